@@ -1,0 +1,41 @@
+# Everything a clean clone needs: Python 3.11+ and make. `make` alone lists the targets.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench soak clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv and install everything into it
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; try: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(READY) ## run the offline demonstration
+	$(BIN)/passdown demo
+
+test: $(READY) ## run the test suite
+	$(BIN)/python -m pytest -n 2 -m "not soak" $(ARGS)
+
+check: $(READY) ## lint, formatting, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+	$(BIN)/lint-imports --no-cache
+
+bench: $(READY) ## measure (QUICK=1 for a short run)
+	$(BIN)/python -m bench $(if $(filter-out 0,$(QUICK)),--quick)
+
+soak: $(READY) ## run the long tests
+	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
+
+clean: ## remove .venv and everything that was built
+	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,1 @@
+"""Words for the next agent, within a budget. Pure: facts in, text out."""

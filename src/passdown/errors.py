@@ -1,0 +1,202 @@
+"""Every failure Passdown raises, drawn as one tree.
+
+    PassdownError
+    ├── InvalidInput        what was given breaks a rule; lists every problem at once
+    ├── NotFound            no such task, item, version or gate
+    ├── Conflict            the task has moved on since the version the writer worked from
+    ├── KeyReused           one idempotency key, two different bodies
+    ├── GateRefused         a gate stands in the way; lists every reason
+    ├── IntegrityViolation  a state differs before and after a handoff (strict mode)
+    ├── Damaged             stored bytes are not what was written; lists every finding
+    ├── MissingExtra        an optional package is needed for this
+    └── StoreError          the store can't be used
+        ├── StoreBusy           another writer held the lock for too long
+        ├── StoreUnavailable    the disk or the database refused: full, unreadable, gone
+        ├── NewerSchema         made by a later release; left untouched
+        ├── ForeignSchema       not a Passdown store, or its schema was altered
+        └── UnsafeStore         other users of this machine could write to it
+
+Each message says what happened, what was expected and what to do next, in words that a person or
+a model can act on. None of them contains a complete destructive command.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Level = Literal["error", "warning"]
+
+
+class Problem(NamedTuple):
+    """One thing wrong with an input, addressed so that the writer can mend it.
+
+    `path` names the field (`gotchas[0].severity`; empty for the whole input), `code` is a stable
+    machine name (`invalid_path`), `expected` and `fix` are sentences and may be empty.
+    """
+
+    path: str
+    code: str
+    message: str
+    expected: str = ""
+    fix: str = ""
+    level: Level = "error"
+
+    def line(self) -> str:
+        """The problem as one line of text."""
+        where = f"{self.path}: " if self.path else ""
+        expected = f"; expected {self.expected}" if self.expected else ""
+        fix = f". Try: {self.fix}" if self.fix else ""
+        return f"{where}{self.message}{expected}{fix} [{self.code}]"
+
+    def as_document(self) -> dict[str, str]:
+        """The problem as a plain JSON object."""
+        return dict(zip(self._fields, self, strict=True))
+
+
+class PassdownError(Exception):
+    """Root of everything Passdown raises on purpose.
+
+    `code` is stable for programs; `next_step` tells the reader what to do.
+    """
+
+    code = "error"
+
+    def __init__(self, message: str, *, next_step: str = "", code: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+        if code:
+            self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.next_step}" if self.next_step else self.message
+
+    def as_document(self) -> dict[str, object]:
+        """The error as a plain JSON object, for `--json` and for other processes."""
+        return {"error": self.code, "message": self.message, "next_step": self.next_step}
+
+
+class ProblemsError(PassdownError):
+    """An error that carries a list of problems; never raised as such."""
+
+    def __init__(self, message: str, problems: Iterable[Problem], *, next_step: str = "") -> None:
+        self.problems = tuple(problems)
+        super().__init__(message, next_step=next_step)
+
+    def __str__(self) -> str:
+        lines = [self.message, *(f"  - {problem.line()}" for problem in self.problems)]
+        return "\n".join([*lines, self.next_step] if self.next_step else lines)
+
+    def as_document(self) -> dict[str, object]:
+        """The error with each of its problems."""
+        return {**super().as_document(), "problems": [p.as_document() for p in self.problems]}
+
+
+class InvalidInput(ProblemsError, ValueError):
+    """What was given breaks a rule. Nothing has been changed."""
+
+    code = "invalid_input"
+
+
+class NotFound(PassdownError, ValueError):
+    """There is no such task, item, version or gate."""
+
+    code = "not_found"
+
+
+class Conflict(PassdownError):
+    """The task has moved on since the version the writer worked from. Nothing has been changed.
+
+    `expected` is the version the writer named, `actual` the one that is stored.
+    """
+
+    code = "conflict"
+
+    def __init__(self, task: str, *, expected: int, actual: int, detail: str = "") -> None:
+        self.task = task
+        self.expected = expected
+        self.actual = actual
+        super().__init__(
+            f"{task} is at version {actual}; this write was made from version {expected}"
+            + (f" ({detail})" if detail else ""),
+            next_step=f"Read what changed (passdown diff {task} {expected} {actual}), "
+            f"then write again from version {actual}; what only appends may ask for a rebase.",
+        )
+
+    def as_document(self) -> dict[str, object]:
+        """The error with both versions."""
+        versions = {"task": self.task, "expected": self.expected, "actual": self.actual}
+        return {**super().as_document(), **versions}
+
+
+class KeyReused(PassdownError):
+    """An idempotency key came back with another body. The first one is kept."""
+
+    code = "key_reused"
+
+
+class GateRefused(ProblemsError):
+    """A gate stands in the way of a handoff. Nothing has been changed."""
+
+    code = "gate_refused"
+
+
+class IntegrityViolation(PassdownError):
+    """A state differs before and after a handoff; `fields` names where."""
+
+    code = "integrity_violation"
+
+    def __init__(self, message: str, fields: Iterable[str], *, next_step: str = "") -> None:
+        self.fields = tuple(fields)
+        super().__init__(message, next_step=next_step)
+
+
+class Damaged(ProblemsError):
+    """Stored bytes are not what was written; `problems` says what and where."""
+
+    code = "damaged"
+
+
+class MissingExtra(PassdownError, ImportError):
+    """An optional package is needed; the message gives the line that installs it."""
+
+    code = "missing_extra"
+
+
+class StoreError(PassdownError):
+    """The store can't be used."""
+
+    code = "store_error"
+
+
+class StoreBusy(StoreError):
+    """Another writer held the lock for longer than the time limit. Nothing has been changed."""
+
+    code = "store_busy"
+
+
+class StoreUnavailable(StoreError):
+    """The disk or the database refused. Whether the write happened is unknown: retry with its key."""
+
+    code = "store_unavailable"
+
+
+class NewerSchema(StoreError):
+    """The store was made by a later release; it has been left untouched."""
+
+    code = "newer_schema"
+
+
+class ForeignSchema(StoreError):
+    """Not a Passdown store, or its schema was altered; it has been left untouched."""
+
+    code = "foreign_schema"
+
+
+class UnsafeStore(StoreError):
+    """Other users of this machine could write to the store or its folder."""
+
+    code = "unsafe_store"

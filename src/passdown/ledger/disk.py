@@ -1,0 +1,91 @@
+"""Artifacts on disk: hash and size of a file beneath the project root, and of nothing else.
+
+A path is followed part by part through folder handles without following links, after links inside the
+project have been resolved; only regular files are read. So neither a link nor a pipe nor a race can
+make the ledger read what lies outside.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from typing import NamedTuple
+
+from passdown.errors import Problem
+
+_CHUNK = 1 << 20
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+
+
+class OnDisk(NamedTuple):
+    """What a file looks like now: `sha256` is None when there is none; `problem` when refused."""
+
+    sha256: str | None
+    size_bytes: int | None
+    problem: Problem | None = None
+
+
+MISSING = OnDisk(None, None)
+
+
+def measure(root: str, path: str, field: str = "") -> OnDisk:
+    """Hash and size of the file at a project-relative path that has passed the path rules."""
+    real_root = os.path.realpath(root)
+    real = os.path.realpath(os.path.join(real_root, *path.split("/")))
+    if os.path.commonpath([real_root, real]) != real_root:
+        message = f"{path} leads out of the project"
+        problem = Problem(field, "path_escapes_root", message, "a file inside the project")
+        return OnDisk(None, None, problem)
+    parts = os.path.relpath(real, real_root).split(os.sep)
+    try:
+        descriptor = _open_beneath(real_root, parts)
+    except OSError as error:
+        return _unreadable(error, path, field)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            message = f"{path} is not a regular file"
+            return OnDisk(None, None, Problem(field, "not_regular_file", message, "a file"))
+        return OnDisk(_hash(descriptor, status.st_size), status.st_size)
+    finally:
+        os.close(descriptor)
+
+
+def _open_beneath(root: str, parts: list[str]) -> int:
+    folder = os.open(root, os.O_RDONLY | _DIRECTORY)
+    try:
+        for part in parts[:-1]:
+            below = os.open(part, os.O_RDONLY | _DIRECTORY | _NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        # Without O_NONBLOCK, opening a pipe would wait for its other end.
+        return os.open(parts[-1], os.O_RDONLY | _NOFOLLOW | _NONBLOCK, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _unreadable(error: OSError, path: str, field: str) -> OnDisk:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return MISSING
+    if error.errno in (errno.ELOOP, errno.ENXIO):
+        message = f"{path} is not a regular file"
+        return OnDisk(None, None, Problem(field, "not_regular_file", message, "a file"))
+    message = f"{path} can't be read ({error.strerror})"
+    return OnDisk(None, None, Problem(field, "unreadable_file", message, "a readable file"))
+
+
+def _hash(descriptor: int, size: int) -> str:
+    """The SHA-256 of at most `size` bytes: a file that grows meanwhile can't keep us reading."""
+    total = hashlib.sha256()
+    left = size
+    while left > 0:
+        chunk = os.read(descriptor, min(_CHUNK, left))
+        if not chunk:
+            break
+        total.update(chunk)
+        left -= len(chunk)
+    return total.hexdigest()

@@ -1,0 +1,184 @@
+"""Gates: what has to be true before a task may be handed on. Every reason is listed at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.errors import GateRefused, InvalidInput, Problem
+from passdown.model.kinds import KINDS, parse_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from passdown.ledger.writing import Guard
+    from passdown.model.fold import Before
+    from passdown.model.settings import Settings
+    from passdown.store.statements import Reader
+
+
+def handoff_guard(task: str, settings: Settings, disk: Sequence[Problem]) -> Guard:
+    """The guard of a handoff; `disk` is what the files themselves gave reason for."""
+
+    def guard(reader: Reader, before: Before, body: dict[str, Any]) -> None:
+        reasons = handoff_reasons(reader, task, before, body, settings)
+        if disk or reasons:
+            raise GateRefused(
+                f"the handoff of {task} is refused; nothing was changed",
+                [*disk, *reasons],
+                next_step="Settle each of these, then hand off again.",
+            )
+
+    return guard
+
+
+def handoff_reasons(
+    reader: Reader, task: str, before: Before, body: dict[str, Any], settings: Settings
+) -> list[Problem]:
+    """Why a handoff may not pass: people to ask, artifacts that are missing, items unknown."""
+    reasons = _human(before)
+    phase = body.get("phase")
+    if phase and phase != before.header["phase"]:
+        reasons += _phase(reader, task, body, settings.phase_gates.get(phase, {}))
+    reasons += _resolves(reader, task, body)
+    reasons += supersede_problems(reader, body)
+    return reasons
+
+
+def _human(before: Before) -> list[Problem]:
+    return [
+        Problem(
+            row.address,
+            "human_gate",
+            f"waits for a person: {row.title}",
+            "an answer from a person",
+            f"passdown gate approve {row.address} --by NAME",
+        )
+        for row in before.open_items
+        if row.letter == "k" and row.status == "pending"
+    ]
+
+
+def _phase(
+    reader: Reader, task: str, body: dict[str, Any], wanted: dict[str, int]
+) -> list[Problem]:
+    if not wanted:
+        return []
+    types = {path: kind for path, kind, there in known_artifacts(reader, task) if there}
+    for artifact in body.get("artifacts", ()):
+        if artifact.get("change") == "delete":
+            types.pop(artifact["path"], None)
+        else:
+            types[artifact["path"]] = artifact["type"]
+    counts = {kind: list(types.values()).count(kind) for kind in wanted}
+    return [
+        Problem(
+            "phase",
+            "phase_gate",
+            f"{body['phase']} needs {count} {kind} artifact(s), {counts[kind]} recorded",
+            f"at least {count} of type {kind}",
+            "name them in files_created or files_modified, or change [gates] in the configuration",
+        )
+        for kind, count in wanted.items()
+        if counts[kind] < count
+    ]
+
+
+def known_artifacts(reader: Reader, task: str) -> list[tuple[str, str, bool]]:
+    """(path, type, whether the file was there) of every artifact that a task has now."""
+    found: list[tuple[str, str, bool]] = []
+    bodies: dict[int, dict[str, Any]] = {}
+    for row in reader.current_artifacts(task):
+        if row.position not in bodies:
+            record = reader.record(f"task/{task}", row.position)
+            bodies[row.position] = record.document() if record else {"artifacts": []}
+        entry = bodies[row.position]["artifacts"][row.index]
+        found.append((row.path, entry["type"], entry.get("change") != "delete"))
+    return found
+
+
+def _resolves(reader: Reader, task: str, body: dict[str, Any]) -> list[Problem]:
+    found: list[Problem] = []
+    for index, text in enumerate(body.get("resolves", ())):
+        address = parse_address(text)
+        row = reader.item(*address) if address and address.task == task else None
+        if row is None or not row.is_open or row.letter == "k":
+            state = f"is {row.status}" if row else f"is not an item of {task}"
+            where = f"resolves[{index}]"
+            found.append(Problem(where, "not_open", f"{text} {state}", "an open item of the task"))
+    return found
+
+
+def supersede_problems(reader: Reader, body: dict[str, Any]) -> list[Problem]:
+    """Decisions can only take the place of decisions that are there."""
+    found: list[Problem] = []
+    for index, decision in enumerate(body.get("decisions", ())):
+        for text in decision.get("supersedes", ()):
+            address = parse_address(text)
+            row = reader.item(*address) if address and address.letter == "d" else None
+            if row is None:
+                where = f"decisions[{index}].supersedes"
+                problem = Problem(where, "unknown_item", f"{text} is no decision", "a decision")
+                found.append(problem)
+    return found
+
+
+def entry_guard(problems_of: Callable[[Reader, dict[str, Any]], list[Problem]]) -> Guard:
+    """A guard that refuses an entry for problems which only the store can show."""
+
+    def guard(reader: Reader, before: Before, body: dict[str, Any]) -> None:
+        problems = problems_of(reader, body)
+        if problems:
+            raise InvalidInput("nothing was changed", problems)
+
+    return guard
+
+
+def cycle_problems(reader: Reader, task: str, depends_on: Sequence[str]) -> list[Problem]:
+    """Dependencies have to be free of cycles; the problem shows the way round."""
+    for need in depends_on:
+        way = _way(reader, need, task)
+        if way:
+            shown = " -> ".join([task, *way])
+            return [
+                Problem("depends_on", "cycle", f"{shown} is a cycle", "no way back to the task")
+            ]
+    return []
+
+
+def _way(reader: Reader, start: str, goal: str) -> list[str]:
+    """A way along dependencies from `start` to `goal`, or nothing."""
+    before: dict[str, str] = {start: ""}
+    waiting = [start]
+    while waiting:
+        task = waiting.pop()
+        if task == goal:
+            way = [task]
+            while before[way[0]]:
+                way.insert(0, before[way[0]])
+            return way
+        for need in reader.needs(task):
+            if need not in before:
+                before[need] = task
+                waiting.append(need)
+    return []
+
+
+def mark_problems(reader: Reader, body: dict[str, Any]) -> list[Problem]:
+    """An item can only be marked with a status of its kind, and only while that changes something."""
+    found: list[Problem] = []
+    for index, mark in enumerate(body["marks"]):
+        address = parse_address(mark["item"])
+        row = reader.item(*address) if address else None
+        where = f"marks[{index}]"
+        if address is None or row is None:
+            found.append(Problem(where, "unknown_item", f"{mark['item']} is no item", "an item"))
+            continue
+        allowed = KINDS[address.letter].closings if address.letter != "k" else ()
+        if mark["status"] not in allowed:
+            expected = " | ".join(allowed) or "nothing: answer gates with passdown gate"
+            message = f"a {KINDS[address.letter].word} can't be {mark['status']}"
+            found.append(Problem(f"{where}.status", "invalid_choice", message, expected))
+        elif row.status == mark["status"]:
+            message = f"{row.address} is {row.status} already"
+            found.append(Problem(where, "no_change", message, "another status"))
+    return found

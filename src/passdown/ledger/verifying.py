@@ -1,0 +1,182 @@
+"""Verify: does the store still say what was written? Findings name what is broken and where.
+
+Five checks, in order: the database's own pages; each stream's chain of digests; the heads; the derived
+rows against a replay of the records; and, against a list of heads that was kept elsewhere, what a
+chain alone can't show: a cut tail, a rewritten or deleted stream, an old copy put back.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.errors import PassdownError, Problem
+from passdown.model.documents import replay
+from passdown.model.kinds import task_of
+from passdown.model.record import GENESIS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from passdown.model.record import Head, Record
+    from passdown.model.rows import ItemRow
+    from passdown.store.protocol import Store
+    from passdown.store.statements import Reader
+
+    Progress = Callable[[int, int], None]
+
+
+class Verified(NamedTuple):
+    """The result of a verification."""
+
+    findings: tuple[Problem, ...]
+    streams: int
+    records: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is as it was written."""
+        return not self.findings
+
+
+def verify(
+    store: Store,
+    *,
+    against: Mapping[str, tuple[int, str]] | None = None,
+    chain_only: bool = False,
+    progress: Progress | None = None,
+) -> Verified:
+    """Check the whole store. `against` maps streams to (position, digest) kept elsewhere."""
+    findings: list[Problem] = [] if chain_only else list(store.check_pages())
+    records = streams = 0
+    with store.reading() as reader:
+        try:
+            total = reader.totals()[1]
+            for name, _, count in reader.last_positions():
+                streams += 1
+                head = reader.head(name)
+                found, seen = _check_stream(reader, name, head, chain_only=chain_only)
+                findings += found
+                records += count
+                if progress:
+                    progress(min(records, total), total)
+                del seen
+            findings += _against(reader, against or {})
+        except PassdownError as error:
+            findings.append(_finding("", "unreadable", error.message))
+        except (ValueError, KeyError, TypeError) as error:
+            findings.append(_finding("", "unreadable", f"a stored value can't be read: {error}"))
+    return Verified(tuple(findings), streams, records)
+
+
+def _finding(where: str, code: str, message: str) -> Problem:
+    return Problem(where, code, message)
+
+
+def _check_stream(
+    reader: Reader, stream: str, head: Head | None, *, chain_only: bool
+) -> tuple[list[Problem], int]:
+    findings: list[Problem] = []
+    position, digest = 0, GENESIS
+
+    def checked() -> Iterator[Record]:
+        nonlocal position, digest
+        for record in reader.records(stream):
+            findings.extend(_check_record(record, position, digest))
+            position, digest = record.position, record.digest
+            yield record
+
+    task = task_of(stream)
+    if chain_only or task is None:
+        for _ in checked():
+            pass
+    else:
+        findings += _check_derived(reader, task, checked(), findings)
+    if head is not None and (head.position, head.digest) != (position, digest):
+        where = f"{stream}@{head.position}"
+        message = f"the head says version {head.position}, the records end at {position}"
+        if head.position == position:
+            message = "the head's digest is not that of the last record"
+        findings.append(_finding(where, "head_mismatch", message))
+    return findings, position
+
+
+def _check_record(record: Record, position: int, digest: str) -> list[Problem]:
+    where = f"{record.stream}@{record.position}"
+    found: list[Problem] = []
+    if record.position != position + 1:
+        message = f"version {position + 1} is missing before version {record.position}"
+        found.append(_finding(where, "gap", message))
+    if record.previous != digest:
+        found.append(_finding(where, "chain_broken", "does not follow the record before it"))
+    if not record.is_intact():
+        found.append(_finding(where, "chain_broken", "its content is not what was written"))
+    return found
+
+
+def _check_derived(
+    reader: Reader, task: str, records: Iterator[Record], findings: list[Problem]
+) -> list[Problem]:
+    """Compare the derived rows of a task with a replay of its records."""
+    try:
+        replayed = replay(records)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        for _ in records:
+            pass
+        return [] if findings else [_finding(task, "unreadable", f"can't be replayed: {error}")]
+    row = reader.task(task)
+    if replayed is None or row is None:
+        return [_finding(task, "derived_rows", "the task's row is missing")]
+    found: list[Problem] = []
+    expected = (replayed.last.position, replayed.last.digest, replayed.header["phase"])
+    if (row.version, row.digest, row.phase) != expected or row.header != replayed.header:
+        found.append(_finding(task, "derived_rows", "the task's row is not what its records give"))
+    if row.details != replayed.details:
+        found.append(_finding(task, "derived_rows", "its details are not what its records give"))
+    if sorted(reader.needs(task)) != sorted(set(replayed.details["depends_on"])):
+        found.append(_finding(task, "derived_rows", "its dependencies are not those recorded"))
+    return found + _check_items(task, reader.items_since(task), replayed.rows)
+
+
+def _check_items(
+    task: str, stored: list[ItemRow], expected: dict[tuple[str, int], ItemRow]
+) -> list[Problem]:
+    rows = {(row.letter, row.ordinal): row for row in stored}
+    found: list[Problem] = []
+    for letter, ordinal in sorted(rows.keys() ^ expected.keys()):
+        found.append(_finding(f"{task}#{letter}{ordinal}", "derived_rows", "is missing or extra"))
+    for key in sorted(rows.keys() & expected.keys()):
+        if rows[key] != expected[key]:
+            where = f"{task}#{key[0]}{key[1]}"
+            found.append(_finding(where, "derived_rows", "is not what its records give"))
+    return found
+
+
+def _against(reader: Reader, saved: Mapping[str, tuple[int, str]]) -> list[Problem]:
+    found: list[Problem] = []
+    for stream, (position, digest) in sorted(saved.items()):
+        head = reader.head(stream)
+        where = f"{stream}@{position}"
+        if head is None:
+            found.append(_finding(where, "stream_deleted", "was there; now there is nothing"))
+        elif head.position < position:
+            message = f"was at version {position}; it now ends at {head.position}"
+            found.append(_finding(where, "rollback", message))
+        else:
+            record = reader.record(stream, position)
+            if record is None or record.digest != digest:
+                message = "was written with another digest: history was rewritten"
+                found.append(_finding(where, "rewritten", message))
+    return found
+
+
+def heads_document(reader: Reader, at: str) -> dict[str, Any]:
+    """All heads, to be kept somewhere else."""
+    heads = {head.stream: [head.position, head.digest] for head in reader.heads()}
+    return {"schema": "passdown/heads/1", "at": at, "heads": heads}
+
+
+def parse_heads(text: str) -> dict[str, tuple[int, str]]:
+    """The heads in a saved document."""
+    document = json.loads(text)
+    return {stream: (int(head[0]), str(head[1])) for stream, head in document["heads"].items()}

@@ -1,0 +1,272 @@
+"""The one write path: redact, check the key and the version, ask the guard, chain, append, derive.
+
+All of it happens inside one transaction of the store, so a record and everything derived from it are
+there together or not at all.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.errors import Conflict, Damaged, InvalidInput, KeyReused, NotFound, Problem
+from passdown.model.canonical import canonical_bytes
+from passdown.model.fold import NOTHING, Before, Changes, changes, open_letters, paths_of
+from passdown.model.kinds import stream_of, task_of
+from passdown.model.record import Record, chained
+from passdown.model.redaction import redact, redact_value
+from passdown.model.rows import TaskRow
+from passdown.model.times import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from passdown.model.record import Head
+    from passdown.store.protocol import Store
+    from passdown.store.statements import Reader, Writer
+
+    Clock = Callable[[], datetime]
+    Guard = Callable[[Reader, Before, dict[str, Any]], None]
+
+MAX_BODY_BYTES = 4 * 1_048_576
+
+
+class Entry(NamedTuple):
+    """What is to be written. `expect_version` None means: after whatever is there now."""
+
+    task: str
+    kind: str
+    author: str
+    body: dict[str, Any]
+    key: str
+    expect_version: int | None = None
+    rebase: bool = False
+
+
+class Written(NamedTuple):
+    """What was written, and what it changed. `is_replay` when the key had been written before."""
+
+    record: Record
+    body: dict[str, Any]
+    before: Before
+    changes: Changes
+    is_replay: bool
+    redacted: tuple[str, ...]
+    touched: tuple[str, ...]
+
+
+def system_clock() -> datetime:
+    """The time now, in UTC."""
+    return datetime.now(UTC)
+
+
+class Ledger:
+    """All streams of a store; append-only."""
+
+    def __init__(self, store: Store, clock: Clock = system_clock) -> None:
+        self.store = store
+        self._clock = clock
+
+    def append(self, entry: Entry, guard: Guard | None = None) -> Written:
+        """Write one entry. `guard` may refuse it by raising, having seen where the task stands."""
+        body, redacted = redact_value(entry.body)
+        assert_no_secret(entry.task, "task")
+        entry = entry._replace(body=body, key=redact(entry.key)[0])  # type: ignore[arg-type]
+        data = canonical_bytes(entry.body)
+        if len(data) > MAX_BODY_BYTES:
+            expected = f"at most {MAX_BODY_BYTES:,} bytes in one record"
+            problem = Problem("", "too_large", f"{len(data):,} bytes", expected)
+            raise InvalidInput("the record is too large; nothing was written", [problem])
+        stream = stream_of(entry.task)
+        with self.store.writing([stream]) as writer:
+            known = writer.record_by_key(stream, entry.key)
+            if known is not None:
+                return _replayed(writer, known, entry, redacted)
+            head = self._checked_head(writer, stream, entry)
+            before = before_of(writer, entry.task, entry.kind, entry.body) if head else NOTHING
+            if guard is not None:
+                guard(writer, before, entry.body)
+            record = self._chain(entry, data, stream, head)
+            step = changes(before, record, entry.body)
+            if head is not None and entry.expect_version not in (None, head.position):
+                _check_rebase(writer, entry, head, step)
+            record = writer.append(record)
+            apply_changes(writer, record, before, step)
+            touched = (entry.task, *_touched(writer, step))
+        return Written(record, entry.body, before, step, False, redacted, touched)
+
+    def _checked_head(self, writer: Writer, stream: str, entry: Entry) -> Head | None:
+        head = writer.head(stream)
+        actual = head.position if head else 0
+        if entry.kind == "task_created":
+            if head is not None:
+                raise _exists(entry.task, actual)
+            return None
+        if head is None:
+            raise unknown_task(entry.task)
+        if entry.expect_version not in (None, actual) and not entry.rebase:
+            raise Conflict(entry.task, expected=entry.expect_version or 0, actual=actual)
+        _check_head_record(writer, head)
+        return head
+
+    def _chain(self, entry: Entry, data: bytes, stream: str, head: Head | None) -> Record:
+        at = stamp(self._clock())
+        record = Record(stream, 0, at, entry.author, entry.kind, entry.key, "", "", data)
+        return chained(record, head)
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Make every derived row again from the records; gives the number of records."""
+        with self.store.writing([]) as writer:
+            total = writer.totals()[1]
+            writer.forget_derived()
+            done = 0
+            for record in list_in_pages(writer):
+                redo(writer, record)
+                done += 1
+                if progress and done % 500 == 0:
+                    progress(done, total)
+        if progress:
+            progress(total, total)
+        return done
+
+
+def list_in_pages(reader: Reader) -> Any:
+    """Every record of the store in the order it was written."""
+    return reader.tail()
+
+
+def redo(writer: Writer, record: Record) -> None:
+    """Derive the rows of a record that is in the store already."""
+    task = task_of(record.stream)
+    if task is None:
+        return
+    body = record.document()
+    before = before_of(writer, task, record.kind, body) if record.position > 1 else NOTHING
+    apply_changes(writer, record, before, changes(before, record, body))
+
+
+def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Before:
+    """Where a task stands, as far as a record of this kind has to know it."""
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    open_items = tuple(reader.open_items(task, open_letters(kind, body)))
+    known = frozenset(path for path in paths_of(body) if reader.has_path(task, path))
+    return Before(row.details, row.header, open_items, known)
+
+
+def apply_changes(writer: Writer, record: Record, before: Before, step: Changes) -> None:
+    """Bring the derived rows up to date with a record."""
+    task = task_of(record.stream) or ""
+    header = step.header
+    row = TaskRow(
+        task=task,
+        version=record.position,
+        digest=record.digest,
+        status=header["base_status"],
+        phase=header["phase"],
+        holder=header["target_agent"] or header["created_by"],
+        created_seq=record.seq,
+        updated_seq=record.seq,
+        header=header,
+        details=step.details or before.details,
+    )
+    writer.put_task(row, with_details=step.details is not None)
+    writer.add_items(step.added)
+    writer.mark_items(task, step.changed)
+    for source in step.unlinked:
+        writer.close_links(source, record.seq)
+    for source, relation, target in step.links:
+        writer.open_link(source, relation, target, record.seq)
+    if step.details is not None and step.details["depends_on"] != before.details.get("depends_on"):
+        writer.set_needs(task, step.details["depends_on"])
+    if step.inbox is not None:
+        agent, held = step.inbox
+        writer.set_inbox(task, agent, record.position, held=held)
+
+
+def _touched(reader: Reader, step: Changes) -> list[str]:
+    """Other tasks whose status a record changed, by blocking or releasing them."""
+    names = {target for _, relation, target in step.links if relation == "blocks"}
+    for source in step.unlinked:
+        names.update(link.target for link in reader.links_from(source))
+    return sorted(name for name in names if "#" not in name and reader.task(name) is not None)
+
+
+def _replayed(writer: Writer, known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written:
+    """The answer to a key that was written before: the same record, if it says the same."""
+    body = known.document()
+    same = (known.kind, known.author) == (entry.kind, entry.author)
+    if not same or _intent(body) != _intent(entry.body):
+        raise KeyReused(
+            f"the key {entry.key[:80]!r} was used for another {known.kind} in {entry.task} "
+            f"(version {known.position}); the first one is kept",
+            next_step="Use a new key for new content, or the same content for a retry.",
+        )
+    step = Changes(None, {}, [], [], [], [], None)
+    return Written(known, body, NOTHING, step, True, redacted, ())
+
+
+def _intent(body: dict[str, Any]) -> dict[str, Any]:
+    """A body without what is taken from disk at the moment of writing."""
+    measured = ("sha256", "size_bytes")
+    artifacts = [
+        {k: v for k, v in artifact.items() if k not in measured}
+        for artifact in body.get("artifacts", ())
+    ]
+    return {**body, "artifacts": artifacts}
+
+
+def _check_head_record(writer: Writer, head: Head) -> None:
+    """Never build on a last record that isn't what was written."""
+    record = writer.record(head.stream, head.position)
+    if record is None or record.digest != head.digest or not record.is_intact():
+        where = f"{head.stream}@{head.position}"
+        problem = Problem(where, "chain_broken", "the last record is not what was written")
+        raise Damaged(
+            "the history of this task is damaged; nothing was written",
+            [problem],
+            next_step="Run passdown verify to see how far it reaches, then restore a backup.",
+        )
+
+
+def _check_rebase(writer: Writer, entry: Entry, head: Head, step: Changes) -> None:
+    """A stale write may be placed after the others only if it adds and changes nothing."""
+    expected = entry.expect_version or 0
+    obstacles: list[str] = []
+    if expected > head.position:
+        obstacles.append("that version does not exist yet")
+    if entry.body.get("phase") or "status" in entry.body:
+        obstacles.append("it moves the task")
+    if step.changed:
+        obstacles.append("it closes or changes items that others may have changed")
+    if entry.kind == "task_changed":
+        obstacles.append("it changes the task itself")
+    for row in step.added:
+        if row.path:
+            history = writer.path_history(row.task, row.path)
+            if history and history[-1].position > expected:
+                obstacles.append(f"{row.path} was handed off by someone else since")
+    if obstacles:
+        detail = "a rebase is not possible: " + "; ".join(obstacles)
+        raise Conflict(entry.task, expected=expected, actual=head.position, detail=detail)
+
+
+def unknown_task(task: str) -> NotFound:
+    """The error for a task that isn't there."""
+    return NotFound(
+        f"there is no task {task[:128]!r}",
+        next_step="List the tasks with passdown task list, or make it with passdown task new.",
+    )
+
+
+def _exists(task: str, version: int) -> Conflict:
+    return Conflict(task, expected=0, actual=version, detail="the task exists already")
+
+
+def assert_no_secret(text: str, path: str) -> None:
+    """Names can't be redacted without meaning something else, so a secret in one is refused."""
+    kinds = redact(text)[1]
+    if kinds:
+        message = f"contains what looks like a secret ({', '.join(kinds)})"
+        raise InvalidInput("nothing was written", [Problem(path, "secret", message, "a name")])

@@ -1,0 +1,1 @@
+"""Values, documents and rules: no input, no output, no clock."""

@@ -1,0 +1,217 @@
+"""Documents: the plain JSON shapes in which a task is read, compared and handed on.
+
+A state document is assembled from derived rows and the record bodies they point to; a delta holds
+what one record changed in it, so that `apply_delta(old, delta)` is the new one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.model.fold import NOTHING, Before, Changes, changes, entry_of, paths_of
+from passdown.model.kinds import KINDS, task_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from passdown.model.record import Record
+    from passdown.model.rows import ItemRow, StatusChange
+
+Document = dict[str, Any]
+
+STATE_SCHEMA = "passdown/state/1"
+
+HEADER_FIELDS = (
+    "phase",
+    "previous_phase",
+    "phase_started_at",
+    "outcome",
+    "context_summary",
+    "source_agent",
+    "target_agent",
+    "handoff_at",
+    "created_at",
+    "created_by",
+    "updated_at",
+)
+
+LISTS = {kind.letter: "handoffs" if kind.letter == "h" else kind.field for kind in KINDS.values()}
+
+
+def item_document(row: ItemRow, record: Record, body: Document) -> Document:
+    """One item with everything that is known of it, and where it came from."""
+    entry = entry_of(body, row.field, row.index)
+    document: Document = {
+        "address": row.address,
+        **entry,
+        "status": row.status,
+        "agent": entry.get("agent") or record.author,
+        "at": entry.get("at") or record.at,
+        "version": row.position,
+    }
+    if row.closed_at:
+        document["status_version"] = row.closed_at
+    if row.note:
+        document["status_note"] = row.note
+    if row.letter == "k" and row.field == "blockers":
+        document.update(name="human approval", kind="human", blocker=entry["blocker"])
+    return document
+
+
+def state_document(
+    head: tuple[str, int, str],
+    details: Document,
+    header: Document,
+    items: Iterable[tuple[str, Document]],
+) -> Document:
+    """The whole state of a task; `head` is (task, version, digest), `items` (letter, document)."""
+    task, version, digest = head
+    lists: dict[str, list[Document]] = {name: [] for name in LISTS.values()}
+    for letter, document in items:
+        _put(lists[LISTS[letter]], letter, document)
+    gates: Mapping[str, str] = header.get("gates", {})
+    return {
+        "schema": STATE_SCHEMA,
+        "task_id": task,
+        "version": version,
+        "digest": digest,
+        **details,
+        **{name: header[name] for name in HEADER_FIELDS},
+        "status": header["base_status"],
+        "gates_passed": sorted(name for name, result in gates.items() if result == "passed"),
+        "gates_failed": sorted(name for name, result in gates.items() if result == "failed"),
+        **lists,
+    }
+
+
+def _put(entries: list[Document], letter: str, document: Document) -> None:
+    """Append an item; an artifact takes the place of an older entry with the same path."""
+    if letter == "a":
+        entries[:] = [entry for entry in entries if entry["path"] != document["path"]]
+    entries.append(document)
+
+
+def delta_document(old: Before, new: Changes, record: Record, body: Document) -> Document:
+    """What `record` changed: `set` fields, `add` items, `change` statuses, and the three counts."""
+    task = task_of(record.stream) or ""
+    before = _fields(old.details, old.header)
+    after = _fields(new.details or old.details, new.header)
+    added: dict[str, list[Document]] = {}
+    for row in new.added:
+        added.setdefault(LISTS[row.letter], []).append(item_document(row, record, body))
+    return {
+        "task_id": task,
+        "from_version": record.position - 1,
+        "to_version": record.position,
+        "digest": record.digest,
+        "artifacts_added": len(added.get("artifacts", ())),
+        "decisions_made": len(added.get("decisions", ())),
+        "blocking_issues": len(body.get("blockers", ())),
+        "set": {name: value for name, value in after.items() if before.get(name) != value},
+        "add": added,
+        "change": {f"{task}#{c.letter}{c.ordinal}": _status(c) for c in new.changed},
+    }
+
+
+def _fields(details: Document, header: Document) -> Document:
+    if not header.get("phase"):
+        return {}
+    document = state_document(("", 0, ""), details, header, ())
+    for name in ("task_id", "version", "digest", *LISTS.values()):
+        del document[name]
+    return document
+
+
+def _status(change: StatusChange) -> Document:
+    document: Document = {"status": change.status}
+    if change.closed_at:
+        document["status_version"] = change.closed_at
+    if change.note:
+        document["status_note"] = change.note
+    return document
+
+
+def apply_delta(state: Document, delta: Document) -> Document:
+    """The state after `delta`, as a new document; `state` is left as it is."""
+    lists = {name: [dict(entry) for entry in state.get(name, ())] for name in LISTS.values()}
+    for letter, name in LISTS.items():
+        for document in delta["add"].get(name, ()):
+            _put(lists[name], letter, dict(document))
+    changed: Document = delta["change"]
+    for entries in lists.values():
+        for entry in entries:
+            entry.update(changed.get(entry["address"], {}))
+    return {
+        **state,
+        "task_id": delta["task_id"],
+        "version": delta["to_version"],
+        "digest": delta["digest"],
+        **delta["set"],
+        **lists,
+    }
+
+
+class Replayed(NamedTuple):
+    """The derived rows of one task, made again from its records."""
+
+    details: Document
+    header: Document
+    rows: dict[tuple[str, int], ItemRow]
+    documents: dict[tuple[str, int], Document]
+    last: Record
+
+
+def replay(records: Iterable[Record]) -> Replayed | None:
+    """Fold a task's records, in order, from nothing; None when there are none."""
+    details: Document = {}
+    header: Document = {}
+    rows: dict[tuple[str, int], ItemRow] = {}
+    documents: dict[tuple[str, int], Document] = {}
+    open_rows: dict[tuple[str, int], ItemRow] = {}
+    paths: set[str] = set()
+    last: Record | None = None
+    for record in records:
+        body = record.document()
+        known = frozenset(paths.intersection(paths_of(body)))
+        before = Before(details, header, tuple(open_rows.values()), known) if header else NOTHING
+        step = changes(before, record, body)
+        details, header, last = step.details or details, step.header, record
+        for row in step.added:
+            key = (row.letter, row.ordinal)
+            rows[key] = row
+            documents[key] = item_document(row, record, body)
+            paths.add(row.path)
+        for change in step.changed:
+            _mark(rows, documents, change)
+        _keep_open(open_rows, rows, step)
+    return Replayed(details, header, rows, documents, last) if last else None
+
+
+def _mark(
+    rows: dict[tuple[str, int], ItemRow],
+    documents: dict[tuple[str, int], Document],
+    change: StatusChange,
+) -> None:
+    key = (change.letter, change.ordinal)
+    if key in rows:
+        rows[key] = rows[key]._replace(
+            status=change.status,
+            is_open=change.is_open,
+            closed_at=change.closed_at,
+            note=change.note,
+        )
+        documents[key].update(_status(change))
+
+
+def _keep_open(
+    open_rows: dict[tuple[str, int], ItemRow],
+    rows: dict[tuple[str, int], ItemRow],
+    step: Changes,
+) -> None:
+    touched = [(row.letter, row.ordinal) for row in step.added]
+    touched += [(change.letter, change.ordinal) for change in step.changed]
+    for key in touched:
+        if key in rows and rows[key].is_open:
+            open_rows[key] = rows[key]
+        else:
+            open_rows.pop(key, None)

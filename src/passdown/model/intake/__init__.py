@@ -1,0 +1,23 @@
+"""The boundary: whatever comes in, one checked handoff comes out, or every problem at once.
+
+Accepted are Python values, dicts, JSON, YAML, a task file whose `## Handoff` section holds the YAML, and
+two neighbouring shapes (`shapes`). Only this package needs pydantic.
+"""
+
+from passdown.model.intake.checking import (
+    Checked,
+    check_entry,
+    check_handoff,
+    check_task,
+    handoff_schema,
+    task_schema,
+)
+
+__all__ = [
+    "Checked",
+    "check_entry",
+    "check_handoff",
+    "check_task",
+    "handoff_schema",
+    "task_schema",
+]

@@ -1,0 +1,283 @@
+"""Check plain data against the schema and the rules; collect every problem, change nothing."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from passdown.errors import Problem
+from passdown.model.fold import fingerprint
+from passdown.model.handoff import (
+    Artifact,
+    Blocker,
+    Decision,
+    FileCreated,
+    FileModified,
+    GateResult,
+    Gotcha,
+    Handoff,
+    NextStep,
+    Pattern,
+    Question,
+    Reading,
+    Story,
+)
+from passdown.model.intake import schema
+from passdown.model.intake.rules import advice, broken_rules
+from passdown.model.text import child_path, excerpt
+from passdown.model.times import parse_time, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+_CODES = {
+    "missing": "required",
+    "literal_error": "invalid_choice",
+    "bool_parsing": "wrong_type",
+    "bool_type": "wrong_type",
+    "int_parsing": "wrong_type",
+    "int_type": "wrong_type",
+    "int_from_float": "wrong_type",
+    "list_type": "wrong_type",
+    "dict_type": "wrong_type",
+    "model_type": "wrong_type",
+    "model_attributes_type": "wrong_type",
+    "string_type": "wrong_type",
+    "greater_than_equal": "out_of_range",
+    "less_than_equal": "out_of_range",
+    "too_long": "too_many",
+    "string_pattern_mismatch": "invalid_format",
+}
+
+_PARTS: dict[str, type[Any]] = {
+    "files_created": FileCreated,
+    "files_modified": FileModified,
+    "artifacts": Artifact,
+    "patterns_discovered": Pattern,
+    "gotchas": Gotcha,
+    "dependencies_for_next": Reading,
+    "open_questions": Question,
+    "suggested_next_steps": NextStep,
+    "blockers": Blocker,
+    "gates": GateResult,
+}
+
+_ENTRIES: dict[str, type[BaseModel]] = {
+    "decision": schema.DecisionInput,
+    "pattern": schema.PatternInput,
+    "gotcha": schema.GotchaInput,
+    "gate": schema.GateInput,
+    "mark": schema.MarkInput,
+}
+
+
+class Checked(NamedTuple):
+    """The outcome of a check: the handoff (None when it has errors), and every problem."""
+
+    handoff: Handoff | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that stop the handoff."""
+        return tuple(p for p in self.problems if p.level == "error")
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """The problems that don't."""
+        return tuple(p for p in self.problems if p.level == "warning")
+
+
+def check_handoff(data: object, *, changed_files: Sequence[str] | None = None) -> Checked:
+    """Check a handoff given as plain data.
+
+    `changed_files`, where the caller knows them, are what the file lists must account for.
+    """
+    model, problems = _validated(schema.HandoffInput, data)
+    if model is None:
+        return Checked(None, (*problems, *_rules_on_raw(data, problems)))
+    plain = model.model_dump()
+    problems += _unknown_fields(model, "")
+    problems += _times(plain)
+    problems += broken_rules(plain, changed_files)
+    problems += advice(plain)
+    if any(problem.level == "error" for problem in problems):
+        return Checked(None, tuple(problems))
+    return Checked(_value(plain, model), tuple(problems))
+
+
+def check_task(data: object) -> tuple[dict[str, Any], list[Problem]]:
+    """Check a task; gives its fields (empty when there are errors) and every problem."""
+    return _plain(schema.TaskInput, data)
+
+
+def check_entry(kind: str, data: object) -> tuple[dict[str, Any], list[Problem]]:
+    """Check one decision, pattern, gotcha, gate or mark."""
+    plain, problems = _plain(_ENTRIES[kind], data)
+    if kind == "decision" and plain:
+        problems += _times({"decisions": [plain]})
+    return ({} if any(p.level == "error" for p in problems) else plain), problems
+
+
+def handoff_schema() -> dict[str, Any]:
+    """The JSON Schema of a handoff."""
+    return schema.HandoffInput.model_json_schema()
+
+
+def task_schema() -> dict[str, Any]:
+    """The JSON Schema of a task."""
+    return schema.TaskInput.model_json_schema()
+
+
+def _plain(model: type[BaseModel], data: object) -> tuple[dict[str, Any], list[Problem]]:
+    checked, problems = _validated(model, data)
+    if checked is None:
+        return {}, problems
+    problems += _unknown_fields(checked, "")
+    known = {name: value for name, value in checked.model_dump().items() if name in _names(model)}
+    return known, problems
+
+
+def _validated(model: type[BaseModel], data: object) -> tuple[Any, list[Problem]]:
+    if not isinstance(data, dict):
+        found = f"{type(data).__name__} given"
+        return None, [Problem("", "wrong_type", found, "an object with the fields of the schema")]
+    try:
+        return model.model_validate(data), []
+    except ValidationError as error:
+        return None, [_problem(details) for details in error.errors(include_url=False)]
+
+
+def _problem(details: ErrorDetails) -> Problem:
+    path = ""
+    for part in details["loc"]:
+        path = child_path(path, part)
+    context = details.get("ctx", {})
+    code = _CODES.get(details["type"], details["type"])
+    given = details.get("input")
+    message = details["msg"][:1].lower() + details["msg"][1:]
+    expected, fix = str(context.get("expected", "")), str(context.get("fix", ""))
+    if code == "required":
+        message, expected = "is missing", f"a value for {details['loc'][-1]}"
+    elif code == "invalid_choice":
+        message = f"{excerpt(str(given))!r} is not one of the choices"
+        choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
+        close = get_close_matches(str(given).lower(), choices, 1, 0.4)
+        expected, fix = " | ".join(c for c in choices if c), close[0] if close else ""
+    return Problem(path, code, message, expected, fix)
+
+
+def _names(model: type[BaseModel]) -> set[str]:
+    return set(model.model_fields)
+
+
+def _unknown_fields(model: BaseModel, path: str) -> list[Problem]:
+    """A warning for every field that the schema doesn't know: kept, but perhaps a slip."""
+    found: list[Problem] = []
+    for name in model.model_extra or {}:
+        close = get_close_matches(name, _names(type(model)), 1, 0.6)
+        where = child_path(path, name)
+        fix = f"did you mean {close[0]}?" if close else "it is kept under metadata"
+        found.append(Problem(where, "unknown_field", "is not in the schema", "", fix, "warning"))
+    for name in type(model).model_fields:
+        value: Any = getattr(model, name)
+        if isinstance(value, BaseModel):
+            found += _unknown_fields(value, child_path(path, name))
+        elif isinstance(value, list):
+            for index, entry in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+                if isinstance(entry, BaseModel):
+                    where = child_path(child_path(path, name), index)
+                    found += _unknown_fields(entry, where)
+    return found
+
+
+def _times(plain: Mapping[str, Any]) -> list[Problem]:
+    """Bring the times of decisions into their stored form."""
+    found: list[Problem] = []
+    for index, decision in enumerate(plain["decisions"]):
+        if decision["at"]:
+            try:
+                decision["at"] = stamp(parse_time(decision["at"]))
+            except ValueError:
+                where, given = f"decisions[{index}].at", excerpt(decision["at"])
+                expected = "ISO 8601 with a zone, such as 2026-01-09T10:00:00Z"
+                found.append(Problem(where, "invalid_time", f"{given!r} is no time", expected))
+    return found
+
+
+def _rules_on_raw(data: object, problems: list[Problem]) -> list[Problem]:
+    """The rules across fields, also for input with faulty fields: all problems at once."""
+    if not isinstance(data, dict):
+        return []
+    raw: dict[str, Any] = {}
+    for name, value in data.items():  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, list):
+            raw[str(name)] = [entry for entry in value if isinstance(entry, dict)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        elif isinstance(value, str):
+            raw[str(name)] = value  # pyright: ignore[reportUnknownArgumentType]
+    reported = {problem.path for problem in problems}
+    return [p for p in broken_rules(raw, None) if p.path not in reported]
+
+
+def _value(plain: dict[str, Any], model: BaseModel) -> Handoff:
+    known = {name: value for name, value in plain.items() if name in _names(type(model))}
+    metadata = {**(model.model_extra or {}), **known.pop("metadata")}
+    for name, part in _PARTS.items():
+        entries: list[dict[str, Any]] = known[name]
+        known[name] = tuple(
+            _part(part, entry, f"{name}[{i}]", metadata) for i, entry in enumerate(entries)
+        )
+    known["patterns_discovered"] = tuple(_with_ids(known["patterns_discovered"], "pattern"))
+    known["gotchas"] = tuple(_with_ids(known["gotchas"], "gotcha"))
+    decisions: list[dict[str, Any]] = known["decisions"]
+    known["decisions"] = tuple(
+        _decision(entry, f"decisions[{i}]", metadata) for i, entry in enumerate(decisions)
+    )
+    story = known["story"]
+    known["story"] = _part(Story, story, "story", metadata) if story else None
+    for name in ("warnings", "resolves"):
+        known[name] = tuple(known[name])
+    return Handoff(**known, metadata=metadata)
+
+
+def _part(kind: type[Any], entry: Mapping[str, Any], path: str, metadata: dict[str, Any]) -> Any:
+    """One part as its value; fields that it doesn't have go to the metadata, none is lost."""
+    fields = kind.__dataclass_fields__
+    known = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in entry.items()
+        if name in fields
+    }
+    extra = {name: value for name, value in entry.items() if name not in fields}
+    if extra:
+        metadata[path] = extra
+    return kind(**known)
+
+
+def _decision(entry: dict[str, Any], path: str, metadata: dict[str, Any]) -> Decision:
+    at = parse_time(entry["at"]) if entry["at"] else None
+    return _part(Decision, {**entry, "at": at}, path, metadata)
+
+
+def _with_ids(entries: tuple[Any, ...], prefix: str) -> list[Any]:
+    """Give ids to entries without one: made from the content, so the same text has the same id."""
+    from dataclasses import asdict, replace
+
+    taken = {entry.id for entry in entries}
+    result: list[Any] = []
+    for entry in entries:
+        identity = entry.id
+        if not identity:
+            plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(entry).items()}
+            base = identity = f"{prefix}-{fingerprint(plain)[:8]}"
+            number = 2
+            while identity in taken:
+                identity = f"{base}-{number}"
+                number += 1
+        taken.add(identity)
+        result.append(replace(entry, id=identity))
+    return result

@@ -1,0 +1,210 @@
+"""Two neighbouring shapes, read and written: the task state file and the agent-switch artifact.
+
+Both are renderings of the same values. A *state file* (`task_id`, `decisions_made`, `blocking_issues`,
+`version`) is the whole of a task after a handoff; a *switch artifact* (`from_agent`, `to_agent`,
+`story_context`, `next_action`) is its short form for one change of agents.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+Plain = dict[str, Any]
+
+ARTIFACT_VERSION = "1.0"
+MAX_DECISIONS = 5
+MAX_FILES = 10
+MAX_BLOCKERS = 3
+
+NOT_STATED = "Not stated."
+
+_STATE_MARKS = {"decisions_made", "blocking_issues", "task_title", "quality_gates_passed"}
+_ARTIFACT_MARKS = {"story_context", "next_action"}
+_SHA256 = re.compile(r"(sha256:)?[0-9a-f]{64}")
+
+
+def to_handoff_shape(data: Plain) -> Plain:
+    """Plain data in the handoff's own shape, whichever of the three shapes it came in."""
+    inner = data.get("handoff")
+    if isinstance(inner, dict) and "from_agent" in inner:
+        return to_handoff_shape(inner)  # pyright: ignore[reportUnknownArgumentType]
+    if _STATE_MARKS & data.keys():
+        return _from_state_file(data)
+    if _ARTIFACT_MARKS & data.keys():
+        return _from_artifact(data)
+    return data
+
+
+def _moved(data: Plain, names: dict[str, str]) -> Plain:
+    """The fields that only change their name; the others stay as they are, so none is lost."""
+    return {names.get(name, name): value for name, value in data.items()}
+
+
+def _entries(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+
+
+def _each(value: object, names: dict[str, str], text: str) -> Any:
+    """A list of parts with their fields renamed; a bare text becomes the part's main field."""
+    if not isinstance(value, list):
+        return value
+    return [
+        _moved(part, names) if isinstance(part, dict) else {text: part}  # pyright: ignore[reportUnknownArgumentType]
+        for part in value  # pyright: ignore[reportUnknownVariableType]
+    ]
+
+
+def _from_state_file(data: Plain) -> Plain:
+    kept = {k: v for k, v in data.items() if k not in _STATE_ONLY}
+    handoff = _moved(kept, _STATE_NAMES)
+    handoff["artifacts"] = [_without_odd_hash(a) for a in _each_artifact(data)]
+    decision = {"decision": "summary", "timestamp": "at"}
+    handoff["decisions"] = _each(data.get("decisions_made", []), decision, "summary")
+    blocker = {"issue": "blocker", "suggested_action": "suggested_resolution"}
+    handoff["blockers"] = _each(data.get("blocking_issues", []), blocker, "blocker")
+    handoff["gates"] = [
+        {"name": name, "result": result}
+        for result in ("passed", "failed")
+        for name in _entries(data.get(f"quality_gates_{result}"))
+    ]
+    handoff.setdefault("outcome", "completed")
+    version = data.get("version")
+    if isinstance(version, int) and not isinstance(version, bool):
+        handoff["expect_version"] = version - 1
+    elif version is not None:
+        handoff["expect_version"] = version
+    return handoff
+
+
+_STATE_NAMES = {
+    "task_id": "task",
+    "source_agent": "from_agent",
+    "target_agent": "to_agent",
+    "context_summary": "summary",
+}
+_STATE_ONLY = {
+    "task_title",
+    "previous_phase",
+    "phase_started_at",
+    "handoff_timestamp",
+    "decisions_made",
+    "blocking_issues",
+    "quality_gates_passed",
+    "quality_gates_failed",
+    "version",
+    "artifacts",
+}
+
+
+def _each_artifact(data: Plain) -> list[Any]:
+    names = {"artifact_type": "type", "content_hash": "sha256"}
+    return _entries(_each(data.get("artifacts", []), names, "path"))
+
+
+def _without_odd_hash(artifact: Any) -> Any:
+    """Hashes are taken from disk; one that isn't a SHA-256 is kept aside rather than trusted."""
+    given = artifact.get("sha256")
+    if given is None or (isinstance(given, str) and _SHA256.fullmatch(given)):
+        return artifact
+    return {**{k: v for k, v in artifact.items() if k != "sha256"}, "content_hash": given}
+
+
+def _from_artifact(data: Plain) -> Plain:
+    story: Plain = data.get("story_context") or {}
+    names = {"story_id": "id", "story_path": "path", "story_status": "status"}
+    dropped = {"story_context", "next_action", "version", "timestamp", "files_modified"}
+    handoff = {k: v for k, v in data.items() if k not in dropped}
+    handoff["story"] = _moved(story, names)
+    handoff.setdefault("task", story.get("story_id"))
+    handoff["decisions"] = [
+        {"rationale": NOT_STATED, **part}
+        for part in _entries(_each(data.get("decisions", []), {"decision": "summary"}, "summary"))
+    ]
+    files = _entries(_each(data.get("files_modified", []), {}, "path"))
+    handoff["artifacts"] = [{"change": "modify", **part} for part in files]
+    handoff["blockers"] = _each(data.get("blockers", []), {}, "blocker")
+    if data.get("next_action"):
+        handoff["suggested_next_steps"] = [{"step": data["next_action"], "priority": "high"}]
+    handoff.setdefault("outcome", "partial" if handoff["blockers"] else "completed")
+    return handoff
+
+
+def state_file(state: Plain) -> Plain:
+    """A task's state document as a state file."""
+    return {
+        "task_id": state["task_id"],
+        "task_title": state["title"],
+        "phase": state["phase"],
+        "previous_phase": state["previous_phase"],
+        "phase_started_at": state["phase_started_at"],
+        "artifacts": [
+            {
+                "path": a["path"],
+                "artifact_type": a["type"],
+                "content_hash": a.get("sha256"),
+                "size_bytes": a.get("size_bytes"),
+            }
+            for a in state["artifacts"]
+        ],
+        "context_summary": state["context_summary"],
+        "decisions_made": [
+            {
+                "decision": d["summary"],
+                "rationale": d["rationale"],
+                "timestamp": d["at"],
+                "agent": d["agent"],
+                "alternatives": d.get("alternatives", []),
+            }
+            for d in state["decisions"]
+        ],
+        "blocking_issues": [
+            {
+                "issue": b["blocker"],
+                "severity": b["severity"],
+                "suggested_action": b.get("suggested_resolution", ""),
+                "requires_human": b.get("requires_human", False),
+            }
+            for b in state["blockers"]
+            if b["status"] == "open"
+        ],
+        "warnings": [w["text"] for w in state["warnings"] if w["status"] == "active"],
+        "quality_gates_passed": state["gates_passed"],
+        "quality_gates_failed": state["gates_failed"],
+        "source_agent": state["source_agent"],
+        "target_agent": state["target_agent"],
+        "handoff_timestamp": state["handoff_at"],
+        "version": state["version"],
+    }
+
+
+def switch_artifact(state: Plain, state_path: str) -> Plain:
+    """A task's state document as a switch artifact; what its limits cut is counted and named."""
+    live = [d for d in state["decisions"] if d["status"] in ("accepted", "proposed")]
+    decisions = [f"{d['summary']} ({d['rationale']})" for d in reversed(live)]
+    files = [a["path"] for a in reversed(state["artifacts"])]
+    rank = ("blocker", "high", "medium", "low").index
+    open_blockers = [b for b in state["blockers"] if b["status"] == "open"]
+    blockers = [b["blocker"] for b in sorted(open_blockers, key=lambda b: rank(b["severity"]))]
+    steps = [n["step"] for n in state["next_steps"] if n["status"] == "open"]
+    story: Plain = next((h["story"] for h in reversed(state["handoffs"]) if "story" in h), {})
+    limits = {"decisions": MAX_DECISIONS, "files_modified": MAX_FILES, "blockers": MAX_BLOCKERS}
+    lists = {"decisions": decisions, "files_modified": files, "blockers": blockers}
+    cut = {name: len(lists[name]) - limits[name] for name in lists}
+    return {
+        "version": ARTIFACT_VERSION,
+        "timestamp": state["handoff_at"] or state["updated_at"],
+        "from_agent": state["source_agent"],
+        "to_agent": state["target_agent"],
+        "story_context": {
+            "story_id": story.get("id") or state["task_id"],
+            "story_path": story.get("path", ""),
+            "story_status": story.get("status") or state["phase"],
+            "current_task": story.get("current_task") or state["title"],
+            "branch": story.get("branch", ""),
+        },
+        **{name: lists[name][: limits[name]] for name in lists},
+        "next_action": steps[0] if steps else "",
+        "omitted": {name: count for name, count in cut.items() if count > 0},
+        "full_record": state_path,
+    }

@@ -1,0 +1,88 @@
+"""The words of the vocabulary that are closed lists, and the table of item kinds.
+
+An *item* is one addressable fact inside a record: `T-12#d3` is the third decision of task T-12.
+The letter names the kind; the table says where items of a kind stand in a record's body, which
+status they start with and which statuses close them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+PHASES = ("planning", "implementing", "testing", "reviewing", "completed")
+OUTCOMES = ("completed", "partial", "failed", "blocked")
+SEVERITIES = ("blocker", "high", "medium", "low")
+LEVELS = ("high", "medium", "low")
+CHANGE_TYPES = ("add", "modify", "delete", "refactor")
+ARTIFACT_TYPES = ("source", "test", "config", "doc")
+DECISION_STATUSES = ("proposed", "accepted", "superseded", "reverted")
+TASK_STATUSES = ("open", "blocked", "completed", "failed", "cancelled")
+
+SCHEMA_VERSION = "1.0"
+
+TASK_STREAM = "task/"
+WORKSPACE_TASK = "workspace"
+
+
+class Kind(NamedTuple):
+    """One kind of item: its letter, its word, the body's list that holds it, and its life."""
+
+    letter: str
+    word: str
+    field: str
+    text: str
+    starts: str
+    is_open: bool
+    closings: tuple[str, ...]
+
+
+KINDS: dict[str, Kind] = {
+    kind.letter: kind
+    for kind in (
+        Kind("h", "handoff", "handoff", "summary", "recorded", False, ()),
+        Kind("d", "decision", "decisions", "summary", "accepted", False, ("accepted", "reverted")),
+        Kind("a", "artifact", "artifacts", "path", "recorded", False, ()),
+        Kind("p", "pattern", "patterns", "pattern", "active", False, ("retracted",)),
+        Kind("g", "gotcha", "gotchas", "issue", "active", False, ("retracted",)),
+        Kind("r", "reading", "reading", "file", "open", True, ("done", "dropped")),
+        Kind("q", "question", "questions", "question", "open", True, ("answered", "dropped")),
+        Kind("n", "next_step", "next_steps", "step", "open", True, ("done", "dropped")),
+        Kind("b", "blocker", "blockers", "blocker", "open", True, ("resolved",)),
+        Kind("w", "warning", "warnings", "text", "active", False, ("retracted",)),
+        Kind("k", "gate", "gates", "name", "pending", True, ("approved", "rejected")),
+    )
+}
+
+LETTERS = {kind.word: kind.letter for kind in KINDS.values()}
+
+_ADDRESS = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})#([a-z])([1-9][0-9]{0,9})", re.ASCII)
+
+
+class Address(NamedTuple):
+    """Where an item is found: task, kind letter, ordinal within the task and kind."""
+
+    task: str
+    letter: str
+    ordinal: int
+
+    def __str__(self) -> str:
+        return f"{self.task}#{self.letter}{self.ordinal}"
+
+
+def parse_address(text: str) -> Address | None:
+    """The address written in `text`, or None when it isn't one of a known kind."""
+    match = _ADDRESS.fullmatch(text)
+    if match is None or match[2] not in KINDS:
+        return None
+    return Address(match[1], match[2], int(match[3]))
+
+
+def stream_of(task: str) -> str:
+    """The stream that holds a task's records."""
+    return TASK_STREAM + task
+
+
+def task_of(stream: str) -> str | None:
+    """The task whose stream this is, or None for another kind of stream."""
+    return stream.removeprefix(TASK_STREAM) if stream.startswith(TASK_STREAM) else None

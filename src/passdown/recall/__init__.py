@@ -1,0 +1,1 @@
+"""Reading back: state, history, single items, files; all derived from the ledger."""

@@ -1,0 +1,108 @@
+"""History: the log, and what differs between two versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.ledger.writing import unknown_task
+from passdown.model.documents import LISTS
+from passdown.model.kinds import stream_of, task_of
+from passdown.recall.state import envelope, state
+
+if TYPE_CHECKING:
+    from passdown.model.record import Record
+    from passdown.store.statements import Reader
+
+Document = dict[str, Any]
+
+_EPHEMERAL = {"schema", "task_id", "version", "digest", "updated_at"}
+
+
+def log(reader: Reader, task: str | None, *, before: int, limit: int) -> list[Document]:
+    """Records newest first: of one task (below a version) or of all (below a sequence number)."""
+    if task is None:
+        return [_line(record) for record in reader.latest(before, limit)]
+    if reader.head(stream_of(task)) is None:
+        raise unknown_task(task)
+    return [_line(record) for record in reader.records_before(stream_of(task), before, limit)]
+
+
+def _line(record: Record) -> Document:
+    body = record.document()
+    counts = {
+        name: len(body[name])
+        for name in ("decisions", "artifacts", "patterns", "gotchas", "questions", "blockers")
+        if body.get(name)
+    }
+    return {
+        "seq": record.seq,
+        "task": task_of(record.stream) or record.stream,
+        **envelope(record),
+        "summary": _summary(record.kind, body),
+        "counts": counts,
+        "bytes": len(record.body),
+    }
+
+
+def _summary(kind: str, body: Document) -> str:
+    if kind == "handoff":
+        to = f" -> {body['to_agent']}" if body.get("to_agent") else ""
+        phase = f" ({body['phase']})" if body.get("phase") else ""
+        text = f": {body['summary']}" if body.get("summary") else ""
+        return f"{body['from_agent']}{to}, {body['outcome']}{phase}{text}"
+    if kind == "gate_answered":
+        return f"{body['gate']} {body['answer']} by {body['by']}"
+    if kind == "marked":
+        return ", ".join(f"{mark['item']} {mark['status']}" for mark in body["marks"])
+    texts = {"task_created": "title", "task_changed": "title"}
+    if kind in texts:
+        return str(body.get(texts[kind], "changed " + ", ".join(sorted(body))))
+    entry = next((value[0] for value in body.values() if isinstance(value, list) and value), "")
+    if isinstance(entry, dict):
+        return str(next(iter(_texts(entry)), ""))  # pyright: ignore[reportUnknownArgumentType]
+    return str(entry)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _texts(entry: Document) -> list[str]:
+    named = ("summary", "pattern", "issue", "name", "text")
+    return [str(entry[name]) for name in named if name in entry]
+
+
+def diff(reader: Reader, task: str, old: int, new: int) -> Document:
+    """What differs between two versions: fields, items added, items changed, and what is gone."""
+    before, after = state(reader, task, old), state(reader, task, new)
+    fields = {
+        name: {"old": before.get(name), "new": after.get(name)}
+        for name in sorted((before.keys() | after.keys()) - _EPHEMERAL - set(LISTS.values()))
+        if before.get(name) != after.get(name)
+    }
+    lists = {name: _compare(before[name], after[name]) for name in LISTS.values()}
+    return {
+        "task": task,
+        "old": before["version"],
+        "new": after["version"],
+        "fields": fields,
+        "added": {name: parts[0] for name, parts in lists.items() if parts[0]},
+        "changed": {name: parts[1] for name, parts in lists.items() if parts[1]},
+        "removed": {name: parts[2] for name, parts in lists.items() if parts[2]},
+    }
+
+
+def _compare(
+    old: list[Document], new: list[Document]
+) -> tuple[list[Document], list[Document], list[Document]]:
+    """Added, changed and removed entries. An artifact is the same one as long as its path is."""
+
+    def identity(entry: Document) -> str:
+        return entry["path"] if "size_bytes" in entry or "change" in entry else entry["address"]
+
+    before = {identity(entry): entry for entry in old}
+    after = {identity(entry): entry for entry in new}
+    added = [entry for key, entry in after.items() if key not in before]
+    removed = [entry for key, entry in before.items() if key not in after]
+    changed = [
+        {"address": after[key]["address"], "old": was, "new": after[key]}
+        for key, was in before.items()
+        if key in after and after[key] != was
+    ]
+    return added, changed, removed

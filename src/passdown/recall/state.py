@@ -1,0 +1,126 @@
+"""A task's state: now, from derived rows; at a past version, by folding fewer records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.errors import NotFound
+from passdown.ledger.writing import unknown_task
+from passdown.model.documents import Replayed, item_document, replay, state_document
+from passdown.model.kinds import parse_address, stream_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from passdown.model.record import Record
+    from passdown.model.rows import ItemRow, LinkRow, TaskRow
+    from passdown.store.statements import Reader
+
+Document = dict[str, Any]
+
+
+def state(reader: Reader, task: str, version: int | None = None) -> Document:
+    """The whole state of a task, as a document."""
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    if version is not None and version != row.version:
+        return _past(reader, row, version)
+    items = documents(reader, task, reader.items_since(task))
+    head = (task, row.version, row.digest)
+    return with_links(reader, state_document(head, row.details, row.header, items), row)
+
+
+def _past(reader: Reader, row: TaskRow, version: int) -> Document:
+    replayed = replay(reader.records(stream_of(row.task), until=version))
+    if replayed is None or not 1 <= version <= row.version:
+        raise NotFound(
+            f"{row.task} has no version {version}; it is at {row.version}",
+            next_step=f"Name a version from 1 to {row.version}.",
+        )
+    document = document_of(row.task, replayed)
+    return with_links(reader, document, row, as_of=replayed.last.seq)
+
+
+def document_of(task: str, replayed: Replayed) -> Document:
+    """The state document of replayed records."""
+    order = sorted(replayed.rows.items(), key=lambda entry: (entry[1].position, *entry[0]))
+    items = [(key[0], replayed.documents[key]) for key, _ in order]
+    head = (task, replayed.last.position, replayed.last.digest)
+    return state_document(head, replayed.details, replayed.header, items)
+
+
+def documents(reader: Reader, task: str, rows: Iterable[ItemRow]) -> list[tuple[str, Document]]:
+    """(letter, document) of items, each record read once."""
+    stream = stream_of(task)
+    found: list[tuple[str, Document]] = []
+    known: dict[int, tuple[Record, Document]] = {}
+    for row in rows:
+        if row.position not in known:
+            record = reader.record(stream, row.position)
+            if record is None:
+                continue
+            known[row.position] = (record, record.document())
+        found.append((row.letter, item_document(row, *known[row.position])))
+    return found
+
+
+def with_links(
+    reader: Reader, document: Document, row: TaskRow, as_of: int | None = None
+) -> Document:
+    """Add what other tasks say of this one: who blocks it, who superseded its decisions."""
+    blockers = _live(reader.links_to(row.task), as_of)
+    document["blocked_by"] = [link.source for link in blockers if link.relation == "blocks"]
+    if document["blocked_by"] and document["status"] not in ("completed", "cancelled"):
+        document["status"] = "blocked"
+    by = {link.target: link.source for link in _live(reader.superseders(row.task), as_of)}
+    for decision in document["decisions"]:
+        if decision["address"] in by:
+            decision["superseded_by"] = by[decision["address"]]
+            decision["status"] = "superseded"
+    return document
+
+
+def _live(links: Iterable[LinkRow], as_of: int | None) -> list[LinkRow]:
+    if as_of is None:
+        return [link for link in links if not link.closed_seq]
+    return [
+        link
+        for link in links
+        if link.opened_seq <= as_of and (not link.closed_seq or link.closed_seq > as_of)
+    ]
+
+
+def show(reader: Reader, address: str) -> Document:
+    """One item by its address, with the record that it came from."""
+    parsed = parse_address(address)
+    row = reader.item(*parsed) if parsed else None
+    record = reader.record(stream_of(row.task), row.position) if row else None
+    if row is None or record is None or parsed is None:
+        raise NotFound(
+            f"there is no item {address[:140]!r}",
+            next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
+        )
+    document = item_document(row, record, record.document())
+    links = [link for link in reader.links_to(address) if link.relation == "supersedes"]
+    if links:
+        document.update(status="superseded", superseded_by=links[-1].source)
+    blocked = [link.target for link in reader.links_from(address) if link.relation == "blocks"]
+    if blocked:
+        document["blocks"] = blocked
+    document["source"] = {**envelope(record), "task": row.task}
+    return document
+
+
+def envelope(record: Record) -> Document:
+    """Where a fact came from: who wrote it, when, and the record that proves it."""
+    return {
+        "stream": record.stream,
+        "version": record.position,
+        "at": record.at,
+        "author": record.author,
+        "kind": record.kind,
+        "key": record.key,
+        "digest": record.digest,
+        "previous": record.previous,
+    }

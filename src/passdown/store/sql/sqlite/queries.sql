@@ -1,0 +1,244 @@
+-- Every statement the store runs, by name. Values are bound; nothing here is put together from text.
+
+-- name: head
+SELECT name, position, digest FROM streams WHERE name = :stream;
+
+-- name: heads
+SELECT name, position, digest FROM streams
+WHERE substr(name, 1, length(:prefix)) = :prefix AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: records
+SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
+FROM records r JOIN streams s ON s.id = r.stream
+WHERE s.name = :stream AND r.position > :after AND r.position <= :until
+ORDER BY r.position LIMIT :limit;
+
+-- name: records_before
+SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
+FROM records r JOIN streams s ON s.id = r.stream
+WHERE s.name = :stream AND r.position < :before
+ORDER BY r.position DESC LIMIT :limit;
+
+-- name: record_by_key
+SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
+FROM records r JOIN streams s ON s.id = r.stream
+WHERE s.name = :stream AND r.key = :key;
+
+-- name: tail
+SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
+FROM records r JOIN streams s ON s.id = r.stream
+WHERE r.seq > :after ORDER BY r.seq LIMIT :limit;
+
+-- name: latest
+SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
+FROM records r JOIN streams s ON s.id = r.stream
+WHERE r.seq < :before ORDER BY r.seq DESC LIMIT :limit;
+
+-- name: totals
+SELECT (SELECT count(*) FROM streams), (SELECT coalesce(max(seq), 0) FROM records);
+
+-- name: task
+SELECT task, version, digest,
+    CASE WHEN base_status IN ('completed', 'cancelled') THEN base_status
+         WHEN EXISTS (SELECT 1 FROM links l WHERE l.target = t.task AND l.relation = 'blocks'
+                      AND l.closed_seq = 0) THEN 'blocked'
+         ELSE base_status END,
+    phase, holder, created_seq, updated_seq, header,
+    (SELECT details FROM details d WHERE d.task = t.task)
+FROM tasks t WHERE task = :task;
+
+-- name: tasks
+SELECT * FROM (
+    SELECT task, version, digest,
+        CASE WHEN base_status IN ('completed', 'cancelled') THEN base_status
+             WHEN EXISTS (SELECT 1 FROM links l WHERE l.target = t.task AND l.relation = 'blocks'
+                          AND l.closed_seq = 0) THEN 'blocked'
+             ELSE base_status END AS status,
+        phase, holder, created_seq, updated_seq, header,
+        (SELECT details FROM details d WHERE d.task = t.task)
+    FROM tasks t
+) WHERE (:status = '' OR status = :status) AND (:phase = '' OR phase = :phase)
+    AND (:agent = '' OR holder = :agent) AND created_seq > :after
+ORDER BY created_seq LIMIT :limit;
+
+-- name: open_items
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note
+FROM items WHERE task = :task AND letter = :letter AND is_open = 1 ORDER BY ordinal;
+
+-- name: all_open_items
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note
+FROM items WHERE task = :task AND is_open = 1 ORDER BY position, letter, ordinal;
+
+-- name: items_since
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note
+FROM items WHERE task = :task AND position > :after ORDER BY position, letter, ordinal;
+
+-- name: items_at
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note
+FROM items WHERE task = :task AND position = :position ORDER BY letter, ordinal;
+
+-- name: items_of_kind
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note
+FROM items WHERE task = :task AND letter = :letter AND ordinal > :after
+ORDER BY ordinal LIMIT :limit;
+
+-- name: item
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note
+FROM items WHERE task = :task AND letter = :letter AND ordinal = :ordinal;
+
+-- name: path_history
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note
+FROM items WHERE task = :task AND path = :path AND path <> '' ORDER BY ordinal;
+
+-- name: has_path
+SELECT 1 FROM items WHERE task = :task AND path = :path AND path <> '' LIMIT 1;
+
+-- name: current_artifacts
+SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
+    i.fingerprint, i.path, i.closed_at, i.note
+FROM items i WHERE i.task = :task AND i.path <> '' AND NOT EXISTS (
+    SELECT 1 FROM items later WHERE later.task = i.task AND later.path = i.path
+    AND later.path <> '' AND later.ordinal > i.ordinal)
+ORDER BY i.ordinal;
+
+-- name: gates
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note
+FROM items WHERE letter = 'k' AND (:task = '' OR task = :task) AND (:open_only = 0 OR is_open = 1)
+ORDER BY task, ordinal;
+
+-- name: links_to
+SELECT source, relation, target, opened_seq, closed_seq FROM links
+WHERE target = :target ORDER BY opened_seq, source;
+
+-- name: superseders
+SELECT source, relation, target, opened_seq, closed_seq FROM links
+WHERE relation = 'supersedes' AND target > :task || '#' AND target < :task || '$'
+ORDER BY opened_seq, source;
+
+-- name: links_from
+SELECT source, relation, target, opened_seq, closed_seq FROM links
+WHERE source = :source ORDER BY opened_seq, target;
+
+-- name: needs
+SELECT needs FROM dependencies WHERE task = :task ORDER BY needs;
+
+-- name: dependents
+SELECT task FROM dependencies WHERE needs = :task ORDER BY task;
+
+-- name: inbox
+SELECT agent, task, position, held FROM inbox WHERE agent = :agent ORDER BY task;
+
+-- name: add_stream
+INSERT INTO streams (name, position, digest) VALUES (:stream, :position, :digest);
+
+-- name: move_head
+UPDATE streams SET position = :position, digest = :digest WHERE name = :stream;
+
+-- name: append
+INSERT INTO records (stream, position, at, author, kind, key, previous, digest, body)
+SELECT id, :position, :at, :author, :kind, :key, :previous, :digest, :body
+FROM streams WHERE name = :stream
+RETURNING seq;
+
+-- name: put_task
+INSERT INTO tasks (task, version, digest, base_status, phase, holder, created_seq, updated_seq,
+    header)
+VALUES (:task, :version, :digest, :status, :phase, :holder, :seq, :seq, :header)
+ON CONFLICT (task) DO UPDATE SET version = excluded.version, digest = excluded.digest,
+    base_status = excluded.base_status, phase = excluded.phase, holder = excluded.holder,
+    updated_seq = excluded.updated_seq, header = excluded.header;
+
+-- name: put_details
+INSERT INTO details (task, details) VALUES (:task, :details)
+ON CONFLICT (task) DO UPDATE SET details = excluded.details;
+
+-- name: add_item
+INSERT INTO items (task, letter, ordinal, position, field, idx, status, is_open, title,
+    fingerprint, path, closed_at, note)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: mark_item
+UPDATE items SET status = :status, is_open = :is_open, closed_at = :closed_at, note = :note
+WHERE task = :task AND letter = :letter AND ordinal = :ordinal;
+
+-- name: open_link
+INSERT INTO links (source, relation, target, opened_seq, closed_seq)
+VALUES (:source, :relation, :target, :seq, 0)
+ON CONFLICT (target, relation, source) DO NOTHING;
+
+-- name: close_links
+UPDATE links SET closed_seq = :seq WHERE source = :source AND closed_seq = 0;
+
+-- name: drop_needs
+DELETE FROM dependencies WHERE task = :task;
+
+-- name: add_need
+INSERT INTO dependencies (task, needs) VALUES (:task, :needs);
+
+-- name: clear_inbox
+DELETE FROM inbox WHERE task = :task;
+
+-- name: put_inbox
+INSERT INTO inbox (agent, task, position, held) VALUES (:agent, :task, :position, :held);
+
+-- name: forget_items
+DELETE FROM items;
+
+-- name: forget_tasks
+DELETE FROM tasks;
+
+-- name: forget_details
+DELETE FROM details;
+
+-- name: forget_links
+DELETE FROM links;
+
+-- name: forget_dependencies
+DELETE FROM dependencies;
+
+-- name: forget_inbox
+DELETE FROM inbox;
+
+-- name: dump_tasks
+SELECT task, version, digest, base_status, phase, holder, created_seq, updated_seq, header
+FROM tasks ORDER BY task;
+
+-- name: dump_details
+SELECT task, details FROM details ORDER BY task;
+
+-- name: dump_items
+SELECT * FROM items ORDER BY task, letter, ordinal;
+
+-- name: dump_links
+SELECT * FROM links ORDER BY target, relation, source;
+
+-- name: dump_dependencies
+SELECT * FROM dependencies ORDER BY task, needs;
+
+-- name: dump_inbox
+SELECT * FROM inbox ORDER BY agent, task;
+
+-- name: dump_streams
+SELECT name, position, digest FROM streams ORDER BY name;
+
+-- name: last_positions
+SELECT s.name, max(r.position), count(*) FROM streams s LEFT JOIN records r ON r.stream = s.id
+GROUP BY s.id ORDER BY s.name;
+
+-- name: check_pages
+PRAGMA integrity_check(20);
+
+-- name: schema_rows
+SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema ORDER BY type, name, tbl_name;
+
+-- name: note_migration
+INSERT INTO migrations (number, name, applied_at) VALUES (:number, :name, :applied_at);

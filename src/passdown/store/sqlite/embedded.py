@@ -1,0 +1,259 @@
+"""The embedded store: one SQLite file, any number of processes on one machine.
+
+Writes go through one connection and one gate (`BEGIN IMMEDIATE` to `COMMIT`); reads use connections of
+their own, so that a reader never waits for a writer. `synchronous=EXTRA` is set before the switch to
+WAL, and every pragma is read back: SQLite reports some failures only in that answer.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import apsw
+
+from passdown.errors import StoreUnavailable
+from passdown.store.sqlite import files, schema
+from passdown.store.sqlite.faults import busy_error, damage, translated
+from passdown.store.sqlite.waiting import wait_with_jitter
+from passdown.store.statements import Reader, Row, Writer, load_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from passdown.errors import Problem
+    from passdown.store.protocol import Progress
+
+Synchronous = Literal["EXTRA", "NORMAL", "OFF"]
+
+_LEVELS = {"EXTRA": 3, "NORMAL": 1, "OFF": 0}
+_BACKUP_PAGES = 2_000
+
+
+class SqliteStore:
+    """A store in one file. Safe to share between threads; after a fork it opens anew."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        timeout_s: float = 30.0,
+        synchronous: Synchronous = "EXTRA",
+        vfs: str = "",
+        exclusive: bool = False,
+    ) -> None:
+        """Open the store at `path`, making it when there is none.
+
+        `exclusive` keeps one connection for everything, for file systems without shared memory.
+        """
+        self.path = os.path.abspath(path)
+        self._timeout_s = timeout_s
+        self._synchronous: Synchronous = synchronous
+        self._vfs = vfs
+        self._exclusive = exclusive
+        self._statements = load_statements("sqlite")
+        self._forget_connections()
+        if not vfs:
+            files.prepare(self.path)
+        if exclusive:
+            with self._turn():
+                self._writer_connection()
+        else:
+            self._idle.append(self._take_reader())
+
+    @property
+    def url(self) -> str:
+        """The address that opens this store again."""
+        return "sqlite:///" + self.path
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """One moment of the store."""
+        if self._exclusive:
+            with self._turn():
+                yield Reader(self._runner(self._writer_connection()))
+            return
+        connection = self._take_reader()
+        with translated(self.path):
+            connection.execute("BEGIN")
+        try:
+            yield Reader(self._runner(connection))
+        finally:
+            _roll_back(connection)
+            self._idle.append(connection)
+
+    @contextmanager
+    def writing(self, streams: Sequence[str] = ()) -> Iterator[Writer]:
+        """All or nothing; SQLite admits one writer at a time, whatever the streams."""
+        with self._turn():
+            connection = self._writer_connection()
+            with translated(self.path, self._timeout_s):
+                connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield Writer(self._runner(connection))
+                with translated(self.path):
+                    connection.execute("COMMIT")
+            except BaseException:
+                if not _roll_back(connection):
+                    # A connection that can't roll back is in no known state: never use it again.
+                    self._writer = None
+                raise
+
+    def check_pages(self) -> list[Problem]:
+        """What SQLite's own check finds."""
+        with self.reading() as reader:
+            try:
+                rows: list[Row] = reader.run("check_pages", {})
+            except StoreUnavailable as error:
+                return [damage(str(error))]
+        return [damage(str(row[0])) for row in rows if row[0] != "ok"]
+
+    def backup(self, target: str, progress: Progress | None = None) -> None:
+        """Copy one moment into a new file, under the eyes of other writers."""
+        source = self._take_reader()
+        with files.new_file(target) as temporary, translated(self.path):
+            copy = apsw.Connection(temporary)
+            source.execute("BEGIN").fetchall()
+            source.execute("PRAGMA schema_version").fetchall()
+            try:
+                with copy.backup("main", source, "main") as step:
+                    while not step.done:
+                        step.step(_BACKUP_PAGES)
+                        if progress:
+                            progress(step.page_count - step.remaining, step.page_count)
+            finally:
+                _roll_back(source)
+                copy.close()
+                self._idle.append(source)
+
+    def facts(self) -> dict[str, Any]:
+        """Version, settings and sizes."""
+        with self._turn():
+            connection = self._writer_connection()
+            names = ("journal_mode", "synchronous", "page_size", "page_count", "user_version")
+            pragmas = {name: _pragma(connection, f"PRAGMA {name}") for name in names}
+        return {
+            "store": self.url,
+            "database": "sqlite",
+            "sqlite_version": apsw.sqlite_lib_version(),
+            **pragmas,
+            "synchronous": {v: k for k, v in _LEVELS.items()}.get(pragmas["synchronous"], "FULL"),
+            "size_bytes": files.size(self.path),
+            "wal_bytes": files.size(self.path + "-wal"),
+        }
+
+    def close(self) -> None:
+        """Close every connection of this process."""
+        if self._process == os.getpid():
+            for connection in [*self._idle, self._writer]:
+                if connection is not None:
+                    connection.close()
+        self._forget_connections()
+
+    def _forget_connections(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._writer: apsw.Connection | None = None
+        self._idle: list[apsw.Connection] = []
+
+    def _check_process(self) -> None:
+        """A connection must not be used on both sides of a fork: the child starts afresh."""
+        if self._process != os.getpid():
+            self._forget_connections()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        self._check_process()
+        lock = self._lock
+        if not lock.acquire(timeout=self._timeout_s):
+            raise busy_error(self.path, self._timeout_s)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _take_reader(self) -> apsw.Connection:
+        self._check_process()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._new_reader()
+
+    def _new_reader(self) -> apsw.Connection:
+        with translated(self.path, self._timeout_s):
+            connection = self._connect()
+            if not schema.check(connection, self.path):
+                with self._turn():
+                    self._writer_connection()
+            _set(connection, "PRAGMA query_only = ON", "PRAGMA query_only", 1)
+            return connection
+
+    def _writer_connection(self) -> apsw.Connection:
+        if self._writer is None:
+            with translated(self.path, self._timeout_s):
+                connection = self._connect()
+                self._prepare_writer(connection)
+                self._writer = connection
+        return self._writer
+
+    def _connect(self) -> apsw.Connection:
+        flags = apsw.SQLITE_OPEN_READWRITE
+        if self._vfs:
+            flags |= apsw.SQLITE_OPEN_CREATE
+        connection = apsw.Connection(self.path, flags=flags, vfs=self._vfs or None)
+        connection.set_busy_handler(wait_with_jitter(self._timeout_s))
+        _set(connection, "PRAGMA trusted_schema = OFF", "PRAGMA trusted_schema", 0)
+        _set(connection, "PRAGMA cell_size_check = ON", "PRAGMA cell_size_check", 1)
+        return connection
+
+    def _prepare_writer(self, connection: apsw.Connection) -> None:
+        """Settings that the file's safety rests on, in the order that it rests on."""
+        schema.check(connection, self.path)
+        level = self._synchronous
+        if self._exclusive:
+            _set(connection, "PRAGMA locking_mode = EXCLUSIVE", "PRAGMA locking_mode", "exclusive")
+        _set(connection, f"PRAGMA synchronous = {level}", "PRAGMA synchronous", _LEVELS[level])
+        _set(connection, "PRAGMA fullfsync = ON", "PRAGMA fullfsync", 1)
+        _set(connection, "PRAGMA checkpoint_fullfsync = ON", "PRAGMA checkpoint_fullfsync", 1)
+        schema.switch_to_wal(connection, self._timeout_s)
+        schema.migrate(connection, self.path)
+
+    def _runner(self, connection: apsw.Connection) -> Any:
+        statements = self._statements
+
+        def run(name: str, values: Mapping[str, object] | Sequence[object]) -> list[Row]:
+            with translated(self.path):
+                return connection.execute(statements[name], values).fetchall()  # type: ignore[arg-type]
+
+        return run
+
+
+def _pragma(connection: apsw.Connection, query: str) -> Any:
+    rows = connection.execute(query).fetchall()
+    return rows[0][0] if rows else None
+
+
+def _set(connection: apsw.Connection, setting: str, query: str, expected: object) -> None:
+    """Set a pragma and read it back; a setting that didn't take is an error, not a hope."""
+    connection.execute(setting).fetchall()
+    actual = _pragma(connection, query)
+    if actual != expected:
+        raise StoreUnavailable(
+            f"SQLite did not accept {setting}: it answers {actual!r}",
+            next_step="Run passdown doctor; the disk or the file system may not support it.",
+        )
+
+
+def _roll_back(connection: apsw.Connection) -> bool:
+    """Leave the transaction, if there is one; False when even that fails."""
+    try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    except apsw.Error:
+        return False
+    return True
+
+
+__all__ = ["SqliteStore", "Synchronous"]

@@ -1,0 +1,72 @@
+"""SQLite's failures in Passdown's words."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import apsw
+
+from passdown.errors import (
+    Damaged,
+    Problem,
+    StoreBusy,
+    StoreError,
+    StoreUnavailable,
+)
+from passdown.store.sqlite.waiting import lock_holder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_UNKNOWN = "Whether it was written is unknown; do it again with the same key, that is always safe."
+
+_WAYS_OUT: tuple[tuple[type[apsw.Error], str, str], ...] = (
+    (apsw.FullError, "the disk is full", "Free some space. " + _UNKNOWN),
+    (apsw.ReadOnlyError, "the store is read-only", "Check who owns the file and its folder."),
+    (apsw.PermissionsError, "the store may not be opened", "Check who owns the file."),
+    (apsw.CantOpenError, "the store can't be opened", "Check the path and who owns its folder."),
+    (apsw.IOError, "reading or writing the store failed", _UNKNOWN),
+)
+
+
+def damage(finding: str) -> Problem:
+    """A finding of SQLite's own check."""
+    return Problem("", "page_damage", finding, fix="restore a backup, or export what is intact")
+
+
+def busy_error(path: str, timeout_s: float) -> StoreBusy:
+    """The error of a writer that has waited for long enough."""
+    return StoreBusy(
+        f"the store {path} was locked by another writer for {timeout_s:g} s{lock_holder(path)}",
+        next_step="Nothing was written. Try again; if that process hangs, look at it first: "
+        "its lock is never taken away.",
+    )
+
+
+def _as_store_error(error: apsw.Error, path: str, timeout_s: float) -> Exception:
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return busy_error(path, timeout_s)
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return Damaged(
+            f"the store {path} is damaged",
+            [damage(str(error))],
+            next_step="Run passdown verify to see what is intact; restore a backup beside it.",
+        )
+    for kind, what, way_out in _WAYS_OUT:
+        if isinstance(error, kind):
+            return StoreUnavailable(f"{what}: {path} ({error})", next_step=way_out)
+    return StoreUnavailable(f"SQLite refused: {error} ({path})", next_step=_UNKNOWN)
+
+
+@contextmanager
+def translated(path: str, timeout_s: float = 0.0) -> Iterator[None]:
+    """Turn SQLite's exceptions into the ones that users know."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except apsw.Error as error:
+        raise _as_store_error(error, path, timeout_s) from error
+    except MemoryError as error:
+        raise StoreUnavailable(f"out of memory: {path}", next_step=_UNKNOWN) from error

@@ -1,0 +1,96 @@
+"""The files of the embedded store: made private, refused when others could write to them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from passdown.errors import InvalidInput, Problem, StoreUnavailable, UnsafeStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_IS_WINDOWS = os.name == "nt"
+
+
+def prepare(path: str) -> None:
+    """Make the file and its folder when they are missing, private to their owner; check them."""
+    folder = os.path.dirname(path)
+    try:
+        if not os.path.isdir(folder):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            sync_folder(folder)
+        except FileExistsError:
+            _refuse_unsafe(path)
+        if os.path.basename(folder) == ".passdown":
+            _refuse_unsafe(folder)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"the store can't be made or opened: {path} ({error.strerror or error})",
+            next_step="Check the path and who owns its folder.",
+        ) from error
+
+
+def _refuse_unsafe(path: str) -> None:
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+        if mode & _OTHERS_MAY_WRITE and not _IS_WINDOWS:
+            raise UnsafeStore(
+                f"other users of this machine may write to {path} (mode {stat.S_IMODE(mode):o})",
+                next_step=f"Take that right away, for instance: chmod go-w {path}",
+            )
+        return
+    raise StoreUnavailable(f"{path} is not a regular file", next_step="Name another file.")
+
+
+def size(path: str) -> int:
+    """The size of a file in bytes; 0 when there is none."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def sync_folder(folder: str) -> None:
+    """Make the names in a folder durable, where the system can."""
+    if _IS_WINDOWS:
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def new_file(target: str) -> Iterator[str]:
+    """A temporary name beside `target`; on success synced and renamed to it, otherwise removed."""
+    if os.path.exists(target):
+        problem = Problem("target", "exists", f"{target} exists already", "a new file name")
+        raise InvalidInput("the target is taken; nothing was written", [problem])
+    folder = os.path.dirname(os.path.abspath(target))
+    temporary = f"{target}.{os.getpid()}.part"
+    try:
+        os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        yield temporary
+        descriptor = os.open(temporary, os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, target)
+        sync_folder(folder)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{target} can't be written ({error.strerror or error})",
+            next_step="Check the folder, who owns it, and the space left.",
+        ) from error
+    finally:
+        for leftover in (temporary, temporary + "-wal", temporary + "-shm"):
+            if os.path.exists(leftover):
+                os.unlink(leftover)

@@ -1,0 +1,135 @@
+"""The schema of the embedded store: recognised before it is used, brought up to date as a whole.
+
+A file is opened only when it is new, or says that it is ours (`application_id`), isn't newer than this
+release, and its schema is to the letter the one that the numbered migrations give. Anything else is
+left untouched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+
+import apsw
+
+from passdown.errors import ForeignSchema, NewerSchema, StoreUnavailable
+from passdown.store.statements import load_statements
+
+APPLICATION_ID = 0x70617373  # "pass"
+
+_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "sqlite")
+
+
+def migrations() -> list[tuple[int, str, str]]:
+    """(number, name, SQL) of every migration, in order."""
+    found: list[tuple[int, str, str]] = []
+    for name in sorted(os.listdir(_FOLDER)):
+        if name[:4].isdigit() and name.endswith(".sql"):
+            with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+                found.append((int(name[:4]), name.removesuffix(".sql"), file.read()))
+    return found
+
+
+def fingerprints() -> dict[int, str]:
+    """Schema version to the fingerprint that it must have."""
+    with open(os.path.join(_FOLDER, "fingerprints.txt"), encoding="utf-8") as file:
+        lines = [line.split() for line in file if line.strip() and not line.startswith("#")]
+    return {int(number): digest for number, digest in lines}
+
+
+def fingerprint(connection: apsw.Connection) -> str:
+    """A digest over every table, index, trigger and view that the file has."""
+    total = hashlib.sha256()
+    for row in connection.execute(load_statements("sqlite")["schema_rows"]):
+        for part in row:
+            data = str(part).encode()
+            total.update(b"%d:%b" % (len(data), data))
+    return total.hexdigest()
+
+
+def check(connection: apsw.Connection, path: str) -> bool:
+    """Refuse a file that isn't ours, was altered, or is newer than this release.
+
+    Says whether the schema is up to date; a new or older file still has to be migrated.
+    """
+    version = _number(connection, "PRAGMA user_version")
+    application = _number(connection, "PRAGMA application_id")
+    if version == 0 and application == 0 and not _has_schema(connection):
+        return False
+    if application != APPLICATION_ID:
+        raise ForeignSchema(
+            f"{path} is a database, but not a Passdown store",
+            next_step="Name another file; this one has been left untouched.",
+        )
+    known = fingerprints()
+    newest = max(known)
+    if version > newest:
+        raise NewerSchema(
+            f"{path} has schema version {version}; this release knows up to {newest}",
+            next_step="Use the newer release that made it; the file has been left untouched.",
+        )
+    if fingerprint(connection) != known.get(version):
+        raise ForeignSchema(
+            f"the schema of {path} is not the one that Passdown makes (version {version})",
+            next_step="Something was added to or taken from the file. It has been left untouched; "
+            "restore a backup beside it.",
+        )
+    return version == newest
+
+
+def switch_to_wal(connection: apsw.Connection, timeout_s: float) -> None:
+    """Use a write-ahead log. SQLite answers instead of raising when it could not switch."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+        except apsw.BusyError:
+            # Another process is making the same switch at this moment.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+            continue
+        if mode != "wal":
+            raise StoreUnavailable(
+                f"SQLite could not switch to a write-ahead log: it answers {mode!r}",
+                next_step="Run passdown doctor; network file systems and full disks do this.",
+            )
+        return
+
+
+def migrate(connection: apsw.Connection, path: str) -> None:
+    """Apply what is missing in one transaction; many processes may try at once."""
+    wanted = migrations()
+    if _number(connection, "PRAGMA user_version") == wanted[-1][0]:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        check(connection, path)
+        version = _number(connection, "PRAGMA user_version")
+        for number, name, sql in wanted:
+            if number > version:
+                _apply(connection, number, name, sql)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _apply(connection: apsw.Connection, number: int, name: str, sql: str) -> None:
+    for _ in connection.execute(sql):
+        pass
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    values = {"number": number, "name": name, "applied_at": stamp}
+    connection.execute(load_statements("sqlite")["note_migration"], values).fetchall()
+    connection.pragma("application_id", APPLICATION_ID)
+    connection.pragma("user_version", number)
+
+
+def _number(connection: apsw.Connection, query: str) -> int:
+    return int(connection.execute(query).fetchall()[0][0])
+
+
+def _has_schema(connection: apsw.Connection) -> bool:
+    return bool(connection.execute(load_statements("sqlite")["schema_rows"]).fetchall())

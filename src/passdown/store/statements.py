@@ -1,0 +1,286 @@
+"""What can be asked of a store and what can be written to it, in terms of named statements.
+
+The SQL stands in `sql/<database>/queries.sql`; a database only says how a statement is run. Reads
+and writes happen inside the store's gates (`Store.reading`, `Store.writing`): a reader sees one
+moment, a writer commits as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os.path
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from passdown.model.record import Head, Record
+from passdown.model.rows import InboxRow, ItemRow, LinkRow, TaskRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from passdown.model.rows import StatusChange
+
+Row = tuple[Any, ...]
+
+UNLIMITED = 2**62
+PAGE = 500
+
+
+class Run(Protocol):
+    """Runs one named statement with bound values and gives its rows."""
+
+    def __call__(self, name: str, values: Mapping[str, object] | Sequence[object], /) -> list[Row]:
+        """The rows of the statement, all of them."""
+        ...
+
+
+@cache
+def load_statements(database: str) -> dict[str, str]:
+    """The named statements of one database, as they stand in its `queries.sql`."""
+    folder = os.path.join(os.path.dirname(__file__), "sql", database)
+    with open(os.path.join(folder, "queries.sql"), encoding="utf-8") as file:
+        parts = file.read().split("-- name: ")[1:]
+    return {name: sql.strip() for name, _, sql in (part.partition("\n") for part in parts)}
+
+
+class Reader:
+    """Questions about one moment of the store."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def head(self, stream: str) -> Head | None:
+        """The last record of a stream, or None when there is no such stream."""
+        rows = self.run("head", {"stream": stream})
+        return Head(*rows[0]) if rows else None
+
+    def heads(self, prefix: str = "") -> Iterator[Head]:
+        """The heads of all streams whose name starts with `prefix`, by name."""
+        after = ""
+        while True:
+            rows = self.run("heads", {"prefix": prefix, "after": after, "limit": PAGE})
+            yield from (Head(*row) for row in rows)
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][0]
+
+    def records(self, stream: str, *, after: int = 0, until: int = UNLIMITED) -> Iterator[Record]:
+        """The records of a stream in order, from `after` (exclusive) to `until` (inclusive)."""
+        while True:
+            values = {"stream": stream, "after": after, "until": until, "limit": PAGE}
+            rows = self.run("records", values)
+            yield from (Record(*row) for row in rows)
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][1]
+
+    def records_before(self, stream: str, before: int, limit: int) -> list[Record]:
+        """Up to `limit` records below a position, newest first."""
+        values = {"stream": stream, "before": before, "limit": limit}
+        return [Record(*row) for row in self.run("records_before", values)]
+
+    def record(self, stream: str, position: int) -> Record | None:
+        """The record at a position, or None."""
+        values = {"stream": stream, "after": position - 1, "until": position, "limit": 1}
+        rows = self.run("records", values)
+        return Record(*rows[0]) if rows else None
+
+    def record_by_key(self, stream: str, key: str) -> Record | None:
+        """The record that was written with an idempotency key, or None."""
+        rows = self.run("record_by_key", {"stream": stream, "key": key})
+        return Record(*rows[0]) if rows else None
+
+    def tail(self, after: int = 0) -> Iterator[Record]:
+        """All records in the order of the whole store, after a sequence number."""
+        while True:
+            rows = self.run("tail", {"after": after, "limit": PAGE})
+            yield from (Record(*row) for row in rows)
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][9]
+
+    def latest(self, before: int, limit: int) -> list[Record]:
+        """Up to `limit` records of the whole store below a sequence number, newest first."""
+        rows = self.run("latest", {"before": before, "limit": limit})
+        return [Record(*row) for row in rows]
+
+    def totals(self) -> tuple[int, int]:
+        """How many streams there are, and the sequence number of the last record."""
+        streams, records = self.run("totals", {})[0]
+        return streams, records
+
+    def task(self, task: str) -> TaskRow | None:
+        """A task as it stands, or None."""
+        rows = self.run("task", {"task": task})
+        return _task_row(rows[0]) if rows else None
+
+    def tasks(
+        self, *, status: str = "", phase: str = "", agent: str = "", after: int = 0, limit: int
+    ) -> list[TaskRow]:
+        """Tasks in the order they were created; empty filters let everything through."""
+        values = {"status": status, "phase": phase, "agent": agent, "after": after, "limit": limit}
+        return [_task_row(row) for row in self.run("tasks", values)]
+
+    def open_items(self, task: str, letters: Sequence[str] | None = None) -> list[ItemRow]:
+        """The open items of a task, of the named kinds or of all."""
+        if letters is None:
+            return _items(self.run("all_open_items", {"task": task}))
+        found: list[ItemRow] = []
+        for letter in letters:
+            found += _items(self.run("open_items", {"task": task, "letter": letter}))
+        return found
+
+    def items_since(self, task: str, after: int = 0) -> list[ItemRow]:
+        """The items of a task that records above a position brought, oldest first."""
+        return _items(self.run("items_since", {"task": task, "after": after}))
+
+    def items_at(self, task: str, position: int) -> list[ItemRow]:
+        """The items that one record brought."""
+        return _items(self.run("items_at", {"task": task, "position": position}))
+
+    def items_of_kind(
+        self, task: str, letter: str, *, after: int = 0, limit: int = UNLIMITED
+    ) -> list[ItemRow]:
+        """The items of one kind, by number, above the number `after`."""
+        values = {"task": task, "letter": letter, "after": after, "limit": limit}
+        return _items(self.run("items_of_kind", values))
+
+    def item(self, task: str, letter: str, ordinal: int) -> ItemRow | None:
+        """One item, or None."""
+        values = {"task": task, "letter": letter, "ordinal": ordinal}
+        rows = _items(self.run("item", values))
+        return rows[0] if rows else None
+
+    def path_history(self, task: str, path: str) -> list[ItemRow]:
+        """Every artifact entry that a task has had for a path, oldest first."""
+        return _items(self.run("path_history", {"task": task, "path": path}))
+
+    def has_path(self, task: str, path: str) -> bool:
+        """Whether a task has had an artifact at a path."""
+        return bool(self.run("has_path", {"task": task, "path": path}))
+
+    def current_artifacts(self, task: str) -> list[ItemRow]:
+        """The newest artifact entry of every path."""
+        return _items(self.run("current_artifacts", {"task": task}))
+
+    def gates(self, task: str = "", *, open_only: bool = False) -> list[ItemRow]:
+        """The gates of one task or of all."""
+        return _items(self.run("gates", {"task": task, "open_only": int(open_only)}))
+
+    def links_to(self, target: str) -> list[LinkRow]:
+        """Every link, open or closed, that bears on a task or item."""
+        return [LinkRow(*row) for row in self.run("links_to", {"target": target})]
+
+    def superseders(self, task: str) -> list[LinkRow]:
+        """Every `supersedes` link whose target is an item of a task."""
+        return [LinkRow(*row) for row in self.run("superseders", {"task": task})]
+
+    def links_from(self, source: str) -> list[LinkRow]:
+        """Every link that an item has opened."""
+        return [LinkRow(*row) for row in self.run("links_from", {"source": source})]
+
+    def needs(self, task: str) -> list[str]:
+        """The tasks that a task depends on."""
+        return [row[0] for row in self.run("needs", {"task": task})]
+
+    def dependents(self, task: str) -> list[str]:
+        """The tasks that depend on a task."""
+        return [row[0] for row in self.run("dependents", {"task": task})]
+
+    def inbox(self, agent: str) -> list[InboxRow]:
+        """The handoffs that wait for an agent."""
+        rows = self.run("inbox", {"agent": agent})
+        return [InboxRow(*row[:3], held=bool(row[3])) for row in rows]
+
+    def last_positions(self) -> list[Row]:
+        """(stream, highest position, number of records) of every stream, from the records."""
+        return self.run("last_positions", {})
+
+    def dump(self) -> dict[str, list[Row]]:
+        """Every derived row, by table, in a fixed order: what `reindex` must give again."""
+        return {table: self.run(f"dump_{table}", {}) for table in DERIVED}
+
+
+DERIVED = ("streams", "tasks", "details", "items", "links", "dependencies", "inbox")
+
+
+class Writer(Reader):
+    """A reader that can also add records and bring the derived rows up to date."""
+
+    def append(self, record: Record) -> Record:
+        """Add a record at the end of its stream and move the head; gives it with its `seq`."""
+        place = {
+            "stream": record.stream,
+            "position": record.position,
+            "digest": record.digest,
+        }
+        self.run("add_stream" if record.position == 1 else "move_head", place)
+        seq = self.run("append", record._asdict())[0][0]
+        return record._replace(seq=seq)
+
+    def put_task(self, row: TaskRow, *, with_details: bool) -> None:
+        """Write where a task stands; its `created_seq` stays what it was."""
+        self.run(
+            "put_task",
+            {
+                "task": row.task,
+                "version": row.version,
+                "digest": row.digest,
+                "status": row.status,
+                "phase": row.phase,
+                "holder": row.holder,
+                "seq": row.updated_seq,
+                "header": _dumped(row.header),
+            },
+        )
+        if with_details:
+            self.run("put_details", {"task": row.task, "details": _dumped(row.details)})
+
+    def add_items(self, rows: Sequence[ItemRow]) -> None:
+        """Add new items."""
+        for row in rows:
+            self.run("add_item", row._replace(is_open=int(row.is_open)))
+
+    def mark_items(self, task: str, marks: Sequence[StatusChange]) -> None:
+        """Change the status of items."""
+        for mark in marks:
+            self.run("mark_item", {"task": task, **mark._asdict(), "is_open": int(mark.is_open)})
+
+    def open_link(self, source: str, relation: str, target: str, seq: int) -> None:
+        """Note that an item bears on something outside its task."""
+        values = {"source": source, "relation": relation, "target": target, "seq": seq}
+        self.run("open_link", values)
+
+    def close_links(self, source: str, seq: int) -> None:
+        """Let go of everything that an item bears on."""
+        self.run("close_links", {"source": source, "seq": seq})
+
+    def set_needs(self, task: str, needs: Sequence[str]) -> None:
+        """Write the dependencies of a task anew."""
+        self.run("drop_needs", {"task": task})
+        for need in dict.fromkeys(needs):
+            self.run("add_need", {"task": task, "needs": need})
+
+    def set_inbox(self, task: str, agent: str, position: int, *, held: bool) -> None:
+        """Leave a task's latest handoff with `agent`; with no agent it waits for nobody."""
+        self.run("clear_inbox", {"task": task})
+        if agent:
+            values = {"agent": agent, "task": task, "position": position, "held": int(held)}
+            self.run("put_inbox", values)
+
+    def forget_derived(self) -> None:
+        """Empty every derived table but the stream heads, before they are made again."""
+        for table in DERIVED[1:]:
+            self.run(f"forget_{table}", {})
+
+
+def _items(rows: list[Row]) -> list[ItemRow]:
+    return [ItemRow(*row[:7], bool(row[7]), *row[8:]) for row in rows]
+
+
+def _task_row(row: Row) -> TaskRow:
+    return TaskRow(*row[:8], json.loads(row[8]), json.loads(row[9]))
+
+
+def _dumped(document: dict[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,247 @@
+"""Handing a task on: read whatever came in, check it, measure its files, pass the gates, record it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from passdown.briefing.summary import summary
+from passdown.errors import GateRefused, InvalidInput, NotFound, Problem
+from passdown.ledger import Entry
+from passdown.ledger.disk import measure
+from passdown.ledger.gates import handoff_guard, handoff_reasons
+from passdown.ledger.writing import before_of, unknown_task
+from passdown.model.bodies import all_artifacts, handoff_body
+from passdown.model.canonical import canonical_bytes, digest_bytes
+from passdown.model.command import Check, HandoffCommand
+from passdown.model.documents import delta_document, replay
+from passdown.model.fold import Before, changes
+from passdown.model.handoff import Artifact, Handoff, as_plain
+from passdown.model.intake import Checked, check_handoff
+from passdown.model.intake.reading import read_handoff_text
+from passdown.model.intake.rules import completeness
+from passdown.model.intake.shapes import to_handoff_shape
+from passdown.recall.state import documents
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from passdown.ledger import Written
+    from passdown.model.record import Record
+    from passdown.store.statements import Reader
+    from passdown.workspace.opened import Opened
+
+    HandoffLike = Handoff | Mapping[str, Any] | str | bytes
+
+NOTHING_CHANGED = "Nothing was changed. Mend these and hand off again."
+
+
+def plain_handoff(handoff: HandoffLike, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Any accepted form of a handoff as plain data; `defaults` fill what it leaves out."""
+    if isinstance(handoff, str | bytes):
+        data = read_handoff_text(handoff)
+    elif isinstance(handoff, Handoff):
+        data = as_plain(handoff)
+    else:
+        data = {**handoff}
+    shaped = to_handoff_shape(data)
+    return {**shaped, **{k: v for k, v in defaults.items() if v is not None and not shaped.get(k)}}
+
+
+def hand_off(
+    opened: Opened,
+    handoff: HandoffLike,
+    *,
+    defaults: Mapping[str, Any],
+    key: str | None,
+    rebase: bool,
+    changed_files: Sequence[str] | None,
+) -> HandoffCommand:
+    """Record a handoff and give the receiver's command."""
+    checked = _checked(opened, plain_handoff(handoff, defaults), changed_files)
+    value = checked.handoff
+    if value is None:
+        raise InvalidInput("the handoff is refused", checked.errors, next_step=NOTHING_CHANGED)
+    artifacts, disk = _measured(opened, value)
+    entry = Entry(
+        task=value.task,
+        kind="handoff",
+        author=value.from_agent,
+        body=handoff_body(value, artifacts),
+        key=key or _key(value),
+        expect_version=value.expect_version,
+        rebase=rebase,
+    )
+    guard = handoff_guard(value.task, opened.settings, disk)
+    written = opened.ledger.append(entry, guard)
+    warnings = [*checked.warnings, *_redactions(written)]
+    if not written.is_replay:
+        warnings += opened.mirror(written.touched)
+    return _command(opened, written, tuple(warnings), completeness(as_plain(value)))
+
+
+def check(
+    opened: Opened,
+    handoff: HandoffLike,
+    *,
+    defaults: Mapping[str, Any],
+    changed_files: Sequence[str] | None,
+) -> Check:
+    """Everything that `hand_off` would check, without recording anything."""
+    try:
+        data = plain_handoff(handoff, defaults)
+    except InvalidInput as error:
+        return Check(error.problems, 0, {})
+    checked = _checked(opened, data, changed_files)
+    if checked.handoff is None:
+        return Check(checked.problems, 0, data)
+    value = checked.handoff
+    artifacts, disk = _measured(opened, value)
+    body = handoff_body(value, artifacts)
+    with opened.store.reading() as reader:
+        try:
+            before = before_of(reader, value.task, "handoff", body)
+            gates = handoff_reasons(reader, value.task, before, body, opened.settings)
+        except NotFound as error:
+            gates = [Problem("task", "not_found", error.message, "a task that exists")]
+    problems = (*checked.problems, *disk, *gates)
+    return Check(problems, completeness(as_plain(value)), body)
+
+
+def _checked(opened: Opened, data: dict[str, Any], changed_files: Sequence[str] | None) -> Checked:
+    """Check the data; the sender is the task's holder where none is named."""
+    if not data.get("from_agent") and isinstance(data.get("task"), str):
+        with opened.store.reading() as reader:
+            row = reader.task(data["task"])
+        if row is not None:
+            data = {**data, "from_agent": row.holder}
+    checked = check_handoff(data, changed_files=changed_files)
+    if checked.handoff is not None and not checked.handoff.from_agent:
+        raise unknown_task(checked.handoff.task)
+    return checked
+
+
+def _measured(opened: Opened, handoff: Handoff) -> tuple[list[Artifact], list[Problem]]:
+    """The artifacts with hash and size from disk, and what stands against them."""
+    found: list[Artifact] = []
+    problems: list[Problem] = []
+    for artifact in all_artifacts(handoff):
+        on_disk = measure(opened.root, artifact.path, "artifacts")
+        if on_disk.problem is not None:
+            problems.append(on_disk.problem)
+        elif on_disk.sha256 is None and artifact.change != "delete":
+            if opened.settings.artifacts_on_disk:
+                problems.append(_not_there(artifact.path))
+            found.append(artifact)
+            continue
+        found.append(
+            dataclasses.replace(artifact, sha256=on_disk.sha256, size_bytes=on_disk.size_bytes)
+        )
+    return found, problems
+
+
+def _not_there(path: str) -> Problem:
+    fix = "write the file first, or name it in files_modified with change_type delete"
+    return Problem("artifacts", "missing_file", f"{path} is not on disk", "an existing file", fix)
+
+
+def _key(handoff: Handoff) -> str:
+    """Without a key of its own, a handoff is known by its content: given twice, it is recorded once.
+
+    One that names the version it worked from is a compare-and-set and never taken for a repeat.
+    """
+    if handoff.expect_version is not None:
+        import uuid
+
+        return uuid.uuid4().hex
+    return "content-" + digest_bytes(canonical_bytes(as_plain(handoff))).removeprefix("sha256:")
+
+
+def _redactions(written: Written) -> list[Problem]:
+    return [
+        Problem("", "redacted", f"a {kind} was removed before storing", level="warning")
+        for kind in written.redacted
+    ]
+
+
+def _command(
+    opened: Opened, written: Written, warnings: tuple[Problem, ...], score: int
+) -> HandoffCommand:
+    record, body = written.record, written.body
+    task = record.stream.partition("/")[2]
+    with opened.store.reading() as reader:
+        before, step = written.before, written.changes
+        if written.is_replay:
+            before, step = _again(reader, record)
+        document = short_state(reader, task, step.header, record.position, record.digest)
+        held = tuple(row.address for row in reader.open_items(task, ("k",)))
+    details = step.details or before.details
+    return HandoffCommand(
+        task_id=task,
+        target_agent=body.get("to_agent", ""),
+        phase=step.header["phase"],
+        outcome=body["outcome"],
+        version=record.position,
+        digest=record.digest,
+        state_delta=delta_document(before, step, record, body),
+        context_summary=summary({**document, "title": details["title"]}, opened.handle_path(task)),
+        state_file=opened.handle_path(task),
+        held_by=held,
+        completeness=score,
+        is_replay=written.is_replay,
+        warnings=warnings,
+    )
+
+
+def _again(reader: Reader, record: Record) -> tuple[Before, Any]:
+    """What a record that was written earlier changed, found by replaying up to it."""
+    replayed = replay(reader.records(record.stream, until=record.position - 1))
+    if replayed is None:
+        raise unknown_task(record.stream)
+    open_rows = tuple(row for row in replayed.rows.values() if row.is_open)
+    known = frozenset(row.path for row in replayed.rows.values())
+    before = Before(replayed.details, replayed.header, open_rows, known)
+    return before, changes(before, record, record.document())
+
+
+def short_state(
+    reader: Reader, task: str, header: dict[str, Any], version: int, digest: str
+) -> dict[str, Any]:
+    """As much of a state as a summary needs, read without touching the past."""
+    counts: dict[str, int] = header["counts"]
+    newest = reader.items_of_kind(task, "d", after=max(counts.get("d", 0) - 8, 0))
+    rows = [*newest, *reader.open_items(task, ("b",))]
+    items = documents(reader, task, rows)
+    gates: dict[str, str] = header["gates"]
+    return {
+        "task_id": task,
+        "phase": header["phase"],
+        "previous_phase": header["previous_phase"],
+        "artifacts": [{"type": kind} for kind in header["types"]],
+        "totals": {"artifacts": header["files"]},
+        "decisions": [document for letter, document in items if letter == "d"],
+        "blockers": [document for letter, document in items if letter == "b"],
+        "gates_passed": [name for name, result in gates.items() if result == "passed"],
+        "gates_failed": [name for name, result in gates.items() if result == "failed"],
+        "version": version,
+        "digest": digest,
+    }
+
+
+def held_error(task: str, gates: Sequence[Mapping[str, Any]]) -> GateRefused:
+    """The error of a receiver who has to wait for a person."""
+    problems = [
+        Problem(
+            gate["address"],
+            "human_gate",
+            f"is {gate['status']}: {gate['blocker']}",
+            "an approval",
+            f"passdown gate approve {gate['address']} --by NAME",
+        )
+        for gate in gates
+    ]
+    return GateRefused(
+        f"{task} is held; nothing was changed",
+        problems,
+        next_step="A person has to answer; after a rejection, hand the task off anew.",
+    )

@@ -1,0 +1,199 @@
+"""Writes smaller than a handoff: tasks, decisions, patterns, gotchas, warnings, gates, marks."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from passdown.errors import GateRefused, InvalidInput, NotFound, Problem
+from passdown.ledger import Entry
+from passdown.ledger.gates import cycle_problems, entry_guard, mark_problems, supersede_problems
+from passdown.model.canonical import canonical_bytes, digest_bytes
+from passdown.model.command import Receipt
+from passdown.model.fold import fingerprint
+from passdown.model.intake import check_entry, check_task
+from passdown.model.kinds import WORKSPACE_TASK, parse_address, stream_of
+from passdown.model.names import agent_problems, id_problems
+from passdown.model.text import text_problems
+
+if TYPE_CHECKING:
+    from passdown.ledger.writing import Guard
+    from passdown.model.fold import Before
+    from passdown.store.statements import Reader
+    from passdown.workspace.opened import Opened
+
+REFUSED = "refused; nothing was changed"
+
+
+def create_task(opened: Opened, fields: dict[str, Any], key: str | None) -> Receipt:
+    """Make a task; dependencies may name tasks that come later, but no cycle."""
+    checked, problems = check_task(fields)
+    _refuse(problems)
+    task, agent = checked.pop("task"), checked.pop("agent")
+
+    def problems_of(reader: Reader, body: dict[str, Any]) -> list[Problem]:
+        return cycle_problems(reader, task, body["depends_on"])
+
+    key = key or "created-" + digest_bytes(canonical_bytes(checked))
+    entry = Entry(task, "task_created", agent, checked, key)
+    warnings = [p for p in problems if p.level == "warning"]
+    with opened.store.reading() as reader:
+        for need in checked["depends_on"]:
+            if reader.head(stream_of(need)) is None:
+                message = f"{need} does not exist yet"
+                warnings.append(Problem("depends_on", "unknown_task", message, level="warning"))
+    return _write(opened, entry, entry_guard(problems_of), warnings)
+
+
+def change_task(
+    opened: Opened, task: str, agent: str, fields: dict[str, Any], expect_version: int | None
+) -> Receipt:
+    """Change a task's description, dependencies or status (open, cancelled)."""
+    _check_names(task, agent)
+    status = fields.pop("status", None)
+    if status is not None and status not in ("open", "cancelled"):
+        problem = Problem("status", "invalid_choice", f"{status!r}", "open | cancelled")
+        raise InvalidInput(REFUSED, [problem])
+    whole = {"title": "unchanged", **fields, "task": task, "agent": agent}
+    checked, problems = check_task(whole)
+    _refuse(problems)
+    body = {name: checked[name] for name in fields if name in checked and name != "phase"}
+    if status is not None:
+        body["status"] = status
+    if not body:
+        raise InvalidInput(REFUSED, [Problem("", "required", "no change is named", "a field")])
+
+    def problems_of(reader: Reader, given: dict[str, Any]) -> list[Problem]:
+        return cycle_problems(reader, task, given.get("depends_on", ()))
+
+    entry = Entry(task, "task_changed", agent, body, uuid.uuid4().hex, expect_version)
+    return _write(opened, entry, entry_guard(problems_of), [])
+
+
+def add_entry(
+    opened: Opened,
+    kind: str,
+    task: str | None,
+    agent: str,
+    entry: dict[str, Any],
+    *,
+    key: str | None = None,
+    expect_version: int | None = None,
+) -> Receipt:
+    """Record one decision, pattern, gotcha, warning or gate result; without a task, for all work."""
+    task = task or _workspace_task(opened, agent)
+    problems = [*id_problems(task, "task"), *agent_problems(agent, "agent")]
+    checked: Any = entry
+    if kind == "warning":
+        problems += text_problems(entry["text"], "text")
+        checked = entry["text"]
+    else:
+        checked, found = check_entry(kind, entry)
+        problems += found
+    _refuse(problems)
+    record, field = _ENTRIES[kind]
+    if field in ("patterns", "gotchas") and not checked["id"]:
+        checked["id"] = f"{kind}-{fingerprint(checked)[:8]}"
+    if isinstance(checked, dict):
+        checked = {k: v for k, v in checked.items() if v not in (None, "", [])}  # pyright: ignore[reportUnknownVariableType]
+    body: dict[str, Any] = {field: [checked]}
+    key = key or (uuid.uuid4().hex if kind == "gate" or expect_version is not None else _key(body))
+    guard = entry_guard(supersede_problems) if kind == "decision" else None
+    warnings = [p for p in problems if p.level == "warning"]
+    return _write(opened, Entry(task, record, agent, body, key, expect_version), guard, warnings)
+
+
+_ENTRIES = {
+    "decision": ("decided", "decisions"),
+    "pattern": ("noted", "patterns"),
+    "gotcha": ("noted", "gotchas"),
+    "warning": ("warned", "warnings"),
+    "gate": ("gate_recorded", "gates"),
+}
+
+
+def mark(opened: Opened, item: str, status: str, agent: str, reason: str) -> Receipt:
+    """Give an item another status: a blocker resolved, a question answered, a step done."""
+    address = parse_address(item)
+    if address is None:
+        raise InvalidInput(
+            REFUSED, [Problem("item", "invalid_address", f"{item[:60]!r}", "T-1#b2")]
+        )
+    _check_names(address.task, agent)
+    checked, problems = check_entry("mark", {"item": item, "status": status, "reason": reason})
+    _refuse(problems)
+    body = {"marks": [{k: v for k, v in checked.items() if v}]}
+    entry = Entry(address.task, "marked", agent, body, uuid.uuid4().hex)
+    return _write(opened, entry, entry_guard(mark_problems), [])
+
+
+def answer_gate(opened: Opened, gate: str, answer: str, by: str, reason: str) -> Receipt:
+    """A person's answer to a human gate. Who and when are fields of the record, never of a text."""
+    address = parse_address(gate)
+    if address is None or address.letter != "k":
+        raise NotFound(
+            f"there is no gate {gate[:140]!r}", next_step="List them with: passdown gate list"
+        )
+    problems = agent_problems(by, "by")
+    if answer == "rejected":
+        problems += text_problems(reason, "reason")
+    _refuse(problems)
+    body = {"gate": gate, "answer": answer, "by": by, "reason": reason}
+
+    def guard(reader: Reader, before: Before, given: dict[str, Any]) -> None:
+        row = reader.item(*address)
+        if row is None or row.field != "blockers":
+            raise NotFound(f"there is no gate {gate}", next_step="passdown gate list shows them")
+        if row.status != "pending":
+            problem = Problem(gate, "answered", f"is {row.status} already", "a pending gate")
+            raise GateRefused("the gate is not waiting; nothing was changed", [problem])
+
+    entry = Entry(address.task, "gate_answered", by, body, uuid.uuid4().hex)
+    return _write(opened, entry, guard, [])
+
+
+def _workspace_task(opened: Opened, agent: str) -> str:
+    """The task that holds what concerns all work; made when it is first needed."""
+    with opened.store.reading() as reader:
+        if reader.head(stream_of(WORKSPACE_TASK)) is not None:
+            return WORKSPACE_TASK
+    fields = {"task": WORKSPACE_TASK, "title": "What concerns all work", "agent": agent}
+    create_task(opened, fields, "workspace")
+    return WORKSPACE_TASK
+
+
+def _key(body: dict[str, Any]) -> str:
+    return "content-" + digest_bytes(canonical_bytes(body)).removeprefix("sha256:")
+
+
+def _check_names(task: str, agent: str) -> None:
+    _refuse([*id_problems(task, "task"), *agent_problems(agent, "agent")])
+
+
+def _refuse(problems: list[Problem]) -> None:
+    errors = [problem for problem in problems if problem.level == "error"]
+    if errors:
+        raise InvalidInput(REFUSED, errors, next_step="Mend these and try again.")
+
+
+def _write(opened: Opened, entry: Entry, guard: Guard | None, warnings: list[Problem]) -> Receipt:
+    written = opened.ledger.append(entry, guard)
+    for kind in written.redacted:
+        message = f"a {kind} was removed before storing"
+        warnings.append(Problem("", "redacted", message, level="warning"))
+    if not written.is_replay:
+        warnings += opened.mirror(written.touched)
+    return Receipt(
+        task_id=entry.task,
+        version=written.record.position,
+        digest=written.record.digest,
+        items=_items_of(opened, written.record.position, entry.task),
+        is_replay=written.is_replay,
+        warnings=tuple(warnings),
+    )
+
+
+def _items_of(opened: Opened, position: int, task: str) -> tuple[str, ...]:
+    with opened.store.reading() as reader:
+        rows = reader.items_at(task, position)
+    return tuple(row.address for row in rows)

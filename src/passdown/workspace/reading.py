@@ -1,0 +1,186 @@
+"""Reads that combine several answers of the ledger into one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.errors import Conflict, InvalidInput, Problem
+from passdown.ledger.writing import unknown_task
+from passdown.model.kinds import PHASES, TASK_STATUSES, stream_of
+from passdown.recall.state import documents, state
+
+if TYPE_CHECKING:
+    from passdown.briefing.summary import Freshness
+    from passdown.model.command import HandoffCommand, Receipt
+    from passdown.model.rows import ItemRow, TaskRow
+    from passdown.model.state import TaskState
+    from passdown.store.statements import Reader
+    from passdown.workspace.opened import Opened
+
+Document = dict[str, Any]
+
+
+def tasks(
+    opened: Opened, status: str, phase: str, agent: str, limit: int, after: int
+) -> list[Document]:
+    """Tasks in the order of their making, filtered by fixed names and bound values."""
+    _check_filters(status, phase, agent, limit)
+    with opened.store.reading() as reader:
+        rows = reader.tasks(status=status, phase=phase, agent=agent, limit=limit, after=after)
+    return [_overview(row) for row in rows]
+
+
+def _check_filters(status: object, phase: object, agent: object, limit: object) -> None:
+    problems: list[Problem] = []
+    for name, value, choices in (("status", status, TASK_STATUSES), ("phase", phase, PHASES)):
+        if value and value not in choices:
+            message = f"{str(value)[:40]!r} is not one of the choices"
+            problems.append(Problem(name, "invalid_choice", message, " | ".join(choices)))
+    if not isinstance(agent, str):
+        message = f"{type(agent).__name__} given"
+        problems.append(Problem("agent", "wrong_type", message, "an agent's name"))
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        message = f"{type(limit).__name__} given"
+        problems.append(Problem("limit", "not_an_integer", message, "a whole number"))
+    elif limit < 1:
+        problems.append(Problem("limit", "out_of_range", f"{limit} given", "1 or more"))
+    if problems:
+        raise InvalidInput("the filter is refused", problems)
+
+
+def _overview(row: TaskRow) -> Document:
+    return {
+        "task": row.task,
+        "title": row.details["title"],
+        "phase": row.phase,
+        "status": row.status,
+        "holder": row.holder,
+        "version": row.version,
+        "updated_at": row.header["updated_at"],
+        "seq": row.created_seq,
+    }
+
+
+def task_overview(opened: Opened, task: str) -> Document:
+    """One task with its dependencies both ways and its open items."""
+    with opened.store.reading() as reader:
+        row = reader.task(task)
+        if row is None:
+            raise unknown_task(task)
+        links = reader.links_to(task)
+        return {
+            **_overview(row),
+            **row.details,
+            "created_by": row.header["created_by"],
+            "created_at": row.header["created_at"],
+            "needs": reader.needs(task),
+            "needed_by": reader.dependents(task),
+            "blocked_by": [link.source for link in links if not link.closed_seq],
+            "counts": row.header["counts"],
+            "open": [d for _, d in documents(reader, task, reader.open_items(task))],
+            "digest": row.digest,
+        }
+
+
+def gates(opened: Opened, task: str, *, open_only: bool) -> list[Document]:
+    """Gates as documents, each with its task."""
+    with opened.store.reading() as reader:
+        if task and reader.task(task) is None:
+            raise unknown_task(task)
+        rows = reader.gates(task, open_only=open_only)
+        return [
+            {"task": row.task, **document, **_answer(reader, row)}
+            for row in rows
+            for _, document in documents(reader, row.task, [row])
+        ]
+
+
+def _answer(reader: Reader, row: ItemRow) -> Document:
+    """Who answered a human gate, when and why; nothing while it waits."""
+    record = reader.record(stream_of(row.task), row.closed_at) if row.closed_at else None
+    if record is None or record.kind != "gate_answered":
+        return {}
+    body = record.document()
+    return {"answered_by": body["by"], "answered_at": record.at, "reason": body["reason"]}
+
+
+def receive(opened: Opened, command: HandoffCommand) -> TaskState:
+    """The state for a command's receiver, if the command still holds and nothing holds it up."""
+    from passdown.model.state import TaskState
+    from passdown.workspace.handing import held_error
+
+    with opened.store.reading() as reader:
+        row = reader.task(command.task_id)
+        if row is None:
+            raise unknown_task(command.task_id)
+        if (row.version, row.digest) != (command.version, command.digest):
+            raise Conflict(command.task_id, expected=command.version, actual=row.version)
+        held = documents(reader, row.task, reader.open_items(row.task, ("k",)))
+        if held:
+            raise held_error(row.task, [document for _, document in held])
+        return TaskState.from_document(state(reader, command.task_id))
+
+
+def note(
+    opened: Opened, kind: str, task: str | None, agent: str, fields: Document, key: str | None
+) -> Receipt:
+    """Record a pattern or a gotcha."""
+    from passdown.workspace.noting import add_entry
+
+    if kind not in ("pattern", "gotcha"):
+        problem = Problem("kind", "invalid_choice", f"{kind[:40]!r}", "pattern | gotcha")
+        raise InvalidInput("nothing was changed", [problem])
+    return add_entry(opened, kind, task, agent, fields, key=key)
+
+
+def summary_of(opened: Opened, task: str, max_tokens: int) -> str:
+    """The summary of a task as it stands."""
+    from passdown.briefing.summary import summary
+    from passdown.workspace.handing import short_state
+
+    with opened.store.reading() as reader:
+        row = reader.task(task)
+        if row is None:
+            raise unknown_task(task)
+        document = short_state(reader, task, row.header, row.version, row.digest)
+    title = row.details["title"]
+    return summary({**document, "title": title}, opened.handle_path(task), max_tokens)
+
+
+def check_summary(opened: Opened, task: str, text: str) -> Freshness:
+    """Compare the version and digest in a summary with what is stored."""
+    from passdown.briefing.summary import Freshness, made_from
+
+    found = made_from(text)
+    if found is None:
+        problem = Problem("summary", "no_version", "names no version", "a Version line")
+        raise InvalidInput("the summary can't be judged", [problem])
+    with opened.store.reading() as reader:
+        row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    return Freshness(found == (row.version, row.digest), found[0], row.version)
+
+
+def handle_file(opened: Opened, task: str) -> str:
+    """The handle file's path, after making sure that it says what the ledger says."""
+    with opened.store.reading() as reader:
+        row = reader.task(task)
+        if row is None:
+            raise unknown_task(task)
+        stands = opened.handles.check(reader, row)
+    if stands in ("missing", "old"):
+        opened.handles.restore(opened.store, task)
+    return opened.handle_path(task)
+
+
+__all__ = [
+    "check_summary",
+    "gates",
+    "handle_file",
+    "note",
+    "receive",
+    "summary_of",
+    "task_overview",
+    "tasks",
+]

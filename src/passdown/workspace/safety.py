@@ -1,0 +1,217 @@
+"""Keeping the data safe: verify, heads, backup, bundles, rebuilding, and the doctor's visit."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.errors import InvalidInput, Problem
+from passdown.ledger.bundles import Imported, bundle_bytes, import_bundle, write_bundle
+from passdown.ledger.verifying import Verified, heads_document, parse_heads, verify
+from passdown.ledger.writing import unknown_task
+from passdown.model.kinds import stream_of
+from passdown.model.times import stamp
+from passdown.store.opening import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from passdown.workspace.opened import Opened
+
+    Progress = Callable[[int, int], None]
+
+# Releases that carry the fix of SQLite's WAL-reset bug, by line; anything from 3.51.3 on has it.
+_FIXED_LINES = {(3, 44): 6, (3, 50): 7}
+_FIXED_FROM = (3, 51, 3)
+
+
+class Rebuilt(NamedTuple):
+    """What a rebuild did: how many records it read, and which tables came out different."""
+
+    records: int
+    differing: tuple[str, ...]
+
+
+def verify_store(
+    opened: Opened,
+    against: Mapping[str, Any] | str | None,
+    *,
+    chain_only: bool,
+    progress: Progress | None,
+) -> Verified:
+    """Verify the store, against saved heads where they are given."""
+    saved: dict[str, tuple[int, str]] | None = None
+    if against is not None:
+        try:
+            text = against if isinstance(against, str) else json.dumps(dict(against))
+            saved = parse_heads(text)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            problem = Problem("against", "invalid_heads", f"can't be read ({error})", "saved heads")
+            raise InvalidInput("nothing was verified", [problem]) from error
+    return verify(opened.store, against=saved, chain_only=chain_only, progress=progress)
+
+
+def heads(opened: Opened) -> dict[str, Any]:
+    """The heads of all streams, to be kept somewhere else."""
+    with opened.store.reading() as reader:
+        return heads_document(reader, stamp(opened.clock()))
+
+
+def backup(opened: Opened, target: str, progress: Progress | None) -> Verified:
+    """Copy the store to a new file while others go on writing, and verify the copy."""
+    opened.store.backup(target, progress)
+    copy = open_store("sqlite:///" + os.path.abspath(target))
+    try:
+        result = verify(copy)
+    finally:
+        copy.close()
+        for leftover in (target + "-wal", target + "-shm"):
+            if os.path.exists(leftover):
+                os.unlink(leftover)
+    return result
+
+
+def export(opened: Opened, target: str, task: str | None) -> int:
+    """Write a bundle of one task or of everything to a new file; gives the number of streams."""
+    with opened.store.reading() as reader:
+        if task is not None and reader.head(stream_of(task)) is None:
+            raise unknown_task(task)
+        streams = [stream_of(task)] if task else [head.stream for head in reader.heads()]
+        data = bundle_bytes(reader, streams)
+    try:
+        write_bundle(target, data)
+    except OSError as error:
+        problem = Problem("target", "unwritable", f"{target}: {error.strerror}", "a new file")
+        raise InvalidInput("nothing was exported", [problem]) from error
+    return len(streams)
+
+
+def import_file(opened: Opened, path: str, fork: str) -> Imported:
+    """Take in a bundle, all of it or nothing."""
+    result = import_bundle(opened.store, path, fork=fork)
+    names = {*result.added}
+    for stream in sorted(names):
+        opened.handles.restore(opened.store, stream.partition("/")[2])
+    return result
+
+
+def rebuild(opened: Opened, progress: Progress | None) -> Rebuilt:
+    """Make every derived row again and say which tables had been different."""
+    with opened.store.reading() as reader:
+        before = reader.dump()
+    count = opened.ledger.rebuild(progress)
+    with opened.store.reading() as reader:
+        after = reader.dump()
+        tasks = [row.task for row in reader.tasks(limit=2**62)]
+    for task in tasks:
+        opened.handles.restore(opened.store, task)
+    return Rebuilt(count, tuple(name for name in before if before[name] != after[name]))
+
+
+def doctor(opened: Opened) -> dict[str, Any]:
+    """Facts and findings about this workspace; findings say what to do."""
+    findings: list[Problem] = []
+    facts = opened.store.facts()
+    _check_version(str(facts.get("sqlite_version", "")), findings)
+    _check_modes(opened, findings)
+    _check_clock(opened, findings)
+    facts["handle_files"] = _check_handles(opened, findings)
+    facts["python"] = sys.version.split()[0]
+    facts["root"] = opened.root
+    facts["file_system"] = _file_system(opened.place.folder, findings)
+    return {
+        "ok": not any(problem.level == "error" for problem in findings),
+        "facts": facts,
+        "findings": [problem.as_document() for problem in findings],
+    }
+
+
+def is_fixed(version: str) -> bool:
+    """Whether a SQLite release is free of the WAL-reset bug (3.7.0 to 3.51.2)."""
+    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+    if numbers >= _FIXED_FROM:
+        return True
+    fixed = _FIXED_LINES.get(numbers[:2])  # type: ignore[arg-type]
+    return fixed is not None and numbers[2:] >= (fixed,)
+
+
+def _check_version(version: str, findings: list[Problem]) -> None:
+    if version and not is_fixed(version):
+        message = f"SQLite {version} has a bug that can damage a store with several writers"
+        fix = "upgrade apsw to 3.53 or later"
+        findings.append(Problem("sqlite_version", "wal_reset_bug", message, "3.51.3+", fix))
+
+
+def _check_modes(opened: Opened, findings: list[Problem]) -> None:
+    if os.name == "nt":
+        return
+    for path in (opened.place.folder, opened.place.url.removeprefix("sqlite:///")):
+        if os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+            message = f"{path} can be read by other users of this machine"
+            fix = f"chmod go-rwx {path}"
+            findings.append(Problem(path, "readable", message, "private", fix, "warning"))
+
+
+def _check_clock(opened: Opened, findings: list[Problem]) -> None:
+    with opened.store.reading() as reader:
+        latest = reader.latest(2**62, 1)
+    now = stamp(opened.clock())
+    if latest and latest[0].at > now:
+        message = f"the clock says {now}, the last record {latest[0].at}"
+        fix = "check the machine's clock; order is kept by versions, not by time"
+        findings.append(Problem("clock", "clock_behind", message, "a later time", fix, "warning"))
+
+
+def _check_handles(opened: Opened, findings: list[Problem]) -> dict[str, int]:
+    """Look at every handle file: missing and old ones are written anew, edited ones reported."""
+    counts = {"current": 0, "missing": 0, "old": 0, "edited": 0}
+    with opened.store.reading() as reader:
+        rows = reader.tasks(limit=2**62)
+        states = [(row.task, opened.handles.check(reader, row)) for row in rows]
+    for task, state in states:
+        counts[state] += 1
+        if state in ("missing", "old"):
+            opened.handles.restore(opened.store, task)
+        elif state == "edited":
+            path = opened.handle_path(task)
+            message = f"{path} was edited by hand; the ledger is what counts"
+            fix = "record the change with passdown, then remove the file; it is written again"
+            findings.append(Problem(path, "edited_handle", message, "", fix, "warning"))
+    return counts
+
+
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph"}
+
+
+def _file_system(folder: str, findings: list[Problem]) -> str:
+    """The file system that holds the store, where the system says; a network one is an error."""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8") as file:
+            mounts = [line.split()[1:3] for line in file]
+    except OSError:
+        return "unknown"
+    real = os.path.realpath(folder)
+    holding = [m for m in mounts if real == m[0] or real.startswith(m[0].rstrip("/") + "/")]
+    kind = max(holding, key=lambda mount: len(mount[0]))[1] if holding else "unknown"
+    if kind in _NETWORK:
+        message = f"{folder} lies on {kind}, where several writers can damage the store"
+        findings.append(Problem(folder, "network_files", message, "a local disk"))
+    return kind
+
+
+__all__ = [
+    "Imported",
+    "Rebuilt",
+    "Verified",
+    "backup",
+    "doctor",
+    "export",
+    "heads",
+    "import_file",
+    "is_fixed",
+    "rebuild",
+    "verify_store",
+]

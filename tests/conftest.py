@@ -1,0 +1,56 @@
+"""Fixtures for every test, and how hard Hypothesis tries.
+
+With PASSDOWN_CI set, something missing on this machine fails a test instead of skipping it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+IN_CI = bool(os.environ.get("PASSDOWN_CI"))
+
+settings.register_profile("local", deadline=None)
+settings.register_profile(
+    "ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("soak", deadline=None, max_examples=5_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if IN_CI else "local"))
+
+
+@pytest.fixture(scope="session")
+def project_root() -> Path:
+    """The folder that holds pyproject.toml."""
+    return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Larger sample data, where PASSDOWN_DATA names a folder with some."""
+    folder = os.environ.get("PASSDOWN_DATA")
+    if not folder:
+        pytest.skip("PASSDOWN_DATA is not set")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def need_program() -> Callable[[str], str]:
+    """Find a program by name: without it the test is skipped, or fails in CI."""
+
+    def find(name: str) -> str:
+        found = shutil.which(name)
+        if found is None and IN_CI:
+            pytest.fail(f"{name} is not installed")
+        if found is None:
+            pytest.skip(f"{name} is not installed")
+        return found
+
+    return find

@@ -1,0 +1,61 @@
+"""The import contracts of pyproject.toml hold, and each one notices a breach."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    """Check the contracts of the tree in `root`, whatever else is installed."""
+    program = Path(sys.executable).parent / "lint-imports"
+    return subprocess.run(
+        [program, "--no-cache", "--config", "pyproject.toml"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / "src"), "NO_COLOR": "1", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
+@pytest.fixture
+def copied_tree(project_root: Path, tmp_path: Path) -> Path:
+    shutil.copy(project_root / "pyproject.toml", tmp_path)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(project_root / "src", tmp_path / "src", ignore=ignored)
+    return tmp_path
+
+
+def test_every_contract_is_kept(project_root: Path) -> None:
+    result = lint_imports(project_root)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert " 0 broken." in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("utils.py", "", "One arrow"),
+        ("model/planted.py", "import passdown.ledger", "One arrow"),
+        ("surfaces/planted.py", "import passdown.store", "Every door opens on the workspace"),
+        ("briefing/planted.py", "import sqlite3", "Briefing is pure"),
+        ("recall/planted.py", "import passdown.store.sqlite", "The ledger never names a database"),
+        ("store/planted.py", "import langgraph.graph", "Frameworks stay in their own file"),
+        ("testing/planted.py", "import apsw", "Only the SQLite store knows apsw"),
+        ("model/planted.py", "from pydantic import BaseModel", "Pydantic stays at the boundary"),
+    ],
+)
+def test_a_planted_breach_is_found(
+    copied_tree: Path, module: str, line: str, contract: str
+) -> None:
+    (copied_tree / "src" / "passdown" / module).write_text(line + "\n", "utf-8")
+    result = lint_imports(copied_tree)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert f"{contract} BROKEN" in result.stdout
