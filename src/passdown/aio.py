@@ -1,0 +1,334 @@
+"""The same door, awaited: every method of `Workspace`, run in a thread so that the loop goes on.
+
+    async with await passdown.aio.open(".") as ws:
+        await ws.hand_off(handoff)
+
+SQLite and the disk block in any case, so the core is synchronous and this is its one async face. A
+test compares the two signature by signature. A call that is cancelled has either happened or not;
+ask again with the same key to know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from passdown import workspace as _sync
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from passdown.briefing.summary import Freshness
+    from passdown.ledger.bundles import Imported
+    from passdown.ledger.verifying import Verified
+    from passdown.model.command import Check, HandoffCommand, Receipt
+    from passdown.model.handoff import Decision, Handoff, HandoffContext
+    from passdown.model.settings import Settings
+    from passdown.model.state import TaskState
+    from passdown.workspace.safety import Rebuilt
+
+    Document = dict[str, Any]
+    HandoffLike = Handoff | Mapping[str, Any] | str | bytes
+    Progress = Callable[[int, int], None]
+
+NEWEST = _sync.NEWEST
+
+T = TypeVar("T")
+
+
+async def open(
+    target: str = ".",
+    *,
+    create: bool = True,
+    settings: Settings | None = None,
+    clock: Callable[[], datetime] | None = None,
+) -> AsyncWorkspace:
+    """Open a workspace, as `passdown.open` does."""
+    opened = await asyncio.to_thread(
+        _sync.open, target, create=create, settings=settings, clock=clock
+    )
+    return AsyncWorkspace(opened)
+
+
+async def init(folder: str = ".") -> AsyncWorkspace:
+    """Make a workspace in exactly this folder, as `passdown.init` does."""
+    return AsyncWorkspace(await asyncio.to_thread(_sync.init, folder))
+
+
+class AsyncWorkspace:
+    """A workspace whose methods are awaited; see `Workspace` for what each one does."""
+
+    def __init__(self, workspace: _sync.Workspace) -> None:
+        """Wrap a workspace that is open already."""
+        self._workspace = workspace
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _call(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    async def close(self) -> None:
+        """Let go of the store. Nothing is lost by not calling it."""
+        await self._call(self._workspace.close)
+
+    @property
+    def root(self) -> str:
+        """The project's folder; artifact paths are relative to it."""
+        return self._workspace.root
+
+    @property
+    def store_url(self) -> str:
+        """The address that opens this workspace's store again."""
+        return self._workspace.store_url
+
+    async def create_task(
+        self, task: str, *, title: str, agent: str, key: str | None = None, **fields: Any
+    ) -> Receipt:
+        """Make a task. `fields`: description, inputs, outputs, criteria, depends_on, phase,
+        time_limit_minutes.
+        """
+        return await self._call(
+            self._workspace.create_task, task, title=title, agent=agent, key=key, **fields
+        )
+
+    async def change_task(
+        self, task: str, *, agent: str, expect_version: int | None = None, **fields: Any
+    ) -> Receipt:
+        """Change a task's description, dependencies or status (`open`, `cancelled`)."""
+        return await self._call(
+            self._workspace.change_task, task, agent=agent, expect_version=expect_version, **fields
+        )
+
+    async def tasks(
+        self,
+        *,
+        status: str = "",
+        phase: str = "",
+        agent: str = "",
+        limit: int = 1000,
+        after: int = 0,
+    ) -> list[Document]:
+        """Tasks in the order of their making; `after` is the `seq` of the last one seen."""
+        return await self._call(
+            self._workspace.tasks, status=status, phase=phase, agent=agent, limit=limit, after=after
+        )
+
+    async def task(self, task: str) -> Document:
+        """One task: what it is, where it stands, what it waits for and who waits for it."""
+        return await self._call(self._workspace.task, task)
+
+    async def hand_off(
+        self,
+        handoff: HandoffLike,
+        *,
+        key: str | None = None,
+        rebase: bool = False,
+        changed_files: Sequence[str] | None = None,
+        **defaults: Any,
+    ) -> HandoffCommand:
+        """Record a handoff: a `Handoff`, a dict, JSON, YAML or a task file's text."""
+        return await self._call(
+            self._workspace.hand_off,
+            handoff,
+            key=key,
+            rebase=rebase,
+            changed_files=changed_files,
+            **defaults,
+        )
+
+    async def check(
+        self, handoff: HandoffLike, *, changed_files: Sequence[str] | None = None, **defaults: Any
+    ) -> Check:
+        """Everything that `hand_off` would check, without recording anything."""
+        return await self._call(
+            self._workspace.check, handoff, changed_files=changed_files, **defaults
+        )
+
+    async def prepare_handoff(
+        self, task: str, target: str, phase: str, *, outcome: str = "completed", **fields: Any
+    ) -> HandoffCommand:
+        """Hand a task on from its holder to `target` in `phase`; gives the receiver's command."""
+        return await self._call(
+            self._workspace.prepare_handoff, task, target, phase, outcome=outcome, **fields
+        )
+
+    async def receive_handoff(self, command: HandoffCommand) -> TaskState:
+        """The full, verified state for the receiver of a command."""
+        return await self._call(self._workspace.receive_handoff, command)
+
+    async def decide(
+        self,
+        *,
+        agent: str,
+        summary: str,
+        rationale: str,
+        task: str | None = None,
+        key: str | None = None,
+        expect_version: int | None = None,
+        **fields: Any,
+    ) -> Receipt:
+        """Record one decision. `fields`: alternatives, artifacts, paths, tags, status, supersedes.
+        """
+        return await self._call(
+            self._workspace.decide,
+            agent=agent,
+            summary=summary,
+            rationale=rationale,
+            task=task,
+            key=key,
+            expect_version=expect_version,
+            **fields,
+        )
+
+    async def note(
+        self,
+        kind: str,
+        *,
+        agent: str,
+        task: str | None = None,
+        key: str | None = None,
+        **fields: Any,
+    ) -> Receipt:
+        """Record something learned: `pattern` (pattern, location, applies_to) or `gotcha` (issue,
+        mitigation, severity, discovered_in).
+        """
+        return await self._call(
+            self._workspace.note, kind, agent=agent, task=task, key=key, **fields
+        )
+
+    async def warn(self, task: str, *, agent: str, text: str) -> Receipt:
+        """Record a warning that stays with the task."""
+        return await self._call(self._workspace.warn, task, agent=agent, text=text)
+
+    async def mark(self, item: str, status: str, *, agent: str, reason: str = "") -> Receipt:
+        """Give an item another status: blocker `resolved`, question `answered`, step `done`,
+        decision `accepted` or `reverted`, pattern, gotcha or warning `retracted`.
+        """
+        return await self._call(self._workspace.mark, item, status, agent=agent, reason=reason)
+
+    async def gates(self, task: str = "", *, open_only: bool = True) -> list[Document]:
+        """Human gates and quality gate results, of one task or of all."""
+        return await self._call(self._workspace.gates, task, open_only=open_only)
+
+    async def record_gate(
+        self, task: str, *, agent: str, name: str, passed: bool, detail: str = ""
+    ) -> Receipt:
+        """Record the result of a quality gate."""
+        return await self._call(
+            self._workspace.record_gate, task, agent=agent, name=name, passed=passed, detail=detail
+        )
+
+    async def approve(self, gate: str, *, by: str, reason: str = "") -> Receipt:
+        """A person lets a held task go on."""
+        return await self._call(self._workspace.approve, gate, by=by, reason=reason)
+
+    async def reject(self, gate: str, *, by: str, reason: str) -> Receipt:
+        """A person says no, and why; the task has to be handed off anew."""
+        return await self._call(self._workspace.reject, gate, by=by, reason=reason)
+
+    async def state(self, task: str, version: int | None = None) -> TaskState:
+        """A task's state now, or at a past version, as a value."""
+        return await self._call(self._workspace.state, task, version)
+
+    async def state_document(self, task: str, version: int | None = None) -> Document:
+        """A task's state now, or at a past version, as plain JSON."""
+        return await self._call(self._workspace.state_document, task, version)
+
+    async def log(
+        self, task: str | None = None, *, limit: int = 50, before: int = NEWEST
+    ) -> list[Document]:
+        """Records newest first, of one task or of all."""
+        return await self._call(self._workspace.log, task, limit=limit, before=before)
+
+    async def show(self, item: str) -> Document:
+        """One item by its address, with the record, author and time that it came from."""
+        return await self._call(self._workspace.show, item)
+
+    async def diff(self, task: str, old: int, new: int) -> Document:
+        """What differs between two versions of a task."""
+        return await self._call(self._workspace.diff, task, old, new)
+
+    async def inbox(self, agent: str) -> list[Document]:
+        """The handoffs that wait for an agent."""
+        return await self._call(self._workspace.inbox, agent)
+
+    async def artifacts(self, task: str) -> list[Document]:
+        """A task's artifacts, each with `now`: same, changed or missing since the handoff."""
+        return await self._call(self._workspace.artifacts, task)
+
+    async def path_history(self, task: str, path: str) -> list[Document]:
+        """Every entry that a task has had for a path, oldest first."""
+        return await self._call(self._workspace.path_history, task, path)
+
+    async def inline_plan(self, task: str, budget_tokens: int) -> Document:
+        """Which artifacts fit into a token budget and which stay references."""
+        return await self._call(self._workspace.inline_plan, task, budget_tokens)
+
+    async def summary(self, task: str, max_tokens: int = 500) -> str:
+        """The short summary of a task that names its handle file and carries its version."""
+        return await self._call(self._workspace.summary, task, max_tokens)
+
+    async def check_summary(self, task: str, text: str) -> Freshness:
+        """Whether a summary was made from the version that is stored now."""
+        return await self._call(self._workspace.check_summary, task, text)
+
+    async def handle_file(self, task: str) -> str:
+        """The path of a task's handle file, brought up to date if it was missing or old."""
+        return await self._call(self._workspace.handle_file, task)
+
+    async def store_decision(self, decision: Decision, task: str | None = None) -> str:
+        """Record a decision value and give the key, of agent and time, that finds it again."""
+        return await self._call(self._workspace.store_decision, decision, task)
+
+    async def stored_decision(self, key: str, task: str | None = None) -> Decision:
+        """The decision that `store_decision` recorded under a key."""
+        return await self._call(self._workspace.stored_decision, key, task)
+
+    async def handoff_context(self, task: str) -> HandoffContext:
+        """Who handed a task to whom, the sender's decisions, and what to look up."""
+        return await self._call(self._workspace.handoff_context, task)
+
+    async def verify(
+        self,
+        against: Mapping[str, Any] | str | None = None,
+        *,
+        chain_only: bool = False,
+        progress: Progress | None = None,
+    ) -> Verified:
+        """Check that the store says what was written; `against` are heads saved elsewhere."""
+        return await self._call(
+            self._workspace.verify, against, chain_only=chain_only, progress=progress
+        )
+
+    async def heads(self) -> Document:
+        """The heads of all streams, to be kept somewhere else for `verify`."""
+        return await self._call(
+            self._workspace.heads,
+        )
+
+    async def backup(self, target: str, progress: Progress | None = None) -> Verified:
+        """Copy the store to a new file while others write, and verify the copy."""
+        return await self._call(self._workspace.backup, target, progress)
+
+    async def export(self, target: str, task: str | None = None) -> int:
+        """Write a bundle of one task or of everything; gives the number of streams."""
+        return await self._call(self._workspace.export, target, task)
+
+    async def import_bundle(self, path: str, *, fork: str = "") -> Imported:
+        """Take in a bundle, verified, all or nothing; `fork` keeps both where histories differ."""
+        return await self._call(self._workspace.import_bundle, path, fork=fork)
+
+    async def reindex(self, progress: Progress | None = None) -> Rebuilt:
+        """Make every derived row and handle file again from the records."""
+        return await self._call(self._workspace.reindex, progress)
+
+    async def doctor(self) -> Document:
+        """Facts and findings about this workspace, with what to do about each."""
+        return await self._call(
+            self._workspace.doctor,
+        )
