@@ -6,8 +6,9 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING
 
-import passdown
 import pytest
+
+import passdown
 from passdown import aio
 from passdown.workspace import Workspace
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from passdown.model.command import Check, HandoffCommand, Receipt
     from passdown.model.documents import apply_delta
+    from passdown.model.handle_text import read_handle
     from passdown.model.handoff import (
         Artifact,
         Blocker,
@@ -50,6 +51,7 @@ _LAZY = {
     "HandoffCommand": "command",
     "Receipt": "command",
     "apply_delta": "documents",
+    "read_handle": "handle_text",
     "Artifact": "handoff",
     "Blocker": "handoff",
     "Decision": "handoff",
@@ -106,5 +108,6 @@ __all__ = [
     "errors",
     "init",
     "open",
+    "read_handle",
     "state_checksum",
 ]

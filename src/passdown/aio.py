@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from passdown.model.state import TaskState
     from passdown.workspace.safety import Rebuilt
 
+    Clock = Callable[[], datetime] | None
+    Key = str | None
+    Heads = Mapping[str, Any] | str | None
     Document = dict[str, Any]
     HandoffLike = Handoff | Mapping[str, Any] | str | bytes
     Progress = Callable[[int, int], None]
@@ -38,11 +41,7 @@ T = TypeVar("T")
 
 
 async def open(
-    target: str = ".",
-    *,
-    create: bool = True,
-    settings: Settings | None = None,
-    clock: Callable[[], datetime] | None = None,
+    target: str = ".", *, create: bool = True, settings: Settings | None = None, clock: Clock = None
 ) -> AsyncWorkspace:
     """Open a workspace, as `passdown.open` does."""
     opened = await asyncio.to_thread(
@@ -87,7 +86,7 @@ class AsyncWorkspace:
         return self._workspace.store_url
 
     async def create_task(
-        self, task: str, *, title: str, agent: str, key: str | None = None, **fields: Any
+        self, task: str, *, title: str, agent: str, key: Key = None, **fields: Any
     ) -> Receipt:
         """Make a task. `fields`: description, inputs, outputs, criteria, depends_on, phase,
         time_limit_minutes.
@@ -126,7 +125,7 @@ class AsyncWorkspace:
         self,
         handoff: HandoffLike,
         *,
-        key: str | None = None,
+        key: Key = None,
         rebase: bool = False,
         changed_files: Sequence[str] | None = None,
         **defaults: Any,
@@ -168,11 +167,12 @@ class AsyncWorkspace:
         summary: str,
         rationale: str,
         task: str | None = None,
-        key: str | None = None,
+        key: Key = None,
         expect_version: int | None = None,
         **fields: Any,
     ) -> Receipt:
-        """Record one decision. `fields`: alternatives, artifacts, paths, tags, status, supersedes.
+        """Record one decision. `fields`: alternatives, artifacts, paths, tags, status,
+        supersedes.
         """
         return await self._call(
             self._workspace.decide,
@@ -186,16 +186,10 @@ class AsyncWorkspace:
         )
 
     async def note(
-        self,
-        kind: str,
-        *,
-        agent: str,
-        task: str | None = None,
-        key: str | None = None,
-        **fields: Any,
+        self, kind: str, *, agent: str, task: str | None = None, key: Key = None, **fields: Any
     ) -> Receipt:
-        """Record something learned: `pattern` (pattern, location, applies_to) or `gotcha` (issue,
-        mitigation, severity, discovered_in).
+        """Record something learned: `pattern` (pattern, location, applies_to) or `gotcha`
+        (issue, mitigation, severity, discovered_in).
         """
         return await self._call(
             self._workspace.note, kind, agent=agent, task=task, key=key, **fields
@@ -238,6 +232,10 @@ class AsyncWorkspace:
     async def state_document(self, task: str, version: int | None = None) -> Document:
         """A task's state now, or at a past version, as plain JSON."""
         return await self._call(self._workspace.state_document, task, version)
+
+    async def load(self, task: str) -> TaskState | None:
+        """A task's state now, or None where there is no such task."""
+        return await self._call(self._workspace.load, task)
 
     async def log(
         self, task: str | None = None, *, limit: int = 50, before: int = NEWEST
@@ -294,11 +292,7 @@ class AsyncWorkspace:
         return await self._call(self._workspace.handoff_context, task)
 
     async def verify(
-        self,
-        against: Mapping[str, Any] | str | None = None,
-        *,
-        chain_only: bool = False,
-        progress: Progress | None = None,
+        self, against: Heads = None, *, chain_only: bool = False, progress: Progress | None = None
     ) -> Verified:
         """Check that the store says what was written; `against` are heads saved elsewhere."""
         return await self._call(
@@ -320,7 +314,9 @@ class AsyncWorkspace:
         return await self._call(self._workspace.export, target, task)
 
     async def import_bundle(self, path: str, *, fork: str = "") -> Imported:
-        """Take in a bundle, verified, all or nothing; `fork` keeps both where histories differ."""
+        """Take in a bundle, verified, all or nothing; `fork` keeps both where histories
+        differ.
+        """
         return await self._call(self._workspace.import_bundle, path, fork=fork)
 
     async def reindex(self, progress: Progress | None = None) -> Rebuilt:

@@ -179,7 +179,9 @@ class StoreBusy(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The disk or the database refused. Whether the write happened is unknown: retry with its key."""
+    """The disk or the database refused. Whether the write happened is unknown: retry with its
+    key.
+    """
 
     code = "store_unavailable"
 

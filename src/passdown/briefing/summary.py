@@ -1,13 +1,15 @@
 """The short summary that travels in a prompt and names the handle file for everything else.
 
-It is made from one version of a task and carries that version and its digest, so that a summary which
-has been overtaken can be recognised.
+It is made from one version of a task and carries that version and its digest, so that a summary
+which has been overtaken can be recognised.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
+
+from passdown.model.text import visible
 
 Document = dict[str, Any]
 
@@ -55,7 +57,7 @@ def made_from(text: str) -> tuple[int, str] | None:
 
 
 def _short(text: str, limit: int = _LINE) -> str:
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 

@@ -1,8 +1,8 @@
 """Bundles: records in one file, to be taken elsewhere. Verified before anything is written.
 
-A bundle is a zip with exactly two members: `manifest.json` (heads and counts) and `records.jsonl` (one
-record a line, bodies as the very text that was hashed). Nothing is ever unpacked to disk: members are
-read as bytes, up to a limit. An import happens as a whole or not at all.
+A bundle is a zip with exactly two members: `manifest.json` (heads and counts) and `records.jsonl`
+(one record a line, bodies as the very text that was hashed). Nothing is ever unpacked to disk:
+members are read as bytes, up to a limit. An import happens as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import io
 import json
 import os
 import zipfile
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import Damaged, InvalidInput, Problem
 from passdown.ledger.writing import redo
-from passdown.model.documents import replay
+from passdown.model.documents import replay, state_document
 from passdown.model.fold import RECORD_KINDS
 from passdown.model.kinds import stream_of, task_of
 from passdown.model.names import id_problems
 from passdown.model.plain import load_json
 from passdown.model.record import GENESIS, Head, Record, chained
+from passdown.model.state_schema import check_header, check_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,11 +39,15 @@ _LINE_FIELDS = ("stream", "position", "at", "author", "kind", "key", "previous",
 
 
 class Imported(NamedTuple):
-    """What an import did, by stream: records added, streams that were there already, forks."""
+    """What an import did, by stream: records added, streams that were there already, forks.
+
+    `touched` are the tasks whose state it changed, their own stream or not.
+    """
 
     added: dict[str, int]
     unchanged: tuple[str, ...]
     forked: dict[str, str]
+    touched: tuple[str, ...] = ()
 
 
 def bundle_bytes(reader: Reader, streams: Sequence[str]) -> bytes:
@@ -87,6 +93,7 @@ def import_bundle(store: Store, path: str, *, fork: str = "") -> Imported:
     added: dict[str, int] = {}
     forked: dict[str, str] = {}
     unchanged: list[str] = []
+    touched: set[str] = set()
     with store.writing([]) as writer:
         plan = {stream: _placed(writer, records) for stream, records in streams.items()}
         refused = [problem for _, problem in plan.values() if problem is not None]
@@ -95,17 +102,19 @@ def import_bundle(store: Store, path: str, *, fork: str = "") -> Imported:
             raise InvalidInput(
                 "the import is refused; nothing was changed", refused, next_step=hint
             )
-        for stream, (missing, problem) in plan.items():
+        for stream, (placed, problem) in plan.items():
+            missing = placed
             if problem is not None:
                 missing = _forked(writer, streams[stream], fork)
                 forked[stream] = missing[0].stream
             for record in missing:
-                redo(writer, writer.append(record))
+                touched.update(redo(writer, writer.append(record)))
             if missing:
                 added[missing[0].stream] = len(missing)
+                touched.add(task_of(missing[0].stream) or "")
             else:
                 unchanged.append(stream)
-    return Imported(added, tuple(unchanged), forked)
+    return Imported(added, tuple(unchanged), forked, tuple(sorted(touched - {""})))
 
 
 def _placed(reader: Reader, records: list[Record]) -> tuple[list[Record], Problem | None]:
@@ -146,10 +155,11 @@ def _forked(reader: Reader, records: list[Record], suffix: str) -> list[Record]:
 def read_bundle(path: str) -> dict[str, list[Record]]:
     """The records of a bundle by stream, or every reason why it can't be trusted."""
     manifest_bytes, lines = _members(path)
-    manifest = load_json(manifest_bytes)
-    if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:  # pyright: ignore[reportUnknownMemberType]
+    loaded = load_json(manifest_bytes)
+    manifest = cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}
+    if manifest.get("schema") != SCHEMA:
         _refuse("bad_archive", "its manifest is not that of a Passdown bundle", SCHEMA)
-    if hashlib.sha256(lines).hexdigest() != manifest.get("sha256"):  # pyright: ignore[reportUnknownMemberType]
+    if hashlib.sha256(lines).hexdigest() != manifest.get("sha256"):
         _explain_edit(lines)
     streams: dict[str, list[Record]] = {}
     for number, line in enumerate(lines.splitlines(), 1):
@@ -159,7 +169,7 @@ def read_bundle(path: str) -> dict[str, list[Record]]:
     if problems:
         raise InvalidInput("the bundle is refused; nothing was imported", problems)
     heads = {s: [r[-1].position, r[-1].digest] for s, r in streams.items()}
-    if heads != manifest.get("heads"):  # pyright: ignore[reportUnknownMemberType]
+    if heads != manifest.get("heads"):
         _refuse("bad_archive", "the records are not those that the manifest lists", "both alike")
     return streams
 
@@ -191,28 +201,52 @@ def _stream_problems(records: Iterable[Record]) -> list[Problem]:
         position, digest = record.position, record.digest
     if not problems:
         try:
-            replay(records)
+            _check_state(records)
+        except Damaged as error:
+            problems += [p._replace(path=f"{records[0].stream}: {p.path}") for p in error.problems]
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             where = records[0].stream
             problems.append(Problem(where, "unreadable", f"can't be replayed ({error})"))
     return problems
 
 
+def _check_state(records: list[Record]) -> None:
+    """Raise unless the records, replayed, give a state that keeps to the published schema."""
+    replayed = replay(records)
+    if replayed is None:
+        return
+    head = (task_of(records[0].stream) or "", replayed.last.position, replayed.last.digest)
+    header = state_document(head, replayed.details, replayed.header, ())
+    check_header({**header, "blocked_by": []})
+    for (letter, _), document in replayed.documents.items():
+        check_item(letter, document)
+
+
 def _members(path: str) -> tuple[bytes, bytes]:
     try:
         with zipfile.ZipFile(path) as archive:
-            names = [member.filename for member in archive.infolist()]
-            if sorted(names) != sorted(MEMBERS):
-                shown = ", ".join(name[:60] for name in names[:6])
-                _refuse("bad_archive", f"it holds {shown!r}", " and ".join(MEMBERS))
+            _check_members(archive.infolist())
             return _bounded(archive, MEMBERS[0], 1 << 24), _bounded(archive, MEMBERS[1], MAX_BYTES)
     except FileNotFoundError as error:
         raise InvalidInput(
             "nothing was imported", [Problem("path", "missing_file", f"{path} is not there")]
         ) from error
-    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, zlib.error) as error:
         problem = Problem("", "bad_archive", f"not a bundle ({error})", "a file from export")
         raise InvalidInput("the bundle is refused; nothing was imported", [problem]) from error
+
+
+def _check_members(members: list[zipfile.ZipInfo]) -> None:
+    """Exactly the two members, packed in a known way; a size beyond the limit isn't even read."""
+    names = [member.filename for member in members]
+    if sorted(names) != sorted(MEMBERS):
+        shown = ", ".join(name[:60] for name in names[:6])
+        _refuse("bad_archive", f"it holds {shown!r}", " and ".join(MEMBERS))
+    for member in members:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            _refuse("bad_archive", f"{member.filename} is packed in another way", "deflate")
+        if member.file_size > MAX_BYTES:
+            _refuse("too_large", f"{member.filename} unpacks to {member.file_size:,} bytes", "less")
 
 
 def _bounded(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
@@ -229,11 +263,11 @@ def _bounded(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 
 
 def _parsed(line: bytes, number: int) -> Record:
-    fields = load_json(line, max_bytes=1 << 25)
+    loaded = load_json(line, max_bytes=1 << 25)
+    values = cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}
     wanted = {*_LINE_FIELDS, "body"}
-    if not isinstance(fields, dict) or set(fields) != wanted:  # pyright: ignore[reportUnknownArgumentType]
+    if set(values) != wanted:
         _refuse("bad_archive", f"line {number} is no record", ", ".join(sorted(wanted)))
-    values: dict[str, Any] = fields  # pyright: ignore[reportUnknownVariableType]
     texts = {k: v for k, v in values.items() if k != "position"}
     if not all(isinstance(v, str) for v in texts.values()) or type(values["position"]) is not int:
         _refuse("bad_archive", f"line {number} has a field of the wrong type", "texts and a number")

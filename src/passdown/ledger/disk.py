@@ -1,8 +1,8 @@
 """Artifacts on disk: hash and size of a file beneath the project root, and of nothing else.
 
-A path is followed part by part through folder handles without following links, after links inside the
-project have been resolved; only regular files are read. So neither a link nor a pipe nor a race can
-make the ledger read what lies outside.
+A path is followed part by part through folder handles without following links, after links inside
+the project have been resolved; only regular files are read. So neither a link nor a pipe nor a race
+can make the ledger read what lies outside.
 """
 
 from __future__ import annotations

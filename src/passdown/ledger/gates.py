@@ -164,7 +164,9 @@ def _way(reader: Reader, start: str, goal: str) -> list[str]:
 
 
 def mark_problems(reader: Reader, body: dict[str, Any]) -> list[Problem]:
-    """An item can only be marked with a status of its kind, and only while that changes something."""
+    """An item can only be marked with a status of its kind, and only while that changes
+    something.
+    """
     found: list[Problem] = []
     for index, mark in enumerate(body["marks"]):
         address = parse_address(mark["item"])

@@ -1,8 +1,8 @@
 """Verify: does the store still say what was written? Findings name what is broken and where.
 
-Five checks, in order: the database's own pages; each stream's chain of digests; the heads; the derived
-rows against a replay of the records; and, against a list of heads that was kept elsewhere, what a
-chain alone can't show: a cut tail, a rewritten or deleted stream, an old copy put back.
+Five checks, in order: the database's own pages; each stream's chain of digests; the heads; the
+derived rows against a replay of the records; and, against a list of heads that was kept elsewhere,
+what a chain alone can't show: a cut tail, a rewritten or deleted stream, an old copy put back.
 """
 
 from __future__ import annotations

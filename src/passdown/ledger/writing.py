@@ -1,7 +1,7 @@
 """The one write path: redact, check the key and the version, ask the guard, chain, append, derive.
 
-All of it happens inside one transaction of the store, so a record and everything derived from it are
-there together or not at all.
+All of it happens inside one transaction of the store, so a record and everything derived from it
+are there together or not at all.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Ledger:
         """Write one entry. `guard` may refuse it by raising, having seen where the task stands."""
         body, redacted = redact_value(entry.body)
         assert_no_secret(entry.task, "task")
-        entry = entry._replace(body=body, key=redact(entry.key)[0])  # type: ignore[arg-type]
+        entry = entry._replace(body=body, key=redact(entry.key)[0])
         data = canonical_bytes(entry.body)
         if len(data) > MAX_BODY_BYTES:
             expected = f"at most {MAX_BODY_BYTES:,} bytes in one record"
@@ -106,7 +106,7 @@ class Ledger:
             raise unknown_task(entry.task)
         if entry.expect_version not in (None, actual) and not entry.rebase:
             raise Conflict(entry.task, expected=entry.expect_version or 0, actual=actual)
-        _check_head_record(writer, head)
+        check_head_record(writer, head)
         return head
 
     def _chain(self, entry: Entry, data: bytes, stream: str, head: Head | None) -> Record:
@@ -120,7 +120,7 @@ class Ledger:
             total = writer.totals()[1]
             writer.forget_derived()
             done = 0
-            for record in list_in_pages(writer):
+            for record in writer.tail():
                 redo(writer, record)
                 done += 1
                 if progress and done % 500 == 0:
@@ -130,19 +130,16 @@ class Ledger:
         return done
 
 
-def list_in_pages(reader: Reader) -> Any:
-    """Every record of the store in the order it was written."""
-    return reader.tail()
-
-
-def redo(writer: Writer, record: Record) -> None:
-    """Derive the rows of a record that is in the store already."""
+def redo(writer: Writer, record: Record) -> list[str]:
+    """Derive the rows of a record that is in the store already; gives other tasks it changed."""
     task = task_of(record.stream)
     if task is None:
-        return
+        return []
     body = record.document()
     before = before_of(writer, task, record.kind, body) if record.position > 1 else NOTHING
-    apply_changes(writer, record, before, changes(before, record, body))
+    step = changes(before, record, body)
+    apply_changes(writer, record, before, step)
+    return _touched(writer, step)
 
 
 def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Before:
@@ -182,15 +179,15 @@ def apply_changes(writer: Writer, record: Record, before: Before, step: Changes)
         writer.set_needs(task, step.details["depends_on"])
     if step.inbox is not None:
         agent, held = step.inbox
-        writer.set_inbox(task, agent, record.position, held=held)
+        writer.set_inbox(task, agent, header["handoff_version"], held=held)
 
 
 def _touched(reader: Reader, step: Changes) -> list[str]:
-    """Other tasks whose status a record changed, by blocking or releasing them."""
-    names = {target for _, relation, target in step.links if relation == "blocks"}
+    """Other tasks that a record changed: by blocking, releasing or superseding."""
+    names = {target.partition("#")[0] for _, _, target in step.links}
     for source in step.unlinked:
-        names.update(link.target for link in reader.links_from(source))
-    return sorted(name for name in names if "#" not in name and reader.task(name) is not None)
+        names.update(link.target.partition("#")[0] for link in reader.links_from(source))
+    return sorted(name for name in names if reader.task(name) is not None)
 
 
 def _replayed(writer: Writer, known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written:
@@ -217,7 +214,7 @@ def _intent(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "artifacts": artifacts}
 
 
-def _check_head_record(writer: Writer, head: Head) -> None:
+def check_head_record(writer: Reader, head: Head) -> None:
     """Never build on a last record that isn't what was written."""
     record = writer.record(head.stream, head.position)
     if record is None or record.digest != head.digest or not record.is_intact():
@@ -261,7 +258,9 @@ def unknown_task(task: str) -> NotFound:
 
 
 def _exists(task: str, version: int) -> Conflict:
-    return Conflict(task, expected=0, actual=version, detail="the task exists already")
+    error = Conflict(task, expected=0, actual=version, detail="the task exists already")
+    error.next_step = f"Use it as it is (passdown task show {task}), or choose another id."
+    return error
 
 
 def assert_no_secret(text: str, path: str) -> None:

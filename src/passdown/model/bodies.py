@@ -7,7 +7,7 @@ artifacts, in which a path stands once.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.model.handoff import (
     Artifact,
@@ -85,11 +85,10 @@ def _merged(known: Artifact, artifact: Artifact) -> Artifact:
     )
 
 
-def handoff_body(handoff: Handoff, artifacts: Iterable[Artifact]) -> dict[str, Any]:
-    """The body of a handoff's record; `artifacts` have their hashes and sizes already."""
-    plain = as_plain(handoff)
+def handoff_body(plain: dict[str, Any], artifacts: Iterable[Artifact]) -> dict[str, Any]:
+    """The body of a handoff's record, from its plain form and its measured artifacts."""
     body = {name: plain[name] for name in _PLAIN if name in plain}
-    body["schema_version"] = handoff.schema_version
+    body["schema_version"] = plain["schema_version"]
     for name, field in _LISTS.items():
         if name in plain:
             body[field] = plain[name]
@@ -134,9 +133,12 @@ def decision_from_body(entry: dict[str, Any]) -> Decision:
 def part_from_body(kind: type[Any], entry: dict[str, Any]) -> Any:
     """The value of one part; fields that it does not have are passed over."""
     fields = kind.__dataclass_fields__
-    return kind(
-        **{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items() if k in fields}
-    )
+    known = {
+        name: tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+        for name, value in entry.items()
+        if name in fields
+    }
+    return kind(**known)
 
 
 def _created(artifact: Artifact) -> FileCreated:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.errors import Problem
+if TYPE_CHECKING:
+    from passdown.errors import Problem
 
 
 class HandoffCommand(NamedTuple):
     """The answer to a recorded handoff: what the receiver is given.
 
-    `state_delta` holds the actual changes, `context_summary` fits a prompt, `state_file` has the whole
-    state. `held_by` names the human gates that keep the receiver from going on.
+    `state_delta` holds the actual changes, `context_summary` fits a prompt, `state_file` has the
+    whole state. `held_by` names the human gates that keep the receiver from going on.
     """
 
     task_id: str

@@ -53,6 +53,8 @@ def item_document(row: ItemRow, record: Record, body: Document) -> Document:
         document["status_version"] = row.closed_at
     if row.note:
         document["status_note"] = row.note
+    if row.status == "superseded":
+        document["superseded_by"] = row.note.removeprefix("by ")
     if row.letter == "k" and row.field == "blockers":
         document.update(name="human approval", kind="human", blocker=entry["blocker"])
     return document
@@ -128,7 +130,23 @@ def _status(change: StatusChange) -> Document:
         document["status_version"] = change.closed_at
     if change.note:
         document["status_note"] = change.note
+    if change.status == "superseded":
+        document["superseded_by"] = change.note.removeprefix("by ")
     return document
+
+
+def with_status(document: Document, change: StatusChange) -> Document:
+    """An item document after a change of its status."""
+    changed = dict(document)
+    _set_status(changed, _status(change))
+    return changed
+
+
+def _set_status(document: Document, status: Document) -> None:
+    """Give an item document another status; nothing of the one before stays."""
+    for name in ("status_version", "status_note", "superseded_by"):
+        document.pop(name, None)
+    document.update(status)
 
 
 def apply_delta(state: Document, delta: Document) -> Document:
@@ -140,7 +158,8 @@ def apply_delta(state: Document, delta: Document) -> Document:
     changed: Document = delta["change"]
     for entries in lists.values():
         for entry in entries:
-            entry.update(changed.get(entry["address"], {}))
+            if entry["address"] in changed:
+                _set_status(entry, changed[entry["address"]])
     return {
         **state,
         "task_id": delta["task_id"],
@@ -200,7 +219,7 @@ def _mark(
             closed_at=change.closed_at,
             note=change.note,
         )
-        documents[key].update(_status(change))
+        _set_status(documents[key], _status(change))
 
 
 def _keep_open(

@@ -175,6 +175,8 @@ def _title(entry: dict[str, Any], field: str) -> str:
 
 def _task_created(step: _Step) -> None:
     step.details = {name: step.body.get(name) for name in _DETAILS}
+    if "metadata" in step.body:
+        step.details["metadata"] = step.body["metadata"]
     step.header.update(
         phase=step.body["phase"],
         previous_phase=None,
@@ -184,6 +186,7 @@ def _task_created(step: _Step) -> None:
         source_agent="",
         target_agent="",
         handoff_at=None,
+        handoff_version=0,
         base_status="open",
         gates={},
         types=[],
@@ -229,7 +232,8 @@ def _supersede(step: _Step, row: ItemRow, entry: dict[str, Any]) -> None:
         address = parse_address(target)
         if address is not None and address.task == step.task:
             step.mark(address.letter, address.ordinal, "superseded", f"by {row.address}")
-        step.links.append((row.address, "supersedes", target))
+        else:
+            step.links.append((row.address, "supersedes", target))
 
 
 def _handed_off(step: _Step) -> None:
@@ -292,6 +296,7 @@ def _move(step: _Step) -> None:
         source_agent=body["from_agent"],
         target_agent=body.get("to_agent", ""),
         handoff_at=step.record.at,
+        handoff_version=step.record.position,
         base_status=_status_after(body["outcome"], header["phase"]),
     )
     step.inbox = (body.get("to_agent", ""), step.is_held())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_MAX_BYTES = 1 << 28
+_MAX_DEPTH = 96
 _MARK = '  "checksum": "sha256:'
 
 
@@ -36,6 +38,32 @@ def is_intact(text: str) -> bool:
     """Whether a file is as it was written, by its own checksum."""
     content, mark, ending = text.rpartition(_MARK)
     return bool(mark) and ending == f'{_checksum(content)}"\n}}\n'
+
+
+def read_handle(text: str | bytes) -> dict[str, Any]:
+    """The state document that a handle file holds.
+
+    Raises InvalidInput for text that is no JSON, a schema that this release doesn't know, a file
+    that was edited (its checksum shows it) and a document that breaks the schema.
+    """
+    from passdown.errors import InvalidInput, Problem
+    from passdown.model.documents import STATE_SCHEMA
+    from passdown.model.plain import load_json
+    from passdown.model.state_schema import state_problems
+
+    document = load_json(text, max_bytes=_MAX_BYTES, max_depth=_MAX_DEPTH)
+    given = cast("dict[str, Any]", document).get("schema") if isinstance(document, dict) else None
+    if given != STATE_SCHEMA:
+        problem = Problem("schema", "unknown_schema", f"{str(given)[:60]!r}", STATE_SCHEMA)
+        raise InvalidInput("this is not a handle file that this release knows", [problem])
+    problems = state_problems(document)
+    if not is_intact(text if isinstance(text, str) else text.decode()):
+        message = "the file is not as it was written"
+        fix = "read the state from the ledger; record what the edit says with passdown"
+        problems.insert(0, Problem("checksum", "edited_handle", message, "an unedited file", fix))
+    if problems:
+        raise InvalidInput("the handle file can't be trusted", problems)
+    return cast("dict[str, Any]", document)
 
 
 def _checksum(content: str) -> str:

@@ -1,25 +1,45 @@
 """The values of a handoff: what was done, decided, found and left open.
 
-Frozen, keyword-only, equal by content, made of immutable parts. Field names are those of the handoff
-schema, so a value, a YAML file and a JSON object read alike. Nothing here reads a clock or a disk: times
-and hashes are filled in where a handoff is written down.
+Frozen, keyword-only, equal by content, made of immutable parts. Field names are those of the
+handoff schema, so a value, a YAML file and a JSON object read alike. Nothing here reads a clock or
+a disk: times and hashes are filled in where a handoff is written down.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.model.times import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+
+def _frozen(value: Any) -> Any:
+    """The same value with every list as a tuple and every dict read-only, at any depth."""
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(part) for part in cast("Sequence[Any]", value))
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value).items()
+        return MappingProxyType({key: _frozen(part) for key, part in pairs})
+    return value
+
+
+class _Frozen:
+    """A value whose lists and dicts can't be changed, whatever it was made from."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, list | dict):
+                object.__setattr__(self, name, _frozen(value))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class Decision(_Frozen):
     """What was chosen and why, over what; later superseded or reverted, never edited."""
 
     summary: str
@@ -71,7 +91,7 @@ class Artifact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pattern:
+class Pattern(_Frozen):
     """A way of doing things that the next agent should keep to."""
 
     pattern: str
@@ -110,7 +130,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NextStep:
+class NextStep(_Frozen):
     """What should happen next."""
 
     step: str
@@ -119,7 +139,7 @@ class NextStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocker:
+class Blocker(_Frozen):
     """Something in the way. `requires_human` opens a gate that a person has to answer."""
 
     blocker: str
@@ -151,7 +171,7 @@ class Story:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Handoff:
+class Handoff(_Frozen):
     """One agent passes a task to another, with everything needed to go on."""
 
     task: str
@@ -180,7 +200,7 @@ class Handoff:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HandoffContext:
+class HandoffContext(_Frozen):
     """What travels with a handoff inside a program: who, to whom, which decisions, what to look up.
 
     `memory_refs` are item addresses; each opens with `Workspace.show`.
@@ -196,16 +216,31 @@ class HandoffContext:
 
 def as_plain(value: object) -> Any:
     """A value as plain JSON data; what is empty or unset is left out."""
-    if is_dataclass(value) and not isinstance(value, type):
-        pairs = ((f.name, as_plain(getattr(value, f.name))) for f in fields(value))
-        return {name: part for name, part in pairs if part not in (None, "", [], {})}
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is tuple or kind is list:
+        return [as_plain(part) for part in cast("Sequence[object]", value)]
+    names = _field_names(kind)
+    if names:
+        pairs = ((name, as_plain(getattr(value, name))) for name in names)
+        return {name: part for name, part in pairs if part not in _EMPTY}
     if isinstance(value, datetime):
-        return stamp(value)
-    if isinstance(value, tuple | list):
-        return [as_plain(part) for part in value]  # pyright: ignore[reportUnknownVariableType]
+        # A time without a zone is passed on as it is, for the check to name it.
+        return stamp(value) if value.tzinfo else value.isoformat()
     if hasattr(value, "items"):
-        return {str(k): as_plain(v) for k, v in value.items()}  # type: ignore[attr-defined]
+        entries = cast("Mapping[object, object]", value).items()
+        return {str(key): as_plain(part) for key, part in entries}
     return value
+
+
+_SCALARS = frozenset({str, int, bool, float, type(None)})
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else ()
 
 
 def artifact_type(path: str) -> str:

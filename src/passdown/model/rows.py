@@ -21,7 +21,7 @@ class ItemRow(NamedTuple):
     ordinal: int
     position: int
     field: str
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     status: str
     is_open: bool
     title: str

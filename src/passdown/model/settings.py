@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.errors import InvalidInput, Problem
 from passdown.model.kinds import ARTIFACT_TYPES, PHASES
@@ -17,8 +17,8 @@ class Settings(NamedTuple):
     """How a workspace behaves.
 
     `phase_gates` maps a phase to the artifacts, by type, that a task must have to enter it.
-    `kept_versions` is how many of the latest versions a handle file always shows; twice as many and the
-    older half moves to its archive.
+    `kept_versions` is how many of the latest versions a handle file always shows; twice as many and
+    the older half moves to its archive.
     """
 
     phase_gates: Requirements = {"testing": {"source": 1, "test": 1}}  # noqa: RUF012
@@ -31,7 +31,8 @@ class Settings(NamedTuple):
 DEFAULTS = Settings()
 
 CONFIG_TEMPLATE = """\
-# Settings of this Passdown workspace. What stands here are the defaults; remove the # to change one.
+# Settings of this Passdown workspace. What stands here are the defaults; remove the # to \
+change one.
 
 # Artifacts that a task must have, by type, before it may enter a phase.
 # [gates.testing]
@@ -61,13 +62,22 @@ def parse_settings(document: Mapping[str, Any]) -> Settings:
         if section == "gates":
             fields["phase_gates"] = _gates(values, problems)
         elif section in _SECTIONS and isinstance(values, dict):
-            for name, value in values.items():  # pyright: ignore[reportUnknownVariableType]
+            for name, value in cast("dict[str, Any]", values).items():
                 _read(f"{section}.{name}", value, fields, problems)
         else:
             problems.append(_unknown(section, " | ".join(("gates", *sorted(_SECTIONS)))))
     if problems:
         raise InvalidInput("the configuration has faults", problems, next_step=_WHERE)
     return Settings(**fields)
+
+
+def checked_settings(settings: Settings) -> Settings:
+    """Settings that a program gives, held to the rules of the configuration file."""
+    document: dict[str, Any] = {"gates": settings.phase_gates}
+    for path in _KNOWN:
+        section, _, name = path.partition(".")
+        document.setdefault(section, {})[name] = getattr(settings, name)
+    return parse_settings(document)._replace(phase_gates=settings.phase_gates)
 
 
 _WHERE = "Mend .passdown/config.toml; nothing was changed."
@@ -100,17 +110,21 @@ def _read(path: str, value: Any, fields: dict[str, Any], problems: list[Problem]
 
 
 def _gates(values: Any, problems: list[Problem]) -> Requirements:
-    found: Requirements = {}
-    for phase, wanted in values.items() if isinstance(values, dict) else ():  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    found: Requirements = dict(DEFAULTS.phase_gates)
+    if not isinstance(values, dict):
+        problems.append(Problem("gates", "wrong_type", f"{type(values).__name__} given", "a table"))
+    phases = cast("dict[str, object]", values) if isinstance(values, dict) else {}
+    for phase, wanted in phases.items():
         if phase not in PHASES or not isinstance(wanted, dict):
             problems.append(_unknown(f"gates.{phase}", " | ".join(PHASES)))
             continue
-        for kind, count in wanted.items():  # pyright: ignore[reportUnknownVariableType]
+        found[str(phase)] = {}
+        for kind, count in cast("dict[str, object]", wanted).items():
             path = f"gates.{phase}.{kind}"
             if kind not in ARTIFACT_TYPES:
                 problems.append(_unknown(path, " | ".join(ARTIFACT_TYPES)))
             elif not isinstance(count, int) or isinstance(count, bool) or count < 0:
                 problems.append(Problem(path, "wrong_type", f"{count!r} given", "0 or more"))
             else:
-                found.setdefault(str(phase), {})[str(kind)] = count
+                found[str(phase)][str(kind)] = count
     return found

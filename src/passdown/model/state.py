@@ -53,8 +53,8 @@ _LISTS = ("inputs", "outputs", "criteria", "depends_on", "gates_passed", "gates_
 class TaskState:
     """Everything that is known of a task at one version.
 
-    `blockers`, `questions`, `next_steps` and `reading` hold what is open; `document` has every item with
-    its address, status and source.
+    `blockers`, `questions`, `next_steps` and `reading` hold what is open; `document` has every item
+    with its address, status and source.
     """
 
     task_id: str

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from passdown.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 _CAN_SYNC_FOLDERS = os.name != "nt"
 
 
 def replace_file(target: str, text: str) -> None:
-    """Put `text` in the place of a file, durably; on failure the old file is whole and nothing stays."""
+    """Put `text` in the place of a file, durably; on failure the old file is whole and nothing
+    stays.
+    """
     folder = os.path.dirname(target)
     temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -76,7 +78,7 @@ def keep_aside(path: str) -> str:
 
 
 @contextmanager
-def folder_lock(folder: str) -> Iterator[None]:
+def folder_lock(folder: str) -> Generator[None]:
     """One process at a time in a folder; the lock goes with the process, whatever ends it."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     descriptor = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o600)

@@ -30,7 +30,8 @@ def _now(document: Document, root: str) -> str:
     found = measure(root, document["path"])
     recorded = document.get("sha256")
     if found.sha256 is None:
-        return "same" if recorded is None and found.problem is None else "missing"
+        was_deleted = document.get("change") == "delete" and recorded is None
+        return "same" if was_deleted and found.problem is None else "missing"
     return "same" if found.sha256 == (recorded or "").removeprefix("sha256:") else "changed"
 
 
@@ -44,7 +45,8 @@ def path_history(reader: Reader, task: str, path: str) -> list[Document]:
 def inline_plan(artifacts: list[Document], budget_tokens: int) -> Document:
     """Which artifacts fit into a budget and which stay references, smallest first.
 
-    Sizes stand for tokens at four bytes each, rounded up. Smallest first puts the most files inline.
+    Sizes stand for tokens at four bytes each, rounded up. Smallest first puts the most files
+    inline.
     """
     inline: list[str] = []
     references: list[str] = []

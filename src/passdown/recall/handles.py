@@ -1,36 +1,51 @@
 """Handle files: a task's state as indented JSON that an agent opens with its own file tool.
 
-They mirror the ledger and are never the truth. Each carries the version and digest it was made from and a
-checksum of itself, so that three things can be told apart: an old mirror (rewritten), a missing one
-(rewritten) and an edited one (reported and kept aside, never lost). A file's size is bounded: it shows
-what is open and what is recent; the records of older versions stand in archive files that it names.
+They mirror the ledger and are never the truth. Each carries the version and digest it was made from
+and a checksum of itself, so that three things can be told apart: an old mirror (rewritten), a
+missing one (rewritten) and an edited one (reported and kept aside, never lost). A file's size is
+bounded: it shows what is open and what is recent; the records of older versions stand in archive
+files that it names.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import Problem
-from passdown.model.documents import LISTS, item_document, state_document
+from passdown.model.documents import LISTS, state_document
 from passdown.model.handle_text import is_intact, item_text, sealed
 from passdown.model.kinds import stream_of
+from passdown.model.state_schema import check_header
 from passdown.recall.durable_files import folder_lock, keep_aside, read_text, replace_file
+from passdown.recall.pages import Page, rendered
 from passdown.recall.state import envelope, with_links
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from passdown.model.fold import Changes
     from passdown.model.record import Record
-    from passdown.model.rows import ItemRow, TaskRow
+    from passdown.model.rows import TaskRow
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader
 
 Document = dict[str, Any]
 
 ARCHIVE_SCHEMA = "passdown/archive/1"
-_CACHED_ITEMS = 4_096
+_KEPT_PAGES = 64
+
+
+class News(NamedTuple):
+    """A record that this process has just written, and what it changed."""
+
+    record: Record
+    body: Document
+    changes: Changes
+
+    @property
+    def version(self) -> int:
+        """The version that the record made."""
+        return self.record.position
 
 
 class HandleFiles:
@@ -41,29 +56,50 @@ class HandleFiles:
         self._kept = kept_versions
         self._turn = threading.Lock()
         self._seen: dict[str, tuple[int, int, int]] = {}
-        self._texts: dict[tuple[str, ItemRow, str], tuple[str, Document]] = {}
+        self._pages: dict[str, Page] = {}
 
     def path(self, task: str) -> str:
         """Where a task's handle file is."""
         return os.path.join(self.folder, f"{task}.json")
 
-    def write(self, store: Store, task: str) -> list[Problem]:
+    def write(self, store: Store, task: str, news: News | None = None) -> list[Problem]:
         """Bring a task's handle file up to date; an edited one is reported and kept aside.
 
         The state is read while the folder is locked, so the last to write is the last to have read:
-        an older state never takes the place of a newer one.
+        an older state never takes the place of a newer one. `news` is what this process has just
+        recorded, which saves reading it back.
         """
         with self._turn, folder_lock(self.folder), store.reading() as reader:
             row = reader.task(task)
-            return [] if row is None else self._write(reader, row)
+            return [] if row is None else self._write(reader, row, news)
 
-    def _write(self, reader: Reader, row: TaskRow) -> list[Problem]:
+    def _write(self, reader: Reader, row: TaskRow, news: News | None = None) -> list[Problem]:
         target = self.path(row.task)
         problems = [] if self._is_as_we_left_it(target) else _kept_aside(target)
         self._archive(reader, row)
-        replace_file(target, self._render(reader, row))
+        page = self._page(reader, row, news)
+        replace_file(target, self._text(reader, row, page))
         self._seen[target] = _mark(target)
         return problems
+
+    def _page(self, reader: Reader, row: TaskRow, news: News | None) -> Page:
+        """The page of a task, brought forward from the last one where nobody wrote in between."""
+        through = self._archived_through(row)
+        page = self._pages.pop(row.task, None)
+        is_next = news is not None and page is not None and page.version == row.version - 1
+        if is_next and news is not None and page is not None and news.version == row.version:
+            superseded = {link.target: link.source for link in reader.superseders(row.task)}
+            if superseded == page.superseded:
+                page.advance(news.changes, news.record, news.body)
+                page.forget(through)
+                return self._remember(page)
+        return self._remember(rendered(reader, row.task, row.version, through))
+
+    def _remember(self, page: Page) -> Page:
+        if len(self._pages) >= _KEPT_PAGES:
+            self._pages.clear()
+        self._pages[page.task] = page
+        return page
 
     def check(self, reader: Reader, row: TaskRow) -> str:
         """How a task's handle file stands: `current`, `missing`, `old` or `edited`."""
@@ -124,9 +160,12 @@ class HandleFiles:
         replace_file(name, sealed(document, {"records": texts}))
 
     def _render(self, reader: Reader, row: TaskRow) -> str:
+        """The whole file from the store alone."""
+        page = rendered(reader, row.task, row.version, self._archived_through(row))
+        return self._text(reader, row, page)
+
+    def _text(self, reader: Reader, row: TaskRow, page: Page) -> str:
         through = self._archived_through(row)
-        rows = [item for item in reader.open_items(row.task) if item.position <= through]
-        rows += reader.items_since(row.task, through)
         head = (row.task, row.version, row.digest)
         document = with_links(reader, state_document(head, row.details, row.header, ()), row)
         counts: dict[str, int] = row.header["counts"]
@@ -136,44 +175,8 @@ class HandleFiles:
             "files": through // self._kept,
             "through_version": through,
         }
-        return sealed(document, self._lists(reader, row.task, rows))
-
-    def _lists(self, reader: Reader, task: str, rows: Iterable[ItemRow]) -> dict[str, list[str]]:
-        lists: dict[str, dict[str, str]] = {name: {} for name in LISTS.values()}
-        superseded = {link.target: link.source for link in reader.superseders(task)}
-        records: dict[int, tuple[Record, Document]] = {}
-        for row in rows:
-            entries = lists[LISTS[row.letter]]
-            # An artifact takes the place of an older entry with the same path.
-            identity = row.path or row.address
-            entries.pop(identity, None)
-            by = superseded.get(row.address, "") if row.letter == "d" else ""
-            entries[identity] = self._item(reader, row, by, records)
-        return {name: list(entries.values()) for name, entries in lists.items()}
-
-    def _item(
-        self,
-        reader: Reader,
-        row: ItemRow,
-        superseded_by: str,
-        records: dict[int, tuple[Record, Document]],
-    ) -> str:
-        """An item's text. Items never change but in status, so texts are kept between writes."""
-        key = (row.task, row, superseded_by)
-        known = self._texts.get(key)
-        if known is None:
-            if row.position not in records:
-                record = reader.record(stream_of(row.task), row.position)
-                if record is None:
-                    return "null"
-                records[row.position] = (record, record.document())
-            document = item_document(row, *records[row.position])
-            if superseded_by:
-                document.update(status="superseded", superseded_by=superseded_by)
-            if len(self._texts) >= _CACHED_ITEMS:
-                self._texts.clear()
-            known = self._texts[key] = (item_text(document), document)
-        return known[0]
+        check_header(document)
+        return sealed(document, page.lists())
 
 
 def _mark(path: str) -> tuple[int, int, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from passdown.errors import InvalidInput, Problem
 from passdown.ledger.writing import unknown_task
 from passdown.model.documents import LISTS
 from passdown.model.kinds import stream_of, task_of
@@ -15,16 +16,30 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
+MAX_NUMBER = 2**62
 _EPHEMERAL = {"schema", "task_id", "version", "digest", "updated_at"}
 
 
 def log(reader: Reader, task: str | None, *, before: int, limit: int) -> list[Document]:
     """Records newest first: of one task (below a version) or of all (below a sequence number)."""
+    _check_page(before, limit)
     if task is None:
         return [_line(record) for record in reader.latest(before, limit)]
     if reader.head(stream_of(task)) is None:
         raise unknown_task(task)
     return [_line(record) for record in reader.records_before(stream_of(task), before, limit)]
+
+
+def _check_page(before: object, limit: object) -> None:
+    problems: list[Problem] = []
+    for name, value in (("before", before), ("limit", limit)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            message = f"{type(value).__name__} given"
+            problems.append(Problem(name, "not_an_integer", message, "a whole number"))
+        elif not 1 <= value <= MAX_NUMBER:
+            problems.append(Problem(name, "out_of_range", f"{value} given", "1 or more"))
+    if problems:
+        raise InvalidInput("the page is refused", problems)
 
 
 def _line(record: Record) -> Document:
@@ -57,10 +72,11 @@ def _summary(kind: str, body: Document) -> str:
     texts = {"task_created": "title", "task_changed": "title"}
     if kind in texts:
         return str(body.get(texts[kind], "changed " + ", ".join(sorted(body))))
-    entry = next((value[0] for value in body.values() if isinstance(value, list) and value), "")
+    lists = (cast("list[Any]", value) for value in body.values() if isinstance(value, list))
+    entry = next((values[0] for values in lists if values), "")
     if isinstance(entry, dict):
-        return str(next(iter(_texts(entry)), ""))  # pyright: ignore[reportUnknownArgumentType]
-    return str(entry)  # pyright: ignore[reportUnknownArgumentType]
+        return str(next(iter(_texts(cast("Document", entry))), ""))
+    return str(entry)
 
 
 def _texts(entry: Document) -> list[str]:

@@ -32,8 +32,10 @@ def state(reader: Reader, task: str, version: int | None = None) -> Document:
 
 
 def _past(reader: Reader, row: TaskRow, version: int) -> Document:
-    replayed = replay(reader.records(stream_of(row.task), until=version))
-    if replayed is None or not 1 <= version <= row.version:
+    is_there = 1 <= version <= row.version
+    records = reader.records(stream_of(row.task), until=version) if is_there else ()
+    replayed = replay(records)
+    if replayed is None:
         raise NotFound(
             f"{row.task} has no version {version}; it is at {row.version}",
             next_step=f"Name a version from 1 to {row.version}.",
@@ -69,7 +71,10 @@ def with_links(
     reader: Reader, document: Document, row: TaskRow, as_of: int | None = None
 ) -> Document:
     """Add what other tasks say of this one: who blocks it, who superseded its decisions."""
-    blockers = _live(reader.links_to(row.task), as_of)
+    if as_of is None:
+        blockers = reader.open_links_to(row.task)
+    else:
+        blockers = _live(reader.links_to(row.task), as_of)
     document["blocked_by"] = [link.source for link in blockers if link.relation == "blocks"]
     if document["blocked_by"] and document["status"] not in ("completed", "cancelled"):
         document["status"] = "blocked"

@@ -1,9 +1,9 @@
 """What a store promises. SQLite and PostgreSQL keep the same promises; one suite checks both.
 
 - A read gate shows one moment: no record or row appears or changes while it is open.
-- A write gate admits one writer at a time to a stream. It commits as a whole when its block ends and
-  not at all when the block raises; once it has been left, what was written survives the process and
-  the machine.
+- A write gate admits one writer at a time to a stream. It commits as a whole when its block ends
+  and not at all when the block raises; once it has been left, what was written survives the process
+  and the machine.
 - Every failure of the database comes out as a `StoreError`.
 """
 

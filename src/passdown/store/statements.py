@@ -171,6 +171,10 @@ class Reader:
         """Every link, open or closed, that bears on a task or item."""
         return [LinkRow(*row) for row in self.run("links_to", {"target": target})]
 
+    def open_links_to(self, target: str) -> list[LinkRow]:
+        """The links that bear on a task or item now."""
+        return [LinkRow(*row) for row in self.run("open_links_to", {"target": target})]
+
     def superseders(self, task: str) -> list[LinkRow]:
         """Every `supersedes` link whose target is an item of a task."""
         return [LinkRow(*row) for row in self.run("superseders", {"task": task})]
@@ -275,11 +279,11 @@ class Writer(Reader):
 
 
 def _items(rows: list[Row]) -> list[ItemRow]:
-    return [ItemRow(*row[:7], bool(row[7]), *row[8:]) for row in rows]
+    return [ItemRow._make((*row[:7], bool(row[7]), *row[8:])) for row in rows]
 
 
 def _task_row(row: Row) -> TaskRow:
-    return TaskRow(*row[:8], json.loads(row[8]), json.loads(row[9]))
+    return TaskRow._make((*row[:8], json.loads(row[8]), json.loads(row[9])))
 
 
 def _dumped(document: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """The door: the one object that people, programs and every surface hold.
 
-Methods are short and import what they need when they are called, because the command line starts all day
-long and most calls need little. Documents (plain JSON) come out where a program passes them on; values
-come out where a program works with them.
+Methods are short and import what they need when they are called, because the command line starts
+all day long and most calls need little. Documents (plain JSON) come out where a program passes them
+on; values come out where a program works with them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from passdown.model.state import TaskState
     from passdown.workspace.safety import Rebuilt
 
+    Clock = Callable[[], datetime] | None
+    Key = str | None
+    Heads = Mapping[str, Any] | str | None
     Document = dict[str, Any]
     HandoffLike = Handoff | Mapping[str, Any] | str | bytes
     Progress = Callable[[int, int], None]
@@ -33,16 +36,12 @@ NEWEST = 2**62
 
 
 def open(
-    target: str = ".",
-    *,
-    create: bool = True,
-    settings: Settings | None = None,
-    clock: Callable[[], datetime] | None = None,
+    target: str = ".", *, create: bool = True, settings: Settings | None = None, clock: Clock = None
 ) -> Workspace:
     """Open a workspace: the nearest `.passdown/` from a folder, a `.db` file or a store's address.
 
-    Without one, it is made in that folder, unless `create` is False. `settings` take the place of the
-    configuration file; `clock` gives the time of records.
+    Without one, it is made in that folder, unless `create` is False. `settings` take the place of
+    the configuration file; `clock` gives the time of records.
     """
     place = place_of(str(target), create=create)
     if create:
@@ -69,11 +68,7 @@ class Workspace:
     """One team's records. Use it as a context manager, or call `close`."""
 
     def __init__(
-        self,
-        place: Place,
-        *,
-        settings: Settings | None = None,
-        clock: Callable[[], datetime] | None = None,
+        self, place: Place, *, settings: Settings | None = None, clock: Clock = None
     ) -> None:
         """Open the workspace at a place; `passdown.open` finds the place."""
         self._opened = Opened(place, settings, clock)
@@ -98,10 +93,8 @@ class Workspace:
         """The address that opens this workspace's store again."""
         return self._opened.store.url
 
-    # -- tasks
-
     def create_task(
-        self, task: str, *, title: str, agent: str, key: str | None = None, **fields: Any
+        self, task: str, *, title: str, agent: str, key: Key = None, **fields: Any
     ) -> Receipt:
         """Make a task. `fields`: description, inputs, outputs, criteria, depends_on, phase,
         time_limit_minutes.
@@ -125,13 +118,13 @@ class Workspace:
         status: str = "",
         phase: str = "",
         agent: str = "",
-        limit: int = 1_000,
+        limit: int = 1000,
         after: int = 0,
     ) -> list[Document]:
         """Tasks in the order of their making; `after` is the `seq` of the last one seen."""
         from passdown.workspace.reading import tasks
 
-        return tasks(self._opened, status, phase, agent, limit, after)
+        return tasks(self._opened, status, phase, agent, limit=limit, after=after)
 
     def task(self, task: str) -> Document:
         """One task: what it is, where it stands, what it waits for and who waits for it."""
@@ -139,13 +132,11 @@ class Workspace:
 
         return task_overview(self._opened, task)
 
-    # -- writing
-
     def hand_off(
         self,
         handoff: HandoffLike,
         *,
-        key: str | None = None,
+        key: Key = None,
         rebase: bool = False,
         changed_files: Sequence[str] | None = None,
         **defaults: Any,
@@ -153,26 +144,18 @@ class Workspace:
         """Record a handoff: a `Handoff`, a dict, JSON, YAML or a task file's text.
 
         `defaults` fill fields that the handoff leaves out (`task`, `from_agent`, `to_agent`,
-        `expect_version`...). `changed_files` are what its file lists must account for. With `key`, a
-        retry gives the same record. Raises InvalidInput, GateRefused, Conflict; then nothing changed.
+        `expect_version`...). `changed_files` are what its file lists must account for. With `key`,
+        a retry gives the same record. Raises InvalidInput, GateRefused, Conflict; then nothing
+        changed.
         """
         from passdown.workspace.handing import hand_off
 
         return hand_off(
-            self._opened,
-            handoff,
-            defaults=defaults,
-            key=key,
-            rebase=rebase,
-            changed_files=changed_files,
+            self._opened, handoff, defaults, key=key, rebase=rebase, changed_files=changed_files
         )
 
     def check(
-        self,
-        handoff: HandoffLike,
-        *,
-        changed_files: Sequence[str] | None = None,
-        **defaults: Any,
+        self, handoff: HandoffLike, *, changed_files: Sequence[str] | None = None, **defaults: Any
     ) -> Check:
         """Everything that `hand_off` would check, without recording anything."""
         from passdown.workspace.handing import check
@@ -202,7 +185,7 @@ class Workspace:
         summary: str,
         rationale: str,
         task: str | None = None,
-        key: str | None = None,
+        key: Key = None,
         expect_version: int | None = None,
         **fields: Any,
     ) -> Receipt:
@@ -218,20 +201,14 @@ class Workspace:
         )
 
     def note(
-        self,
-        kind: str,
-        *,
-        agent: str,
-        task: str | None = None,
-        key: str | None = None,
-        **fields: Any,
+        self, kind: str, *, agent: str, task: str | None = None, key: Key = None, **fields: Any
     ) -> Receipt:
         """Record something learned: `pattern` (pattern, location, applies_to) or `gotcha` (issue,
         mitigation, severity, discovered_in).
         """
         from passdown.workspace.reading import note
 
-        return note(self._opened, kind, task, agent, fields, key)
+        return note(self._opened, kind, task, agent, fields, key=key)
 
     def warn(self, task: str, *, agent: str, text: str) -> Receipt:
         """Record a warning that stays with the task."""
@@ -246,8 +223,6 @@ class Workspace:
         from passdown.workspace.noting import mark
 
         return mark(self._opened, item, status, agent, reason)
-
-    # -- gates
 
     def gates(self, task: str = "", *, open_only: bool = True) -> list[Document]:
         """Human gates and quality gate results, of one task or of all."""
@@ -276,8 +251,6 @@ class Workspace:
 
         return answer_gate(self._opened, gate, "rejected", by, reason)
 
-    # -- reading
-
     def state(self, task: str, version: int | None = None) -> TaskState:
         """A task's state now, or at a past version, as a value."""
         from passdown.model.state import TaskState
@@ -290,6 +263,12 @@ class Workspace:
 
         with self._opened.store.reading() as reader:
             return state(reader, task, version)
+
+    def load(self, task: str) -> TaskState | None:
+        """A task's state now, or None where there is no such task."""
+        from passdown.workspace.reading import load
+
+        return load(self._opened, task)
 
     def log(
         self, task: str | None = None, *, limit: int = 50, before: int = NEWEST
@@ -357,8 +336,6 @@ class Workspace:
 
         return handle_file(self._opened, task)
 
-    # -- decisions for programs
-
     def store_decision(self, decision: Decision, task: str | None = None) -> str:
         """Record a decision value and give the key, of agent and time, that finds it again."""
         from passdown.workspace.decisions import store_decision
@@ -377,14 +354,8 @@ class Workspace:
 
         return handoff_context(self._opened, task)
 
-    # -- safety
-
     def verify(
-        self,
-        against: Mapping[str, Any] | str | None = None,
-        *,
-        chain_only: bool = False,
-        progress: Progress | None = None,
+        self, against: Heads = None, *, chain_only: bool = False, progress: Progress | None = None
     ) -> Verified:
         """Check that the store says what was written; `against` are heads saved elsewhere."""
         from passdown.workspace.safety import verify_store

@@ -9,7 +9,7 @@ from passdown.ledger.writing import unknown_task
 from passdown.model.bodies import decision_from_body
 from passdown.model.handoff import Decision, HandoffContext, as_plain
 from passdown.model.kinds import WORKSPACE_TASK, stream_of
-from passdown.model.times import parse_time, stamp
+from passdown.model.times import parse_time
 from passdown.recall.state import documents
 from passdown.workspace.noting import add_entry
 
@@ -23,7 +23,7 @@ def store_decision(opened: Opened, decision: Decision, task: str | None) -> str:
     """Record a decision; its key names agent and time, and a number where those are taken."""
     if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"expected a Decision, not {type(decision).__name__}")
-    at = stamp(decision.at or opened.clock())
+    at = as_plain(decision.at or opened.clock())
     entry: dict[str, Any] = {**as_plain(decision), "at": at}
     base = f"decision-{decision.agent}-{at}"
     for number in range(1, _TRIES):

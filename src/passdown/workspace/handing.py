@@ -1,9 +1,12 @@
-"""Handing a task on: read whatever came in, check it, measure its files, pass the gates, record it."""
+"""Handing a task on: read whatever came in, check it, measure its files, pass the gates, record
+it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import uuid
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.briefing.summary import summary
 from passdown.errors import GateRefused, InvalidInput, NotFound, Problem
@@ -21,7 +24,8 @@ from passdown.model.intake import Checked, check_handoff
 from passdown.model.intake.reading import read_handoff_text
 from passdown.model.intake.rules import completeness
 from passdown.model.intake.shapes import to_handoff_shape
-from passdown.recall.state import documents
+from passdown.model.names import normal_path, path_problems
+from passdown.recall.state import documents, state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
     HandoffLike = Handoff | Mapping[str, Any] | str | bytes
 
+FILE_LISTS = ("files_created", "files_modified", "artifacts")
 NOTHING_CHANGED = "Nothing was changed. Mend these and hand off again."
 
 
@@ -51,33 +56,35 @@ def plain_handoff(handoff: HandoffLike, defaults: Mapping[str, Any]) -> dict[str
 def hand_off(
     opened: Opened,
     handoff: HandoffLike,
-    *,
     defaults: Mapping[str, Any],
+    *,
     key: str | None,
     rebase: bool,
     changed_files: Sequence[str] | None,
 ) -> HandoffCommand:
     """Record a handoff and give the receiver's command."""
-    checked = _checked(opened, plain_handoff(handoff, defaults), changed_files)
+    data = plain_handoff(handoff, defaults)
+    checked = _checked(opened, data, changed_files)
     value = checked.handoff
     if value is None:
-        raise InvalidInput("the handoff is refused", checked.errors, next_step=NOTHING_CHANGED)
+        problems = (*checked.errors, *_files_anyway(opened, data))
+        raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
+    plain = as_plain(value)
     artifacts, disk = _measured(opened, value)
     entry = Entry(
         task=value.task,
         kind="handoff",
         author=value.from_agent,
-        body=handoff_body(value, artifacts),
-        key=key or _key(value),
+        body=handoff_body(plain, artifacts),
+        key=key or _key(plain),
         expect_version=value.expect_version,
         rebase=rebase,
     )
     guard = handoff_guard(value.task, opened.settings, disk)
     written = opened.ledger.append(entry, guard)
     warnings = [*checked.warnings, *_redactions(written)]
-    if not written.is_replay:
-        warnings += opened.mirror(written.touched)
-    return _command(opened, written, tuple(warnings), completeness(as_plain(value)))
+    warnings += opened.mirror(written)
+    return _command(opened, written, tuple(warnings), completeness(plain))
 
 
 def check(
@@ -88,24 +95,41 @@ def check(
     changed_files: Sequence[str] | None,
 ) -> Check:
     """Everything that `hand_off` would check, without recording anything."""
+    data: dict[str, Any] = {}
     try:
         data = plain_handoff(handoff, defaults)
+        checked = _checked(opened, data, changed_files)
     except InvalidInput as error:
-        return Check(error.problems, 0, {})
-    checked = _checked(opened, data, changed_files)
+        return Check(error.problems, 0, data)
+    except NotFound as error:
+        return Check((_no_task(error),), 0, data)
     if checked.handoff is None:
-        return Check(checked.problems, 0, data)
+        return Check((*checked.problems, *_files_anyway(opened, data)), 0, data)
     value = checked.handoff
     artifacts, disk = _measured(opened, value)
-    body = handoff_body(value, artifacts)
+    plain = as_plain(value)
+    body = handoff_body(plain, artifacts)
     with opened.store.reading() as reader:
         try:
             before = before_of(reader, value.task, "handoff", body)
             gates = handoff_reasons(reader, value.task, before, body, opened.settings)
+            gates += _stale(reader, value)
         except NotFound as error:
-            gates = [Problem("task", "not_found", error.message, "a task that exists")]
+            gates = [_no_task(error)]
     problems = (*checked.problems, *disk, *gates)
-    return Check(problems, completeness(as_plain(value)), body)
+    return Check(problems, completeness(plain), body)
+
+
+def _no_task(error: NotFound) -> Problem:
+    return Problem("task", "not_found", error.message, "a task that exists")
+
+
+def _stale(reader: Reader, handoff: Handoff) -> list[Problem]:
+    row = reader.task(handoff.task)
+    if row is None or handoff.expect_version in (None, row.version):
+        return []
+    message = f"{handoff.task} is at version {row.version}, not {handoff.expect_version}"
+    return [Problem("expect_version", "conflict", message, str(row.version))]
 
 
 def _checked(opened: Opened, data: dict[str, Any], changed_files: Sequence[str] | None) -> Checked:
@@ -125,13 +149,17 @@ def _measured(opened: Opened, handoff: Handoff) -> tuple[list[Artifact], list[Pr
     """The artifacts with hash and size from disk, and what stands against them."""
     found: list[Artifact] = []
     problems: list[Problem] = []
+    places: dict[str, str] = {}
+    for name in FILE_LISTS:
+        places |= {p.path: f"{name}[{i}].path" for i, p in enumerate(getattr(handoff, name))}
     for artifact in all_artifacts(handoff):
-        on_disk = measure(opened.root, artifact.path, "artifacts")
+        where = places[artifact.path]
+        on_disk = measure(opened.root, artifact.path, where)
         if on_disk.problem is not None:
             problems.append(on_disk.problem)
         elif on_disk.sha256 is None and artifact.change != "delete":
             if opened.settings.artifacts_on_disk:
-                problems.append(_not_there(artifact.path))
+                problems.append(_not_there(artifact.path, where))
             found.append(artifact)
             continue
         found.append(
@@ -140,21 +168,43 @@ def _measured(opened: Opened, handoff: Handoff) -> tuple[list[Artifact], list[Pr
     return found, problems
 
 
-def _not_there(path: str) -> Problem:
+def _files_anyway(opened: Opened, data: Mapping[str, Any]) -> list[Problem]:
+    """What the disk says against the files of a handoff that is refused for other reasons."""
+    found: list[Problem] = []
+    for name in FILE_LISTS:
+        given: object = data.get(name)
+        entries = cast("list[object]", given) if isinstance(given, list) else []
+        for index, entry in enumerate(entries):
+            if isinstance(entry, dict):
+                found += _file_anyway(opened, cast("dict[str, Any]", entry), f"{name}[{index}].path")
+    return found
+
+
+def _file_anyway(opened: Opened, entry: dict[str, Any], where: str) -> list[Problem]:
+    path = entry.get("path")
+    if not isinstance(path, str) or path_problems(path, where):
+        return []
+    on_disk = measure(opened.root, normal_path(path), where)
+    if on_disk.problem is not None:
+        return [on_disk.problem]
+    is_gone = "delete" in (entry.get("change_type"), entry.get("change"))
+    is_wanted = opened.settings.artifacts_on_disk and not is_gone
+    return [_not_there(path, where)] if is_wanted and on_disk.sha256 is None else []
+
+
+def _not_there(path: str, where: str) -> Problem:
     fix = "write the file first, or name it in files_modified with change_type delete"
-    return Problem("artifacts", "missing_file", f"{path} is not on disk", "an existing file", fix)
+    return Problem(where, "missing_file", f"{path} is not on disk", "an existing file", fix)
 
 
-def _key(handoff: Handoff) -> str:
-    """Without a key of its own, a handoff is known by its content: given twice, it is recorded once.
+def _key(handoff: dict[str, Any]) -> str:
+    """Without a key of its own, a handoff is known by its content: given twice, recorded once.
 
     One that names the version it worked from is a compare-and-set and never taken for a repeat.
     """
-    if handoff.expect_version is not None:
-        import uuid
-
+    if "expect_version" in handoff:
         return uuid.uuid4().hex
-    return "content-" + digest_bytes(canonical_bytes(as_plain(handoff))).removeprefix("sha256:")
+    return "content-" + digest_bytes(canonical_bytes(handoff)).removeprefix("sha256:")
 
 
 def _redactions(written: Written) -> list[Problem]:
@@ -173,7 +223,9 @@ def _command(
         before, step = written.before, written.changes
         if written.is_replay:
             before, step = _again(reader, record)
-        document = short_state(reader, task, step.header, record.position, record.digest)
+            document = _state_then(reader, task, step.header, record)
+        else:
+            document = short_state(reader, task, step.header, record.position, record.digest)
         held = tuple(row.address for row in reader.open_items(task, ("k",)))
     details = step.details or before.details
     return HandoffCommand(
@@ -204,14 +256,23 @@ def _again(reader: Reader, record: Record) -> tuple[Before, Any]:
     return before, changes(before, record, record.document())
 
 
+def _state_then(
+    reader: Reader, task: str, header: dict[str, Any], record: Record
+) -> dict[str, Any]:
+    """As much of a state as a summary needs, as it was when a record was written."""
+    then = state(reader, task, record.position)
+    files: list[Any] = then["artifacts"]
+    types = [{"type": kind} for kind in header["types"]]
+    return {**then, "artifacts": types, "totals": {"artifacts": len(files)}}
+
+
 def short_state(
     reader: Reader, task: str, header: dict[str, Any], version: int, digest: str
 ) -> dict[str, Any]:
     """As much of a state as a summary needs, read without touching the past."""
     counts: dict[str, int] = header["counts"]
     newest = reader.items_of_kind(task, "d", after=max(counts.get("d", 0) - 8, 0))
-    rows = [*newest, *reader.open_items(task, ("b",))]
-    items = documents(reader, task, rows)
+    blockers = documents(reader, task, reader.open_items(task, ("b",)))
     gates: dict[str, str] = header["gates"]
     return {
         "task_id": task,
@@ -219,8 +280,8 @@ def short_state(
         "previous_phase": header["previous_phase"],
         "artifacts": [{"type": kind} for kind in header["types"]],
         "totals": {"artifacts": header["files"]},
-        "decisions": [document for letter, document in items if letter == "d"],
-        "blockers": [document for letter, document in items if letter == "b"],
+        "decisions": [{"summary": row.title, "status": row.status} for row in newest],
+        "blockers": [document for _, document in blockers],
         "gates_passed": [name for name, result in gates.items() if result == "passed"],
         "gates_failed": [name for name, result in gates.items() if result == "failed"],
         "version": version,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import GateRefused, InvalidInput, NotFound, Problem
 from passdown.ledger import Entry
@@ -34,7 +34,7 @@ def create_task(opened: Opened, fields: dict[str, Any], key: str | None) -> Rece
     def problems_of(reader: Reader, body: dict[str, Any]) -> list[Problem]:
         return cycle_problems(reader, task, body["depends_on"])
 
-    key = key or "created-" + digest_bytes(canonical_bytes(checked))
+    key = key or "created-" + digest_bytes(canonical_bytes([agent, checked]))
     entry = Entry(task, "task_created", agent, checked, key)
     warnings = [p for p in problems if p.level == "warning"]
     with opened.store.reading() as reader:
@@ -49,15 +49,17 @@ def change_task(
     opened: Opened, task: str, agent: str, fields: dict[str, Any], expect_version: int | None
 ) -> Receipt:
     """Change a task's description, dependencies or status (open, cancelled)."""
-    _check_names(task, agent)
     status = fields.pop("status", None)
-    if status is not None and status not in ("open", "cancelled"):
-        problem = Problem("status", "invalid_choice", f"{status!r}", "open | cancelled")
-        raise InvalidInput(REFUSED, [problem])
     whole = {"title": "unchanged", **fields, "task": task, "agent": agent}
     checked, problems = check_task(whole)
+    # A task has no place for fields that nobody knows; a change of phase is a handoff.
+    problems = [*(p._replace(level="error") for p in problems), *_version_problems(expect_version)]
+    if status is not None and status not in ("open", "cancelled"):
+        problems.append(Problem("status", "invalid_choice", f"{status!r}", "open | cancelled"))
+    if "phase" in fields:
+        problems.append(Problem("phase", "not_here", "moves with a handoff", "hand_off"))
     _refuse(problems)
-    body = {name: checked[name] for name in fields if name in checked and name != "phase"}
+    body = {name: checked[name] for name in fields}
     if status is not None:
         body["status"] = status
     if not body:
@@ -80,9 +82,11 @@ def add_entry(
     key: str | None = None,
     expect_version: int | None = None,
 ) -> Receipt:
-    """Record one decision, pattern, gotcha, warning or gate result; without a task, for all work."""
-    task = task or _workspace_task(opened, agent)
-    problems = [*id_problems(task, "task"), *agent_problems(agent, "agent")]
+    """Record one decision, pattern, gotcha, warning or gate result; without a task, for all
+    work.
+    """
+    problems = [*id_problems(task, "task")] if task is not None else []
+    problems += [*agent_problems(agent, "agent"), *_version_problems(expect_version)]
     checked: Any = entry
     if kind == "warning":
         problems += text_problems(entry["text"], "text")
@@ -95,11 +99,14 @@ def add_entry(
     if field in ("patterns", "gotchas") and not checked["id"]:
         checked["id"] = f"{kind}-{fingerprint(checked)[:8]}"
     if isinstance(checked, dict):
-        checked = {k: v for k, v in checked.items() if v not in (None, "", [])}  # pyright: ignore[reportUnknownVariableType]
+        fields = cast("dict[str, Any]", checked)
+        checked = {k: v for k, v in fields.items() if v not in (None, "", [])}
     body: dict[str, Any] = {field: [checked]}
-    key = key or (uuid.uuid4().hex if kind == "gate" or expect_version is not None else _key(body))
+    is_once = kind != "gate" and expect_version is None
+    key = key or (_key(agent, body) if is_once else uuid.uuid4().hex)
     guard = entry_guard(supersede_problems) if kind == "decision" else None
     warnings = [p for p in problems if p.level == "warning"]
+    task = task or _workspace_task(opened, agent, body)
     return _write(opened, Entry(task, record, agent, body, key, expect_version), guard, warnings)
 
 
@@ -135,8 +142,7 @@ def answer_gate(opened: Opened, gate: str, answer: str, by: str, reason: str) ->
             f"there is no gate {gate[:140]!r}", next_step="List them with: passdown gate list"
         )
     problems = agent_problems(by, "by")
-    if answer == "rejected":
-        problems += text_problems(reason, "reason")
+    problems += text_problems(reason, "reason", required=answer == "rejected")
     _refuse(problems)
     body = {"gate": gate, "answer": answer, "by": by, "reason": reason}
 
@@ -152,18 +158,27 @@ def answer_gate(opened: Opened, gate: str, answer: str, by: str, reason: str) ->
     return _write(opened, entry, guard, [])
 
 
-def _workspace_task(opened: Opened, agent: str) -> str:
-    """The task that holds what concerns all work; made when it is first needed."""
+def _workspace_task(opened: Opened, agent: str, body: dict[str, Any]) -> str:
+    """The task that holds what concerns all work; made for the first entry that can be written."""
     with opened.store.reading() as reader:
+        _refuse(supersede_problems(reader, body))
         if reader.head(stream_of(WORKSPACE_TASK)) is not None:
             return WORKSPACE_TASK
-    fields = {"task": WORKSPACE_TASK, "title": "What concerns all work", "agent": agent}
+    # One fixed author: two agents may get here at the same moment and must write the same record.
+    fields = {"task": WORKSPACE_TASK, "title": "What concerns all work", "agent": "passdown"}
     create_task(opened, fields, "workspace")
     return WORKSPACE_TASK
 
 
-def _key(body: dict[str, Any]) -> str:
-    return "content-" + digest_bytes(canonical_bytes(body)).removeprefix("sha256:")
+def _key(agent: str, body: dict[str, Any]) -> str:
+    return "content-" + digest_bytes(canonical_bytes([agent, body])).removeprefix("sha256:")
+
+
+def _version_problems(given: object) -> list[Problem]:
+    if given is None or (isinstance(given, int) and not isinstance(given, bool)):
+        return []
+    message = f"{type(given).__name__} given"
+    return [Problem("expect_version", "wrong_type", message, "a version number")]
 
 
 def _check_names(task: str, agent: str) -> None:
@@ -181,8 +196,7 @@ def _write(opened: Opened, entry: Entry, guard: Guard | None, warnings: list[Pro
     for kind in written.redacted:
         message = f"a {kind} was removed before storing"
         warnings.append(Problem("", "redacted", message, level="warning"))
-    if not written.is_replay:
-        warnings += opened.mirror(written.touched)
+    warnings += opened.mirror(written)
     return Receipt(
         task_id=entry.task,
         version=written.record.position,

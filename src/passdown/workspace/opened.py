@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from passdown.errors import Damaged, InvalidInput, Problem, StoreUnavailable
 from passdown.ledger.writing import Ledger, system_clock
-from passdown.model.settings import DEFAULTS, Settings, parse_settings
-from passdown.recall.handles import HandleFiles
+from passdown.model.settings import DEFAULTS, Settings, checked_settings, parse_settings
+from passdown.recall.handles import HandleFiles, News
 from passdown.store.opening import open_store
 
 if TYPE_CHECKING:
-    from passdown.errors import Problem
-    from passdown.ledger.writing import Clock
+    from passdown.ledger.writing import Clock, Written
     from passdown.store.protocol import Store
     from passdown.workspace.locating import Place
 
@@ -23,7 +23,7 @@ class Opened:
     def __init__(self, place: Place, settings: Settings | None, clock: Clock | None) -> None:
         self.place = place
         self.root = place.root
-        self.settings = settings if settings is not None else read_settings(place.config)
+        self.settings = checked_settings(settings) if settings else read_settings(place.config)
         self.clock = clock or system_clock
         self.store: Store = open_store(
             place.url,
@@ -40,16 +40,31 @@ class Opened:
         relative = os.path.relpath(path, self.root)
         return path if relative.startswith("..") else relative.replace(os.sep, "/")
 
-    def mirror(self, tasks: tuple[str, ...]) -> list[Problem]:
-        """Bring the handle files of tasks up to date after a commit."""
+    def mirror(self, written: Written) -> list[Problem]:
+        """Bring handle files up to date after a commit.
+
+        What was recorded stays recorded if a file can't be written: that is a warning.
+        """
+        if written.is_replay:
+            return []
+        task = written.touched[0]
+        news = News(written.record, written.body, written.changes)
         problems: list[Problem] = []
-        for task in tasks:
-            problems += self.handles.write(self.store, task)
+        for name in written.touched:
+            try:
+                problems += self.handles.write(self.store, name, news if name == task else None)
+            except (StoreUnavailable, Damaged) as error:
+                fix = "passdown doctor writes it again"
+                problems.append(
+                    Problem("state_file", "handle_not_written", error.message, "", fix, "warning")
+                )
         return problems
 
 
 def read_settings(path: str) -> Settings:
-    """The settings in a configuration file; the defaults where there is none or all is commented."""
+    """The settings in a configuration file; the defaults where there is none or all is
+    commented.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -58,8 +73,6 @@ def read_settings(path: str) -> Settings:
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
         return DEFAULTS
     import tomllib
-
-    from passdown.errors import InvalidInput, Problem
 
     try:
         document = tomllib.loads(text)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Conflict, InvalidInput, Problem
-from passdown.ledger.writing import unknown_task
+from passdown.ledger.writing import check_head_record, unknown_task
 from passdown.model.kinds import PHASES, TASK_STATUSES, stream_of
+from passdown.model.record import Head
 from passdown.recall.state import documents, state
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ Document = dict[str, Any]
 
 
 def tasks(
-    opened: Opened, status: str, phase: str, agent: str, limit: int, after: int
+    opened: Opened, status: str, phase: str, agent: str, *, limit: int, after: int
 ) -> list[Document]:
     """Tasks in the order of their making, filtered by fixed names and bound values."""
     _check_filters(status, phase, agent, limit)
@@ -104,6 +106,16 @@ def _answer(reader: Reader, row: ItemRow) -> Document:
     return {"answered_by": body["by"], "answered_at": record.at, "reason": body["reason"]}
 
 
+def load(opened: Opened, task: str) -> TaskState | None:
+    """The state of a task, or None where there is no such task."""
+    from passdown.model.state import TaskState
+
+    with opened.store.reading() as reader:
+        if reader.task(task) is None:
+            return None
+        return TaskState.from_document(state(reader, task))
+
+
 def receive(opened: Opened, command: HandoffCommand) -> TaskState:
     """The state for a command's receiver, if the command still holds and nothing holds it up."""
     from passdown.model.state import TaskState
@@ -113,16 +125,31 @@ def receive(opened: Opened, command: HandoffCommand) -> TaskState:
         row = reader.task(command.task_id)
         if row is None:
             raise unknown_task(command.task_id)
-        if (row.version, row.digest) != (command.version, command.digest):
-            raise Conflict(command.task_id, expected=command.version, actual=row.version)
+        _check_command(reader, row, command)
         held = documents(reader, row.task, reader.open_items(row.task, ("k",)))
         if held:
             raise held_error(row.task, [document for _, document in held])
         return TaskState.from_document(state(reader, command.task_id))
 
 
+def _check_command(reader: Reader, row: TaskRow, command: HandoffCommand) -> None:
+    """A command holds while its handoff is the task's latest; an approval or a note since is fine.
+
+    Its record has to be the one that was written, and so does the last one.
+    """
+    latest = reader.item(row.task, "h", row.header["counts"].get("h", 0))
+    if latest is None or latest.position != command.version:
+        raise Conflict(row.task, expected=command.version, actual=row.version)
+    stream = stream_of(row.task)
+    record = reader.record(stream, command.version)
+    if record is None or record.digest != command.digest:
+        detail = "the command's digest is not that of the stored handoff"
+        raise Conflict(row.task, expected=command.version, actual=row.version, detail=detail)
+    check_head_record(reader, Head(stream, row.version, row.digest))
+
+
 def note(
-    opened: Opened, kind: str, task: str | None, agent: str, fields: Document, key: str | None
+    opened: Opened, kind: str, task: str | None, agent: str, fields: Document, *, key: str | None
 ) -> Receipt:
     """Record a pattern or a gotcha."""
     from passdown.workspace.noting import add_entry
@@ -169,8 +196,9 @@ def handle_file(opened: Opened, task: str) -> str:
         if row is None:
             raise unknown_task(task)
         stands = opened.handles.check(reader, row)
-    if stands in ("missing", "old"):
-        opened.handles.restore(opened.store, task)
+    if stands != "current":
+        for problem in opened.handles.restore(opened.store, task):
+            logging.getLogger("passdown.handles").warning("%s", problem.line())
     return opened.handle_path(task)
 
 
@@ -178,6 +206,7 @@ __all__ = [
     "check_summary",
     "gates",
     "handle_file",
+    "load",
     "note",
     "receive",
     "summary_of",

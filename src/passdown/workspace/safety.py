@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 # Releases that carry the fix of SQLite's WAL-reset bug, by line; anything from 3.51.3 on has it.
-_FIXED_LINES = {(3, 44): 6, (3, 50): 7}
+_FIXED_LINES: dict[tuple[int, ...], int] = {(3, 44): 6, (3, 50): 7}
 _FIXED_FROM = (3, 51, 3)
 
 
@@ -92,9 +92,8 @@ def export(opened: Opened, target: str, task: str | None) -> int:
 def import_file(opened: Opened, path: str, fork: str) -> Imported:
     """Take in a bundle, all of it or nothing."""
     result = import_bundle(opened.store, path, fork=fork)
-    names = {*result.added}
-    for stream in sorted(names):
-        opened.handles.restore(opened.store, stream.partition("/")[2])
+    for task in result.touched:
+        opened.handles.restore(opened.store, task)
     return result
 
 
@@ -134,7 +133,7 @@ def is_fixed(version: str) -> bool:
     numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
     if numbers >= _FIXED_FROM:
         return True
-    fixed = _FIXED_LINES.get(numbers[:2])  # type: ignore[arg-type]
+    fixed = _FIXED_LINES.get(numbers[:2])
     return fixed is not None and numbers[2:] >= (fixed,)
 
 

@@ -1,7 +1,7 @@
 """The boundary: whatever comes in, one checked handoff comes out, or every problem at once.
 
-Accepted are Python values, dicts, JSON, YAML, a task file whose `## Handoff` section holds the YAML, and
-two neighbouring shapes (`shapes`). Only this package needs pydantic.
+Accepted are Python values, dicts, JSON, YAML, a task file whose `## Handoff` section holds the
+YAML, and two neighbouring shapes (`shapes`). Only this package needs pydantic.
 """
 
 from passdown.model.intake.checking import (
@@ -12,6 +12,7 @@ from passdown.model.intake.checking import (
     handoff_schema,
     task_schema,
 )
+from passdown.model.state_schema import state_problems, state_schema
 
 __all__ = [
     "Checked",
@@ -19,5 +20,7 @@ __all__ = [
     "check_handoff",
     "check_task",
     "handoff_schema",
+    "state_problems",
+    "state_schema",
     "task_schema",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -99,7 +99,7 @@ def check_handoff(data: object, *, changed_files: Sequence[str] | None = None) -
     """
     model, problems = _validated(schema.HandoffInput, data)
     if model is None:
-        return Checked(None, (*problems, *_rules_on_raw(data, problems)))
+        return Checked(None, (*problems, *_rules_on_raw(data, problems, changed_files)))
     plain = model.model_dump()
     problems += _unknown_fields(model, "")
     problems += _times(plain)
@@ -139,6 +139,8 @@ def _plain(model: type[BaseModel], data: object) -> tuple[dict[str, Any], list[P
         return {}, problems
     problems += _unknown_fields(checked, "")
     known = {name: value for name, value in checked.model_dump().items() if name in _names(model)}
+    if checked.model_extra:
+        known["metadata"] = checked.model_extra
     return known, problems
 
 
@@ -188,7 +190,7 @@ def _unknown_fields(model: BaseModel, path: str) -> list[Problem]:
         if isinstance(value, BaseModel):
             found += _unknown_fields(value, child_path(path, name))
         elif isinstance(value, list):
-            for index, entry in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            for index, entry in enumerate(cast("list[Any]", value)):
                 if isinstance(entry, BaseModel):
                     where = child_path(child_path(path, name), index)
                     found += _unknown_fields(entry, where)
@@ -209,18 +211,21 @@ def _times(plain: Mapping[str, Any]) -> list[Problem]:
     return found
 
 
-def _rules_on_raw(data: object, problems: list[Problem]) -> list[Problem]:
+def _rules_on_raw(
+    data: object, problems: list[Problem], changed_files: Sequence[str] | None
+) -> list[Problem]:
     """The rules across fields, also for input with faulty fields: all problems at once."""
     if not isinstance(data, dict):
         return []
     raw: dict[str, Any] = {}
-    for name, value in data.items():  # pyright: ignore[reportUnknownVariableType]
+    for name, value in cast("dict[object, object]", data).items():
         if isinstance(value, list):
-            raw[str(name)] = [entry for entry in value if isinstance(entry, dict)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            entries = cast("list[object]", value)
+            raw[str(name)] = [entry for entry in entries if isinstance(entry, dict)]
         elif isinstance(value, str):
-            raw[str(name)] = value  # pyright: ignore[reportUnknownArgumentType]
+            raw[str(name)] = value
     reported = {problem.path for problem in problems}
-    return [p for p in broken_rules(raw, None) if p.path not in reported]
+    return [p for p in broken_rules(raw, changed_files) if p.path not in reported]
 
 
 def _value(plain: dict[str, Any], model: BaseModel) -> Handoff:
@@ -248,7 +253,7 @@ def _part(kind: type[Any], entry: Mapping[str, Any], path: str, metadata: dict[s
     """One part as its value; fields that it doesn't have go to the metadata, none is lost."""
     fields = kind.__dataclass_fields__
     known = {
-        name: tuple(value) if isinstance(value, list) else value
+        name: tuple(cast("list[Any]", value)) if isinstance(value, list) else value
         for name, value in entry.items()
         if name in fields
     }
@@ -272,7 +277,10 @@ def _with_ids(entries: tuple[Any, ...], prefix: str) -> list[Any]:
     for entry in entries:
         identity = entry.id
         if not identity:
-            plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(entry).items()}
+            plain = {
+                name: list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+                for name, value in asdict(entry).items()
+            }
             base = identity = f"{prefix}-{fingerprint(plain)[:8]}"
             number = 2
             while identity in taken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 from passdown.errors import InvalidInput, Problem
 from passdown.model.plain import load_json, load_yaml
@@ -24,17 +24,21 @@ def read_handoff_text(text: str | bytes) -> dict[str, Any]:
         return _object(load_json(source))
     if handoff_section(source) is not None:
         return read_task_file(source)
-    return _object(load_yaml(_unfenced(source)))
+    fenced = _fenced(source)
+    return _object(load_yaml(source if fenced is None else fenced))
 
 
 def read_task_file(text: str) -> dict[str, Any]:
-    """The YAML of a task file's `## Handoff` section, with the task's id where the title names it."""
+    """The YAML of a task file's `## Handoff` section, with the task's id where the title names
+    it.
+    """
     section = handoff_section(text)
     if section is None:
         expected = "a '## Handoff' heading with YAML below it"
         problem = Problem("", "no_handoff", "the file has no handoff section", expected)
         raise InvalidInput("no handoff found", [problem])
-    data = _object(load_yaml(_unfenced(section)))
+    fenced = _fenced(section)
+    data = _object(load_yaml(_before_rule(section) if fenced is None else fenced))
     for name, value in _task_metadata(text).items():
         data.setdefault(name, value)
     return data
@@ -68,12 +72,11 @@ def _fence_after(fence: str, line: str) -> str:
     return "" if closes else fence
 
 
-def _unfenced(section: str) -> str:
-    """The content of the first yaml fence, of a bare fence, or the section as it is, up to a rule."""
-    lines = section.splitlines()
+def _fenced(section: str) -> str | None:
+    """The content of the first fence for yaml, or else json, or else of a bare one; or None."""
     blocks: list[tuple[str, list[str]]] = []
     fence = ""
-    for line in lines:
+    for line in section.splitlines():
         after = _fence_after(fence, line)
         match = _FENCE.match(line)
         if not fence and after and match:
@@ -85,17 +88,17 @@ def _unfenced(section: str) -> str:
         for language, content in blocks:
             if language == wanted:
                 return "\n".join(content) + "\n"
-    return "\n".join(_before_rule(lines)) + "\n"
+    return None
 
 
-def _before_rule(lines: list[str]) -> list[str]:
+def _before_rule(section: str) -> str:
     """The lines up to a `---` that ends a section (a closing line of a task file follows it)."""
     kept: list[str] = []
-    for line in lines:
-        if line.strip() == "---" and any(part.strip() for part in kept):
+    for line in section.splitlines():
+        if line.rstrip() == "---" and any(part.strip() for part in kept):
             break
         kept.append(line)
-    return kept
+    return "\n".join(kept) + "\n"
 
 
 def _task_metadata(text: str) -> dict[str, str]:
@@ -143,7 +146,7 @@ def _decoded(text: str | bytes) -> str:
 
 def _object(data: object) -> dict[str, Any]:
     if isinstance(data, dict):
-        return data  # pyright: ignore[reportUnknownVariableType]
+        return cast("dict[str, Any]", data)
     given = "nothing" if data is None else type(data).__name__
     problem = Problem("", "wrong_type", f"{given} given", "an object with the schema's fields")
     raise InvalidInput("the handoff is not an object", [problem])

@@ -1,4 +1,6 @@
-"""Rules across fields: what an outcome demands, what is recommended, and how complete a handoff is."""
+"""Rules across fields: what an outcome demands, what is recommended, and how complete a handoff
+is.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """The handoff schema as the boundary checks it: every field, its type and its format.
 
-Pydantic reports all faults at once and publishes the JSON Schema; the rules for names, paths and text
-are the ones in `model.names` and `model.text`, so there is one place for each.
+Pydantic reports all faults at once and publishes the JSON Schema; the rules for names, paths and
+text are the ones in `model.names` and `model.text`, so there is one place for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -37,7 +37,7 @@ def _by_rule(rule: Rule, *, optional: bool = False) -> BeforeValidator:
             details = {"expected": problem.expected, "fix": problem.fix}
             # Braces would be read as placeholders by the error's own formatting.
             message = problem.message.replace("{", "(").replace("}", ")")
-            raise PydanticCustomError(problem.code, message, details)  # type: ignore[arg-type]
+            raise PydanticCustomError(problem.code, message, details)  # pyright: ignore[reportArgumentType]
         return value
 
     return BeforeValidator(check)
@@ -89,8 +89,8 @@ Outcome = Literal["completed", "partial", "failed", "blocked"]
 MAX_ENTRIES = 10_000
 
 
-def _listed(item: Any) -> Any:
-    return Annotated[list[item], BeforeValidator(_list), Field(max_length=MAX_ENTRIES)]
+Item = TypeVar("Item")
+Listed = Annotated[list[Item], BeforeValidator(_list), Field(max_length=MAX_ENTRIES)]
 
 
 class Part(BaseModel):
@@ -106,12 +106,12 @@ class DecisionInput(Part):
     rationale: Text = Field(description="Why")
     agent: OptionalAgent = Field("", description="Who decided; the sender when left out")
     at: AnyText = Field("", description="When, ISO 8601 with a zone; now when left out")
-    alternatives: _listed(Text) = Field([], description="What else was considered")
-    artifacts: _listed(Text) = Field([], description="What the decision is about")
-    paths: _listed(Path) = Field([], description="Files that the decision governs")
-    tags: _listed(Tag) = []
+    alternatives: Listed[Text] = Field([], description="What else was considered")
+    artifacts: Listed[Text] = Field([], description="What the decision is about")
+    paths: Listed[Path] = Field([], description="Files that the decision governs")
+    tags: Listed[Tag] = []
     status: Literal["proposed", "accepted", "superseded", "reverted"] = "accepted"
-    supersedes: _listed(ItemAddress) = Field([], description="Decisions that this one replaces")
+    supersedes: Listed[ItemAddress] = Field([], description="Decisions that this one replaces")
 
 
 class FileCreatedInput(Part):
@@ -149,7 +149,7 @@ class PatternInput(Part):
     id: AnyText = Field("", description="Made from the content when left out")
     pattern: Text = Field(description="The pattern in one sentence")
     location: Text = Field(description="Where it is used or defined")
-    applies_to: _listed(Tag) = Field([], description="Tags: lowercase, hyphenated")
+    applies_to: Listed[Tag] = Field([], description="Tags: lowercase, hyphenated")
 
 
 class GotchaInput(Part):
@@ -183,7 +183,7 @@ class NextStepInput(Part):
 
     step: Text
     priority: Level = "medium"
-    depends_on: _listed(Text) = Field([], description="Files or components it depends on")
+    depends_on: Listed[Text] = Field([], description="Files or components it depends on")
 
 
 class BlockerInput(Part):
@@ -192,7 +192,7 @@ class BlockerInput(Part):
     blocker: Text
     impact: AnyText = Field("", description="What can't be done")
     suggested_resolution: AnyText = ""
-    blocking_tasks: _listed(TaskId) = Field([], description="Tasks that have to wait")
+    blocking_tasks: Listed[TaskId] = Field([], description="Tasks that have to wait")
     severity: Severity = "blocker"
     requires_human: bool = Field(False, description="Opens a gate that a person answers")
 
@@ -226,19 +226,19 @@ class HandoffInput(Part):
         "", description="The phase that the task moves to; unchanged when left out"
     )
     summary: AnyText = Field("", description="The state of the work in a few sentences")
-    files_created: _listed(FileCreatedInput) = []
-    files_modified: _listed(FileModifiedInput) = []
-    artifacts: _listed(ArtifactInput) = []
-    decisions: _listed(DecisionInput) = []
-    patterns_discovered: _listed(PatternInput) = []
-    gotchas: _listed(GotchaInput) = []
-    dependencies_for_next: _listed(ReadingInput) = []
-    open_questions: _listed(QuestionInput) = []
-    suggested_next_steps: _listed(NextStepInput) = []
-    blockers: _listed(BlockerInput) = []
-    gates: _listed(GateInput) = Field([], description="Results of quality gates")
-    warnings: _listed(Text) = []
-    resolves: _listed(ItemAddress) = Field([], description="Open items that this step closed")
+    files_created: Listed[FileCreatedInput] = []
+    files_modified: Listed[FileModifiedInput] = []
+    artifacts: Listed[ArtifactInput] = []
+    decisions: Listed[DecisionInput] = []
+    patterns_discovered: Listed[PatternInput] = []
+    gotchas: Listed[GotchaInput] = []
+    dependencies_for_next: Listed[ReadingInput] = []
+    open_questions: Listed[QuestionInput] = []
+    suggested_next_steps: Listed[NextStepInput] = []
+    blockers: Listed[BlockerInput] = []
+    gates: Listed[GateInput] = Field([], description="Results of quality gates")
+    warnings: Listed[Text] = []
+    resolves: Listed[ItemAddress] = Field([], description="Open items that this step closed")
     story: StoryInput | None = None
     expect_version: Count | None = Field(
         None, description="The version worked from; refused when the task has moved on"
@@ -253,10 +253,10 @@ class TaskInput(Part):
     task: TaskId
     title: Text
     description: AnyText = ""
-    inputs: _listed(Text) = []
-    outputs: _listed(Text) = []
-    criteria: _listed(Text) = Field([], description="Testable criteria")
-    depends_on: _listed(TaskId) = []
+    inputs: Listed[Text] = []
+    outputs: Listed[Text] = []
+    criteria: Listed[Text] = Field([], description="Testable criteria")
+    depends_on: Listed[TaskId] = []
     phase: Phase = "planning"
     time_limit_minutes: Annotated[int, BeforeValidator(_no_bool), Field(ge=1)] | None = None
     agent: AgentName

@@ -1,14 +1,15 @@
 """Two neighbouring shapes, read and written: the task state file and the agent-switch artifact.
 
-Both are renderings of the same values. A *state file* (`task_id`, `decisions_made`, `blocking_issues`,
-`version`) is the whole of a task after a handoff; a *switch artifact* (`from_agent`, `to_agent`,
-`story_context`, `next_action`) is its short form for one change of agents.
+Both are renderings of the same values. A *state file* (`task_id`, `decisions_made`,
+`blocking_issues`, `version`) is the whole of a task after a handoff; a *switch artifact*
+(`from_agent`, `to_agent`, `story_context`, `next_action`) is its short form for one change of
+agents.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 Plain = dict[str, Any]
 
@@ -28,7 +29,8 @@ def to_handoff_shape(data: Plain) -> Plain:
     """Plain data in the handoff's own shape, whichever of the three shapes it came in."""
     inner = data.get("handoff")
     if isinstance(inner, dict) and "from_agent" in inner:
-        return to_handoff_shape(inner)  # pyright: ignore[reportUnknownArgumentType]
+        around = {name: value for name, value in data.items() if name != "handoff"}
+        return to_handoff_shape({**around, **cast("Plain", inner)})
     if _STATE_MARKS & data.keys():
         return _from_state_file(data)
     if _ARTIFACT_MARKS & data.keys():
@@ -41,33 +43,26 @@ def _moved(data: Plain, names: dict[str, str]) -> Plain:
     return {names.get(name, name): value for name, value in data.items()}
 
 
-def _entries(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
-
-
 def _each(value: object, names: dict[str, str], text: str) -> Any:
     """A list of parts with their fields renamed; a bare text becomes the part's main field."""
     if not isinstance(value, list):
         return value
     return [
-        _moved(part, names) if isinstance(part, dict) else {text: part}  # pyright: ignore[reportUnknownArgumentType]
-        for part in value  # pyright: ignore[reportUnknownVariableType]
+        _moved(cast("Plain", part), names) if isinstance(part, dict) else {text: part}
+        for part in cast("list[object]", value)
     ]
 
 
 def _from_state_file(data: Plain) -> Plain:
     kept = {k: v for k, v in data.items() if k not in _STATE_ONLY}
     handoff = _moved(kept, _STATE_NAMES)
-    handoff["artifacts"] = [_without_odd_hash(a) for a in _each_artifact(data)]
+    handoff["artifacts"] = _artifacts(data.get("artifacts", []))
     decision = {"decision": "summary", "timestamp": "at"}
     handoff["decisions"] = _each(data.get("decisions_made", []), decision, "summary")
     blocker = {"issue": "blocker", "suggested_action": "suggested_resolution"}
     handoff["blockers"] = _each(data.get("blocking_issues", []), blocker, "blocker")
-    handoff["gates"] = [
-        {"name": name, "result": result}
-        for result in ("passed", "failed")
-        for name in _entries(data.get(f"quality_gates_{result}"))
-    ]
+    handoff["gates"] = _gates(data)
+    _keep(handoff, "state_file", data, _STATE_FACTS)
     handoff.setdefault("outcome", "completed")
     version = data.get("version")
     if isinstance(version, int) and not isinstance(version, bool):
@@ -83,11 +78,9 @@ _STATE_NAMES = {
     "target_agent": "to_agent",
     "context_summary": "summary",
 }
+_STATE_FACTS = ("task_title", "previous_phase", "phase_started_at", "handoff_timestamp")
 _STATE_ONLY = {
-    "task_title",
-    "previous_phase",
-    "phase_started_at",
-    "handoff_timestamp",
+    *_STATE_FACTS,
     "decisions_made",
     "blocking_issues",
     "quality_gates_passed",
@@ -97,9 +90,29 @@ _STATE_ONLY = {
 }
 
 
-def _each_artifact(data: Plain) -> list[Any]:
+def _keep(handoff: Plain, shape: str, data: Plain, names: tuple[str, ...]) -> None:
+    """Put what a handoff has no field for under its metadata."""
+    facts = {name: data[name] for name in names if data.get(name) not in (None, "")}
+    metadata = handoff.get("metadata", {})
+    if facts and isinstance(metadata, dict):
+        handoff["metadata"] = {**cast("Plain", metadata), shape: facts}
+
+
+def _gates(data: Plain) -> Any:
+    """The results of both lists; one that is no list is passed on for the schema to refuse."""
+    found: list[Plain] = []
+    for result in ("passed", "failed"):
+        names: object = data.get(f"quality_gates_{result}") or []
+        if not isinstance(names, list):
+            return names
+        found += [{"name": name, "result": result} for name in cast("list[Any]", names)]
+    return found
+
+
+def _artifacts(given: object) -> Any:
     names = {"artifact_type": "type", "content_hash": "sha256"}
-    return _entries(_each(data.get("artifacts", []), names, "path"))
+    parts = _each(given, names, "path")
+    return [_without_odd_hash(a) for a in parts] if isinstance(given, list) else parts
 
 
 def _without_odd_hash(artifact: Any) -> Any:
@@ -111,23 +124,31 @@ def _without_odd_hash(artifact: Any) -> Any:
 
 
 def _from_artifact(data: Plain) -> Plain:
-    story: Plain = data.get("story_context") or {}
+    given = data.get("story_context") or {}
+    story = cast("Plain", given) if isinstance(given, dict) else {}
     names = {"story_id": "id", "story_path": "path", "story_status": "status"}
     dropped = {"story_context", "next_action", "version", "timestamp", "files_modified"}
     handoff = {k: v for k, v in data.items() if k not in dropped}
-    handoff["story"] = _moved(story, names)
+    handoff["story"] = _moved(story, names) if story or not given else given
     handoff.setdefault("task", story.get("story_id"))
-    handoff["decisions"] = [
-        {"rationale": NOT_STATED, **part}
-        for part in _entries(_each(data.get("decisions", []), {"decision": "summary"}, "summary"))
-    ]
-    files = _entries(_each(data.get("files_modified", []), {}, "path"))
-    handoff["artifacts"] = [{"change": "modify", **part} for part in files]
+    # An artifact lists the newest first, a handoff in the order of happening.
+    decisions = _each(data.get("decisions", []), {"decision": "summary"}, "summary")
+    handoff["decisions"] = _with({"rationale": NOT_STATED}, decisions)
+    files = _each(data.get("files_modified", []), {}, "path")
+    handoff["artifacts"] = _with({"change": "modify"}, files)
+    _keep(handoff, "switch_artifact", data, ("version", "timestamp"))
     handoff["blockers"] = _each(data.get("blockers", []), {}, "blocker")
     if data.get("next_action"):
         handoff["suggested_next_steps"] = [{"step": data["next_action"], "priority": "high"}]
     handoff.setdefault("outcome", "partial" if handoff["blockers"] else "completed")
     return handoff
+
+
+def _with(defaults: Plain, parts: object) -> Any:
+    """Parts in reversed order, each with defaults; what is no list is for the schema to refuse."""
+    if not isinstance(parts, list):
+        return parts
+    return [{**defaults, **part} for part in reversed(cast("list[Plain]", parts))]
 
 
 def state_file(state: Plain) -> Plain:
@@ -138,36 +159,10 @@ def state_file(state: Plain) -> Plain:
         "phase": state["phase"],
         "previous_phase": state["previous_phase"],
         "phase_started_at": state["phase_started_at"],
-        "artifacts": [
-            {
-                "path": a["path"],
-                "artifact_type": a["type"],
-                "content_hash": a.get("sha256"),
-                "size_bytes": a.get("size_bytes"),
-            }
-            for a in state["artifacts"]
-        ],
+        "artifacts": [_file_artifact(a) for a in state["artifacts"]],
         "context_summary": state["context_summary"],
-        "decisions_made": [
-            {
-                "decision": d["summary"],
-                "rationale": d["rationale"],
-                "timestamp": d["at"],
-                "agent": d["agent"],
-                "alternatives": d.get("alternatives", []),
-            }
-            for d in state["decisions"]
-        ],
-        "blocking_issues": [
-            {
-                "issue": b["blocker"],
-                "severity": b["severity"],
-                "suggested_action": b.get("suggested_resolution", ""),
-                "requires_human": b.get("requires_human", False),
-            }
-            for b in state["blockers"]
-            if b["status"] == "open"
-        ],
+        "decisions_made": [_file_decision(d) for d in state["decisions"]],
+        "blocking_issues": [_file_blocker(b) for b in state["blockers"] if b["status"] == "open"],
         "warnings": [w["text"] for w in state["warnings"] if w["status"] == "active"],
         "quality_gates_passed": state["gates_passed"],
         "quality_gates_failed": state["gates_failed"],
@@ -178,16 +173,50 @@ def state_file(state: Plain) -> Plain:
     }
 
 
+def _file_artifact(artifact: Plain) -> Plain:
+    return {
+        "path": artifact["path"],
+        "artifact_type": artifact["type"],
+        "content_hash": artifact.get("sha256"),
+        "size_bytes": artifact.get("size_bytes"),
+    }
+
+
+def _file_decision(decision: Plain) -> Plain:
+    return {
+        "decision": decision["summary"],
+        "rationale": decision["rationale"],
+        "timestamp": decision["at"],
+        "agent": decision["agent"],
+        "alternatives": decision.get("alternatives", []),
+    }
+
+
+def _file_blocker(blocker: Plain) -> Plain:
+    return {
+        "issue": blocker["blocker"],
+        "severity": blocker["severity"],
+        "suggested_action": blocker.get("suggested_resolution", ""),
+        "requires_human": blocker.get("requires_human", False),
+    }
+
+
+def _decision_line(decision: Plain) -> str:
+    summary, rationale = decision["summary"], decision["rationale"]
+    return str(summary) if rationale == NOT_STATED else f"{summary} ({rationale})"
+
+
 def switch_artifact(state: Plain, state_path: str) -> Plain:
     """A task's state document as a switch artifact; what its limits cut is counted and named."""
     live = [d for d in state["decisions"] if d["status"] in ("accepted", "proposed")]
-    decisions = [f"{d['summary']} ({d['rationale']})" for d in reversed(live)]
+    decisions = [_decision_line(d) for d in reversed(live)]
     files = [a["path"] for a in reversed(state["artifacts"])]
     rank = ("blocker", "high", "medium", "low").index
     open_blockers = [b for b in state["blockers"] if b["status"] == "open"]
     blockers = [b["blocker"] for b in sorted(open_blockers, key=lambda b: rank(b["severity"]))]
     steps = [n["step"] for n in state["next_steps"] if n["status"] == "open"]
-    story: Plain = next((h["story"] for h in reversed(state["handoffs"]) if "story" in h), {})
+    stories: list[Plain] = [h["story"] for h in state["handoffs"] if "story" in h]
+    story: Plain = stories[-1] if stories else {}
     limits = {"decisions": MAX_DECISIONS, "files_modified": MAX_FILES, "blockers": MAX_BLOCKERS}
     lists = {"decisions": decisions, "files_modified": files, "blockers": blockers}
     cut = {name: len(lists[name]) - limits[name] for name in lists}

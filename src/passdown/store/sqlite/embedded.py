@@ -1,8 +1,8 @@
 """The embedded store: one SQLite file, any number of processes on one machine.
 
-Writes go through one connection and one gate (`BEGIN IMMEDIATE` to `COMMIT`); reads use connections of
-their own, so that a reader never waits for a writer. `synchronous=EXTRA` is set before the switch to
-WAL, and every pragma is read back: SQLite reports some failures only in that answer.
+Writes go through one connection and one gate (`BEGIN IMMEDIATE` to `COMMIT`); reads use connections
+of their own, so that a reader never waits for a writer. `synchronous=EXTRA` is set before the
+switch to WAL, and every pragma is read back: SQLite reports some failures only in that answer.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ import apsw
 from passdown.errors import StoreUnavailable
 from passdown.store.sqlite import files, schema
 from passdown.store.sqlite.faults import busy_error, damage, translated
+from passdown.store.sqlite.running import rows
 from passdown.store.sqlite.waiting import wait_with_jitter
-from passdown.store.statements import Reader, Row, Writer, load_statements
+from passdown.store.statements import Reader, Writer, load_statements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from passdown.errors import Problem
     from passdown.store.protocol import Progress
+    from passdown.store.statements import Row, Run
 
 Synchronous = Literal["EXTRA", "NORMAL", "OFF"]
 
@@ -69,7 +71,7 @@ class SqliteStore:
         return "sqlite:///" + self.path
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
+    def reading(self) -> Generator[Reader]:
         """One moment of the store."""
         if self._exclusive:
             with self._turn():
@@ -77,7 +79,7 @@ class SqliteStore:
             return
         connection = self._take_reader()
         with translated(self.path):
-            connection.execute("BEGIN")
+            rows(connection, "BEGIN")
         try:
             yield Reader(self._runner(connection))
         finally:
@@ -85,16 +87,16 @@ class SqliteStore:
             self._idle.append(connection)
 
     @contextmanager
-    def writing(self, streams: Sequence[str] = ()) -> Iterator[Writer]:
+    def writing(self, streams: Sequence[str] = ()) -> Generator[Writer]:
         """All or nothing; SQLite admits one writer at a time, whatever the streams."""
         with self._turn():
             connection = self._writer_connection()
             with translated(self.path, self._timeout_s):
-                connection.execute("BEGIN IMMEDIATE")
+                rows(connection, "BEGIN IMMEDIATE")
             try:
                 yield Writer(self._runner(connection))
                 with translated(self.path):
-                    connection.execute("COMMIT")
+                    rows(connection, "COMMIT")
             except BaseException:
                 if not _roll_back(connection):
                     # A connection that can't roll back is in no known state: never use it again.
@@ -105,18 +107,18 @@ class SqliteStore:
         """What SQLite's own check finds."""
         with self.reading() as reader:
             try:
-                rows: list[Row] = reader.run("check_pages", {})
+                found = reader.run("check_pages", {})
             except StoreUnavailable as error:
                 return [damage(str(error))]
-        return [damage(str(row[0])) for row in rows if row[0] != "ok"]
+        return [damage(str(row[0])) for row in found if row[0] != "ok"]
 
     def backup(self, target: str, progress: Progress | None = None) -> None:
         """Copy one moment into a new file, under the eyes of other writers."""
         source = self._take_reader()
         with files.new_file(target) as temporary, translated(self.path):
             copy = apsw.Connection(temporary)
-            source.execute("BEGIN").fetchall()
-            source.execute("PRAGMA schema_version").fetchall()
+            rows(source, "BEGIN")
+            rows(source, "PRAGMA schema_version")
             try:
                 with copy.backup("main", source, "main") as step:
                     while not step.done:
@@ -164,7 +166,7 @@ class SqliteStore:
             self._forget_connections()
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self) -> Generator[None]:
         self._check_process()
         lock = self._lock
         if not lock.acquire(timeout=self._timeout_s):
@@ -210,34 +212,34 @@ class SqliteStore:
 
     def _prepare_writer(self, connection: apsw.Connection) -> None:
         """Settings that the file's safety rests on, in the order that it rests on."""
-        schema.check(connection, self.path)
         level = self._synchronous
-        if self._exclusive:
+        if self._exclusive:  # before anything is read: a log without shared memory needs it
             _set(connection, "PRAGMA locking_mode = EXCLUSIVE", "PRAGMA locking_mode", "exclusive")
+        schema.check(connection, self.path)
         _set(connection, f"PRAGMA synchronous = {level}", "PRAGMA synchronous", _LEVELS[level])
         _set(connection, "PRAGMA fullfsync = ON", "PRAGMA fullfsync", 1)
         _set(connection, "PRAGMA checkpoint_fullfsync = ON", "PRAGMA checkpoint_fullfsync", 1)
         schema.switch_to_wal(connection, self._timeout_s)
         schema.migrate(connection, self.path)
 
-    def _runner(self, connection: apsw.Connection) -> Any:
+    def _runner(self, connection: apsw.Connection) -> Run:
         statements = self._statements
 
         def run(name: str, values: Mapping[str, object] | Sequence[object]) -> list[Row]:
             with translated(self.path):
-                return connection.execute(statements[name], values).fetchall()  # type: ignore[arg-type]
+                return rows(connection, statements[name], values)
 
         return run
 
 
 def _pragma(connection: apsw.Connection, query: str) -> Any:
-    rows = connection.execute(query).fetchall()
-    return rows[0][0] if rows else None
+    found = rows(connection, query)
+    return found[0][0] if found else None
 
 
 def _set(connection: apsw.Connection, setting: str, query: str, expected: object) -> None:
     """Set a pragma and read it back; a setting that didn't take is an error, not a hope."""
-    connection.execute(setting).fetchall()
+    rows(connection, setting)
     actual = _pragma(connection, query)
     if actual != expected:
         raise StoreUnavailable(
@@ -250,7 +252,7 @@ def _roll_back(connection: apsw.Connection) -> bool:
     """Leave the transaction, if there is one; False when even that fails."""
     try:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            rows(connection, "ROLLBACK")
     except apsw.Error:
         return False
     return True

@@ -17,7 +17,7 @@ from passdown.errors import (
 from passdown.store.sqlite.waiting import lock_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 _UNKNOWN = "Whether it was written is unknown; do it again with the same key, that is always safe."
 
@@ -60,7 +60,7 @@ def _as_store_error(error: apsw.Error, path: str, timeout_s: float) -> Exception
 
 
 @contextmanager
-def translated(path: str, timeout_s: float = 0.0) -> Iterator[None]:
+def translated(path: str, timeout_s: float = 0.0) -> Generator[None]:
     """Turn SQLite's exceptions into the ones that users know."""
     try:
         yield

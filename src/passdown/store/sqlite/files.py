@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from passdown.errors import InvalidInput, Problem, StoreUnavailable, UnsafeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _IS_WINDOWS = os.name == "nt"
@@ -68,7 +68,7 @@ def sync_folder(folder: str) -> None:
 
 
 @contextmanager
-def new_file(target: str) -> Iterator[str]:
+def new_file(target: str) -> Generator[str]:
     """A temporary name beside `target`; on success synced and renamed to it, otherwise removed."""
     if os.path.exists(target):
         problem = Problem("target", "exists", f"{target} exists already", "a new file name")

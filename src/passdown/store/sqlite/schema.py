@@ -1,8 +1,8 @@
 """The schema of the embedded store: recognised before it is used, brought up to date as a whole.
 
-A file is opened only when it is new, or says that it is ours (`application_id`), isn't newer than this
-release, and its schema is to the letter the one that the numbered migrations give. Anything else is
-left untouched.
+A file is opened only when it is new, or says that it is ours (`application_id`), isn't newer than
+this release, and its schema is to the letter the one that the numbered migrations give. Anything
+else is left untouched.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 import apsw
 
 from passdown.errors import ForeignSchema, NewerSchema, StoreUnavailable
+from passdown.store.sqlite.running import rows
 from passdown.store.statements import load_statements
 
 APPLICATION_ID = 0x70617373  # "pass"
@@ -41,7 +42,7 @@ def fingerprints() -> dict[int, str]:
 def fingerprint(connection: apsw.Connection) -> str:
     """A digest over every table, index, trigger and view that the file has."""
     total = hashlib.sha256()
-    for row in connection.execute(load_statements("sqlite")["schema_rows"]):
+    for row in rows(connection, load_statements("sqlite")["schema_rows"]):
         for part in row:
             data = str(part).encode()
             total.update(b"%d:%b" % (len(data), data))
@@ -83,7 +84,7 @@ def switch_to_wal(connection: apsw.Connection, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            mode = connection.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+            mode = rows(connection, "PRAGMA journal_mode = WAL")[0][0]
         except apsw.BusyError:
             # Another process is making the same switch at this moment.
             if time.monotonic() > deadline:
@@ -103,33 +104,32 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     wanted = migrations()
     if _number(connection, "PRAGMA user_version") == wanted[-1][0]:
         return
-    connection.execute("BEGIN IMMEDIATE")
+    rows(connection, "BEGIN IMMEDIATE")
     try:
         check(connection, path)
         version = _number(connection, "PRAGMA user_version")
         for number, name, sql in wanted:
             if number > version:
                 _apply(connection, number, name, sql)
-        connection.execute("COMMIT")
+        rows(connection, "COMMIT")
     except BaseException:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            rows(connection, "ROLLBACK")
         raise
 
 
 def _apply(connection: apsw.Connection, number: int, name: str, sql: str) -> None:
-    for _ in connection.execute(sql):
-        pass
+    rows(connection, sql)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     values = {"number": number, "name": name, "applied_at": stamp}
-    connection.execute(load_statements("sqlite")["note_migration"], values).fetchall()
-    connection.pragma("application_id", APPLICATION_ID)
-    connection.pragma("user_version", number)
+    rows(connection, load_statements("sqlite")["note_migration"], values)
+    connection.pragma("application_id", APPLICATION_ID)  # pyright: ignore[reportUnknownMemberType]
+    connection.pragma("user_version", number)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _number(connection: apsw.Connection, query: str) -> int:
-    return int(connection.execute(query).fetchall()[0][0])
+    return int(rows(connection, query)[0][0])
 
 
 def _has_schema(connection: apsw.Connection) -> bool:
-    return bool(connection.execute(load_statements("sqlite")["schema_rows"]).fetchall())
+    return bool(rows(connection, load_statements("sqlite")["schema_rows"]))

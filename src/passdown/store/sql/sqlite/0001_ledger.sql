@@ -78,6 +78,8 @@ CREATE INDEX items_by_position ON items (task, position);
 
 CREATE INDEX items_open ON items (task, letter) WHERE is_open = 1;
 
+CREATE INDEX items_gates ON items (task, ordinal) WHERE letter = 'k';
+
 CREATE INDEX items_by_path ON items (task, path, ordinal) WHERE path <> '';
 
 CREATE TABLE links (
@@ -91,11 +93,15 @@ CREATE TABLE links (
 
 CREATE INDEX links_by_source ON links (source);
 
+CREATE INDEX links_open ON links (target, relation) WHERE closed_seq = 0;
+
 CREATE TABLE dependencies (
     task TEXT NOT NULL,
     needs TEXT NOT NULL,
     PRIMARY KEY (task, needs)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dependencies_by_need ON dependencies (needs, task);
 
 CREATE TABLE inbox (
     agent TEXT NOT NULL,

@@ -41,7 +41,7 @@ SELECT (SELECT count(*) FROM streams), (SELECT coalesce(max(seq), 0) FROM record
 -- name: task
 SELECT task, version, digest,
     CASE WHEN base_status IN ('completed', 'cancelled') THEN base_status
-         WHEN EXISTS (SELECT 1 FROM links l WHERE l.target = t.task AND l.relation = 'blocks'
+         WHEN EXISTS (SELECT 1 FROM links l INDEXED BY links_open WHERE l.target = t.task AND l.relation = 'blocks'
                       AND l.closed_seq = 0) THEN 'blocked'
          ELSE base_status END,
     phase, holder, created_seq, updated_seq, header,
@@ -52,7 +52,7 @@ FROM tasks t WHERE task = :task;
 SELECT * FROM (
     SELECT task, version, digest,
         CASE WHEN base_status IN ('completed', 'cancelled') THEN base_status
-             WHEN EXISTS (SELECT 1 FROM links l WHERE l.target = t.task AND l.relation = 'blocks'
+             WHEN EXISTS (SELECT 1 FROM links l INDEXED BY links_open WHERE l.target = t.task AND l.relation = 'blocks'
                           AND l.closed_seq = 0) THEN 'blocked'
              ELSE base_status END AS status,
         phase, holder, created_seq, updated_seq, header,
@@ -65,12 +65,14 @@ ORDER BY created_seq LIMIT :limit;
 -- name: open_items
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note
-FROM items WHERE task = :task AND letter = :letter AND is_open = 1 ORDER BY ordinal;
+FROM items INDEXED BY items_open
+WHERE task = :task AND letter = :letter AND is_open = 1 ORDER BY ordinal;
 
 -- name: all_open_items
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note
-FROM items WHERE task = :task AND is_open = 1 ORDER BY position, letter, ordinal;
+FROM items INDEXED BY items_open
+WHERE task = :task AND is_open = 1 ORDER BY position, letter, ordinal;
 
 -- name: items_since
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
@@ -80,7 +82,8 @@ FROM items WHERE task = :task AND position > :after ORDER BY position, letter, o
 -- name: items_at
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note
-FROM items WHERE task = :task AND position = :position ORDER BY letter, ordinal;
+FROM items INDEXED BY items_by_position
+WHERE task = :task AND position = :position ORDER BY letter, ordinal;
 
 -- name: items_of_kind
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
@@ -112,12 +115,17 @@ ORDER BY i.ordinal;
 -- name: gates
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note
-FROM items WHERE letter = 'k' AND (:task = '' OR task = :task) AND (:open_only = 0 OR is_open = 1)
+FROM items INDEXED BY items_gates
+WHERE letter = 'k' AND (:task = '' OR task = :task) AND (:open_only = 0 OR is_open = 1)
 ORDER BY task, ordinal;
 
 -- name: links_to
 SELECT source, relation, target, opened_seq, closed_seq FROM links
 WHERE target = :target ORDER BY opened_seq, source;
+
+-- name: open_links_to
+SELECT source, relation, target, opened_seq, closed_seq FROM links INDEXED BY links_open
+WHERE target = :target AND closed_seq = 0 ORDER BY opened_seq, source;
 
 -- name: superseders
 SELECT source, relation, target, opened_seq, closed_seq FROM links

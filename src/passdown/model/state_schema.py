@@ -1,0 +1,310 @@
+"""The JSON Schema of a state document, and a check of documents against it.
+
+The schema is plain data and uses a few keywords of JSON Schema only, so that `state_problems` can
+read it too: what is published and what is checked can't drift apart.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.errors import Damaged, Problem
+from passdown.model.documents import LISTS, STATE_SCHEMA
+from passdown.model.kinds import (
+    ARTIFACT_TYPES,
+    CHANGE_TYPES,
+    DECISION_STATUSES,
+    LEVELS,
+    OUTCOMES,
+    PHASES,
+    SEVERITIES,
+    TASK_STATUSES,
+)
+from passdown.model.text import child_path, excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_TEXTS: Schema = {"type": "array", "items": _TEXT}
+_BOOL: Schema = {"type": "boolean"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_VERSION: Schema = {"type": "integer", "minimum": 1}
+_ANYTHING: Schema = {"type": "object"}
+_DIGEST: Schema = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
+_TIME_FORMAT = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6}Z$"
+_TIME: Schema = {"type": "string", "pattern": _TIME_FORMAT}
+_NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$"}
+_NAMES: Schema = {"type": "array", "items": _NAME}
+
+
+def _choice(names: Sequence[str]) -> Schema:
+    return {"type": "string", "enum": list(names)}
+
+
+def _or_null(schema: Schema) -> Schema:
+    """The same, or null; an enumeration has to list null as well."""
+    widened = {**schema, "type": [schema["type"], "null"]}
+    return {**widened, "enum": [*schema["enum"], None]} if "enum" in schema else widened
+
+
+def _address(letters: str) -> Schema:
+    pattern = f"^[A-Za-z0-9][A-Za-z0-9._-]*#[{letters}][1-9][0-9]*$"
+    return {"type": "string", "pattern": pattern}
+
+
+def _object(required: Schema, optional: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": {**required, **optional},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _item(letter: str, statuses: Sequence[str], required: Schema, optional: Schema) -> Schema:
+    """An item: its own fields, and what every item says of where it came from."""
+    envelope = {
+        "address": _address(letter),
+        "status": _choice(statuses),
+        "agent": _NAME,
+        "at": _TIME,
+        "version": _VERSION,
+    }
+    later = {"status_version": _VERSION, "status_note": _TEXT, "metadata": _ANYTHING}
+    return _object({**envelope, **required}, {**later, **optional})
+
+
+_STORY = _object(
+    {}, {name: _TEXT for name in ("id", "path", "status", "current_task", "branch")}
+)
+_LEARNED = ("active", "retracted")
+_DONE = ("open", "done", "dropped", "replaced")
+_BLOCKER: Schema = {
+    "impact": _TEXT,
+    "suggested_resolution": _TEXT,
+    "blocking_tasks": _NAMES,
+    "severity": _choice(SEVERITIES),
+    "requires_human": _BOOL,
+}
+
+_ITEMS: dict[str, Schema] = {
+    "h": _item(
+        "h",
+        ("recorded",),
+        {"outcome": _choice(OUTCOMES), "from_agent": _NAME},
+        {"to_agent": _NAME, "phase": _choice(PHASES), "summary": _TEXT, "story": _STORY},
+    ),
+    "d": _item(
+        "d",
+        DECISION_STATUSES,
+        {"summary": _TEXT, "rationale": _TEXT},
+        {
+            **dict.fromkeys(("alternatives", "artifacts", "paths", "tags"), _TEXTS),
+            "supersedes": {"type": "array", "items": _address("d")},
+            "superseded_by": _TEXT,
+        },
+    ),
+    "a": _item(
+        "a",
+        ("recorded",),
+        {"path": _TEXT, "type": _choice(ARTIFACT_TYPES)},
+        {
+            "sha256": {"type": "string", "pattern": "^(sha256:)?[0-9a-f]{64}$"},
+            "size_bytes": _COUNT,
+            "change": _choice(("created", *CHANGE_TYPES)),
+            "lines": _TEXT,
+            "note": _TEXT,
+        },
+    ),
+    "p": _item(
+        "p",
+        _LEARNED,
+        {"id": _TEXT, "pattern": _TEXT, "location": _TEXT},
+        {"applies_to": _TEXTS},
+    ),
+    "g": _item(
+        "g",
+        _LEARNED,
+        {"id": _TEXT, "issue": _TEXT, "mitigation": _TEXT, "severity": _choice(LEVELS)},
+        {"discovered_in": _TEXT},
+    ),
+    "r": _item("r", _DONE, {"file": _TEXT, "reason": _TEXT}, {}),
+    "q": _item(
+        "q",
+        ("open", "answered", "dropped"),
+        {"question": _TEXT, "blocking": _BOOL},
+        {"context": _TEXT, "recommendation": _TEXT},
+    ),
+    "n": _item(
+        "n", _DONE, {"step": _TEXT, "priority": _choice(LEVELS)}, {"depends_on": _TEXTS}
+    ),
+    "b": _item("b", ("open", "resolved", "replaced"), {"blocker": _TEXT}, _BLOCKER),
+    "w": _item("w", _LEARNED, {"text": _TEXT}, {}),
+    "k": _item(
+        "k",
+        ("passed", "failed", "pending", "approved", "rejected", "withdrawn"),
+        {"name": _TEXT},
+        {
+            **_BLOCKER,
+            "result": _choice(("passed", "failed")),
+            "detail": _TEXT,
+            "kind": _choice(("human",)),
+            "blocker": _TEXT,
+        },
+    ),
+}
+
+_HEADER: Schema = {
+    "schema": {"type": "string", "enum": [STATE_SCHEMA]},
+    "task_id": _NAME,
+    "version": _VERSION,
+    "digest": _DIGEST,
+    "title": _TEXT,
+    "description": _TEXT,
+    "inputs": _TEXTS,
+    "outputs": _TEXTS,
+    "criteria": _TEXTS,
+    "depends_on": _NAMES,
+    "time_limit_minutes": _or_null(_VERSION),
+    "phase": _choice(PHASES),
+    "previous_phase": _or_null(_choice(PHASES)),
+    "phase_started_at": _TIME,
+    "outcome": _or_null(_choice(OUTCOMES)),
+    "context_summary": _TEXT,
+    "source_agent": _TEXT,
+    "target_agent": _TEXT,
+    "handoff_at": _or_null(_TIME),
+    "created_at": _TIME,
+    "created_by": _NAME,
+    "updated_at": _TIME,
+    "status": _choice(TASK_STATUSES),
+    "gates_passed": _TEXTS,
+    "gates_failed": _TEXTS,
+    "blocked_by": {"type": "array", "items": _address("b")},
+}
+
+# A handle file leaves old items to its archive and says how many there are in all.
+_HANDLE: Schema = {
+    "metadata": _ANYTHING,
+    "totals": _object({}, dict.fromkeys(LISTS.values(), _COUNT)),
+    "archive": _object({"folder": _TEXT, "files": _COUNT, "through_version": _COUNT}, {}),
+    "checksum": _DIGEST,
+}
+
+_LISTED: Schema = {
+    name: {"type": "array", "items": _ITEMS[letter]} for letter, name in LISTS.items()
+}
+_HEADER_SCHEMA = _object(_HEADER, _HANDLE)
+_STATE = _object({**_HEADER, **_LISTED}, _HANDLE)
+
+
+def state_schema() -> dict[str, Any]:
+    """The JSON Schema of a state document and of a handle file."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": STATE_SCHEMA,
+        "title": "The state of a task",
+        **_STATE,
+    }
+
+
+def state_problems(document: object) -> list[Problem]:
+    """What in a state document, or a handle file's content, breaks its schema."""
+    found: list[Problem] = []
+    _check(document, _STATE, "", found)
+    return found
+
+
+def check_header(document: dict[str, Any]) -> None:
+    """Raise Damaged unless a state document, its lists of items left out, keeps to the schema."""
+    header = {name: value for name, value in document.items() if name not in _LISTED}
+    found: list[Problem] = []
+    _check(header, _HEADER_SCHEMA, "", found)
+    _raise(found, str(document.get("task_id")))
+
+
+def check_item(letter: str, document: dict[str, Any]) -> None:
+    """Raise Damaged unless one item of a state document keeps to the schema."""
+    found: list[Problem] = []
+    _check(document, _ITEMS[letter], "", found)
+    _raise(found, str(document.get("address")))
+
+
+def _raise(found: list[Problem], where: str) -> None:
+    if found:
+        raise Damaged(
+            f"what is stored of {where} breaks the schema of a state",
+            found,
+            next_step="Run passdown verify; the handle file is written once this is mended.",
+        )
+
+
+_TYPES: dict[str, type[Any]] = {
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+
+
+def _has_type(value: object, wanted: str | list[str]) -> bool:
+    names = [wanted] if isinstance(wanted, str) else wanted
+    kinds = tuple(_TYPES[name] for name in names)
+    return isinstance(value, kinds) and (not isinstance(value, bool) or "boolean" in names)
+
+
+def _check(value: object, schema: Schema, path: str, found: list[Problem]) -> None:
+    wanted = schema["type"]
+    if not _has_type(value, wanted):
+        expected = wanted if isinstance(wanted, str) else " or ".join(wanted)
+        found.append(Problem(path, "wrong_type", f"{type(value).__name__} given", expected))
+    elif isinstance(value, dict):
+        _check_object(cast("dict[str, object]", value), schema, path, found)
+    elif isinstance(value, list):
+        for index, entry in enumerate(cast("list[object]", value)):
+            _check(entry, schema["items"], f"{path}[{index}]", found)
+    elif value is not None:
+        _check_scalar(value, schema, path, found)
+
+
+def _check_object(
+    value: dict[str, object], schema: Schema, path: str, found: list[Problem]
+) -> None:
+    properties: Schema | None = schema.get("properties")
+    if properties is None:
+        return
+    for name in schema["required"]:
+        if name not in value:
+            found.append(Problem(child_path(path, name), "required", "is missing", "a value"))
+    for name, part in value.items():
+        if name in properties:
+            _check(part, properties[name], child_path(path, name), found)
+        else:
+            where = child_path(path, name)
+            found.append(Problem(where, "unknown_field", "is not in the schema", "nothing here"))
+
+
+def _check_scalar(value: object, schema: Schema, path: str, found: list[Problem]) -> None:
+    shown = excerpt(str(value))
+    if "enum" in schema and value not in schema["enum"]:
+        expected = " | ".join(str(choice) for choice in schema["enum"])
+        found.append(Problem(path, "invalid_choice", f"{shown!r} is not one of these", expected))
+    if isinstance(value, int) and value < schema.get("minimum", value):
+        message = f"{shown} is too small"
+        found.append(Problem(path, "out_of_range", message, f"at least {schema['minimum']}"))
+    pattern = schema.get("pattern")
+    if pattern is not None and not _compiled(pattern).search(str(value)):
+        found.append(Problem(path, "invalid_format", f"{shown!r} has another form", pattern))
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # In JSON Schema $ is the very end; in Python it also matches before a last newline.
+    return re.compile(pattern.removesuffix("$") + "\\Z")
