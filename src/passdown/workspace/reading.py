@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Conflict, InvalidInput, Problem
@@ -197,6 +196,8 @@ def handle_file(opened: Opened, task: str) -> str:
             raise unknown_task(task)
         stands = opened.handles.check(reader, row)
     if stands != "current":
+        import logging
+
         for problem in opened.handles.restore(opened.store, task):
             logging.getLogger("passdown.handles").warning("%s", problem.line())
     return opened.handle_path(task)

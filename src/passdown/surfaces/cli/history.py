@@ -1,0 +1,159 @@
+"""`log`, `show`, `diff` and `history`: what happened, who did it, and what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.surfaces.cli.parsing import TASK, whole_number, with_store
+from passdown.surfaces.cli.printing import heading, line, pairs, print_json, shown, table
+from passdown.surfaces.cli.session import opened
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from passdown.surfaces.cli.parsing import Parser
+
+Document = dict[str, Any]
+
+
+def log(parser: Parser) -> None:
+    """The arguments of `log`."""
+    parser.show("passdown log", "passdown log T-1 --limit 5", "passdown log T-1 --before 12 --json")
+    parser.add_argument("task", metavar=TASK, nargs="?")
+    parser.add_argument("--limit", metavar="N", type=whole_number, default=50, help="at most")
+    parser.add_argument(
+        "--before",
+        metavar="N",
+        type=whole_number,
+        help="older than this version; without a task, than this sequence number",
+    )
+    with_store(parser)
+    parser.set_defaults(run=_log)
+
+
+def _log(args: Namespace) -> int:
+    before = {} if args.before is None else {"before": args.before}
+    with opened(args) as workspace:
+        found = workspace.log(args.task, limit=args.limit, **before)
+    if args.json:
+        print_json(found)
+        return 0
+    first = "version" if args.task else "seq"
+    rows = [
+        [
+            entry[first],
+            "" if args.task else f"{entry['task']} v{entry['version']}",
+            entry["at"][:19] + "Z",
+            entry["author"],
+            entry["kind"],
+            entry["summary"],
+        ]
+        for entry in found
+    ]
+    table((first, "task", "at", "author", "kind", "what"), rows, "nothing recorded")
+    if len(found) == args.limit and rows:
+        line(f"older: --before {rows[-1][0]}")
+    return 0
+
+
+def show(parser: Parser) -> None:
+    """The arguments of `show`."""
+    parser.show("passdown show T-1#d3", "passdown show T-1#b1 --json")
+    parser.add_argument("item", metavar="ITEM", help="an address such as T-1#d3")
+    with_store(parser)
+    parser.set_defaults(run=_show)
+
+
+def _show(args: Namespace) -> int:
+    from passdown.surfaces.cli.items import print_item
+
+    with opened(args) as workspace:
+        found = workspace.show(args.item)
+    if args.json:
+        print_json(found)
+        return 0
+    source = found.pop("source")
+    print_item(found)
+    line()
+    heading("source")
+    names = ("task", "version", "author", "at", "kind", "digest", "previous")
+    pairs([(name, source[name]) for name in names], 2)
+    return 0
+
+
+def diff(parser: Parser) -> None:
+    """The arguments of `diff`."""
+    parser.show("passdown diff T-1 3 7", "passdown diff T-1 3 7 --json")
+    parser.add_argument("task", metavar=TASK)
+    parser.add_argument("old", metavar="V1", type=whole_number)
+    parser.add_argument("new", metavar="V2", type=whole_number)
+    with_store(parser)
+    parser.set_defaults(run=_diff)
+
+
+def _diff(args: Namespace) -> int:
+    with opened(args) as workspace:
+        found = workspace.diff(args.task, args.old, args.new)
+    if args.json:
+        print_json(found)
+    else:
+        print_diff(found)
+    return 0
+
+
+def print_diff(found: Document) -> None:
+    """Print what differs: fields, then items added, changed and gone."""
+    from passdown.surfaces.cli.items import title_of
+
+    heading(f"{found['task']}  version {found['old']} to {found['new']}")
+    before = len(found["fields"])
+    pairs(
+        [
+            (name.replace("_", " "), f"{shown(was['old']) or '-'} -> {shown(was['new']) or '-'}")
+            for name, was in found["fields"].items()
+        ],
+        2,
+    )
+    count = 0
+    for mark, part in (("+", "added"), ("~", "changed"), ("-", "removed")):
+        for entries in found[part].values():
+            for entry in entries:
+                count += 1
+                item = entry if part != "changed" else entry["new"]
+                line(f"{mark} {item['address']}  {title_of(item)}{_changed(entry, part)}", 2)
+    if not count and not before:
+        line("nothing differs", 2)
+
+
+def _changed(entry: Document, part: str) -> str:
+    """The fields of an item that changed."""
+    if part != "changed":
+        return ""
+    old, new = entry["old"], entry["new"]
+    names = [name for name in new if old.get(name) != new[name] and name != "address"]
+    return "".join(f"; {n}: {shown(old.get(n)) or '-'} -> {shown(new[n])}" for n in names)
+
+
+def history(parser: Parser) -> None:
+    """The arguments of `history`."""
+    parser.show("passdown history T-1 src/login.py")
+    parser.add_argument("task", metavar=TASK)
+    parser.add_argument("path", metavar="PATH", help="relative to the project")
+    with_store(parser)
+    parser.set_defaults(run=_history)
+
+
+def _history(args: Namespace) -> int:
+    with opened(args) as workspace:
+        found = workspace.path_history(args.task, args.path)
+    if args.json:
+        print_json(found)
+        return 0
+    names = ("version", "at", "agent", "change", "size_bytes", "sha256", "note")
+    rows = [[entry.get(name) for name in names] for entry in found]
+    headers = ("version", "at", "agent", "change", "bytes", "sha256", "note")
+    table(headers, rows, f"{args.task} has no entry for {args.path}")
+    return 0
+
+
+BUILDERS = {"log": log, "show": show, "diff": diff, "history": history}

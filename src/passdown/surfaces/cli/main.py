@@ -1,0 +1,124 @@
+"""Start: look at the verb, load its module alone, run it, and turn every failure into an exit code.
+
+0 is done, 1 refused or found wanting, 2 misuse, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from passdown.errors import PassdownError
+from passdown.surfaces.cli.session import Misuse
+from passdown.surfaces.cli.verbs import VERBS, overview
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from passdown.surfaces.cli.parsing import Parser
+
+_PACKAGE = "passdown.surfaces.cli."
+
+
+def run() -> NoReturn:
+    """The program: runs with the process's arguments and exits."""
+    # What a stream can't spell becomes an escape; JSON is kept to ASCII there anyway.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has seen enough. Nothing more may be written, not even on the way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command; gives its exit code. Raises nothing but BrokenPipeError and interrupts."""
+    store, rest = _leading_store(list(argv))
+    if not rest or rest[0] in ("-h", "--help") or rest == ["help"]:
+        print(overview())
+        return 0
+    if rest[0] == "--version":
+        return _version()
+    if rest[0] == "help":
+        rest = [*rest[1:], "--help"]
+    if rest[0] not in VERBS:
+        return _unknown(rest[0])
+    return _run(rest[0], rest[1:], store)
+
+
+def _run(verb: str, argv: list[str], store: str | None) -> int:
+    try:
+        args = parser_of(verb).parse(argv)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    if store and getattr(args, "store", store) is None:
+        args.store = store
+    try:
+        return args.run(args)
+    except Misuse as error:
+        print(f"passdown {verb}: {error}", file=sys.stderr)
+        return 2
+    except PassdownError as error:
+        return _refused(error, args)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        message = f"{where}{error.strerror or error}"
+        return _refused(PassdownError(message, code="system_error"), args)
+
+
+def _refused(error: PassdownError, args: Namespace) -> int:
+    from passdown.surfaces.cli.printing import print_error
+
+    print_error(error, as_json=bool(getattr(args, "json", False)))
+    return 1
+
+
+def parser_of(verb: str) -> Parser:
+    """The parser of a verb, from the module that holds it."""
+    from importlib import import_module
+
+    from passdown.surfaces.cli.parsing import Parser
+
+    parser = Parser(f"passdown {verb}", VERBS[verb].line)
+    import_module(_PACKAGE + VERBS[verb].module).BUILDERS[verb](parser)
+    return parser
+
+
+def _leading_store(argv: list[str]) -> tuple[str | None, list[str]]:
+    """`--store` may stand before the verb as well."""
+    if len(argv) > 1 and argv[0] == "--store":
+        return argv[1], argv[2:]
+    if argv and argv[0].startswith("--store="):
+        return argv[0].partition("=")[2], argv[1:]
+    return None, argv
+
+
+def _version() -> int:
+    from passdown import __version__
+
+    print(f"passdown {__version__}")
+    return 0
+
+
+def _unknown(verb: str) -> int:
+    from passdown.model.text import excerpt
+    from passdown.surfaces.cli.parsing import close_to
+
+    if verb.startswith("-"):
+        said = f"{excerpt(verb)!r} is out of place; a verb comes first, or --store URL and a verb"
+    else:
+        said = f"there is no verb {excerpt(verb)!r}{close_to(verb, VERBS)}"
+    print(f"passdown: {said}", file=sys.stderr)
+    print("passdown help lists all verbs.", file=sys.stderr)
+    return 2

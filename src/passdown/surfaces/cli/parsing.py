@@ -1,0 +1,132 @@
+"""Argument parsers that show examples, fit the terminal and remember what they offer."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from passdown.model.text import visible
+from passdown.surfaces.cli.terminal import terminal_width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[[argparse.Namespace], int]
+
+TASK = "TASK"
+"""The metavar of arguments that name a task; completion scripts offer task ids for them."""
+
+HIDDEN = argparse.SUPPRESS
+"""The help of options that only scripts use."""
+
+FILE = "FILE"
+"""The metavar of arguments that name a file."""
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help that is as wide as the terminal; given a width, argparse needn't look for one."""
+
+    def __init__(self, prog: str, **_: Any) -> None:
+        super().__init__(prog, max_help_position=28, width=min(terminal_width() or 100, 100) - 2)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser for one verb. `offers` lists its arguments, `subverbs` the parsers below it."""
+
+    def __init__(self, prog: str, line: str = "", examples: tuple[str, ...] = ()) -> None:
+        self.offers: list[argparse.Action] = []
+        self.subverbs: dict[str, Parser] = {}
+        self.line = line
+        super().__init__(
+            prog=prog,
+            description=line[:1].upper() + line[1:] + "." if line else None,
+            formatter_class=_Formatter,
+            allow_abbrev=False,
+        )
+        self.show(*examples)
+
+    def show(self, *examples: str) -> None:
+        """Put examples at the end of the help."""
+        self.examples = examples
+        if examples:
+            self.epilog = "\n".join(["examples:", *(f"  {example}" for example in examples)])
+
+    def add_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
+        """Add an argument and remember it."""
+        action = super().add_argument(*args, **kwargs)
+        self.offers.append(action)
+        return action
+
+    def subverb(self, name: str, line: str, *examples: str, run: Run) -> Parser:
+        """Add a verb below this one."""
+        parser = Parser(f"{self.prog} {name}", line, examples)
+        parser.set_defaults(run=run)
+        self.subverbs[name] = parser
+        return parser
+
+    def parse(self, argv: list[str]) -> argparse.Namespace:
+        """The arguments; a verb with verbs below it hands over to the one that is named."""
+        if not self.subverbs:
+            return self.parse_args(argv)
+        if argv and argv[0] in self.subverbs:
+            return self.subverbs[argv[0]].parse(argv[1:])
+        self.epilog = self._verbs_below()
+        self.usage = f"{self.prog} VERB ..."
+        if not argv:
+            self.error("a verb is missing: " + ", ".join(self.subverbs))
+        if argv[0] not in ("-h", "--help"):
+            hint = close_to(argv[0], self.subverbs)
+            known = ", ".join(self.subverbs)
+            self.error(f"there is no {self.prog} {argv[0]}{hint} ({known})")
+        return self.parse_args(argv)
+
+    def _verbs_below(self) -> str:
+        lines = [f"  {name:<9} {sub.line}" for name, sub in self.subverbs.items()]
+        examples = [f"  {sub.examples[0]}" for sub in self.subverbs.values() if sub.examples]
+        more = f"{self.prog} VERB --help shows the options of each."
+        return "\n".join(["verbs:", *lines, "", "examples:", *examples, "", more])
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and how to learn more; exit code 2."""
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: {visible(message)}\nTry: {self.prog} --help\n")
+
+
+def close_to(word: str, known: dict[str, Any]) -> str:
+    """A hint at the known word that was probably meant, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, 1, 0.5)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def with_store(parser: Parser) -> None:
+    """Options of every verb that opens a workspace."""
+    parser.add_argument("--store", metavar="URL", help="a store's address, file or folder")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def with_agent(parser: Parser, option: str = "--agent", help: str = "who writes this") -> None:
+    """The option that names the author; see `session.author` for what stands in."""
+    parser.add_argument(
+        option,
+        dest="agent",
+        metavar="NAME",
+        help=f"{help}; default: PASSDOWN_AGENT, else your user name",
+    )
+
+
+def listed(parser: Parser, option: str, metavar: str, help: str, dest: str = "") -> None:
+    """An option that takes one or more values and may be repeated."""
+    name = dest or option.lstrip("-").replace("-", "_")
+    parser.add_argument(
+        option, dest=name, metavar=metavar, nargs="+", action="extend", default=[], help=help
+    )
+
+
+def whole_number(text: str) -> int:
+    """An argument that counts something: a whole number, 0 or more."""
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)

@@ -1,0 +1,169 @@
+"""`verify`, `heads`, `backup`, `reindex` and `doctor`: keeping the data safe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from passdown.surfaces.cli.parsing import FILE, with_store
+from passdown.surfaces.cli.printing import (
+    labelled,
+    line,
+    pairs,
+    print_findings,
+    print_json,
+    print_problems,
+)
+from passdown.surfaces.cli.progress import progress_bar
+from passdown.surfaces.cli.session import opened
+from passdown.surfaces.cli.terminal import styled
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from passdown.errors import Problem
+    from passdown.surfaces.cli.parsing import Parser
+
+
+def verify(parser: Parser) -> None:
+    """The arguments of `verify`."""
+    parser.show(
+        "passdown verify",
+        "passdown verify --against ../safe/heads.json",
+        "passdown verify --chain-only --json",
+    )
+    parser.add_argument("--against", metavar=FILE, help="heads that were exported earlier")
+    parser.add_argument("--chain-only", action="store_true", help="only the chains of digests")
+    with_store(parser)
+    parser.set_defaults(run=_verify)
+
+
+def _verify(args: Namespace) -> int:
+    against = _saved_heads(args.against) if args.against else None
+    with opened(args) as workspace:
+        found = workspace.verify(
+            against, chain_only=args.chain_only, progress=progress_bar("verifying")
+        )
+    return _print_verified(found.findings, found.streams, found.records, as_json=args.json)
+
+
+def _saved_heads(path: str) -> str:
+    """A saved list of heads; it may be larger than what agents hand in."""
+    from passdown.errors import InvalidInput, Problem
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        problem = Problem(path, "unreadable", str(error), "heads from passdown heads export")
+        raise InvalidInput("nothing was verified", [problem]) from error
+
+
+def _print_verified(
+    findings: Sequence[Problem], streams: int, records: int, *, as_json: bool
+) -> int:
+    ok = not findings
+    if as_json:
+        shown = [finding.as_document() for finding in findings]
+        print_json({"ok": ok, "streams": streams, "records": records, "findings": shown})
+        return 0 if ok else 1
+    label, style = ("ok", "green") if ok else (f"{len(findings)} finding(s)", "red")
+    labelled(label, style, f"{records} records in {streams} streams")
+    print_problems(findings)
+    return 0 if ok else 1
+
+
+def heads(parser: Parser) -> None:
+    """The arguments of `heads` and the verb below it."""
+    export = parser.subverb(
+        "export",
+        "write the heads of all streams, to be kept somewhere else",
+        "passdown heads export ../safe/heads.json",
+        "passdown heads export",
+        run=_heads,
+    )
+    export.add_argument("file", metavar=FILE, nargs="?", help="default: standard output")
+    with_store(export)
+
+
+def _heads(args: Namespace) -> int:
+    with opened(args) as workspace:
+        document = workspace.heads()
+    if not args.file:
+        print_json(document)
+        return 0
+    import json
+
+    # Written anew each time: the file is a list of what is known, and the newest knows most.
+    with open(args.file, "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=2)
+        file.write("\n")
+    if args.json:
+        print_json({"file": args.file, "heads": len(document["heads"])})
+    else:
+        line(f"{len(document['heads'])} heads are in {args.file}; keep it on another machine")
+    return 0
+
+
+def backup(parser: Parser) -> None:
+    """The arguments of `backup`."""
+    parser.show("passdown backup ../safe/ledger-2026-01-09.db")
+    parser.add_argument("file", metavar=FILE, help="a new file")
+    with_store(parser)
+    parser.set_defaults(run=_backup)
+
+
+def _backup(args: Namespace) -> int:
+    with opened(args) as workspace:
+        found = workspace.backup(args.file, progress_bar("copying"))
+    if not args.json:
+        line(f"copied to {args.file}, and verified:")
+    return _print_verified(found.findings, found.streams, found.records, as_json=args.json)
+
+
+def reindex(parser: Parser) -> None:
+    """The arguments of `reindex`."""
+    parser.show("passdown reindex")
+    with_store(parser)
+    parser.set_defaults(run=_reindex)
+
+
+def _reindex(args: Namespace) -> int:
+    with opened(args) as workspace:
+        found = workspace.reindex(progress_bar("reindexing"))
+    if args.json:
+        print_json({"records": found.records, "differing": list(found.differing)})
+        return 0
+    line(f"made every derived row again from {found.records} records")
+    differing = ", ".join(found.differing)
+    line(f"these tables had been different: {differing}" if differing else "nothing was different")
+    return 0
+
+
+def doctor(parser: Parser) -> None:
+    """The arguments of `doctor`."""
+    parser.show("passdown doctor", "passdown doctor --json")
+    with_store(parser)
+    parser.set_defaults(run=_doctor)
+
+
+def _doctor(args: Namespace) -> int:
+    with opened(args) as workspace:
+        found = workspace.doctor()
+    if args.json:
+        print_json(found)
+    else:
+        pairs([(name.replace("_", " "), value) for name, value in found["facts"].items()])
+        line()
+        print_findings(found["findings"])
+        print(styled("ok", "green") if found["ok"] else styled("not ok", "red"))
+    return 0 if found["ok"] else 1
+
+
+BUILDERS = {
+    "verify": verify,
+    "heads": heads,
+    "backup": backup,
+    "reindex": reindex,
+    "doctor": doctor,
+}

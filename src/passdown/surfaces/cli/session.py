@@ -1,0 +1,76 @@
+"""What a verb works with: the workspace that is meant, the author, and files that are read."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from passdown.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from passdown.workspace import Workspace
+
+MAX_INPUT_BYTES = 1_048_576
+
+
+class Misuse(Exception):
+    """The arguments contradict each other in a way that a parser can't see; exit code 2."""
+
+
+def opened(args: Namespace) -> Workspace:
+    """The workspace of `--store`, PASSDOWN_STORE or the nearest `.passdown/`; never a new one."""
+    from passdown.workspace import open as open_workspace
+
+    return open_workspace(store_of(args), create=False)
+
+
+def store_of(args: Namespace) -> str:
+    """The address that the arguments or the environment name; the current folder otherwise."""
+    return args.store or os.environ.get("PASSDOWN_STORE") or "."
+
+
+def author(args: Namespace) -> str:
+    """Who writes: the option, else PASSDOWN_AGENT, else the user's name as an agent's name."""
+    return args.agent or os.environ.get("PASSDOWN_AGENT") or _user()
+
+
+def _user() -> str:
+    from passdown.model.names import MAX_AGENT, agent_problems
+
+    names = (os.environ.get(name, "") for name in ("LOGNAME", "USER", "USERNAME"))
+    given = next((name for name in names if name), "") or _account()
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", given).strip("-._")[:MAX_AGENT] or "someone"
+    return name if not agent_problems(name, "agent") else f"{name[: MAX_AGENT - 6]}-agent"
+
+
+def _account() -> str:
+    try:
+        import pwd
+    except ImportError:
+        return ""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return ""
+
+
+def read_input(path: str) -> bytes:
+    """A file's bytes, or standard input's for `-`; too large or unreadable is refused."""
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(MAX_INPUT_BYTES + 1)
+    except OSError as error:
+        code = "missing_file" if isinstance(error, FileNotFoundError) else "unreadable"
+        problem = Problem(path, code, error.strerror or str(error), "a file that can be read")
+        raise InvalidInput("the input can't be read", [problem]) from error
+    if len(data) > MAX_INPUT_BYTES:
+        problem = Problem(path, "too_large", "too many bytes", f"at most {MAX_INPUT_BYTES:,}")
+        raise InvalidInput("the input is too large", [problem])
+    return data

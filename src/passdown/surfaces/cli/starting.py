@@ -1,0 +1,46 @@
+"""`init`: make a workspace."""
+
+from __future__ import annotations
+
+import os.path
+from typing import TYPE_CHECKING
+
+from passdown.surfaces.cli.printing import line, pairs, print_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from passdown.surfaces.cli.parsing import Parser
+
+
+def init(parser: Parser) -> None:
+    """The arguments of `init`."""
+    parser.show("passdown init", "passdown init ../shop")
+    parser.add_argument("folder", metavar="DIR", nargs="?", default=".", help="default: here")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_init)
+
+
+def _init(args: Namespace) -> int:
+    from passdown.workspace import init as make
+
+    folder = os.path.join(os.path.abspath(args.folder), ".passdown")
+    was_there = os.path.isfile(os.path.join(folder, "ledger.db"))
+    with make(args.folder) as workspace:
+        made = {
+            "made": not was_there,
+            "root": workspace.root,
+            "folder": folder,
+            "store": workspace.store_url,
+            "config": os.path.join(folder, "config.toml"),
+        }
+    if args.json:
+        print_json(made)
+        return 0
+    line("the workspace was there already" if was_there else "made a workspace")
+    pairs([(name, made[name]) for name in ("root", "store", "config")], 2)
+    line("next: passdown task new T-1 --title 'What has to be done'")
+    return 0
+
+
+BUILDERS = {"init": init}

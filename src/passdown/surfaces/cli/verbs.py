@@ -1,0 +1,77 @@
+"""Every verb of the command line: its group, its module, and one line on what it does."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Verb(NamedTuple):
+    """One verb: `module` is imported only when the verb is used."""
+
+    name: str
+    group: str
+    module: str
+    line: str
+
+
+_START, _WRITE, _READ, _GATES, _SAFE, _TOOLS = (
+    "Start",
+    "Record",
+    "Read",
+    "Gates",
+    "Safety",
+    "Tools",
+)
+
+VERBS: dict[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        Verb("init", _START, "starting", "make a workspace in a folder"),
+        Verb("demo", _START, "demo", "watch four agents hand work on, offline"),
+        Verb("task", _WRITE, "tasks", "make, list, show and change tasks"),
+        Verb("handoff", _WRITE, "handing", "hand a task on, from a file or from flags"),
+        Verb("ingest", _WRITE, "ingesting", "record the handoffs that stand in task files"),
+        Verb("decide", _WRITE, "noting", "record one decision and why"),
+        Verb("note", _WRITE, "noting", "record a pattern or a gotcha"),
+        Verb("warn", _WRITE, "noting", "record a warning that stays with a task"),
+        Verb("mark", _WRITE, "noting", "resolve, answer, close or retract an item"),
+        Verb("state", _READ, "reading", "a task's whole state, now or at a version"),
+        Verb("summary", _READ, "reading", "a task in a few lines, or whether one still holds"),
+        Verb("log", _READ, "history", "records, newest first"),
+        Verb("show", _READ, "history", "one item and the record it came from"),
+        Verb("diff", _READ, "history", "what differs between two versions of a task"),
+        Verb("history", _READ, "history", "every entry that a task has had for a path"),
+        Verb("inbox", _READ, "reading", "the handoffs that wait for an agent"),
+        Verb("gate", _GATES, "gates", "list, approve, reject and record gates"),
+        Verb("verify", _SAFE, "safety", "check that the store says what was written"),
+        Verb("heads", _SAFE, "safety", "export the heads, to be kept elsewhere for verify"),
+        Verb("backup", _SAFE, "safety", "copy the store while others write, verified"),
+        Verb("export", _SAFE, "bundles", "write a bundle of one task or of everything"),
+        Verb("import", _SAFE, "bundles", "take in a bundle, all of it or nothing"),
+        Verb("reindex", _SAFE, "safety", "make every derived row again from the records"),
+        Verb("doctor", _SAFE, "safety", "facts and findings about this workspace"),
+        Verb("schema", _TOOLS, "schemas", "the JSON Schema of a handoff, a task or a state"),
+        Verb("template", _TOOLS, "schemas", "an empty task file with a handoff section"),
+        Verb("completion", _TOOLS, "completion", "a completion script for your shell"),
+    )
+}
+
+
+def overview() -> str:
+    """All verbs by group, for `passdown` alone and `passdown help`."""
+    lines = ["usage: passdown VERB [...]", "", "Hand work from one agent to the next.", ""]
+    group = ""
+    for verb in VERBS.values():
+        if verb.group != group:
+            lines += ["", verb.group] if group else [verb.group]
+            group = verb.group
+        lines.append(f"  {verb.name:<10} {verb.line}")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "passdown help VERB (or passdown VERB --help) shows options and examples.",
+            "--store URL or PASSDOWN_STORE names a store; default: the nearest .passdown/ folder.",
+            "Exit codes: 0 done, 1 refused or found wanting, 2 misuse.",
+        ]
+    )

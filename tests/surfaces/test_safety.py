@@ -1,0 +1,187 @@
+"""Safety verbs, schemas, completion and the demonstration."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from passdown.surfaces.cli.completion import bash_script, fish_script, zsh_script
+from passdown.surfaces.cli.main import main
+from passdown.surfaces.cli.verbs import VERBS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.surfaces.running import Run
+
+
+def test_verify_heads_and_backup(
+    filled: Path, tmp_path: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    found = as_json("verify")
+    assert (found["ok"], found["streams"], found["records"]) == (True, 1, 7)
+    old = tmp_path / "old.db"
+    assert as_json("backup", str(old))["ok"] is True
+    cli("warn", "T-1", "after the copy")
+    heads = tmp_path / "heads.json"
+    assert "keep it on another machine" in cli("heads", "export", str(heads)).out
+    assert as_json("verify", "--against", str(heads))["ok"] is True
+    answer = cli("--store", str(old), "verify", "--against", str(heads), code=1)
+    assert "rollback" in answer.out
+    assert json.loads(heads.read_text("utf-8")) | {"at": ""} == as_json("heads", "export") | {
+        "at": ""
+    }
+    assert cli("backup", str(old), code=1).err
+    assert "unreadable" in cli("verify", "--against", "nowhere.json", code=1).err
+
+
+def test_a_changed_byte_is_found(filled: Path, tmp_path: Path, cli: Run) -> None:
+    copy = tmp_path / "copy.db"
+    cli("backup", str(copy))
+    copy.write_bytes(copy.read_bytes().replace(b"no session", b"no Session"))
+    answer = cli("verify", "--store", str(copy), "--chain-only", code=1)
+    assert "task/T-1@2" in answer.out
+    assert "chain_broken" in answer.out
+
+
+def test_bundles(filled: Path, tmp_path: Path, cli: Run, as_json: Callable[..., Any]) -> None:
+    bundle = tmp_path / "t1.passdown"
+    assert as_json("export", str(bundle), "--task", "T-1")["streams"] == 1
+    other = tmp_path / "other"
+    other.mkdir()
+    cli("init", str(other))
+    assert as_json("import", str(bundle), "--store", str(other))["added"] == {"task/T-1": 7}
+    assert "was there already" in cli("import", str(bundle), "--store", str(other)).out
+    cli("warn", "T-1", "theirs", "--store", str(other))
+    cli("warn", "T-1", "ours")
+    later = tmp_path / "later.passdown"
+    cli("export", str(later))
+    assert cli("import", str(later), "--store", str(other), code=1).err
+    forked = as_json("import", str(later), "--store", str(other), "--fork", "ours")["forked"]
+    assert list(forked) == ["task/T-1"]
+    assert cli("export", str(bundle), code=1).err
+    assert cli("import", "nowhere", code=1).err
+
+
+def test_reindex_and_doctor(filled: Path, cli: Run, as_json: Callable[..., Any]) -> None:
+    assert "nothing was different" in cli("reindex").out
+    assert as_json("reindex") == {"records": 7, "differing": []}
+    found = as_json("doctor")
+    assert found["ok"] is True
+    assert found["facts"]["database"] == "sqlite"
+    handle = filled / ".passdown" / "state" / "T-1.json"
+    handle.write_text(handle.read_text("utf-8").replace("JWT", "JWX"), "utf-8")
+    assert "edited_handle" in cli("doctor").out
+
+
+@pytest.mark.parametrize("of", ["handoff", "task", "state"])
+def test_schemas_are_json_schemas(cli: Run, of: str) -> None:
+    import jsonschema
+
+    document = json.loads(cli("schema", of).out)
+    jsonschema.Draft202012Validator.check_schema(document)
+
+
+BASH = """
+eval "$(passdown completion bash)"
+try() {
+  COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); COMPREPLY=()
+  _passdown
+  echo "${COMPREPLY[*]}"
+}
+try passdown st
+try passdown state ""
+try passdown state T-1 --fi
+try passdown state --as ""
+try passdown gate ""
+try passdown task new X --phase i
+try passdown handoff --task T
+try passdown ingest no
+try passdown --store x.db hea
+"""
+
+
+def test_completion_in_a_real_bash(
+    filled: Path, tmp_path: Path, project_root: Path, need_program: Callable[[str], str]
+) -> None:
+    bash = need_program("bash")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    start = folder / "passdown"
+    start.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m passdown "$@"\n', "utf-8")
+    start.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "PYTHONPATH": str(project_root / "src"),
+    }
+    done = subprocess.run(
+        [bash, "-c", BASH], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "state",
+        "T-1",
+        "--files",
+        "state-file switch-artifact",
+        "list approve reject record",
+        "implementing",
+        "T-1",
+        "note.yaml",
+        "heads",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shell", "script", "check"),
+    [("bash", bash_script, "-n"), ("zsh", zsh_script, "-n"), ("fish", fish_script, "--no-execute")],
+)
+def test_completion_scripts_parse(
+    shell: str, script: Callable[[], str], check: str, tmp_path: Path
+) -> None:
+    text = script()
+    assert all(re.search(rf"\b{verb}\b", text) for verb in VERBS)
+    path = tmp_path / "script"
+    path.write_text(text, "utf-8")
+    found = shutil.which(shell)
+    if found:
+        assert subprocess.run([found, check, str(path)], check=False).returncode == 0
+
+
+def test_the_demonstration(program: Run) -> None:
+    out = program("demo").out
+    for text in (
+        "planner",
+        "coder",
+        "tester",
+        "reviewer",
+        "missing_file",
+        "phase_gate",
+        "this write was made from version 4",
+        "approved by kim",
+        "at version 3 it was implementing",
+        ".passdown/state/T-1.json",
+        "11 records in 2 streams",
+        "chain_broken",
+        "rollback",
+        "Look further",
+    ):
+        assert text in out, text
+    assert "\x1b" not in out
+
+
+def test_the_demonstration_can_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "kept"
+    assert main(["demo", "--keep", str(folder)]) == 0
+    assert main(["verify", "--store", str(folder), "--json"]) == 0
+    assert main(["task", "list", "--ids", "--store", str(folder)]) == 0
+    assert capsys.readouterr().out.endswith("T-1\nT-2\n")
+    assert main(["demo", "--keep", str(folder)]) == 1

@@ -1,0 +1,82 @@
+"""Reading starts fast because it loads little."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAVY = {
+    "asyncio",
+    "dataclasses",
+    "inspect",
+    "logging",
+    "pathlib",
+    "pydantic",
+    "shutil",
+    "subprocess",
+    "tempfile",
+    "tomllib",
+    "urllib",
+    "uuid",
+    "yaml",
+    "zipfile",
+}
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["state", "T-1", "--json"],
+        ["state", "T-1"],
+        ["log", "--json"],
+        ["show", "T-1#d1"],
+        ["task", "list", "--ids"],
+        ["inbox", "coder"],
+        ["gate", "list"],
+        ["help"],
+    ],
+    ids=" ".join,
+)
+def test_reading_verbs_load_nothing_heavy(
+    filled: Path, project_root: Path, argv: list[str]
+) -> None:
+    source = (
+        "import sys\nfrom passdown.surfaces.cli.main import main\n"
+        f"code = main({argv!r})\nimport json\n"
+        "print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        env={"PYTHONPATH": str(project_root / "src"), "PATH": ""},
+        cwd=filled,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    code, modules = json.loads(done.stderr)
+    assert code == 0
+    assert HEAVY & set(modules) == set()
+
+
+def test_only_the_verb_that_is_asked_for_is_loaded(filled: Path, project_root: Path) -> None:
+    source = (
+        "import sys\nfrom passdown.surfaces.cli.main import main\nmain(['inbox', 'coder'])\n"
+        "print(*(m for m in sys.modules if m.startswith('passdown.surfaces.cli.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        env={"PYTHONPATH": str(project_root / "src"), "PATH": ""},
+        cwd=filled,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {name.rpartition(".")[2] for name in done.stdout.splitlines()[-1].split()}
+    assert loaded == {"main", "parsing", "printing", "reading", "session", "terminal", "verbs"}
