@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from passdown import errors
-from passdown.workspace import Workspace, init, open
 
 if TYPE_CHECKING:
     from passdown.model.checksum import (
@@ -38,36 +37,40 @@ if TYPE_CHECKING:
     )
     from passdown.model.settings import Settings
     from passdown.model.state import TaskState
+    from passdown.workspace import Workspace, init, open
 
 __version__ = "0.1.0"
 
-# Values are loaded when they are first named: a command that needs none shouldn't pay for them.
+# Names are loaded when they are first used: a command that needs none shouldn't pay for them.
 _LAZY = {
-    "IntegrityReport": "checksum",
-    "check_integrity": "checksum",
-    "compare_states": "checksum",
-    "state_checksum": "checksum",
-    "Check": "command",
-    "HandoffCommand": "command",
-    "Receipt": "command",
-    "apply_delta": "documents",
-    "read_handle": "handle_text",
-    "Artifact": "handoff",
-    "Blocker": "handoff",
-    "Decision": "handoff",
-    "FileCreated": "handoff",
-    "FileModified": "handoff",
-    "GateResult": "handoff",
-    "Gotcha": "handoff",
-    "Handoff": "handoff",
-    "HandoffContext": "handoff",
-    "NextStep": "handoff",
-    "Pattern": "handoff",
-    "Question": "handoff",
-    "Reading": "handoff",
-    "Story": "handoff",
-    "Settings": "settings",
-    "TaskState": "state",
+    "IntegrityReport": "model.checksum",
+    "check_integrity": "model.checksum",
+    "compare_states": "model.checksum",
+    "state_checksum": "model.checksum",
+    "Check": "model.command",
+    "HandoffCommand": "model.command",
+    "Receipt": "model.command",
+    "apply_delta": "model.documents",
+    "read_handle": "model.handle_text",
+    "Artifact": "model.handoff",
+    "Blocker": "model.handoff",
+    "Decision": "model.handoff",
+    "FileCreated": "model.handoff",
+    "FileModified": "model.handoff",
+    "GateResult": "model.handoff",
+    "Gotcha": "model.handoff",
+    "Handoff": "model.handoff",
+    "HandoffContext": "model.handoff",
+    "NextStep": "model.handoff",
+    "Pattern": "model.handoff",
+    "Question": "model.handoff",
+    "Reading": "model.handoff",
+    "Story": "model.handoff",
+    "Settings": "model.settings",
+    "TaskState": "model.state",
+    "Workspace": "workspace",
+    "init": "workspace",
+    "open": "workspace",
 }
 
 
@@ -76,7 +79,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'passdown' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"passdown.model.{_LAZY[name]}"), name)
+    return getattr(import_module(f"passdown.{_LAZY[name]}"), name)
 
 
 __all__ = [

@@ -202,3 +202,11 @@ class UnsafeStore(StoreError):
     """Other users of this machine could write to the store or its folder."""
 
     code = "unsafe_store"
+
+
+def unknown_task(task: str) -> NotFound:
+    """The error for a task that isn't there."""
+    return NotFound(
+        f"there is no task {task[:128]!r}",
+        next_step="List the tasks with passdown task list, or make it with passdown task new.",
+    )

@@ -11,14 +11,15 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import PassdownError, Problem
-from passdown.model.documents import replay
+from passdown.model.documents import Replayed, replay
 from passdown.model.kinds import task_of
-from passdown.model.record import GENESIS
+from passdown.model.record import GENESIS, Head
+from passdown.model.rows import TaskRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from passdown.model.record import Head, Record
+    from passdown.model.record import Record
     from passdown.model.rows import ItemRow
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader
@@ -48,57 +49,84 @@ def verify(
 ) -> Verified:
     """Check the whole store. `against` maps streams to (position, digest) kept elsewhere."""
     findings: list[Problem] = [] if chain_only else list(store.check_pages())
-    records = streams = 0
     with store.reading() as reader:
+        visit = _Visit(reader, progress)
         try:
-            total = reader.totals()[1]
-            for name, _, count in reader.last_positions():
-                streams += 1
-                head = reader.head(name)
-                found, seen = _check_stream(reader, name, head, chain_only=chain_only)
-                findings += found
-                records += count
-                if progress:
-                    progress(min(records, total), total)
-                del seen
+            for head in reader.heads():
+                findings += visit.stream(head, chain_only=chain_only)
+            findings += visit.leftovers()
             findings += _against(reader, against or {})
         except PassdownError as error:
             findings.append(_finding("", "unreadable", error.message))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, IndexError) as error:
             findings.append(_finding("", "unreadable", f"a stored value can't be read: {error}"))
-    return Verified(tuple(findings), streams, records)
+    return Verified(tuple(findings), visit.streams, visit.records)
 
 
 def _finding(where: str, code: str, message: str) -> Problem:
     return Problem(where, code, message)
 
 
-def _check_stream(
-    reader: Reader, stream: str, head: Head | None, *, chain_only: bool
-) -> tuple[list[Problem], int]:
-    findings: list[Problem] = []
-    position, digest = 0, GENESIS
+class _Visit:
+    """One walk over all streams, counting as it goes."""
 
-    def checked() -> Iterator[Record]:
-        nonlocal position, digest
-        for record in reader.records(stream):
-            findings.extend(_check_record(record, position, digest))
-            position, digest = record.position, record.digest
-            yield record
+    def __init__(self, reader: Reader, progress: Progress | None) -> None:
+        self.reader = reader
+        self.streams = 0
+        self.records = 0
+        self._tasks = 0
+        self._progress = progress
+        self._total = reader.totals()[1] if progress else 0
 
-    task = task_of(stream)
-    if chain_only or task is None:
-        for _ in checked():
-            pass
-    else:
-        findings += _check_derived(reader, task, checked(), findings)
-    if head is not None and (head.position, head.digest) != (position, digest):
-        where = f"{stream}@{head.position}"
-        message = f"the head says version {head.position}, the records end at {position}"
-        if head.position == position:
-            message = "the head's digest is not that of the last record"
-        findings.append(_finding(where, "head_mismatch", message))
-    return findings, position
+    def stream(self, head: Head, *, chain_only: bool) -> list[Problem]:
+        """Check one stream: its chain, its head and, for a task, its derived rows."""
+        self.streams += 1
+        findings: list[Problem] = []
+        last = Head(head.stream, 0, GENESIS)
+
+        def checked() -> Iterator[Record]:
+            nonlocal last
+            for record in self.reader.records(head.stream):
+                findings.extend(_check_record(record, last.position, last.digest))
+                last = Head(head.stream, record.position, record.digest)
+                self._count()
+                yield record
+
+        task = task_of(head.stream)
+        if task is not None:
+            self._tasks += 1
+        if chain_only or task is None:
+            for _ in checked():
+                pass
+        else:
+            findings += _check_derived(self.reader, task, checked(), findings)
+        return findings + _check_head(head, last)
+
+    def leftovers(self) -> list[Problem]:
+        """Records or tasks that belong to no stream."""
+        counted = self.reader.counts()
+        found: list[Problem] = []
+        if counted["records"] != self.records:
+            message = f"{counted['records']} are stored, {self.records} belong to streams"
+            found.append(_finding("records", "stray_records", message))
+        if counted["tasks"] != self._tasks:
+            message = f"{counted['tasks']} are stored, {self._tasks} have records"
+            found.append(_finding("tasks", "derived_rows", message))
+        return found
+
+    def _count(self) -> None:
+        self.records += 1
+        if self._progress and self.records % 1_000 == 0:
+            self._progress(min(self.records, self._total), self._total)
+
+
+def _check_head(head: Head, last: Head) -> list[Problem]:
+    if head == last:
+        return []
+    message = f"the head says version {head.position}, the records end at {last.position}"
+    if head.position == last.position:
+        message = "the head's digest is not that of the last record"
+    return [_finding(f"{head.stream}@{head.position}", "head_mismatch", message)]
 
 
 def _check_record(record: Record, position: int, digest: str) -> list[Problem]:
@@ -128,14 +156,37 @@ def _check_derived(
     if replayed is None or row is None:
         return [_finding(task, "derived_rows", "the task's row is missing")]
     found: list[Problem] = []
-    expected = (replayed.last.position, replayed.last.digest, replayed.header["phase"])
-    if (row.version, row.digest, row.phase) != expected or row.header != replayed.header:
+    if row._replace(details={}) != _expected_row(reader, task, replayed):
         found.append(_finding(task, "derived_rows", "the task's row is not what its records give"))
     if row.details != replayed.details:
         found.append(_finding(task, "derived_rows", "its details are not what its records give"))
     if sorted(reader.needs(task)) != sorted(set(replayed.details["depends_on"])):
         found.append(_finding(task, "derived_rows", "its dependencies are not those recorded"))
+    if reader.links_of_task(task) != sorted(replayed.links.values()):
+        found.append(_finding(task, "derived_rows", "its links are not what its records give"))
+    if reader.inbox_of_task(task) != replayed.inbox:
+        found.append(_finding(task, "derived_rows", "its inbox is not what its records give"))
     return found + _check_items(task, reader.items_since(task), replayed.rows)
+
+
+def _expected_row(reader: Reader, task: str, replayed: Replayed) -> TaskRow:
+    """The row of a task that its records give, without its details."""
+    header = replayed.header
+    status = header["base_status"]
+    if status not in ("completed", "cancelled") and reader.open_links_to(task):
+        status = "blocked"
+    return TaskRow(
+        task=task,
+        version=replayed.last.position,
+        digest=replayed.last.digest,
+        status=status,
+        phase=header["phase"],
+        holder=header["target_agent"] or header["created_by"],
+        created_seq=replayed.first_seq,
+        updated_seq=replayed.last.seq,
+        header=header,
+        details={},
+    )
 
 
 def _check_items(

@@ -9,7 +9,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.errors import Conflict, Damaged, InvalidInput, KeyReused, NotFound, Problem
+from passdown.errors import (
+    Conflict,
+    Damaged,
+    InvalidInput,
+    KeyReused,
+    Problem,
+    unknown_task,
+)
 from passdown.model.canonical import canonical_bytes
 from passdown.model.fold import NOTHING, Before, Changes, changes, open_letters, paths_of
 from passdown.model.kinds import stream_of, task_of
@@ -247,14 +254,6 @@ def _check_rebase(writer: Writer, entry: Entry, head: Head, step: Changes) -> No
     if obstacles:
         detail = "a rebase is not possible: " + "; ".join(obstacles)
         raise Conflict(entry.task, expected=expected, actual=head.position, detail=detail)
-
-
-def unknown_task(task: str) -> NotFound:
-    """The error for a task that isn't there."""
-    return NotFound(
-        f"there is no task {task[:128]!r}",
-        next_step="List the tasks with passdown task list, or make it with passdown task new.",
-    )
 
 
 def _exists(task: str, version: int) -> Conflict:

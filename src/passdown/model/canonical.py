@@ -8,7 +8,6 @@ exactly is refused.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, cast
 
@@ -49,6 +48,8 @@ def canonical_bytes(value: object) -> bytes:
 
 def digest_bytes(data: bytes) -> str:
     """The SHA-256 of `data`, as `sha256:` and 64 hex digits."""
+    import hashlib
+
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 

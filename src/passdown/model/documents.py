@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.fold import NOTHING, Before, Changes, changes, entry_of, paths_of
 from passdown.model.kinds import KINDS, task_of
+from passdown.model.rows import InboxRow, LinkRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -177,6 +178,9 @@ class Replayed(NamedTuple):
     header: Document
     rows: dict[tuple[str, int], ItemRow]
     documents: dict[tuple[str, int], Document]
+    links: dict[tuple[str, str, str], LinkRow]
+    inbox: InboxRow | None
+    first_seq: int
     last: Record
 
 
@@ -188,8 +192,12 @@ def replay(records: Iterable[Record]) -> Replayed | None:
     documents: dict[tuple[str, int], Document] = {}
     open_rows: dict[tuple[str, int], ItemRow] = {}
     paths: set[str] = set()
+    links: dict[tuple[str, str, str], LinkRow] = {}
+    inbox: InboxRow | None = None
+    first_seq = 0
     last: Record | None = None
     for record in records:
+        first_seq = first_seq or record.seq
         body = record.document()
         known = frozenset(paths.intersection(paths_of(body)))
         before = Before(details, header, tuple(open_rows.values()), known) if header else NOTHING
@@ -203,7 +211,22 @@ def replay(records: Iterable[Record]) -> Replayed | None:
         for change in step.changed:
             _mark(rows, documents, change)
         _keep_open(open_rows, rows, step)
-    return Replayed(details, header, rows, documents, last) if last else None
+        _relink(links, step, record.seq)
+        if step.inbox is not None:
+            agent, held = step.inbox
+            task = task_of(record.stream) or ""
+            inbox = InboxRow(agent, task, header["handoff_version"], held) if agent else None
+    return (
+        Replayed(details, header, rows, documents, links, inbox, first_seq, last) if last else None
+    )
+
+
+def _relink(links: dict[tuple[str, str, str], LinkRow], step: Changes, seq: int) -> None:
+    for key, link in links.items():
+        if link.source in step.unlinked and not link.closed_seq:
+            links[key] = link._replace(closed_seq=seq)
+    for source, relation, target in step.links:
+        links.setdefault((source, relation, target), LinkRow(source, relation, target, seq))
 
 
 def _mark(

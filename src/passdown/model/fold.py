@@ -7,7 +7,6 @@ version is the same fold over fewer records. So the three can't disagree.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.canonical import canonical_bytes
@@ -70,6 +69,8 @@ def changes(before: Before, record: Record, body: dict[str, Any]) -> Changes:
 
 def fingerprint(entry: object) -> str:
     """A short mark that equal entries share."""
+    import hashlib
+
     return hashlib.sha256(canonical_bytes(entry)).hexdigest()[:16]
 
 
@@ -258,7 +259,7 @@ def _resolve(step: _Step, addresses: Iterable[str]) -> None:
 def _carry(step: _Step, letter: str) -> None:
     """Bring the open items of a kind up to date with the list that the handoff gives.
 
-    An entry that is open already stays the same item. Blockers are the handoff's whole list;
+    An entry that is open already, or listed twice, is one item. Blockers are the handoff's whole list;
     next steps and reading are too, when it lists any; a question stays open until it's answered.
     """
     entries = step.body.get(KINDS[letter].field, ())
@@ -271,6 +272,7 @@ def _carry(step: _Step, letter: str) -> None:
                 step.mark(letter, row.ordinal, "replaced", note)
     for index, mark in enumerate(marks):
         if mark not in known:
+            known.add(mark)
             _add_new(step, letter, index)
             if letter == "b" and entries[index].get("requires_human"):
                 step.add("k", index, field="blockers", status="pending")

@@ -7,7 +7,6 @@ body is hashed and stored as the same canonical bytes (RFC 8785); it is never wr
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any, NamedTuple
 
@@ -48,6 +47,8 @@ class Head(NamedTuple):
 
 def seal(record: Record) -> str:
     """The digest that belongs to a record's fields."""
+    import hashlib
+
     parts = (
         _DOMAIN,
         record.stream.encode(),

@@ -79,9 +79,7 @@ def _item(letter: str, statuses: Sequence[str], required: Schema, optional: Sche
     return _object({**envelope, **required}, {**later, **optional})
 
 
-_STORY = _object(
-    {}, {name: _TEXT for name in ("id", "path", "status", "current_task", "branch")}
-)
+_STORY = _object({}, dict.fromkeys(("id", "path", "status", "current_task", "branch"), _TEXT))
 _LEARNED = ("active", "retracted")
 _DONE = ("open", "done", "dropped", "replaced")
 _BLOCKER: Schema = {
@@ -140,9 +138,7 @@ _ITEMS: dict[str, Schema] = {
         {"question": _TEXT, "blocking": _BOOL},
         {"context": _TEXT, "recommendation": _TEXT},
     ),
-    "n": _item(
-        "n", _DONE, {"step": _TEXT, "priority": _choice(LEVELS)}, {"depends_on": _TEXTS}
-    ),
+    "n": _item("n", _DONE, {"step": _TEXT, "priority": _choice(LEVELS)}, {"depends_on": _TEXTS}),
     "b": _item("b", ("open", "resolved", "replaced"), {"blocker": _TEXT}, _BLOCKER),
     "w": _item("w", _LEARNED, {"text": _TEXT}, {}),
     "k": _item(

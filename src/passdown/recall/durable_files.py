@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from passdown.errors import StoreUnavailable
@@ -20,28 +20,48 @@ def replace_file(target: str, text: str) -> None:
     """
     folder = os.path.dirname(target)
     temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    try:
+    with _typed(target):
         try:
-            descriptor = os.open(temporary, flags, 0o600)
-        except FileNotFoundError:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            descriptor = os.open(temporary, flags, 0o600)
-        try:
-            _write_all(descriptor, text.encode())
-            os.fsync(descriptor)
+            descriptor = _opened_new(temporary, folder)
+            try:
+                _write_all(descriptor, text.encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, target)
+            _sync_folder(folder)
         finally:
-            os.close(descriptor)
-        os.replace(temporary, target)
-        _sync_folder(folder)
+            if os.path.lexists(temporary):
+                os.unlink(temporary)
+
+
+@contextmanager
+def _typed(target: str) -> Generator[None]:
+    """Turn the system's refusals into the error that users know."""
+    try:
+        yield
     except OSError as error:
         raise StoreUnavailable(
-            f"{target} can't be written ({error.strerror or error})",
+            f"{target} can't be read or written ({error.strerror or error})",
             next_step="The ledger has what was recorded; passdown doctor writes the file again.",
         ) from error
-    finally:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
+
+
+def _opened_new(path: str, folder: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        _make_private(folder)
+        return os.open(path, flags, 0o600)
+
+
+def _make_private(folder: str) -> None:
+    """Make a folder, and those above it that are missing, for their owner alone."""
+    if not os.path.isdir(folder):
+        _make_private(os.path.dirname(folder))
+        with suppress(FileExistsError):  # another process made it at the same moment
+            os.mkdir(folder, 0o700)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -61,11 +81,12 @@ def _sync_folder(folder: str) -> None:
 
 def read_text(path: str) -> str | None:
     """The text of a file, or None where there is none; bytes that are no text count as damaged."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return None
+    with _typed(path):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
 
 
 def keep_aside(path: str) -> str:
@@ -73,22 +94,30 @@ def keep_aside(path: str) -> str:
     number = 1
     while os.path.lexists(kept := f"{path}.edited-{number}"):
         number += 1
-    os.rename(path, kept)
+    with _typed(path):
+        os.rename(path, kept)
     return kept
 
 
 @contextmanager
 def folder_lock(folder: str) -> Generator[None]:
     """One process at a time in a folder; the lock goes with the process, whatever ends it."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    descriptor = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    with _typed(folder):
+        _make_private(folder)
+        flags = os.O_RDWR | os.O_CREAT
+        descriptor = os.open(os.path.join(folder, ".lock"), flags, 0o600)
     try:
-        try:
-            import fcntl
-        except ImportError:  # Windows: replacing a file is atomic there too, only unordered
-            pass
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with _typed(folder):
+            _lock(descriptor)
         yield
     finally:
-        os.close(descriptor)
+        with _typed(folder):
+            os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: replacing a file is atomic there too, only unordered
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX)

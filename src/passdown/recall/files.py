@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from passdown.errors import unknown_task
 from passdown.ledger.disk import measure
-from passdown.ledger.writing import unknown_task
 from passdown.recall.state import documents
 
 if TYPE_CHECKING:

@@ -90,7 +90,8 @@ class HandleFiles:
         if is_next and news is not None and page is not None and news.version == row.version:
             superseded = {link.target: link.source for link in reader.superseders(row.task)}
             if superseded == page.superseded:
-                page.advance(news.changes, news.record, news.body)
+                # As stored, not as given: the order of keys shows in the file.
+                page.advance(news.changes, news.record, news.record.document())
                 page.forget(through)
                 return self._remember(page)
         return self._remember(rendered(reader, row.task, row.version, through))

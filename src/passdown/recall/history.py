@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.errors import InvalidInput, Problem
-from passdown.ledger.writing import unknown_task
+from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.model.documents import LISTS
 from passdown.model.kinds import stream_of, task_of
 from passdown.recall.state import envelope, state

@@ -48,12 +48,15 @@ class Page:
             for key, (known, _) in list(self._rows.items()):
                 if known.path == row.path:
                     self._drop(key)
+        self._put(row, document)
+
+    def _put(self, row: ItemRow, document: Document) -> None:
         key = (row.letter, row.ordinal)
+        self._rows[key] = (row, document)
         by = self.superseded.get(row.address)
-        if by is not None:
+        if by is not None and row.status != "superseded":
             document = {**document, "status": "superseded", "superseded_by": by}
         check_item(row.letter, document)
-        self._rows[key] = (row, document)
         self._texts[key] = item_text(document)
 
     def advance(self, step: Changes, record: Record, body: Document) -> None:
@@ -74,9 +77,7 @@ class Page:
                 closed_at=change.closed_at,
                 note=change.note,
             )
-            document = with_status(document, change)
-            self._rows[key] = (row, document)
-            self._texts[key] = item_text(document)
+            self._put(row, with_status(document, change))
 
     def forget(self, through: int) -> None:
         """Drop what has moved to the archive and isn't open."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.errors import NotFound
-from passdown.ledger.writing import unknown_task
+from passdown.errors import NotFound, unknown_task
 from passdown.model.documents import Replayed, item_document, replay, state_document
 from passdown.model.kinds import parse_address, stream_of
 
@@ -78,12 +77,22 @@ def with_links(
     document["blocked_by"] = [link.source for link in blockers if link.relation == "blocks"]
     if document["blocked_by"] and document["status"] not in ("completed", "cancelled"):
         document["status"] = "blocked"
-    by = {link.target: link.source for link in _live(reader.superseders(row.task), as_of)}
-    for decision in document["decisions"]:
-        if decision["address"] in by:
+    mark_superseded(reader, row.task, document["decisions"], as_of)
+    return document
+
+
+def mark_superseded(
+    reader: Reader, task: str, decisions: Iterable[Document], as_of: int | None = None
+) -> None:
+    """Give decisions that one of another task has replaced the status that says so.
+
+    What their own task says stays: there the superseding decision is named already.
+    """
+    by = {link.target: link.source for link in _live(reader.superseders(task), as_of)}
+    for decision in decisions:
+        if decision["address"] in by and decision["status"] != "superseded":
             decision["superseded_by"] = by[decision["address"]]
             decision["status"] = "superseded"
-    return document
 
 
 def _live(links: Iterable[LinkRow], as_of: int | None) -> list[LinkRow]:
@@ -108,7 +117,7 @@ def show(reader: Reader, address: str) -> Document:
         )
     document = item_document(row, record, record.document())
     links = [link for link in reader.links_to(address) if link.relation == "supersedes"]
-    if links:
+    if links and document["status"] != "superseded":
         document.update(status="superseded", superseded_by=links[-1].source)
     blocked = [link.target for link in reader.links_from(address) if link.relation == "blocks"]
     if blocked:

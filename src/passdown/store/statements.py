@@ -183,6 +183,15 @@ class Reader:
         """Every link that an item has opened."""
         return [LinkRow(*row) for row in self.run("links_from", {"source": source})]
 
+    def links_of_task(self, task: str) -> list[LinkRow]:
+        """Every link that the items of a task have opened, sorted."""
+        return sorted(LinkRow(*row) for row in self.run("links_of_task", {"task": task}))
+
+    def inbox_of_task(self, task: str) -> InboxRow | None:
+        """Where a task's latest handoff waits, if it does."""
+        rows = self.run("inbox_of_task", {"task": task})
+        return InboxRow(*rows[0][:3], held=bool(rows[0][3])) if rows else None
+
     def needs(self, task: str) -> list[str]:
         """The tasks that a task depends on."""
         return [row[0] for row in self.run("needs", {"task": task})]
@@ -196,9 +205,10 @@ class Reader:
         rows = self.run("inbox", {"agent": agent})
         return [InboxRow(*row[:3], held=bool(row[3])) for row in rows]
 
-    def last_positions(self) -> list[Row]:
-        """(stream, highest position, number of records) of every stream, from the records."""
-        return self.run("last_positions", {})
+    def counts(self) -> dict[str, int]:
+        """How many records and tasks there are, counted one by one."""
+        records, tasks = self.run("counts", {})[0]
+        return {"records": records, "tasks": tasks}
 
     def dump(self) -> dict[str, list[Row]]:
         """Every derived row, by table, in a fixed order: what `reindex` must give again."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.errors import KeyReused, NotFound
-from passdown.ledger.writing import unknown_task
+from passdown.errors import KeyReused, NotFound, unknown_task
 from passdown.model.bodies import decision_from_body
 from passdown.model.handoff import Decision, HandoffContext, as_plain
 from passdown.model.kinds import WORKSPACE_TASK, stream_of
 from passdown.model.times import parse_time
-from passdown.recall.state import documents
+from passdown.recall.state import documents, mark_superseded
 from passdown.workspace.noting import add_entry
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ def handoff_context(opened: Opened, task: str) -> HandoffContext:
         if row is None:
             raise unknown_task(task)
         items = documents(reader, task, reader.items_since(task))
+        mark_superseded(reader, task, [d for letter, d in items if letter == "d"])
     sender = row.header["source_agent"] or row.holder
     decisions = [d for letter, d in items if letter == "d" and d["agent"] == sender]
     live = [d for d in decisions if d["status"] in ("accepted", "proposed")]

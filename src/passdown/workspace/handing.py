@@ -9,21 +9,22 @@ import uuid
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.briefing.summary import summary
-from passdown.errors import GateRefused, InvalidInput, NotFound, Problem
+from passdown.errors import GateRefused, InvalidInput, NotFound, Problem, unknown_task
 from passdown.ledger import Entry
 from passdown.ledger.disk import measure
 from passdown.ledger.gates import handoff_guard, handoff_reasons
-from passdown.ledger.writing import before_of, unknown_task
+from passdown.ledger.writing import before_of
 from passdown.model.bodies import all_artifacts, handoff_body
 from passdown.model.canonical import canonical_bytes, digest_bytes
 from passdown.model.command import Check, HandoffCommand
 from passdown.model.documents import delta_document, replay
 from passdown.model.fold import Before, changes
 from passdown.model.handoff import Artifact, Handoff, as_plain
-from passdown.model.intake import Checked, check_handoff
+from passdown.model.intake import check_handoff
 from passdown.model.intake.reading import read_handoff_text
-from passdown.model.intake.rules import completeness
+from passdown.model.intake.rules import completeness, same_agent
 from passdown.model.intake.shapes import to_handoff_shape
+from passdown.model.kinds import stream_of
 from passdown.model.names import normal_path, path_problems
 from passdown.recall.state import documents, state
 
@@ -64,11 +65,12 @@ def hand_off(
 ) -> HandoffCommand:
     """Record a handoff and give the receiver's command."""
     data = plain_handoff(handoff, defaults)
-    checked = _checked(opened, data, changed_files)
-    value = checked.handoff
-    if value is None:
+    checked = check_handoff(data, changed_files=changed_files)
+    if checked.handoff is None:
         problems = (*checked.errors, *_files_anyway(opened, data))
         raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
+    key = key or _key(as_plain(checked.handoff))
+    value = _signed(opened, checked.handoff, key)
     plain = as_plain(value)
     artifacts, disk = _measured(opened, value)
     entry = Entry(
@@ -76,7 +78,7 @@ def hand_off(
         kind="handoff",
         author=value.from_agent,
         body=handoff_body(plain, artifacts),
-        key=key or _key(plain),
+        key=key,
         expect_version=value.expect_version,
         rebase=rebase,
     )
@@ -98,14 +100,14 @@ def check(
     data: dict[str, Any] = {}
     try:
         data = plain_handoff(handoff, defaults)
-        checked = _checked(opened, data, changed_files)
+        checked = check_handoff(data, changed_files=changed_files)
+        if checked.handoff is None:
+            return Check((*checked.problems, *_files_anyway(opened, data)), 0, data)
+        value = _signed(opened, checked.handoff, _key(as_plain(checked.handoff)))
     except InvalidInput as error:
         return Check(error.problems, 0, data)
     except NotFound as error:
         return Check((_no_task(error),), 0, data)
-    if checked.handoff is None:
-        return Check((*checked.problems, *_files_anyway(opened, data)), 0, data)
-    value = checked.handoff
     artifacts, disk = _measured(opened, value)
     plain = as_plain(value)
     body = handoff_body(plain, artifacts)
@@ -132,17 +134,23 @@ def _stale(reader: Reader, handoff: Handoff) -> list[Problem]:
     return [Problem("expect_version", "conflict", message, str(row.version))]
 
 
-def _checked(opened: Opened, data: dict[str, Any], changed_files: Sequence[str] | None) -> Checked:
-    """Check the data; the sender is the task's holder where none is named."""
-    if not data.get("from_agent") and isinstance(data.get("task"), str):
-        with opened.store.reading() as reader:
-            row = reader.task(data["task"])
-        if row is not None:
-            data = {**data, "from_agent": row.holder}
-    checked = check_handoff(data, changed_files=changed_files)
-    if checked.handoff is not None and not checked.handoff.from_agent:
-        raise unknown_task(checked.handoff.task)
-    return checked
+def _signed(opened: Opened, handoff: Handoff, key: str) -> Handoff:
+    """The handoff with its sender: the task's holder where none is named.
+
+    A repeat has the sender of the first time, though the task has another holder since.
+    """
+    if handoff.from_agent:
+        return handoff
+    with opened.store.reading() as reader:
+        known = reader.record_by_key(stream_of(handoff.task), key)
+        row = reader.task(handoff.task)
+    if row is None:
+        raise unknown_task(handoff.task)
+    sender = known.author if known else row.holder
+    if sender == handoff.to_agent:
+        problem = same_agent(f"{sender} holds {handoff.task}")
+        raise InvalidInput("the handoff is refused", [problem], next_step=NOTHING_CHANGED)
+    return dataclasses.replace(handoff, from_agent=sender)
 
 
 def _measured(opened: Opened, handoff: Handoff) -> tuple[list[Artifact], list[Problem]]:
@@ -176,7 +184,9 @@ def _files_anyway(opened: Opened, data: Mapping[str, Any]) -> list[Problem]:
         entries = cast("list[object]", given) if isinstance(given, list) else []
         for index, entry in enumerate(entries):
             if isinstance(entry, dict):
-                found += _file_anyway(opened, cast("dict[str, Any]", entry), f"{name}[{index}].path")
+                found += _file_anyway(
+                    opened, cast("dict[str, Any]", entry), f"{name}[{index}].path"
+                )
     return found
 
 
@@ -272,6 +282,8 @@ def short_state(
     """As much of a state as a summary needs, read without touching the past."""
     counts: dict[str, int] = header["counts"]
     newest = reader.items_of_kind(task, "d", after=max(counts.get("d", 0) - 8, 0))
+    replaced = {link.target for link in reader.superseders(task)}
+    live = [row for row in newest if row.address not in replaced]
     blockers = documents(reader, task, reader.open_items(task, ("b",)))
     gates: dict[str, str] = header["gates"]
     return {
@@ -280,7 +292,7 @@ def short_state(
         "previous_phase": header["previous_phase"],
         "artifacts": [{"type": kind} for kind in header["types"]],
         "totals": {"artifacts": header["files"]},
-        "decisions": [{"summary": row.title, "status": row.status} for row in newest],
+        "decisions": [{"summary": row.title, "status": row.status} for row in live],
         "blockers": [document for _, document in blockers],
         "gates_passed": [name for name, result in gates.items() if result == "passed"],
         "gates_failed": [name for name, result in gates.items() if result == "failed"],

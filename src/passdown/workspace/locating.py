@@ -30,7 +30,10 @@ def place_of(target: str, *, create: bool) -> Place:
     if "://" in target and not target.startswith(_SQLITE):
         return Place(os.getcwd(), os.path.join(os.getcwd(), FOLDER), target)
     if target.startswith(_SQLITE) or target.endswith(".db"):
-        return _of_file(os.path.abspath(os.path.expanduser(target.removeprefix(_SQLITE))))
+        path = os.path.abspath(os.path.expanduser(target.removeprefix(_SQLITE)))
+        if not create and not os.path.exists(path):
+            raise NotFound(f"there is no store {path}", next_step="Check the path.")
+        return _of_file(path)
     start = os.path.abspath(os.path.expanduser(target))
     found = _nearest(start)
     if found is None and not create:

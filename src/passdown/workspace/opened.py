@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from passdown.errors import Damaged, InvalidInput, Problem, StoreUnavailable
-from passdown.ledger.writing import Ledger, system_clock
 from passdown.model.settings import DEFAULTS, Settings, checked_settings, parse_settings
-from passdown.recall.handles import HandleFiles, News
 from passdown.store.opening import open_store
 
 if TYPE_CHECKING:
-    from passdown.ledger.writing import Clock, Written
+    from passdown.ledger.writing import Clock, Ledger, Written
+    from passdown.recall.handles import HandleFiles
     from passdown.store.protocol import Store
     from passdown.workspace.locating import Place
 
@@ -24,19 +24,39 @@ class Opened:
         self.place = place
         self.root = place.root
         self.settings = checked_settings(settings) if settings else read_settings(place.config)
-        self.clock = clock or system_clock
+        self._clock = clock
         self.store: Store = open_store(
             place.url,
             timeout_s=self.settings.lock_timeout_s,
             durability=self.settings.durability,
         )
-        self.ledger = Ledger(self.store, self.clock)
-        folder = os.path.join(place.folder, "state")
-        self.handles = HandleFiles(folder, self.settings.kept_versions)
+
+    # What reads don't need is made, and imported, when a write first asks for it.
+
+    @cached_property
+    def clock(self) -> Clock:
+        """What gives records their time."""
+        from passdown.ledger.writing import system_clock
+
+        return self._clock or system_clock
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The only writer."""
+        from passdown.ledger.writing import Ledger
+
+        return Ledger(self.store, self.clock)
+
+    @cached_property
+    def handles(self) -> HandleFiles:
+        """The handle files of this workspace."""
+        from passdown.recall.handles import HandleFiles
+
+        return HandleFiles(os.path.join(self.place.folder, "state"), self.settings.kept_versions)
 
     def handle_path(self, task: str) -> str:
         """A task's handle file, relative to the project root where it is inside."""
-        path = self.handles.path(task)
+        path = os.path.join(self.place.folder, "state", f"{task}.json")
         relative = os.path.relpath(path, self.root)
         return path if relative.startswith("..") else relative.replace(os.sep, "/")
 
@@ -47,6 +67,8 @@ class Opened:
         """
         if written.is_replay:
             return []
+        from passdown.recall.handles import News
+
         task = written.touched[0]
         news = News(written.record, written.body, written.changes)
         problems: list[Problem] = []

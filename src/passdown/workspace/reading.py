@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.errors import Conflict, InvalidInput, Problem
-from passdown.ledger.writing import check_head_record, unknown_task
+from passdown.errors import Conflict, InvalidInput, Problem, unknown_task
 from passdown.model.kinds import PHASES, TASK_STATUSES, stream_of
 from passdown.model.record import Head
 from passdown.recall.state import documents, state
@@ -136,6 +135,8 @@ def _check_command(reader: Reader, row: TaskRow, command: HandoffCommand) -> Non
 
     Its record has to be the one that was written, and so does the last one.
     """
+    from passdown.ledger.writing import check_head_record
+
     latest = reader.item(row.task, "h", row.header["counts"].get("h", 0))
     if latest is None or latest.position != command.version:
         raise Conflict(row.task, expected=command.version, actual=row.version)

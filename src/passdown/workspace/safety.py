@@ -8,10 +8,9 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.ledger.bundles import Imported, bundle_bytes, import_bundle, write_bundle
 from passdown.ledger.verifying import Verified, heads_document, parse_heads, verify
-from passdown.ledger.writing import unknown_task
 from passdown.model.kinds import stream_of
 from passdown.model.times import stamp
 from passdown.store.opening import open_store

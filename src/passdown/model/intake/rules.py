@@ -38,9 +38,14 @@ def broken_rules(handoff: Mapping[str, Any], changed_files: Sequence[str] | None
     found += _file_lists(handoff, changed_files)
     found += _twice(handoff)
     if handoff.get("from_agent") and handoff.get("from_agent") == handoff.get("to_agent"):
-        fix = "leave to_agent out, or name the receiver"
-        found.append(Problem("to_agent", "same_agent", "is the sender", "another agent", fix))
+        found.append(same_agent("is the sender"))
     return found
+
+
+def same_agent(message: str) -> Problem:
+    """A handoff whose sender is its receiver."""
+    fix = "leave to_agent out, or name the receiver"
+    return Problem("to_agent", "same_agent", message, "another agent", fix)
 
 
 def _required(path: str, because: str, expected: str) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -44,15 +45,19 @@ def busy_error(path: str, timeout_s: float) -> StoreBusy:
     )
 
 
+def _damaged(path: str, finding: str) -> Damaged:
+    return Damaged(
+        f"the store {path} is damaged",
+        [damage(finding)],
+        next_step="Run passdown verify to see what is intact; restore a backup beside it.",
+    )
+
+
 def _as_store_error(error: apsw.Error, path: str, timeout_s: float) -> Exception:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return busy_error(path, timeout_s)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return Damaged(
-            f"the store {path} is damaged",
-            [damage(str(error))],
-            next_step="Run passdown verify to see what is intact; restore a backup beside it.",
-        )
+        return _damaged(path, str(error))
     for kind, what, way_out in _WAYS_OUT:
         if isinstance(error, kind):
             return StoreUnavailable(f"{what}: {path} ({error})", next_step=way_out)
@@ -68,5 +73,15 @@ def translated(path: str, timeout_s: float = 0.0) -> Generator[None]:
         raise
     except apsw.Error as error:
         raise _as_store_error(error, path, timeout_s) from error
-    except MemoryError as error:
-        raise StoreUnavailable(f"out of memory: {path}", next_step=_UNKNOWN) from error
+    except (MemoryError, OSError) as error:
+        what = "out of memory" if isinstance(error, MemoryError) else str(error)
+        raise StoreUnavailable(f"{what} ({path})", next_step=_UNKNOWN) from error
+
+
+@contextmanager
+def readable(path: str) -> Generator[None]:
+    """What was stored is text and JSON; where it no longer is, the store is damaged."""
+    try:
+        yield
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _damaged(path, f"a stored value can't be read: {error}") from error

@@ -7,7 +7,6 @@ else is left untouched.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 
@@ -32,21 +31,21 @@ def migrations() -> list[tuple[int, str, str]]:
     return found
 
 
-def fingerprints() -> dict[int, str]:
-    """Schema version to the fingerprint that it must have."""
-    with open(os.path.join(_FOLDER, "fingerprints.txt"), encoding="utf-8") as file:
-        lines = [line.split() for line in file if line.strip() and not line.startswith("#")]
-    return {int(number): digest for number, digest in lines}
+def newest() -> int:
+    """The schema version that this release makes."""
+    return max(number for number, _, _ in migrations())
 
 
-def fingerprint(connection: apsw.Connection) -> str:
-    """A digest over every table, index, trigger and view that the file has."""
-    total = hashlib.sha256()
-    for row in rows(connection, load_statements("sqlite")["schema_rows"]):
-        for part in row:
-            data = str(part).encode()
-            total.update(b"%d:%b" % (len(data), data))
-    return total.hexdigest()
+def expected_schema(version: int) -> str:
+    """The schema that the migrations up to a version give, as it is kept beside them."""
+    with open(os.path.join(_FOLDER, "schemas", f"{version:04d}.txt"), encoding="utf-8") as file:
+        return file.read()
+
+
+def schema_text(connection: apsw.Connection) -> str:
+    """Every table, index, trigger and view that a file has, to the letter."""
+    found = rows(connection, load_statements("sqlite")["schema_rows"])
+    return "".join(f"{kind} {name} on {table}\n{sql}\n\n" for kind, name, table, sql in found)
 
 
 def check(connection: apsw.Connection, path: str) -> bool:
@@ -63,20 +62,19 @@ def check(connection: apsw.Connection, path: str) -> bool:
             f"{path} is a database, but not a Passdown store",
             next_step="Name another file; this one has been left untouched.",
         )
-    known = fingerprints()
-    newest = max(known)
-    if version > newest:
+    known = newest()
+    if version > known:
         raise NewerSchema(
-            f"{path} has schema version {version}; this release knows up to {newest}",
+            f"{path} has schema version {version}; this release knows up to {known}",
             next_step="Use the newer release that made it; the file has been left untouched.",
         )
-    if fingerprint(connection) != known.get(version):
+    if schema_text(connection) != expected_schema(version):
         raise ForeignSchema(
             f"the schema of {path} is not the one that Passdown makes (version {version})",
             next_step="Something was added to or taken from the file. It has been left untouched; "
             "restore a backup beside it.",
         )
-    return version == newest
+    return version == known
 
 
 def switch_to_wal(connection: apsw.Connection, timeout_s: float) -> None:

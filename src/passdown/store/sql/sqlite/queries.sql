@@ -136,6 +136,13 @@ ORDER BY opened_seq, source;
 SELECT source, relation, target, opened_seq, closed_seq FROM links
 WHERE source = :source ORDER BY opened_seq, target;
 
+-- name: links_of_task
+SELECT source, relation, target, opened_seq, closed_seq FROM links INDEXED BY links_by_source
+WHERE source > :task || '#' AND source < :task || '$';
+
+-- name: inbox_of_task
+SELECT agent, task, position, held FROM inbox WHERE task = :task;
+
 -- name: needs
 SELECT needs FROM dependencies WHERE task = :task ORDER BY needs;
 
@@ -238,9 +245,8 @@ SELECT * FROM inbox ORDER BY agent, task;
 -- name: dump_streams
 SELECT name, position, digest FROM streams ORDER BY name;
 
--- name: last_positions
-SELECT s.name, max(r.position), count(*) FROM streams s LEFT JOIN records r ON r.stream = s.id
-GROUP BY s.id ORDER BY s.name;
+-- name: counts
+SELECT (SELECT count(*) FROM records), (SELECT count(*) FROM tasks);
 
 -- name: check_pages
 PRAGMA integrity_check(20);
