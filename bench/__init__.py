@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m bench` measures everything side by side in one run."""

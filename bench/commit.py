@@ -1,0 +1,80 @@
+"""A handoff's record with everything derived, beside one bare synced commit of the same bytes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import apsw
+
+from bench.figures import Measured, Row, Target, median, ms, seconds, spread
+from bench.stages import TRANSACTION, VALIDATION, Stages
+from bench.workload import Ours
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.run import Run
+
+TARGET = Target("at most", 4)
+
+
+def measure(run: Run) -> Measured:
+    found = Measured("commit", "A handoff beside a bare synced commit")
+    rounds, warm_up = (80, 100) if run.quick else (400, 300)
+    ours = Ours(run.folder / "commit")
+    ours.task("T")
+    run.say(f"commit: {rounds} of each")
+    ours.grow("T", warm_up)
+    ours.prepare(warm_up + rounds + 1)
+    body = _body_of_last(ours)
+    bare = _bare(run.folder / "bare.db")
+    for _ in range(warm_up):
+        _insert(bare, body)
+    stages, commits = Stages(), list[float]()
+    with stages.watching(ours.workspace):
+        for _ in range(rounds):
+            stages.hand_off(partial(ours.hand_off, "T"))
+            commits.append(seconds(partial(_insert, bare, body)))
+    bare.close()
+    ours.close()
+    recorded = stages.together(VALIDATION, TRANSACTION)
+    beside = f"{ms(median(commits))} bare commit"
+    found.rows = [
+        Row(what, ms(median(times)), beside, median(times) / median(commits), target)
+        for what, times, target in (
+            ("validated and recorded", recorded, TARGET),
+            ("recorded (the transaction alone)", stages.times[TRANSACTION], None),
+            ("whole call, with the handle file", stages.totals, None),
+        )
+    ]
+    found.figures = {
+        "bare": spread(commits),
+        "validated_and_recorded": spread(recorded),
+        "transaction": spread(stages.times[TRANSACTION]),
+        "whole": spread(stages.totals),
+        "body_bytes": len(body),
+    }
+    found.notes.append(
+        f"The bare commit is one insert of a record body's {len(body):,} bytes into a table of its "
+        "own: WAL, synchronous=EXTRA."
+    )
+    found.notes += stages.notes()
+    return found
+
+
+def _body_of_last(ours: Ours) -> bytes:
+    with ours.workspace._opened.store.reading() as reader:
+        return reader.latest(2**62, 1)[0].body
+
+
+def _bare(path: Path) -> apsw.Connection:
+    connection = apsw.Connection(str(path))
+    for pragma in ("PRAGMA synchronous = EXTRA", "PRAGMA journal_mode = WAL"):
+        connection.execute(pragma).fetchall()
+    connection.execute("CREATE TABLE bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL)")
+    return connection
+
+
+def _insert(connection: apsw.Connection, body: bytes) -> None:
+    connection.execute("INSERT INTO bodies (body) VALUES (?)", (body,)).fetchall()
