@@ -34,17 +34,31 @@ MISSING = OnDisk(None, None)
 
 def measure(root: str, path: str, field: str = "") -> OnDisk:
     """Hash and size of the file at a project-relative path that has passed the path rules."""
+    try:
+        descriptor = _open_beneath(root, path.split("/"))
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            return _unreadable(error, path, field)
+        return _behind_link(root, path, field)
+    return _measured(descriptor, path, field)
+
+
+def _behind_link(root: str, path: str, field: str) -> OnDisk:
+    """A link is on the way: allowed as long as it stays inside the project."""
     real_root = os.path.realpath(root)
     real = os.path.realpath(os.path.join(real_root, *path.split("/")))
     if os.path.commonpath([real_root, real]) != real_root:
         message = f"{path} leads out of the project"
         problem = Problem(field, "path_escapes_root", message, "a file inside the project")
         return OnDisk(None, None, problem)
-    parts = os.path.relpath(real, real_root).split(os.sep)
     try:
-        descriptor = _open_beneath(real_root, parts)
+        descriptor = _open_beneath(real_root, os.path.relpath(real, real_root).split(os.sep))
     except OSError as error:
         return _unreadable(error, path, field)
+    return _measured(descriptor, path, field)
+
+
+def _measured(descriptor: int, path: str, field: str) -> OnDisk:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from passdown.model.record import Head
     from passdown.store.protocol import Store
-    from passdown.store.statements import Reader, Writer
+    from passdown.store.statements import Reader, Tip, Writer
 
     Clock = Callable[[], datetime]
     Guard = Callable[[Reader, Before, dict[str, Any]], None]
@@ -86,10 +86,10 @@ class Ledger:
             raise InvalidInput("the record is too large; nothing was written", [problem])
         stream = stream_of(entry.task)
         with self.store.writing([stream]) as writer:
-            known = writer.record_by_key(stream, entry.key)
-            if known is not None:
-                return _replayed(writer, known, entry, redacted)
-            head = self._checked_head(writer, stream, entry)
+            tip = writer.tip(stream, entry.key)
+            if tip is not None and tip.known:
+                return _replayed(writer, tip.known, entry, redacted)
+            head = self._checked_head(tip, entry)
             before = before_of(writer, entry.task, entry.kind, entry.body) if head else NOTHING
             if guard is not None:
                 guard(writer, before, entry.body)
@@ -102,18 +102,18 @@ class Ledger:
             touched = (entry.task, *_touched(writer, step))
         return Written(record, entry.body, before, step, False, redacted, touched)
 
-    def _checked_head(self, writer: Writer, stream: str, entry: Entry) -> Head | None:
-        head = writer.head(stream)
+    def _checked_head(self, tip: Tip | None, entry: Entry) -> Head | None:
+        head = tip.head if tip else None
         actual = head.position if head else 0
         if entry.kind == "task_created":
             if head is not None:
                 raise _exists(entry.task, actual)
             return None
-        if head is None:
+        if tip is None or head is None:
             raise unknown_task(entry.task)
         if entry.expect_version not in (None, actual) and not entry.rebase:
             raise Conflict(entry.task, expected=entry.expect_version or 0, actual=actual)
-        check_head_record(writer, head)
+        check_last(head, tip.last)
         return head
 
     def _chain(self, entry: Entry, data: bytes, stream: str, head: Head | None) -> Record:
@@ -155,7 +155,7 @@ def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Bef
     if row is None:
         raise unknown_task(task)
     open_items = tuple(reader.open_items(task, open_letters(kind, body)))
-    known = frozenset(path for path in paths_of(body) if reader.has_path(task, path))
+    known = reader.known_paths(task, paths_of(body))
     return Before(row.details, row.header, open_items, known)
 
 
@@ -197,8 +197,11 @@ def _touched(reader: Reader, step: Changes) -> list[str]:
     return sorted(name for name in names if reader.task(name) is not None)
 
 
-def _replayed(writer: Writer, known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written:
+def _replayed(writer: Writer, position: int, entry: Entry, redacted: tuple[str, ...]) -> Written:
     """The answer to a key that was written before: the same record, if it says the same."""
+    known = writer.record(stream_of(entry.task), position)
+    if known is None:
+        raise damaged_tail(stream_of(entry.task), position)
     body = known.document()
     same = (known.kind, known.author) == (entry.kind, entry.author)
     if not same or _intent(body) != _intent(entry.body):
@@ -221,17 +224,25 @@ def _intent(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "artifacts": artifacts}
 
 
-def check_head_record(writer: Reader, head: Head) -> None:
+def check_head_record(reader: Reader, head: Head) -> None:
+    """Raise Damaged unless the last record of a stream is what was written."""
+    check_last(head, reader.record(head.stream, head.position))
+
+
+def check_last(head: Head, record: Record | None) -> None:
     """Never build on a last record that isn't what was written."""
-    record = writer.record(head.stream, head.position)
     if record is None or record.digest != head.digest or not record.is_intact():
-        where = f"{head.stream}@{head.position}"
-        problem = Problem(where, "chain_broken", "the last record is not what was written")
-        raise Damaged(
-            "the history of this task is damaged; nothing was written",
-            [problem],
-            next_step="Run passdown verify to see how far it reaches, then restore a backup.",
-        )
+        raise damaged_tail(head.stream, head.position)
+
+
+def damaged_tail(stream: str, position: int) -> Damaged:
+    """The error of a stream whose record is not what was written."""
+    problem = Problem(f"{stream}@{position}", "chain_broken", "is not what was written")
+    return Damaged(
+        "the history of this task is damaged; nothing was written",
+        [problem],
+        next_step="Run passdown verify to see how far it reaches, then restore a backup.",
+    )
 
 
 def _check_rebase(writer: Writer, entry: Entry, head: Head, step: Changes) -> None:

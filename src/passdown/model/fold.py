@@ -7,9 +7,9 @@ version is the same fold over fewer records. So the three can't disagree.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.model.canonical import canonical_bytes
 from passdown.model.kinds import KINDS, parse_address, task_of
 from passdown.model.rows import ItemRow, StatusChange
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from passdown.model.record import Record
 
 TITLE_LENGTH = 120
+
+# Kinds of items of which nobody asks whether the same one was recorded before.
+_NEVER_REPEATED = "hak"
 
 _DETAILS = (
     "title",
@@ -71,7 +74,8 @@ def fingerprint(entry: object) -> str:
     """A short mark that equal entries share."""
     import hashlib
 
-    return hashlib.sha256(canonical_bytes(entry)).hexdigest()[:16]
+    text = json.dumps(entry, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def entry_of(body: dict[str, Any], field: str, index: int) -> dict[str, Any]:
@@ -136,7 +140,7 @@ class _Step:
             status=status,
             is_open=kind.is_open and status == kind.starts,
             title=_title(entry, "blocker" if field == "blockers" else kind.text),
-            fingerprint=fingerprint(entry),
+            fingerprint="" if letter in _NEVER_REPEATED else fingerprint(entry),
             path=entry["path"] if letter == "a" else "",
         )
         self.added.append(row)

@@ -14,10 +14,29 @@ _MAX_DEPTH = 96
 _MARK = '  "checksum": "sha256:'
 
 
+_plain = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def indented(value: object, margin: str = "") -> str:
+    """What `json.dumps(value, indent=2, ensure_ascii=False)` gives, in a fraction of its time.
+
+    With an indent, the standard encoder works in Python throughout; here only the frame does.
+    """
+    if isinstance(value, dict) and value:
+        inner = margin + "  "
+        pairs = cast("dict[str, object]", value).items()
+        parts = [f"{inner}{_plain(key)}: {indented(part, inner)}" for key, part in pairs]
+        return "{\n" + ",\n".join(parts) + f"\n{margin}}}"
+    if isinstance(value, list) and value:
+        inner = margin + "  "
+        parts = [inner + indented(part, inner) for part in cast("list[object]", value)]
+        return "[\n" + ",\n".join(parts) + f"\n{margin}]"
+    return _plain(value)
+
+
 def item_text(document: Mapping[str, Any]) -> str:
     """One entry of a list, indented to its place in the file."""
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    return "    " + text.replace("\n", "\n    ")
+    return "    " + indented(document, "    ")
 
 
 def sealed(document: Mapping[str, Any], lists: Mapping[str, Sequence[str]]) -> str:
@@ -25,11 +44,10 @@ def sealed(document: Mapping[str, Any], lists: Mapping[str, Sequence[str]]) -> s
     lines: list[str] = []
     for name, value in document.items():
         if name not in lists:
-            text = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
-            lines.append(f"  {json.dumps(name)}: {text},\n")
+            lines.append(f'  "{name}": {indented(value, "  ")},\n')
     for name, texts in lists.items():
         entries = "[\n" + ",\n".join(texts) + "\n  ]" if texts else "[]"
-        lines.append(f"  {json.dumps(name)}: {entries},\n")
+        lines.append(f'  "{name}": {entries},\n')
     content = "{\n" + "".join(lines)
     return f'{content}{_MARK}{_checksum(content)}"\n}}\n'
 

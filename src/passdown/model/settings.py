@@ -23,7 +23,7 @@ class Settings(NamedTuple):
 
     phase_gates: Requirements = {"testing": {"source": 1, "test": 1}}  # noqa: RUF012
     artifacts_on_disk: bool = True
-    kept_versions: int = 16
+    kept_versions: int = 8
     lock_timeout_s: float = 30.0
     durability: str = "full"
 
@@ -45,7 +45,7 @@ change one.
 
 # Versions whose items a handle file always shows; older ones move to its archive.
 # [state]
-# kept_versions = 16
+# kept_versions = 8
 
 # "normal" is faster and may lose the last moments before a power cut.
 # [store]

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: temporary name, sync, rename, sync of the folder."""
+"""Files that are there whole or not at all: temporary name, sync, rename."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from passdown.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-_CAN_SYNC_FOLDERS = os.name != "nt"
 
 
 def replace_file(target: str, text: str) -> None:
@@ -29,7 +27,6 @@ def replace_file(target: str, text: str) -> None:
             finally:
                 os.close(descriptor)
             os.replace(temporary, target)
-            _sync_folder(folder)
         finally:
             if os.path.lexists(temporary):
                 os.unlink(temporary)
@@ -68,15 +65,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _sync_folder(folder: str) -> None:
-    if _CAN_SYNC_FOLDERS:
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def read_text(path: str) -> str | None:

@@ -24,13 +24,14 @@ def state(reader: Reader, task: str, version: int | None = None) -> Document:
     if row is None:
         raise unknown_task(task)
     if version is not None and version != row.version:
-        return _past(reader, row, version)
+        return state_then(reader, row, version)
     items = documents(reader, task, reader.items_since(task))
     head = (task, row.version, row.digest)
     return with_links(reader, state_document(head, row.details, row.header, items), row)
 
 
-def _past(reader: Reader, row: TaskRow, version: int) -> Document:
+def state_then(reader: Reader, row: TaskRow, version: int) -> Document:
+    """A task's state as it was when a version was written, links from other tasks included."""
     is_there = 1 <= version <= row.version
     records = reader.records(stream_of(row.task), until=version) if is_there else ()
     replayed = replay(records)

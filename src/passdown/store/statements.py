@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os.path
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from passdown.model.record import Head, Record
 from passdown.model.rows import InboxRow, ItemRow, LinkRow, TaskRow
@@ -43,6 +43,22 @@ def load_statements(database: str) -> dict[str, str]:
     return {name: sql.strip() for name, _, sql in (part.partition("\n") for part in parts)}
 
 
+class Tip(NamedTuple):
+    """The end of a stream: its head, its last record, and where a key stands in it (0: nowhere)."""
+
+    head: Head
+    last: Record | None
+    known: int
+
+
+class RunMany(Protocol):
+    """Runs one named statement once for each of many rows of values."""
+
+    def __call__(self, name: str, values: Sequence[Sequence[object]], /) -> None:
+        """Run it for all of them."""
+        ...
+
+
 class Reader:
     """Questions about one moment of the store."""
 
@@ -53,6 +69,15 @@ class Reader:
         """The last record of a stream, or None when there is no such stream."""
         rows = self.run("head", {"stream": stream})
         return Head(*rows[0]) if rows else None
+
+    def tip(self, stream: str, key: str) -> Tip | None:
+        """What a writer has to know of a stream, in one question; None when there is none."""
+        rows = self.run("tip", {"stream": stream, "key": key})
+        if not rows:
+            return None
+        position, digest, known, *last = rows[0]
+        head = Head(stream, position, digest)
+        return Tip(head, Record(*last) if last[1] else None, known or 0)
 
     def heads(self, prefix: str = "") -> Iterator[Head]:
         """The heads of all streams whose name starts with `prefix`, by name."""
@@ -125,10 +150,9 @@ class Reader:
         """The open items of a task, of the named kinds or of all."""
         if letters is None:
             return _items(self.run("all_open_items", {"task": task}))
-        found: list[ItemRow] = []
-        for letter in letters:
-            found += _items(self.run("open_items", {"task": task, "letter": letter}))
-        return found
+        if not letters:
+            return []
+        return _items(self.run("open_items", {"task": task, "letters": json.dumps(letters)}))
 
     def items_since(self, task: str, after: int = 0) -> list[ItemRow]:
         """The items of a task that records above a position brought, oldest first."""
@@ -155,9 +179,12 @@ class Reader:
         """Every artifact entry that a task has had for a path, oldest first."""
         return _items(self.run("path_history", {"task": task, "path": path}))
 
-    def has_path(self, task: str, path: str) -> bool:
-        """Whether a task has had an artifact at a path."""
-        return bool(self.run("has_path", {"task": task, "path": path}))
+    def known_paths(self, task: str, paths: Sequence[str]) -> frozenset[str]:
+        """Which of some paths a task has had an artifact at."""
+        if not paths:
+            return frozenset()
+        rows = self.run("known_paths", {"task": task, "paths": json.dumps(paths)})
+        return frozenset(row[0] for row in rows)
 
     def current_artifacts(self, task: str) -> list[ItemRow]:
         """The newest artifact entry of every path."""
@@ -221,6 +248,10 @@ DERIVED = ("streams", "tasks", "details", "items", "links", "dependencies", "inb
 class Writer(Reader):
     """A reader that can also add records and bring the derived rows up to date."""
 
+    def __init__(self, run: Run, run_many: RunMany) -> None:
+        super().__init__(run)
+        self.run_many = run_many
+
     def append(self, record: Record) -> Record:
         """Add a record at the end of its stream and move the head; gives it with its `seq`."""
         place = {
@@ -252,8 +283,8 @@ class Writer(Reader):
 
     def add_items(self, rows: Sequence[ItemRow]) -> None:
         """Add new items."""
-        for row in rows:
-            self.run("add_item", row._replace(is_open=int(row.is_open)))
+        if rows:
+            self.run_many("add_item", rows)
 
     def mark_items(self, task: str, marks: Sequence[StatusChange]) -> None:
         """Change the status of items."""
@@ -277,10 +308,11 @@ class Writer(Reader):
 
     def set_inbox(self, task: str, agent: str, position: int, *, held: bool) -> None:
         """Leave a task's latest handoff with `agent`; with no agent it waits for nobody."""
-        self.run("clear_inbox", {"task": task})
         if agent:
             values = {"agent": agent, "task": task, "position": position, "held": int(held)}
             self.run("put_inbox", values)
+        else:
+            self.run("clear_inbox", {"task": task})
 
     def forget_derived(self) -> None:
         """Empty every derived table but the stream heads, before they are made again."""

@@ -5,6 +5,7 @@ it.
 from __future__ import annotations
 
 import dataclasses
+import json
 import uuid
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,10 +16,10 @@ from passdown.ledger.disk import measure
 from passdown.ledger.gates import handoff_guard, handoff_reasons
 from passdown.ledger.writing import before_of
 from passdown.model.bodies import all_artifacts, handoff_body
-from passdown.model.canonical import canonical_bytes, digest_bytes
+from passdown.model.canonical import digest_bytes
 from passdown.model.command import Check, HandoffCommand
-from passdown.model.documents import delta_document, replay
-from passdown.model.fold import Before, changes
+from passdown.model.documents import delta_document, item_document, replay
+from passdown.model.fold import Before, Changes, changes
 from passdown.model.handoff import Artifact, Handoff, as_plain
 from passdown.model.intake import check_handoff
 from passdown.model.intake.reading import read_handoff_text
@@ -26,13 +27,14 @@ from passdown.model.intake.rules import completeness, same_agent
 from passdown.model.intake.shapes import to_handoff_shape
 from passdown.model.kinds import stream_of
 from passdown.model.names import normal_path, path_problems
-from passdown.recall.state import documents, state
+from passdown.recall.state import documents, state_then
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from passdown.ledger import Written
     from passdown.model.record import Record
+    from passdown.model.rows import ItemRow
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 
@@ -214,7 +216,8 @@ def _key(handoff: dict[str, Any]) -> str:
     """
     if "expect_version" in handoff:
         return uuid.uuid4().hex
-    return "content-" + digest_bytes(canonical_bytes(handoff)).removeprefix("sha256:")
+    text = json.dumps(handoff, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return "content-" + digest_bytes(text.encode()).removeprefix("sha256:")
 
 
 def _redactions(written: Written) -> list[Problem]:
@@ -229,14 +232,16 @@ def _command(
 ) -> HandoffCommand:
     record, body = written.record, written.body
     task = record.stream.partition("/")[2]
-    with opened.store.reading() as reader:
-        before, step = written.before, written.changes
-        if written.is_replay:
-            before, step = _again(reader, record)
-            document = _state_then(reader, task, step.header, record)
-        else:
-            document = short_state(reader, task, step.header, record.position, record.digest)
-        held = tuple(row.address for row in reader.open_items(task, ("k",)))
+    before, step = written.before, written.changes
+    document = None if written.is_replay else _state_at_hand(task, before, step, written)
+    if document is None:
+        with opened.store.reading() as reader:
+            if written.is_replay:
+                before, step = _again(reader, record)
+                document = _state_then(reader, task, step.header, record)
+            else:
+                document = short_state(reader, task, step.header, record.position, record.digest)
+    held = tuple(row.address for row in _open_after(before, step) if row.letter == "k")
     details = step.details or before.details
     return HandoffCommand(
         task_id=task,
@@ -255,7 +260,31 @@ def _command(
     )
 
 
-def _again(reader: Reader, record: Record) -> tuple[Before, Any]:
+def _open_after(before: Before, step: Changes) -> list[ItemRow]:
+    """The open items that a record leaves behind, of the kinds that it had to know."""
+    rows = {(row.letter, row.ordinal): row for row in (*before.open_items, *step.added)}
+    for change in step.changed:
+        key = (change.letter, change.ordinal)
+        if key in rows:
+            rows[key] = rows[key]._replace(status=change.status, is_open=change.is_open)
+    return [row for row in rows.values() if row.is_open]
+
+
+def _state_at_hand(
+    task: str, before: Before, step: Changes, written: Written
+) -> dict[str, Any] | None:
+    """As much of a state as a summary needs, if what was just written has all of it."""
+    record = written.record
+    decisions = [row for row in step.added if row.letter == "d"]
+    blockers = [row for row in _open_after(before, step) if row.letter == "b"]
+    is_enough = len(decisions) >= 2 or len(decisions) == step.header["counts"].get("d", 0)
+    if not is_enough or any(row.position != record.position for row in blockers):
+        return None
+    documents = [item_document(row, record, written.body) for row in blockers]
+    return _short(step.header, (task, record.position, record.digest), decisions, documents)
+
+
+def _again(reader: Reader, record: Record) -> tuple[Before, Changes]:
     """What a record that was written earlier changed, found by replaying up to it."""
     replayed = replay(reader.records(record.stream, until=record.position - 1))
     if replayed is None:
@@ -270,7 +299,10 @@ def _state_then(
     reader: Reader, task: str, header: dict[str, Any], record: Record
 ) -> dict[str, Any]:
     """As much of a state as a summary needs, as it was when a record was written."""
-    then = state(reader, task, record.position)
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    then = state_then(reader, row, record.position)
     files: list[Any] = then["artifacts"]
     types = [{"type": kind} for kind in header["types"]]
     return {**then, "artifacts": types, "totals": {"artifacts": len(files)}}
@@ -285,19 +317,28 @@ def short_state(
     replaced = {link.target for link in reader.superseders(task)}
     live = [row for row in newest if row.address not in replaced]
     blockers = documents(reader, task, reader.open_items(task, ("b",)))
+    return _short(header, (task, version, digest), live, [document for _, document in blockers])
+
+
+def _short(
+    header: dict[str, Any],
+    head: tuple[str, int, str],
+    decisions: Sequence[ItemRow],
+    blockers: list[dict[str, Any]],
+) -> dict[str, Any]:
     gates: dict[str, str] = header["gates"]
     return {
-        "task_id": task,
+        "task_id": head[0],
         "phase": header["phase"],
         "previous_phase": header["previous_phase"],
         "artifacts": [{"type": kind} for kind in header["types"]],
         "totals": {"artifacts": header["files"]},
-        "decisions": [{"summary": row.title, "status": row.status} for row in live],
-        "blockers": [document for _, document in blockers],
+        "decisions": [{"summary": row.title, "status": row.status} for row in decisions],
+        "blockers": blockers,
         "gates_passed": [name for name, result in gates.items() if result == "passed"],
         "gates_failed": [name for name, result in gates.items() if result == "failed"],
-        "version": version,
-        "digest": digest,
+        "version": head[1],
+        "digest": head[2],
     }
 
 

@@ -102,7 +102,7 @@ def check_handoff(data: object, *, changed_files: Sequence[str] | None = None) -
         return Checked(None, (*problems, *_rules_on_raw(data, problems, changed_files)))
     plain = model.model_dump()
     problems += _unknown_fields(model, "")
-    problems += _times(plain)
+    _stamp_times(plain["decisions"])
     problems += broken_rules(plain, changed_files)
     problems += advice(plain)
     if any(problem.level == "error" for problem in problems):
@@ -119,7 +119,7 @@ def check_entry(kind: str, data: object) -> tuple[dict[str, Any], list[Problem]]
     """Check one decision, pattern, gotcha, gate or mark."""
     plain, problems = _plain(_ENTRIES[kind], data)
     if kind == "decision" and plain:
-        problems += _times({"decisions": [plain]})
+        _stamp_times([plain])
     return ({} if any(p.level == "error" for p in problems) else plain), problems
 
 
@@ -197,18 +197,14 @@ def _unknown_fields(model: BaseModel, path: str) -> list[Problem]:
     return found
 
 
-def _times(plain: Mapping[str, Any]) -> list[Problem]:
+def _stamp_times(decisions: list[dict[str, Any]]) -> None:
     """Bring the times of decisions into their stored form."""
-    found: list[Problem] = []
-    for index, decision in enumerate(plain["decisions"]):
+    for decision in decisions:
         if decision["at"]:
-            try:
-                decision["at"] = stamp(parse_time(decision["at"]))
-            except ValueError:
-                where, given = f"decisions[{index}].at", excerpt(decision["at"])
-                expected = "ISO 8601 with a zone, such as 2026-01-09T10:00:00Z"
-                found.append(Problem(where, "invalid_time", f"{given!r} is no time", expected))
-    return found
+            decision["at"] = stamp(parse_time(decision["at"]))
+
+
+_TEXTS_IN_RULES = ("outcome", "from_agent", "to_agent")
 
 
 def _rules_on_raw(
@@ -222,7 +218,7 @@ def _rules_on_raw(
         if isinstance(value, list):
             entries = cast("list[object]", value)
             raw[str(name)] = [entry for entry in entries if isinstance(entry, dict)]
-        elif isinstance(value, str):
+        elif isinstance(value, str) and name in _TEXTS_IN_RULES:
             raw[str(name)] = value
     reported = {problem.path for problem in problems}
     return [p for p in broken_rules(raw, changed_files) if p.path not in reported]

@@ -22,7 +22,8 @@ from passdown.model.names import (
     path_problems,
     tag_problems,
 )
-from passdown.model.text import text_problems
+from passdown.model.text import excerpt, text_problems
+from passdown.model.times import parse_time
 
 Rule = Callable[[object, str], list[Problem]]
 
@@ -51,6 +52,15 @@ def _any_text(value: object, path: str) -> list[Problem]:
     return text_problems(value, path, required=False)
 
 
+def _time(value: object, path: str) -> list[Problem]:
+    try:
+        parse_time(value if isinstance(value, str) else "")
+    except ValueError:
+        expected = "ISO 8601 with a zone, such as 2026-01-09T10:00:00Z"
+        return [Problem(path, "invalid_time", f"{excerpt(str(value))!r} is no time", expected)]
+    return []
+
+
 def _address(value: object, path: str) -> list[Problem]:
     if isinstance(value, str) and parse_address(value):
         return []
@@ -71,6 +81,7 @@ def _list(value: object) -> object:
 
 Text = Annotated[str, _by_rule(_text)]
 AnyText = Annotated[str, BeforeValidator(lambda v: "" if v is None else v), _by_rule(_any_text)]
+Time = Annotated[str, _by_rule(_time, optional=True)]
 TaskId = Annotated[str, _by_rule(id_problems)]
 AgentName = Annotated[str, _by_rule(agent_problems)]
 OptionalAgent = Annotated[str, _by_rule(agent_problems, optional=True)]
@@ -93,6 +104,11 @@ Item = TypeVar("Item")
 Listed = Annotated[list[Item], BeforeValidator(_list), Field(max_length=MAX_ENTRIES)]
 
 
+def _empty() -> list[Any]:
+    """A new list; a plain default would be copied deeply for every handoff."""
+    return []
+
+
 class Part(BaseModel):
     """A part of a handoff; unknown fields are kept and reported by the caller."""
 
@@ -105,13 +121,13 @@ class DecisionInput(Part):
     summary: Text = Field(description="What was decided, in one sentence")
     rationale: Text = Field(description="Why")
     agent: OptionalAgent = Field("", description="Who decided; the sender when left out")
-    at: AnyText = Field("", description="When, ISO 8601 with a zone; now when left out")
-    alternatives: Listed[Text] = Field([], description="What else was considered")
-    artifacts: Listed[Text] = Field([], description="What the decision is about")
-    paths: Listed[Path] = Field([], description="Files that the decision governs")
-    tags: Listed[Tag] = []
+    at: Time = Field("", description="When, ISO 8601 with a zone; now when left out")
+    alternatives: Listed[Text] = Field(default_factory=_empty, description="What else was considered")
+    artifacts: Listed[Text] = Field(default_factory=_empty, description="What the decision is about")
+    paths: Listed[Path] = Field(default_factory=_empty, description="Files that the decision governs")
+    tags: Listed[Tag] = Field(default_factory=_empty)
     status: Literal["proposed", "accepted", "superseded", "reverted"] = "accepted"
-    supersedes: Listed[ItemAddress] = Field([], description="Decisions that this one replaces")
+    supersedes: Listed[ItemAddress] = Field(default_factory=_empty, description="Decisions that this one replaces")
 
 
 class FileCreatedInput(Part):
@@ -149,7 +165,7 @@ class PatternInput(Part):
     id: AnyText = Field("", description="Made from the content when left out")
     pattern: Text = Field(description="The pattern in one sentence")
     location: Text = Field(description="Where it is used or defined")
-    applies_to: Listed[Tag] = Field([], description="Tags: lowercase, hyphenated")
+    applies_to: Listed[Tag] = Field(default_factory=_empty, description="Tags: lowercase, hyphenated")
 
 
 class GotchaInput(Part):
@@ -183,7 +199,7 @@ class NextStepInput(Part):
 
     step: Text
     priority: Level = "medium"
-    depends_on: Listed[Text] = Field([], description="Files or components it depends on")
+    depends_on: Listed[Text] = Field(default_factory=_empty, description="Files or components it depends on")
 
 
 class BlockerInput(Part):
@@ -192,7 +208,7 @@ class BlockerInput(Part):
     blocker: Text
     impact: AnyText = Field("", description="What can't be done")
     suggested_resolution: AnyText = ""
-    blocking_tasks: Listed[TaskId] = Field([], description="Tasks that have to wait")
+    blocking_tasks: Listed[TaskId] = Field(default_factory=_empty, description="Tasks that have to wait")
     severity: Severity = "blocker"
     requires_human: bool = Field(False, description="Opens a gate that a person answers")
 
@@ -226,19 +242,19 @@ class HandoffInput(Part):
         "", description="The phase that the task moves to; unchanged when left out"
     )
     summary: AnyText = Field("", description="The state of the work in a few sentences")
-    files_created: Listed[FileCreatedInput] = []
-    files_modified: Listed[FileModifiedInput] = []
-    artifacts: Listed[ArtifactInput] = []
-    decisions: Listed[DecisionInput] = []
-    patterns_discovered: Listed[PatternInput] = []
-    gotchas: Listed[GotchaInput] = []
-    dependencies_for_next: Listed[ReadingInput] = []
-    open_questions: Listed[QuestionInput] = []
-    suggested_next_steps: Listed[NextStepInput] = []
-    blockers: Listed[BlockerInput] = []
-    gates: Listed[GateInput] = Field([], description="Results of quality gates")
-    warnings: Listed[Text] = []
-    resolves: Listed[ItemAddress] = Field([], description="Open items that this step closed")
+    files_created: Listed[FileCreatedInput] = Field(default_factory=_empty)
+    files_modified: Listed[FileModifiedInput] = Field(default_factory=_empty)
+    artifacts: Listed[ArtifactInput] = Field(default_factory=_empty)
+    decisions: Listed[DecisionInput] = Field(default_factory=_empty)
+    patterns_discovered: Listed[PatternInput] = Field(default_factory=_empty)
+    gotchas: Listed[GotchaInput] = Field(default_factory=_empty)
+    dependencies_for_next: Listed[ReadingInput] = Field(default_factory=_empty)
+    open_questions: Listed[QuestionInput] = Field(default_factory=_empty)
+    suggested_next_steps: Listed[NextStepInput] = Field(default_factory=_empty)
+    blockers: Listed[BlockerInput] = Field(default_factory=_empty)
+    gates: Listed[GateInput] = Field(default_factory=_empty, description="Results of quality gates")
+    warnings: Listed[Text] = Field(default_factory=_empty)
+    resolves: Listed[ItemAddress] = Field(default_factory=_empty, description="Open items that this step closed")
     story: StoryInput | None = None
     expect_version: Count | None = Field(
         None, description="The version worked from; refused when the task has moved on"
@@ -253,10 +269,10 @@ class TaskInput(Part):
     task: TaskId
     title: Text
     description: AnyText = ""
-    inputs: Listed[Text] = []
-    outputs: Listed[Text] = []
-    criteria: Listed[Text] = Field([], description="Testable criteria")
-    depends_on: Listed[TaskId] = []
+    inputs: Listed[Text] = Field(default_factory=_empty)
+    outputs: Listed[Text] = Field(default_factory=_empty)
+    criteria: Listed[Text] = Field(default_factory=_empty, description="Testable criteria")
+    depends_on: Listed[TaskId] = Field(default_factory=_empty)
     phase: Phase = "planning"
     time_limit_minutes: Annotated[int, BeforeValidator(_no_bool), Field(ge=1)] | None = None
     agent: AgentName

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import apsw
 
-from passdown.errors import StoreUnavailable
+from passdown.errors import Damaged, StoreUnavailable
 from passdown.store.sqlite import files, schema
-from passdown.store.sqlite.faults import busy_error, damage, translated
-from passdown.store.sqlite.running import rows
+from passdown.store.sqlite.faults import as_store_error, busy_error, damage, readable, translated
+from passdown.store.sqlite.running import rows, rows_of_many
 from passdown.store.sqlite.waiting import wait_with_jitter
 from passdown.store.statements import Reader, Writer, load_statements
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from passdown.errors import Problem
     from passdown.store.protocol import Progress
-    from passdown.store.statements import Row, Run
+    from passdown.store.statements import Row, Run, RunMany
 
 Synchronous = Literal["EXTRA", "NORMAL", "OFF"]
 
@@ -74,17 +74,18 @@ class SqliteStore:
     def reading(self) -> Generator[Reader]:
         """One moment of the store."""
         if self._exclusive:
-            with self._turn():
+            with self._turn(), readable(self.path):
                 yield Reader(self._runner(self._writer_connection()))
             return
         connection = self._take_reader()
         with translated(self.path):
             rows(connection, "BEGIN")
         try:
-            yield Reader(self._runner(connection))
+            with readable(self.path):
+                yield Reader(self._runner(connection))
         finally:
-            _roll_back(connection)
-            self._idle.append(connection)
+            if _roll_back(connection):
+                self._idle.append(connection)
 
     @contextmanager
     def writing(self, streams: Sequence[str] = ()) -> Generator[Writer]:
@@ -94,7 +95,8 @@ class SqliteStore:
             with translated(self.path, self._timeout_s):
                 rows(connection, "BEGIN IMMEDIATE")
             try:
-                yield Writer(self._runner(connection))
+                with readable(self.path):
+                    yield Writer(self._runner(connection), self._many_runner(connection))
                 with translated(self.path):
                     rows(connection, "COMMIT")
             except BaseException:
@@ -108,7 +110,7 @@ class SqliteStore:
         with self.reading() as reader:
             try:
                 found = reader.run("check_pages", {})
-            except StoreUnavailable as error:
+            except (StoreUnavailable, Damaged) as error:
                 return [damage(str(error))]
         return [damage(str(row[0])) for row in found if row[0] != "ok"]
 
@@ -126,13 +128,13 @@ class SqliteStore:
                         if progress:
                             progress(step.page_count - step.remaining, step.page_count)
             finally:
-                _roll_back(source)
                 copy.close()
-                self._idle.append(source)
+                if _roll_back(source):
+                    self._idle.append(source)
 
     def facts(self) -> dict[str, Any]:
         """Version, settings and sizes."""
-        with self._turn():
+        with self._turn(), translated(self.path):
             connection = self._writer_connection()
             names = ("journal_mode", "synchronous", "page_size", "page_count", "user_version")
             pragmas = {name: _pragma(connection, f"PRAGMA {name}") for name in names}
@@ -151,7 +153,8 @@ class SqliteStore:
         if self._process == os.getpid():
             for connection in [*self._idle, self._writer]:
                 if connection is not None:
-                    connection.close()
+                    with translated(self.path):
+                        connection.close()
         self._forget_connections()
 
     def _forget_connections(self) -> None:
@@ -226,10 +229,22 @@ class SqliteStore:
         statements = self._statements
 
         def run(name: str, values: Mapping[str, object] | Sequence[object]) -> list[Row]:
-            with translated(self.path):
+            # Not `translated`: a context manager per statement would cost as much as some of them.
+            try:
                 return rows(connection, statements[name], values)
+            except apsw.Error as error:
+                raise as_store_error(error, self.path, self._timeout_s) from error
 
         return run
+
+    def _many_runner(self, connection: apsw.Connection) -> RunMany:
+        statements = self._statements
+
+        def run_many(name: str, values: Sequence[Sequence[object]]) -> None:
+            with translated(self.path):
+                rows_of_many(connection, statements[name], values)
+
+        return run_many
 
 
 def _pragma(connection: apsw.Connection, query: str) -> Any:

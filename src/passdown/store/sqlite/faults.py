@@ -53,7 +53,8 @@ def _damaged(path: str, finding: str) -> Damaged:
     )
 
 
-def _as_store_error(error: apsw.Error, path: str, timeout_s: float) -> Exception:
+def as_store_error(error: apsw.Error, path: str, timeout_s: float) -> Exception:
+    """The error that users know for one of SQLite's."""
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return busy_error(path, timeout_s)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
@@ -72,7 +73,7 @@ def translated(path: str, timeout_s: float = 0.0) -> Generator[None]:
     except StoreError:
         raise
     except apsw.Error as error:
-        raise _as_store_error(error, path, timeout_s) from error
+        raise as_store_error(error, path, timeout_s) from error
     except (MemoryError, OSError) as error:
         what = "out of memory" if isinstance(error, MemoryError) else str(error)
         raise StoreUnavailable(f"{what} ({path})", next_step=_UNKNOWN) from error

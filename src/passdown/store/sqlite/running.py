@@ -17,3 +17,10 @@ def rows(
 ) -> list[tuple[Any, ...]]:
     """Run SQL to its end, one statement or several, and give all rows."""
     return connection.execute(sql, values).fetchall()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def rows_of_many(
+    connection: apsw.Connection, sql: str, values: Sequence[Sequence[object]]
+) -> list[tuple[Any, ...]]:
+    """Run one statement for each row of values."""
+    return connection.executemany(sql, values).fetchall()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportArgumentType]

@@ -105,8 +105,9 @@ CREATE INDEX dependencies_by_need ON dependencies (needs, task);
 
 CREATE TABLE inbox (
     agent TEXT NOT NULL,
-    task TEXT NOT NULL UNIQUE,
+    task TEXT PRIMARY KEY,
     position INTEGER NOT NULL,
-    held INTEGER NOT NULL,
-    PRIMARY KEY (agent, task)
+    held INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX inbox_by_agent ON inbox (agent, task);

@@ -14,6 +14,14 @@ FROM records r JOIN streams s ON s.id = r.stream
 WHERE s.name = :stream AND r.position > :after AND r.position <= :until
 ORDER BY r.position LIMIT :limit;
 
+-- name: tip
+SELECT s.position, s.digest, k.position,
+    s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
+FROM streams s
+LEFT JOIN records r ON r.stream = s.id AND r.position = s.position
+LEFT JOIN records k ON k.stream = s.id AND k.key = :key
+WHERE s.name = :stream;
+
 -- name: records_before
 SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
 FROM records r JOIN streams s ON s.id = r.stream
@@ -66,7 +74,8 @@ ORDER BY created_seq LIMIT :limit;
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note
 FROM items INDEXED BY items_open
-WHERE task = :task AND letter = :letter AND is_open = 1 ORDER BY ordinal;
+WHERE task = :task AND letter IN (SELECT value FROM json_each(:letters)) AND is_open = 1
+ORDER BY letter, ordinal;
 
 -- name: all_open_items
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
@@ -101,8 +110,9 @@ SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fing
     closed_at, note
 FROM items WHERE task = :task AND path = :path AND path <> '' ORDER BY ordinal;
 
--- name: has_path
-SELECT 1 FROM items WHERE task = :task AND path = :path AND path <> '' LIMIT 1;
+-- name: known_paths
+SELECT DISTINCT path FROM items INDEXED BY items_by_path
+WHERE task = :task AND path IN (SELECT value FROM json_each(:paths)) AND path <> '';
 
 -- name: current_artifacts
 SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
@@ -203,7 +213,9 @@ INSERT INTO dependencies (task, needs) VALUES (:task, :needs);
 DELETE FROM inbox WHERE task = :task;
 
 -- name: put_inbox
-INSERT INTO inbox (agent, task, position, held) VALUES (:agent, :task, :position, :held);
+INSERT INTO inbox (agent, task, position, held) VALUES (:agent, :task, :position, :held)
+ON CONFLICT (task) DO UPDATE SET agent = excluded.agent, position = excluded.position,
+    held = excluded.held;
 
 -- name: forget_items
 DELETE FROM items;
