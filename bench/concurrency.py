@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import passdown
 from bench.figures import Measured, Row, Target
-from bench.shared_file import SharedFiles, StaleState, add_handoff, new_state
+from bench.shared_file import SharedFiles, StaleState, State, with_handoff
 from bench.workload import handoff, write_files
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _prepare_ours(root: Path, names: list[str]) -> Path:
 def _prepare_theirs(root: Path, names: list[str]) -> Path:
     files = SharedFiles(root)
     for name in names:
-        files.save(new_state(name))
+        files.save(State(name))
     return root
 
 
@@ -155,9 +155,8 @@ def _work_theirs(job: Job) -> Done:
             state = files.load(job.task)
             assert state is not None
             _think()
-            add_handoff(state, given)
             try:
-                files.save(state)
+                files.save(with_handoff(state, given))
             except StaleState:
                 told += 1
                 continue
@@ -168,7 +167,7 @@ def _work_theirs(job: Job) -> Done:
 
 def _stored_theirs(root: Path, names: list[str]) -> list[str]:
     states = [SharedFiles(root).load(name) for name in names]
-    return [d["decision"] for state in states if state for d in state["decisions_made"]]
+    return [d.decision for state in states if state for d in state.decisions_made]
 
 
 def _counted(done: list[Done], stored: list[str]) -> dict[str, Any]:

@@ -109,6 +109,6 @@ def _notes(stages: Stages) -> list[str]:
         "The ledger commit is the synced transaction with version check, gates, chain, record and "
         "every derived row. The whole call adds validation, the hashes of its files and the "
         "receiver's command; the handle file is the readable copy of the state. The shared-file "
-        "design checks no input and hashes no file, and is spared one load per handoff.",
+        "design checks no input and hashes no file.",
         *stages.notes(),
     ]

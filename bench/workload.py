@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import passdown
-from bench.shared_file import add_handoff, new_state
+from bench.shared_file import State, with_handoff
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench.shared_file import SharedFiles, State
+    from bench.shared_file import SharedFiles
 
 AGENTS = ("planner", "coder")
 FILES = 2
@@ -111,20 +111,21 @@ class Theirs:
 
     def __init__(self, files: SharedFiles) -> None:
         self.files = files
-        self.states: dict[str, State] = {}
+        self.versions: dict[str, int] = {}
 
     def task_at(self, name: str, version: int) -> str:
         """A task at a version; the state file is written as it would be after so many handoffs."""
         self.files.path(name).unlink(missing_ok=True)
-        state = new_state(name)
+        state = State(name)
         for number in range(version - 1):
-            add_handoff(state, handoff(name, number))
+            added = with_handoff(State(name), handoff(name, number))
+            state.artifacts += added.artifacts
+            state.decisions_made += added.decisions_made
+        state.version = self.versions[name] = version
         self.files.save(state)
-        self.states[name] = state
         return name
 
     def hand_off(self, task: str) -> None:
-        """Hand off by an agent that holds the newest state already, which spares it one load."""
-        state = self.states[task]
-        add_handoff(state, handoff(task, state["version"]))
-        self.files.save(state)
+        """One handoff as the design does it."""
+        self.versions[task] += 1
+        self.files.hand_off(task, handoff(task, self.versions[task]))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from passdown.errors import Damaged, InvalidInput, Problem
 from passdown.ledger.writing import redo
+from passdown.model.canonical import canonical_bytes
 from passdown.model.documents import replay, state_document
 from passdown.model.fold import RECORD_KINDS
 from passdown.model.kinds import stream_of, task_of
@@ -51,13 +52,15 @@ class Imported(NamedTuple):
 
 
 def bundle_bytes(reader: Reader, streams: Sequence[str]) -> bytes:
-    """The bundle of some streams; the same streams always give the same bytes."""
-    lines: list[bytes] = []
-    heads: dict[str, list[Any]] = {}
-    for stream in sorted(streams):
-        for record in reader.records(stream):
-            lines.append(_line(record))
-            heads[stream] = [record.position, record.digest]
+    """The bundle of some streams: their records in the order in which they were written.
+
+    That order tells which task was blocked when, so a bundle keeps it. The same records in the same
+    order always give the same bytes.
+    """
+    found = [record for stream in streams for record in reader.records(stream)]
+    found.sort(key=lambda record: record.seq)
+    heads = {record.stream: [record.position, record.digest] for record in found}
+    lines = [_line(record) for record in found]
     records = b"".join(lines)
     manifest = {
         "schema": SCHEMA,
@@ -102,18 +105,20 @@ def import_bundle(store: Store, path: str, *, fork: str = "") -> Imported:
             raise InvalidInput(
                 "the import is refused; nothing was changed", refused, next_step=hint
             )
+        waiting: list[Record] = []
         for stream, (placed, problem) in plan.items():
             missing = placed
             if problem is not None:
                 missing = _forked(writer, streams[stream], fork)
                 forked[stream] = missing[0].stream
-            for record in missing:
-                touched.update(redo(writer, writer.append(record)))
+            waiting += missing
             if missing:
                 added[missing[0].stream] = len(missing)
                 touched.add(task_of(missing[0].stream) or "")
             else:
                 unchanged.append(stream)
+        for record in sorted(waiting, key=lambda record: record.seq):
+            touched.update(redo(writer, writer.append(record)))
     return Imported(added, tuple(unchanged), forked, tuple(sorted(touched - {""})))
 
 
@@ -137,7 +142,8 @@ def _placed(reader: Reader, records: list[Record]) -> tuple[list[Record], Proble
 
 def _forked(reader: Reader, records: list[Record], suffix: str) -> list[Record]:
     """The same records as a new task, chained anew; its first record says where it came from."""
-    task = f"{task_of(records[0].stream)}.{suffix}"
+    old, last = task_of(records[0].stream) or "", records[-1]
+    task = f"{old}.{suffix}"
     stream = stream_of(task)
     problems = id_problems(task, "fork")
     if problems or reader.head(stream) is not None:
@@ -146,10 +152,32 @@ def _forked(reader: Reader, records: list[Record], suffix: str) -> list[Record]:
     head: Head | None = None
     result: list[Record] = []
     for record in records:
-        moved = chained(record._replace(stream=stream, seq=0), head)
+        body = _renamed(record.document(), old, task)
+        if head is None:
+            origin = {"task": old, "version": last.position, "digest": last.digest}
+            body["metadata"] = {**body.get("metadata", {}), "forked_from": origin}
+        moved = chained(record._replace(stream=stream, body=canonical_bytes(body)), head)
         head = Head(stream, moved.position, moved.digest)
         result.append(moved)
     return result
+
+
+def _renamed(body: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    """A body in which a task's addresses of its own items follow its new name."""
+
+    def moved(address: str) -> str:
+        return new + address.removeprefix(old) if address.startswith(f"{old}#") else address
+
+    for decision in body.get("decisions", ()):
+        if "supersedes" in decision:
+            decision["supersedes"] = [moved(address) for address in decision["supersedes"]]
+    for mark in body.get("marks", ()):
+        mark["item"] = moved(mark["item"])
+    if "gate" in body:
+        body["gate"] = moved(body["gate"])
+    if "resolves" in body:
+        body["resolves"] = [moved(address) for address in body["resolves"]]
+    return body
 
 
 def read_bundle(path: str) -> dict[str, list[Record]]:
@@ -218,7 +246,9 @@ def _check_state(records: list[Record]) -> None:
     head = (task_of(records[0].stream) or "", replayed.last.position, replayed.last.digest)
     header = state_document(head, replayed.details, replayed.header, ())
     check_header({**header, "blocked_by": []})
-    for (letter, _), document in replayed.documents.items():
+    for (letter, ordinal), document in replayed.documents.items():
+        if document["address"] != f"{head[0]}#{letter}{ordinal}":
+            raise ValueError(f"an item calls itself {document['address']!r:.60}")
         check_item(letter, document)
 
 
@@ -271,7 +301,8 @@ def _parsed(line: bytes, number: int) -> Record:
     texts = {k: v for k, v in values.items() if k != "position"}
     if not all(isinstance(v, str) for v in texts.values()) or type(values["position"]) is not int:
         _refuse("bad_archive", f"line {number} has a field of the wrong type", "texts and a number")
-    return Record(**{**values, "body": values["body"].encode()})
+    # The line's number stands for the place in the order of the store that it came from.
+    return Record(**{**values, "body": values["body"].encode(), "seq": number})
 
 
 def _refuse(code: str, message: str, expected: str) -> NoReturn:

@@ -33,7 +33,19 @@ MISSING = OnDisk(None, None)
 
 
 def measure(root: str, path: str, field: str = "") -> OnDisk:
-    """Hash and size of the file at a project-relative path that has passed the path rules."""
+    """Hash and size of the file at a project-relative path that has passed the path rules.
+
+    Paths are kept composed (NFC); a file whose name is spelled decomposed on disk is found too.
+    """
+    found = _look(root, path, field)
+    if found == MISSING and not path.isascii():
+        import unicodedata
+
+        return _look(root, unicodedata.normalize("NFD", path), field)
+    return found
+
+
+def _look(root: str, path: str, field: str) -> OnDisk:
     try:
         descriptor = _open_beneath(root, path.split("/"))
     except OSError as error:

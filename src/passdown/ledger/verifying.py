@@ -60,6 +60,8 @@ def verify(
             findings.append(_finding("", "unreadable", error.message))
         except (ValueError, KeyError, TypeError, IndexError) as error:
             findings.append(_finding("", "unreadable", f"a stored value can't be read: {error}"))
+    if progress:
+        progress(visit.records, visit.records)
     return Verified(tuple(findings), visit.streams, visit.records)
 
 

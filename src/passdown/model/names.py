@@ -11,6 +11,7 @@ import re
 import unicodedata
 
 from passdown.errors import Problem
+from passdown.model.redaction import redact
 from passdown.model.text import excerpt, has_lone_surrogate
 
 MAX_ID = 128
@@ -53,16 +54,20 @@ def _name_problems(value: object, path: str, limit: int) -> list[Problem]:
         message = f"'{shown}' is the name of a device on Windows"
         fix = f"task-{value}"
         return [Problem(path, "invalid_id", message, "an id that can be a file name", fix)]
+    if kinds := redact(value)[1]:
+        # A name can't be redacted without meaning something else.
+        message = f"looks like a secret ({', '.join(kinds)})"
+        return [Problem(path, "secret", message, "a name")]
     return []
 
 
 def id_problems(value: object, path: str) -> list[Problem]:
-    """What is wrong with a task id: wrong_type, too_long or invalid_id."""
+    """What is wrong with a task id: wrong_type, too_long, invalid_id or secret."""
     return _name_problems(value, path, MAX_ID)
 
 
 def agent_problems(value: object, path: str) -> list[Problem]:
-    """What is wrong with an agent's name: wrong_type, too_long, invalid_id or reserved_name."""
+    """What is wrong with an agent's name: as with an id, or reserved_name."""
     found = _name_problems(value, path, MAX_AGENT)
     if not found and isinstance(value, str) and value.lower() in RESERVED_AGENTS:
         message = f"'{value}' is a role, not an agent"

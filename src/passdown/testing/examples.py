@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any
 
@@ -23,7 +24,7 @@ def write_files(root: str, files: dict[str, str] | None = None) -> None:
 
 def full_handoff(task: str = "T-1", **changes: Any) -> dict[str, Any]:
     """A handoff that leaves no field out; `changes` replace some of them."""
-    return {
+    example: dict[str, Any] = {
         "task": task,
         "outcome": "partial",
         "from_agent": "planner",
@@ -52,8 +53,8 @@ def full_handoff(task: str = "T-1", **changes: Any) -> dict[str, Any]:
         "warnings": ["The clock of the test server is off."],
         "story": _STORY,
         "metadata": {"sprint": 7, "links": ["https://example.org/1"]},
-        **changes,
     }
+    return {**copy.deepcopy(example), **changes}
 
 
 _MODIFIED = {

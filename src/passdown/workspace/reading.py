@@ -24,13 +24,15 @@ def tasks(
     opened: Opened, status: str, phase: str, agent: str, *, limit: int, after: int
 ) -> list[Document]:
     """Tasks in the order of their making, filtered by fixed names and bound values."""
-    _check_filters(status, phase, agent, limit)
+    _check_filters(status, phase, agent, limit=limit, after=after)
     with opened.store.reading() as reader:
         rows = reader.tasks(status=status, phase=phase, agent=agent, limit=limit, after=after)
     return [_overview(row) for row in rows]
 
 
-def _check_filters(status: object, phase: object, agent: object, limit: object) -> None:
+def _check_filters(
+    status: object, phase: object, agent: object, *, limit: object, after: object
+) -> None:
     problems: list[Problem] = []
     for name, value, choices in (("status", status, TASK_STATUSES), ("phase", phase, PHASES)):
         if value and value not in choices:
@@ -39,11 +41,12 @@ def _check_filters(status: object, phase: object, agent: object, limit: object) 
     if not isinstance(agent, str):
         message = f"{type(agent).__name__} given"
         problems.append(Problem("agent", "wrong_type", message, "an agent's name"))
-    if not isinstance(limit, int) or isinstance(limit, bool):
-        message = f"{type(limit).__name__} given"
-        problems.append(Problem("limit", "not_an_integer", message, "a whole number"))
-    elif limit < 1:
-        problems.append(Problem("limit", "out_of_range", f"{limit} given", "1 or more"))
+    for name, value, least in (("limit", limit, 1), ("after", after, 0)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            message = f"{type(value).__name__} given"
+            problems.append(Problem(name, "not_an_integer", message, "a whole number"))
+        elif not least <= value <= 2**62:
+            problems.append(Problem(name, "out_of_range", f"{value} given", f"{least} or more"))
     if problems:
         raise InvalidInput("the filter is refused", problems)
 

@@ -49,7 +49,6 @@ _CODES = {
     "string_type": "wrong_type",
     "greater_than_equal": "out_of_range",
     "less_than_equal": "out_of_range",
-    "too_long": "too_many",
     "string_pattern_mismatch": "invalid_format",
 }
 
@@ -160,6 +159,8 @@ def _problem(details: ErrorDetails) -> Problem:
         path = child_path(path, part)
     context = details.get("ctx", {})
     code = _CODES.get(details["type"], details["type"])
+    if "max_length" in context:
+        code = "too_many"  # a list; texts that are too long are refused by a rule of ours
     given = details.get("input")
     message = details["msg"][:1].lower() + details["msg"][1:]
     expected, fix = str(context.get("expected", "")), str(context.get("fix", ""))

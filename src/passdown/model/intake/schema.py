@@ -55,7 +55,7 @@ def _any_text(value: object, path: str) -> list[Problem]:
 def _time(value: object, path: str) -> list[Problem]:
     try:
         parse_time(value if isinstance(value, str) else "")
-    except ValueError:
+    except (ValueError, OverflowError):
         expected = "ISO 8601 with a zone, such as 2026-01-09T10:00:00Z"
         return [Problem(path, "invalid_time", f"{excerpt(str(value))!r} is no time", expected)]
     return []

@@ -74,23 +74,28 @@ def new_file(target: str) -> Generator[str]:
         problem = Problem("target", "exists", f"{target} exists already", "a new file name")
         raise InvalidInput("the target is taken; nothing was written", [problem])
     folder = os.path.dirname(os.path.abspath(target))
-    temporary = f"{target}.{os.getpid()}.part"
+    temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.part"
     try:
         os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        yield temporary
-        descriptor = os.open(temporary, os.O_RDWR)
         try:
-            os.fsync(descriptor)
+            yield temporary
+            descriptor = os.open(temporary, os.O_RDWR)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, target)
+            sync_folder(folder)
         finally:
-            os.close(descriptor)
-        os.rename(temporary, target)
-        sync_folder(folder)
+            _remove_leftovers(temporary)
     except OSError as error:
         raise StoreUnavailable(
             f"{target} can't be written ({error.strerror or error})",
             next_step="Check the folder, who owns it, and the space left.",
         ) from error
-    finally:
-        for leftover in (temporary, temporary + "-wal", temporary + "-shm"):
-            if os.path.exists(leftover):
-                os.unlink(leftover)
+
+
+def _remove_leftovers(temporary: str) -> None:
+    for ending in ("", "-journal", "-wal", "-shm"):
+        if os.path.exists(temporary + ending):
+            os.unlink(temporary + ending)

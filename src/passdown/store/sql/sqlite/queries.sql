@@ -111,8 +111,9 @@ SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fing
 FROM items WHERE task = :task AND path = :path AND path <> '' ORDER BY ordinal;
 
 -- name: known_paths
-SELECT DISTINCT path FROM items INDEXED BY items_by_path
-WHERE task = :task AND path IN (SELECT value FROM json_each(:paths)) AND path <> '';
+SELECT p.value FROM json_each(:paths) p WHERE EXISTS (
+    SELECT 1 FROM items i INDEXED BY items_by_path
+    WHERE i.task = :task AND i.path = p.value AND i.path <> '');
 
 -- name: current_artifacts
 SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,

@@ -1,0 +1,390 @@
+"""Handoffs: what a command holds, what it changes, conflicts, retries, and what they cost."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import pytest
+
+import passdown
+from passdown import Settings, apply_delta
+from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, NotFound
+from passdown.testing import fixed_clock, full_handoff, write_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from passdown import Workspace
+
+Document = dict[str, Any]
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Workspace]:
+    write_files(str(tmp_path))
+    with passdown.open(str(tmp_path), clock=fixed_clock()) as workspace:
+        workspace.create_task("T-1", title="Login", agent="planner")
+        yield workspace
+
+
+def minimal(**changes: Any) -> Document:
+    return {"task": "T-1", "outcome": "completed", "from_agent": "planner", **changes}
+
+
+def everything(ws: Workspace) -> Document:
+    return {"heads": ws.heads()["heads"], "tasks": ws.tasks(), "gates": ws.gates(open_only=False)}
+
+
+@pytest.mark.promise("S1-22", "S1-23", "S1-1")
+def test_a_handoff_is_prepared_as_a_command_and_received_as_a_state(ws: Workspace) -> None:
+    """The command names task, target, phase, changes, summary and file; it gives the state."""
+    command = ws.prepare_handoff("T-1", "coder", "implementing", summary="go on")
+    assert (command.task_id, command.target_agent, command.phase) == ("T-1", "coder", "implementing")
+    assert (command.version, command.outcome, command.held_by) == (2, "completed", ())
+    assert command.state_file == ".passdown/state/T-1.json"
+    assert command.state_file in command.context_summary
+    assert command.state_delta["set"]["phase"] == "implementing"
+    state = ws.receive_handoff(command)
+    assert state == ws.state("T-1")
+    assert (state.source_agent, state.target_agent, state.phase) == (
+        "planner",
+        "coder",
+        "implementing",
+    )
+    document = command.as_document()
+    assert json.loads(json.dumps(document)) == document
+
+
+@pytest.mark.promise("S1-22")
+def test_a_command_is_good_until_the_next_handoff(ws: Workspace) -> None:
+    """A note since doesn't matter; a newer handoff, or a command that was altered, is a Conflict."""
+    command = ws.hand_off(minimal(to_agent="coder"))
+    ws.decide(task="T-1", agent="coder", summary="s", rationale="r")
+    assert ws.receive_handoff(command).version == 3
+    forged = command._replace(digest="sha256:" + "0" * 64)
+    with pytest.raises(Conflict, match="digest"):
+        ws.receive_handoff(forged)
+    ws.hand_off(minimal(from_agent="coder", to_agent="tester"))
+    with pytest.raises(Conflict):
+        ws.receive_handoff(command)
+    with pytest.raises(NotFound):
+        ws.receive_handoff(command._replace(task_id="T-9"))
+
+
+@pytest.mark.promise("S1-25", "S1-24")
+def test_a_handoff_appends_replaces_and_keeps_by_kind(ws: Workspace) -> None:
+    """Decisions and artifacts add up, blockers are replaced, warnings and gates stay."""
+    ws.hand_off(full_handoff())
+    before = ws.state_document("T-1")
+    command = ws.hand_off(
+        minimal(
+            from_agent="coder",
+            to_agent="tester",
+            outcome="failed",
+            blockers=[{"blocker": "The disk is full", "suggested_resolution": "Empty it"}],
+            decisions=[{"summary": "Short lives for tokens", "rationale": "theft"}],
+            artifacts=[{"path": "src/config.py"}],
+        )
+    )
+    after = ws.state_document("T-1")
+    assert [d["summary"] for d in after["decisions"]] == [
+        "JWT in an httpOnly cookie",
+        "Short lives for tokens",
+    ]
+    assert {a["path"] for a in after["artifacts"]} == {a["path"] for a in before["artifacts"]}
+    assert [(b["blocker"], b["status"]) for b in after["blockers"]] == [
+        ("No credentials for the payment service", "replaced"),
+        ("The disk is full", "open"),
+    ]
+    assert after["warnings"] == before["warnings"]
+    assert (after["gates_passed"], after["gates_failed"]) == (["lint"], ["types"])
+    assert after["version"] == before["version"] + 1
+    counts = ("artifacts_added", "decisions_made", "blocking_issues")
+    assert [command.state_delta[name] for name in counts] == [1, 1, 1]
+    assert apply_delta(before, command.state_delta) == {**after, "status": "failed"}
+    assert [n["status"] for n in after["next_steps"]] == ["open", "open"]
+    assert [q["status"] for q in after["questions"]] == ["open"]
+
+
+@pytest.mark.promise("S1-24")
+def test_the_delta_leaves_the_old_state_alone(ws: Workspace) -> None:
+    """Applying a delta makes a new document and changes nothing in the old one."""
+    before = ws.state_document("T-1")
+    copy = json.loads(json.dumps(before))
+    command = ws.hand_off(full_handoff())
+    assert apply_delta(before, command.state_delta) == ws.state_document("T-1")
+    assert before == copy
+
+
+@pytest.mark.promise("S1-25")
+def test_an_unknown_task_is_a_value_error(ws: Workspace) -> None:
+    """A handoff of a task that isn't there is refused, with or without a sender."""
+    for handoff in ({"task": "T-9", "outcome": "completed"}, minimal(task="T-9")):
+        with pytest.raises(ValueError, match="T-9"):
+            ws.hand_off(handoff)
+        problems = ws.check(handoff).problems
+        assert "not_found" in [problem.code for problem in problems]
+    assert [task["task"] for task in ws.tasks()] == ["T-1"]
+
+
+@pytest.mark.promise("P-2")
+def test_a_writer_with_an_old_version_gets_a_conflict(ws: Workspace) -> None:
+    """Equal is fine; older and newer ones are refused, naming both versions; nothing changes."""
+    ws.hand_off(minimal(expect_version=1, to_agent="coder"))
+    before = everything(ws)
+    for given in (0, 1, 3):
+        with pytest.raises(Conflict) as caught:
+            ws.hand_off(minimal(expect_version=given))
+        assert (caught.value.expected, caught.value.actual) == (given, 2)
+        assert f"version {given}" in str(caught.value)
+        assert "version 2" in str(caught.value)
+        assert caught.value.as_document()["actual"] == 2
+        found = ws.check(minimal(expect_version=given)).problems
+        assert ("expect_version", "conflict") in [(p.path, p.code) for p in found]
+    assert everything(ws) == before
+    with pytest.raises(Conflict):
+        ws.decide(task="T-1", agent="a", summary="s", rationale="r", expect_version=1)
+    with pytest.raises(Conflict):
+        ws.change_task("T-1", agent="a", title="New", expect_version=1)
+    assert ws.decide(
+        task="T-1", agent="a", summary="s", rationale="r", expect_version=2
+    ).version == 3
+
+
+@pytest.mark.promise("P-2")
+def test_what_only_appends_can_be_placed_after_others(ws: Workspace) -> None:
+    """A stale handoff that only adds is taken on request; nothing that was there changes."""
+    ws.decide(task="T-1", agent="other", summary="theirs", rationale="r")
+    handoff = minimal(
+        expect_version=1,
+        decisions=[{"summary": "mine", "rationale": "r"}],
+        files_created=[{"path": "src/config.py", "purpose": "p"}],
+    )
+    with pytest.raises(Conflict):
+        ws.hand_off(handoff)
+    command = ws.hand_off(handoff, rebase=True)
+    assert command.version == 3
+    assert [d["summary"] for d in ws.state_document("T-1")["decisions"]] == ["theirs", "mine"]
+
+
+@pytest.mark.promise("P-2", "P-7")
+def test_a_rebase_that_would_overrule_others_is_refused_with_reasons(ws: Workspace) -> None:
+    """A move, a closed item, a file that others handed off, a future version: each is named."""
+    ws.hand_off(full_handoff())
+    before = everything(ws)
+    cases = [
+        (minimal(expect_version=1, phase="reviewing", blockers=full_handoff()["blockers"]), "moves"),
+        (minimal(expect_version=1), "closes or changes"),
+        (
+            minimal(
+                expect_version=1,
+                blockers=full_handoff()["blockers"],
+                artifacts=[{"path": "src/config.py"}],
+            ),
+            "src/config.py was handed off",
+        ),
+        (minimal(expect_version=9), "does not exist yet"),
+    ]
+    for handoff, reason in cases:
+        with pytest.raises(Conflict, match=reason):
+            ws.hand_off(handoff, rebase=True)
+    assert everything(ws) == before
+
+
+@pytest.mark.promise("P-3", "S3-31")
+def test_a_retry_gives_the_same_record(ws: Workspace) -> None:
+    """The same key and content give the same command, marked as a replay; nothing is added."""
+    first = ws.hand_off(full_handoff(), key="k-1")
+    ws.decide(task="T-1", agent="coder", summary="later", rationale="r")
+    before = everything(ws)
+    again = ws.hand_off(full_handoff(), key="k-1")
+    assert again == first._replace(is_replay=True)
+    assert "later" not in again.context_summary
+    assert everything(ws) == before
+
+
+@pytest.mark.promise("S3-31", "P-3")
+def test_the_same_handoff_given_twice_is_recorded_once(ws: Workspace) -> None:
+    """Without a key the content is the key; a file that changed meanwhile doesn't matter."""
+    first = ws.hand_off(full_handoff())
+    before = everything(ws)
+    write_files(ws.root, {"src/config.py": "POOL = 5\n"})
+    again = ws.hand_off(full_handoff())
+    assert again.is_replay
+    assert (again.version, again.digest) == (first.version, first.digest)
+    assert everything(ws) == before
+
+
+@pytest.mark.promise("P-3")
+def test_a_key_with_another_content_is_refused(ws: Workspace) -> None:
+    """A key stands for one content; the first one is kept."""
+    ws.hand_off(minimal(summary="one"), key="k")
+    before = everything(ws)
+    with pytest.raises(KeyReused, match="first one is kept"):
+        ws.hand_off(minimal(summary="two"), key="k")
+    with pytest.raises(KeyReused):
+        ws.hand_off(minimal(summary="one", from_agent="coder"), key="k")
+    with pytest.raises(KeyReused):
+        ws.decide(task="T-1", agent="planner", summary="s", rationale="r", key="k")
+    assert everything(ws) == before
+
+
+@pytest.mark.promise("P-3")
+def test_two_agents_may_say_the_same(ws: Workspace) -> None:
+    """Equal words of two agents are two records; of one agent, one."""
+    fields: Document = {"summary": "s", "rationale": "r"}
+    first = ws.decide(task="T-1", agent="a", **fields)
+    other = ws.decide(task="T-1", agent="b", **fields)
+    again = ws.decide(task="T-1", agent="a", **fields)
+    assert (first.items, other.items) == (("T-1#d1",), ("T-1#d2",))
+    assert again == first._replace(is_replay=True)
+
+
+@pytest.mark.promise("P-7", "S1-28")
+def test_a_refused_handoff_lists_every_reason_and_changes_nothing(ws: Workspace) -> None:
+    """Missing fields, no rationale and a file that isn't there come together, each with its place."""
+    bad = {
+        "task": "T-1",
+        "from_agent": "planner",
+        "decisions": [{"summary": "s", "rationale": "  "}, {"summary": "s"}],
+        "files_created": [{"path": "src/gone.py", "purpose": "p"}],
+        "gotchas": [{"issue": "i", "severity": "huge"}],
+    }
+    before = everything(ws)
+    with pytest.raises(InvalidInput) as caught:
+        ws.hand_off(bad)
+    assert {(problem.path, problem.code) for problem in caught.value.problems} == {
+        ("outcome", "required"),
+        ("decisions[0].rationale", "empty"),
+        ("decisions[1].rationale", "required"),
+        ("gotchas[0].mitigation", "required"),
+        ("gotchas[0].severity", "invalid_choice"),
+        ("files_created[0].path", "missing_file"),
+    }
+    assert "Nothing was changed" in str(caught.value)
+    assert everything(ws) == before
+    assert not ws.check(bad).ok
+
+
+@pytest.mark.promise("S1-28", "P-7")
+def test_files_that_are_not_on_disk_refuse_the_handoff(ws: Workspace, tmp_path: Path) -> None:
+    """Every missing file is named where it is listed; a deleted one may be gone."""
+    handoff = minimal(
+        files_created=[{"path": "src/x.py", "purpose": "p"}],
+        files_modified=[
+            {"path": "src/y.py", "lines": "1-2", "change_type": "modify", "description": "d"},
+            {"path": "src/z.py", "lines": "all", "change_type": "delete", "description": "d"},
+        ],
+        artifacts=[{"path": "src"}],
+    )
+    before = everything(ws)
+    with pytest.raises(GateRefused) as caught:
+        ws.hand_off(handoff)
+    assert [(problem.path, problem.code) for problem in caught.value.problems] == [
+        ("files_created[0].path", "missing_file"),
+        ("files_modified[0].path", "missing_file"),
+        ("artifacts[0].path", "not_regular_file"),
+    ]
+    assert everything(ws) == before
+    assert [problem.code for problem in ws.check(handoff).problems if problem.level == "error"] == [
+        "missing_file",
+        "missing_file",
+        "not_regular_file",
+    ]
+    relaxed = Settings(artifacts_on_disk=False)
+    with passdown.open(str(tmp_path), settings=relaxed) as other:
+        handoff.pop("artifacts")
+        assert other.hand_off(handoff).version == 2
+
+
+@pytest.mark.promise("S1-22")
+def test_a_handoff_reaches_the_inbox_of_its_receiver(ws: Workspace) -> None:
+    """It waits for the receiver, moves on with the next handoff, and is held while a gate is."""
+    ws.hand_off(minimal(to_agent="coder"))
+    assert ws.inbox("coder") == [{"agent": "coder", "task": "T-1", "position": 2, "held": False}]
+    human = [{"blocker": "b", "suggested_resolution": "r", "requires_human": True}]
+    ws.hand_off(minimal(from_agent="coder", to_agent="tester", blockers=human, outcome="failed"))
+    assert ws.inbox("coder") == []
+    assert [entry["held"] for entry in ws.inbox("tester")] == [True]
+    ws.approve("T-1#k1", by="ana")
+    assert [entry["held"] for entry in ws.inbox("tester")] == [False]
+
+
+@pytest.mark.promise("S1-22")
+def test_the_holder_hands_on_where_no_sender_is_named(ws: Workspace) -> None:
+    """The sender is whoever the task was handed to last, or else who made it."""
+    ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "coder"})
+    ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "tester"})
+    assert [h["from_agent"] for h in ws.state_document("T-1")["handoffs"]] == ["planner", "coder"]
+
+
+class Cost:
+    """What the database was asked to do, counted from outside: statements, rows, machine steps."""
+
+    def __init__(self) -> None:
+        self.statements: Counter[str] = Counter()
+        self.rows = 0
+        self.steps = 0
+
+    def watch(self, connection: apsw.Connection) -> None:
+        events = apsw.SQLITE_TRACE_STMT | apsw.SQLITE_TRACE_ROW | apsw.SQLITE_TRACE_PROFILE
+        connection.trace_v2(events, self.note)
+
+    def note(self, event: dict[str, Any]) -> None:
+        if event["code"] == apsw.SQLITE_TRACE_STMT:
+            self.statements[event["sql"]] += 1
+        elif event["code"] == apsw.SQLITE_TRACE_ROW:
+            self.rows += 1
+        else:
+            self.steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    def clear(self) -> None:
+        self.statements.clear()
+        self.rows = self.steps = 0
+
+
+@pytest.fixture
+def cost() -> Iterator[Cost]:
+    counted = Cost()
+    apsw.connection_hooks.append(counted.watch)
+    yield counted
+    apsw.connection_hooks.remove(counted.watch)
+
+
+@pytest.mark.promise("P-8")
+def test_what_a_handoff_costs_does_not_grow_with_the_history(tmp_path: Path, cost: Cost) -> None:
+    """The hundredfold history costs the same statements and rows, and hardly more steps."""
+    settings = Settings(durability="normal", kept_versions=2)
+
+    def step(ws: Workspace, number: int) -> tuple[Counter[str], int, int]:
+        handoff = full_handoff(
+            from_agent=("planner", "coder")[number % 2],
+            to_agent=("coder", "planner")[number % 2],
+            phase=("implementing", "planning")[number % 2],
+            summary=f"step {number}",
+            decisions=[{"summary": f"decision {number}", "rationale": "r"}],
+            suggested_next_steps=[{"step": f"step {number}"}],
+            blockers=[{"blocker": f"blocker {number}", "blocking_tasks": ["T-2"]}],
+        )
+        cost.clear()
+        ws.hand_off(handoff, expect_version=number)
+        return Counter(cost.statements), cost.rows, cost.steps
+
+    write_files(str(tmp_path))
+    with passdown.open(str(tmp_path), settings=settings, clock=fixed_clock()) as ws:
+        ws.create_task("T-1", title="Login", agent="planner")
+        ws.create_task("T-2", title="Pay", agent="planner")
+        costs = {number: step(ws, number) for number in range(1, 501)}
+        cost.clear()
+        ws.summary("T-1")
+        assert (len(cost.statements), cost.rows) < (12, 40)
+    for early, late in ((9, 499), (10, 500)):
+        assert costs[late][0] == costs[early][0]
+        assert costs[late][1] == costs[early][1]
+        assert costs[late][2] < costs[early][2] * 1.1
+    assert 20 < sum(costs[500][0].values()) < 120
+    assert min(costs[500][1:]) > 20
