@@ -16,24 +16,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from passdown import workspace as _sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Sequence
 
     from passdown.briefing.summary import Freshness
     from passdown.ledger.bundles import Imported
     from passdown.ledger.verifying import Verified
     from passdown.model.command import Check, HandoffCommand, Receipt
-    from passdown.model.handoff import Decision, Handoff, HandoffContext
+    from passdown.model.handoff import Decision, HandoffContext
     from passdown.model.settings import Settings
     from passdown.model.state import TaskState
+    from passdown.workspace.aliases import Clock, Document, HandoffLike, Heads, Key, Progress
     from passdown.workspace.safety import Rebuilt
 
-    Clock = Callable[[], datetime] | None
-    Key = str | None
-    Heads = Mapping[str, Any] | str | None
-    Document = dict[str, Any]
-    HandoffLike = Handoff | Mapping[str, Any] | str | bytes
-    Progress = Callable[[int, int], None]
 
 NEWEST = _sync.NEWEST
 

@@ -302,7 +302,8 @@ def _parsed(line: bytes, number: int) -> Record:
     if not all(isinstance(v, str) for v in texts.values()) or type(values["position"]) is not int:
         _refuse("bad_archive", f"line {number} has a field of the wrong type", "texts and a number")
     # The line's number stands for the place in the order of the store that it came from.
-    return Record(**{**values, "body": values["body"].encode(), "seq": number})
+    whole: dict[str, Any] = {**values, "body": values["body"].encode(), "seq": number}
+    return Record(**whole)
 
 
 def _refuse(code: str, message: str, expected: str) -> NoReturn:

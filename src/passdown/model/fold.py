@@ -263,8 +263,9 @@ def _resolve(step: _Step, addresses: Iterable[str]) -> None:
 def _carry(step: _Step, letter: str) -> None:
     """Bring the open items of a kind up to date with the list that the handoff gives.
 
-    An entry that is open already, or listed twice, is one item. Blockers are the handoff's whole list;
-    next steps and reading are too, when it lists any; a question stays open until it's answered.
+    An entry that is open already, or listed twice, is one item. Blockers are the handoff's whole
+    list; next steps and reading are too, when it lists any; a question stays open until it's
+    answered.
     """
     entries = step.body.get(KINDS[letter].field, ())
     marks = [fingerprint(entry) for entry in entries]

@@ -69,8 +69,9 @@ def read_handle(text: str | bytes) -> dict[str, Any]:
     from passdown.model.plain import load_json
     from passdown.model.state_schema import state_problems
 
-    document = load_json(text, max_bytes=_MAX_BYTES, max_depth=_MAX_DEPTH)
-    given = cast("dict[str, Any]", document).get("schema") if isinstance(document, dict) else None
+    loaded = load_json(text, max_bytes=_MAX_BYTES, max_depth=_MAX_DEPTH)
+    document = cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}
+    given = document.get("schema")
     if given != STATE_SCHEMA:
         problem = Problem("schema", "unknown_schema", f"{str(given)[:60]!r}", STATE_SCHEMA)
         raise InvalidInput("this is not a handle file that this release knows", [problem])
@@ -81,7 +82,7 @@ def read_handle(text: str | bytes) -> dict[str, Any]:
         problems.insert(0, Problem("checksum", "edited_handle", message, "an unedited file", fix))
     if problems:
         raise InvalidInput("the handle file can't be trusted", problems)
-    return cast("dict[str, Any]", document)
+    return document
 
 
 def _checksum(content: str) -> str:

@@ -279,8 +279,9 @@ def _content_test(schema: Schema) -> Test:
     if properties is not None:
         tests = {name: _test(part) for name, part in properties.items()}
         required = set(schema["required"])
-        return lambda value: required <= value.keys() and all(
-            name in tests and tests[name](part) for name, part in value.items()
+        return lambda value: (
+            required <= value.keys()
+            and all(name in tests and tests[name](part) for name, part in value.items())
         )
     if "items" in schema:
         entry = _test(schema["items"])
@@ -322,9 +323,11 @@ def _check_object(
     properties: Schema | None = schema.get("properties")
     if properties is None:
         return
-    for name in schema["required"]:
-        if name not in value:
-            found.append(Problem(child_path(path, name), "required", "is missing", "a value"))
+    found += [
+        Problem(child_path(path, name), "required", "is missing", "a value")
+        for name in schema["required"]
+        if name not in value
+    ]
     for name, part in value.items():
         if name in properties:
             _check(part, properties[name], child_path(path, name), found)

@@ -1,8 +1,8 @@
 """Pages: the items of a handle file as texts, kept between writes.
 
-A file shows what is open and what is recent. Between two writes of one process only a few items change,
-so a page is brought forward by a record's changes instead of being read and rendered anew. `rendered`
-does the whole work and is what a brought-forward page must equal.
+A file shows what is open and what is recent. Between two writes of one process only a few items
+change, so a page is brought forward by a record's changes instead of being read and rendered anew.
+`rendered` does the whole work and is what a brought-forward page must equal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The promises of a store, as tests that any store's own test class inherits.
 
-Every test makes its stores with `make_store`, which opens the store that belongs to a folder: called
-twice with one folder, both see the same data. Nothing here needs pytest but for its `tmp_path`.
+Every test makes its stores with `make_store`, which opens the store that belongs to a folder:
+called twice with one folder, both see the same data. Nothing here needs pytest but its `tmp_path`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from passdown.model.record import GENESIS, Head, Record, chained
 from passdown.model.rows import ItemRow, LinkRow, StatusChange, TaskRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
     from passdown.store.protocol import Store
@@ -261,7 +261,7 @@ class StoreConformance:
             _true(bool(facts["database"]), "the kind of database is named")
 
     @contextmanager
-    def _stores(self, place: Path, number: int = 1) -> Iterator[tuple[Store, ...]]:
+    def _stores(self, place: Path, number: int = 1) -> Generator[tuple[Store, ...]]:
         with ExitStack() as stack:
             stores = tuple(self.make_store(place) for _ in range(number))
             for store in stores:

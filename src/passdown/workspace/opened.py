@@ -83,6 +83,12 @@ class Opened:
         return problems
 
 
+class Held:
+    """Something that holds an open workspace: what `Workspace` is put together from."""
+
+    _opened: Opened
+
+
 def read_settings(path: str) -> Settings:
     """The settings in a configuration file; the defaults where there is none or all is
     commented.

@@ -122,12 +122,20 @@ class DecisionInput(Part):
     rationale: Text = Field(description="Why")
     agent: OptionalAgent = Field("", description="Who decided; the sender when left out")
     at: Time = Field("", description="When, ISO 8601 with a zone; now when left out")
-    alternatives: Listed[Text] = Field(default_factory=_empty, description="What else was considered")
-    artifacts: Listed[Text] = Field(default_factory=_empty, description="What the decision is about")
-    paths: Listed[Path] = Field(default_factory=_empty, description="Files that the decision governs")
+    alternatives: Listed[Text] = Field(
+        default_factory=_empty, description="What else was considered"
+    )
+    artifacts: Listed[Text] = Field(
+        default_factory=_empty, description="What the decision is about"
+    )
+    paths: Listed[Path] = Field(
+        default_factory=_empty, description="Files that the decision governs"
+    )
     tags: Listed[Tag] = Field(default_factory=_empty)
     status: Literal["proposed", "accepted", "superseded", "reverted"] = "accepted"
-    supersedes: Listed[ItemAddress] = Field(default_factory=_empty, description="Decisions that this one replaces")
+    supersedes: Listed[ItemAddress] = Field(
+        default_factory=_empty, description="Decisions that this one replaces"
+    )
 
 
 class FileCreatedInput(Part):
@@ -165,7 +173,9 @@ class PatternInput(Part):
     id: AnyText = Field("", description="Made from the content when left out")
     pattern: Text = Field(description="The pattern in one sentence")
     location: Text = Field(description="Where it is used or defined")
-    applies_to: Listed[Tag] = Field(default_factory=_empty, description="Tags: lowercase, hyphenated")
+    applies_to: Listed[Tag] = Field(
+        default_factory=_empty, description="Tags: lowercase, hyphenated"
+    )
 
 
 class GotchaInput(Part):
@@ -199,7 +209,9 @@ class NextStepInput(Part):
 
     step: Text
     priority: Level = "medium"
-    depends_on: Listed[Text] = Field(default_factory=_empty, description="Files or components it depends on")
+    depends_on: Listed[Text] = Field(
+        default_factory=_empty, description="Files or components it depends on"
+    )
 
 
 class BlockerInput(Part):
@@ -208,7 +220,9 @@ class BlockerInput(Part):
     blocker: Text
     impact: AnyText = Field("", description="What can't be done")
     suggested_resolution: AnyText = ""
-    blocking_tasks: Listed[TaskId] = Field(default_factory=_empty, description="Tasks that have to wait")
+    blocking_tasks: Listed[TaskId] = Field(
+        default_factory=_empty, description="Tasks that have to wait"
+    )
     severity: Severity = "blocker"
     requires_human: bool = Field(False, description="Opens a gate that a person answers")
 
@@ -254,7 +268,9 @@ class HandoffInput(Part):
     blockers: Listed[BlockerInput] = Field(default_factory=_empty)
     gates: Listed[GateInput] = Field(default_factory=_empty, description="Results of quality gates")
     warnings: Listed[Text] = Field(default_factory=_empty)
-    resolves: Listed[ItemAddress] = Field(default_factory=_empty, description="Open items that this step closed")
+    resolves: Listed[ItemAddress] = Field(
+        default_factory=_empty, description="Open items that this step closed"
+    )
     story: StoryInput | None = None
     expect_version: Count | None = Field(
         None, description="The version worked from; refused when the task has moved on"

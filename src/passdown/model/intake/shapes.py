@@ -124,7 +124,7 @@ def _without_odd_hash(artifact: Any) -> Any:
 
 
 def _from_artifact(data: Plain) -> Plain:
-    given = data.get("story_context") or {}
+    given: object = data.get("story_context") or {}
     story = cast("Plain", given) if isinstance(given, dict) else {}
     names = {"story_id": "id", "story_path": "path", "story_status": "status"}
     dropped = {"story_context", "next_action", "version", "timestamp", "files_modified"}
