@@ -109,11 +109,15 @@ def test_a_path_named_again_updates_its_entry_and_keeps_its_history(
     state = ws.state_document("T-1")
     assert sorted(a["path"] for a in state["artifacts"]) == ["src/auth/jwt.py", "src/config.py"]
     history = ws.path_history("T-1", "src/config.py")
-    assert [(a["sha256"], a["version"]) for a in history] == list(zip(hashes, (2, 3, 4), strict=True))
+    assert [(a["sha256"], a["version"]) for a in history] == list(
+        zip(hashes, (2, 3, 4), strict=True)
+    )
     assert ws.show(history[0]["address"])["sha256"] == hashes[0]
     assert ws.path_history("T-1", "src/none.py") == []
     (changed,) = [
-        c for c in ws.diff("T-1", 2, 4)["changed"]["artifacts"] if c["new"]["path"] == "src/config.py"
+        c
+        for c in ws.diff("T-1", 2, 4)["changed"]["artifacts"]
+        if c["new"]["path"] == "src/config.py"
     ]
     assert (changed["old"]["sha256"], changed["new"]["sha256"]) == (hashes[0], hashes[2])
 

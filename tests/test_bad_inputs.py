@@ -15,7 +15,7 @@ import sys
 import tarfile
 import time
 import zipfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -129,17 +129,23 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
         yield workspace
 
 
+def described(given: Any) -> Document:
+    """An input that is described rather than given; empty for any other."""
+    return cast("Document", given) if isinstance(given, dict) else {}
+
+
 def expanded(given: Any) -> Any:
     """The input that an entry describes: `repeat` and `join` stand for long and odd texts."""
-    if isinstance(given, dict) and "repeat" in given:
-        text, times = given["repeat"]
+    words = described(given)
+    if "repeat" in words:
+        text, times = words["repeat"]
         return text * times
-    if isinstance(given, dict) and "join" in given:
-        return "".join(given["join"])
-    if isinstance(given, dict) and "digits" in given:
-        return '{"n": ' + "9" * given["digits"] + "}"
-    if isinstance(given, dict) and "pickle_hex" in given:
-        return bytes.fromhex(given["pickle_hex"])
+    if "join" in words:
+        return "".join(words["join"])
+    if "digits" in words:
+        return '{"n": ' + "9" * words["digits"] + "}"
+    if "pickle_hex" in words:
+        return bytes.fromhex(words["pickle_hex"])
     return given
 
 
@@ -168,8 +174,9 @@ def codes(ws: Workspace, call: Callable[[], Any]) -> set[str]:
     if isinstance(error, TypeError):
         return {"unknown_filter"} if "keyword" in str(error) else set()
     assert visible(str(error), keep_newlines=True) == str(error)
-    found = {error.code} if isinstance(error, PassdownError) else set[str]()
-    return found | ({p.code for p in error.problems} if isinstance(error, ProblemsError) else set())
+    return {error.code} | (
+        {p.code for p in error.problems} if isinstance(error, ProblemsError) else set()
+    )
 
 
 def expects(expected: str) -> str:
@@ -182,19 +189,28 @@ def handoff(**fields: Any) -> Document:
     return {"task": "T-1", "outcome": "completed", "from_agent": "coder", **fields}
 
 
-def run_artifact_path(ws: Workspace, given: Any, expected: str) -> None:
-    if isinstance(given, dict) and "symlink" in given:
-        os.symlink(given["symlink"]["target"], os.path.join(ws.root, given["symlink"]["in_project"]))
-        given = given["path"]
-    elif isinstance(given, dict) and "fifo" in given:
+def prepared(ws: Workspace, given: Any, expected: str) -> tuple[str, str]:
+    """The path of an entry that describes a link, a pipe or a neighbour, once these are made."""
+    words = described(given)
+    if "symlink" in words:
+        link = os.path.join(ws.root, words["symlink"]["in_project"])
+        os.symlink(words["symlink"]["target"], link)
+        return words["path"], expected
+    if "fifo" in words:
         os.mkfifo(os.path.join(ws.root, "pipe"))
-        given = "pipe"
-    elif isinstance(given, dict) and "prefix_sibling" in given:
-        os.makedirs(ws.root + "-secrets")
-        os.symlink(ws.root + "-secrets", os.path.join(ws.root, "near"))
-        write_files(ws.root + "-secrets", {"key": "k"})
-        assert codes(ws, lambda: ws.hand_off(handoff(artifacts=[{"path": ws.root + "-secrets/key"}])))
-        given, expected = "near/key", "REJECT path_escapes_root"
+        return "pipe", expected
+    if "prefix_sibling" in words:
+        near = ws.root + "-secrets"
+        write_files(near, {"key": "k"})
+        os.symlink(near, os.path.join(ws.root, "near"))
+        absolute = handoff(artifacts=[{"path": f"{near}/key"}])
+        assert "invalid_path" in codes(ws, lambda: ws.hand_off(absolute))
+        return "near/key", "REJECT path_escapes_root"
+    return given, expected
+
+
+def run_artifact_path(ws: Workspace, described_path: Any, expectation: str) -> None:
+    given, expected = prepared(ws, described_path, expectation)
     ways: list[Document] = [
         {"artifacts": [{"path": given}]},
         {"files_created": [{"path": given, "purpose": "p"}]},
@@ -220,7 +236,9 @@ def run_artifact_path(ws: Workspace, given: Any, expected: str) -> None:
 def run_task_id(ws: Workspace, given: Any, expected: str) -> None:
     code = expects(expected)
     assert code in codes(ws, lambda: ws.create_task(given, title="t", agent="a"))
-    assert code in codes(ws, lambda: ws.create_task("T-9", title="t", agent="a", depends_on=[given]))
+    assert code in codes(
+        ws, lambda: ws.create_task("T-9", title="t", agent="a", depends_on=[given])
+    )
     assert code in codes(ws, lambda: ws.hand_off(handoff(task=given)))
     assert code in codes(ws, lambda: ws.warn(given, agent="a", text="w"))
     blockers = [{"blocker": "b", "suggested_resolution": "r", "blocking_tasks": [given]}]

@@ -184,7 +184,9 @@ def test_a_fork_keeps_to_itself(here: Workspace, there: Workspace, tmp_path: Pat
 def test_an_edited_record_is_named(there: Workspace, bundle: Path, tmp_path: Path) -> None:
     """Whatever was changed in a record, its task and version are in the refusal."""
     manifest, lines = content(bundle)
-    place = next(i for i, line in enumerate(lines) if (line["stream"], line["position"]) == ("task/T-1", 2))
+    place = next(
+        i for i, line in enumerate(lines) if (line["stream"], line["position"]) == ("task/T-1", 2)
+    )
     for name, value in [("body", "{}"), ("author", "eve"), ("at", "2020"), ("key", "k"),
                         ("kind", "warned"), ("previous", "sha256:" + "0" * 64)]:  # fmt: skip
         edited = [dict(line) for line in lines]
@@ -227,22 +229,22 @@ def _change_body(lines: Lines, kind: str, change: Callable[[Document], Any]) -> 
     return rechained(changed)
 
 
+ODD: list[tuple[str, Callable[[Document], Any]]] = [
+    ("handoff", lambda body: body.update(outcome="great")),
+    ("handoff", lambda body: body.update(phase="shipping")),
+    ("handoff", lambda body: body["gotchas"][0].update(severity=[1])),
+    ("handoff", lambda body: body["artifacts"][0].update(type="binary")),
+    ("handoff", lambda body: body["decisions"][0].pop("rationale")),
+    ("handoff", lambda body: body.update(blockers=5)),
+    ("handoff", lambda body: body.update(blockers=["text"])),
+    ("task_created", lambda body: body.update(title=None)),
+    ("task_created", lambda body: body.pop("phase")),
+    ("decided", lambda body: body["decisions"][0].update(address="T-2#d9")),
+]
+
+
 @pytest.mark.promise("P-7", "S0-34")
-@pytest.mark.parametrize(
-    ("kind", "change"),
-    [
-        ("handoff", lambda body: body.update(outcome="great")),
-        ("handoff", lambda body: body.update(phase="shipping")),
-        ("handoff", lambda body: body["gotchas"][0].update(severity=[1])),
-        ("handoff", lambda body: body["artifacts"][0].update(type="binary")),
-        ("handoff", lambda body: body["decisions"][0].pop("rationale")),
-        ("handoff", lambda body: body.update(blockers=5)),
-        ("handoff", lambda body: body.update(blockers=["text"])),
-        ("task_created", lambda body: body.update(title=None)),
-        ("task_created", lambda body: body.pop("phase")),
-        ("decided", lambda body: body["decisions"][0].update(address="T-2#d9")),
-    ],
-)
+@pytest.mark.parametrize(("kind", "change"), ODD)
 def test_a_well_sealed_bundle_with_odd_content_is_refused(
     there: Workspace, bundle: Path, tmp_path: Path, kind: str, change: Callable[[Document], Any]
 ) -> None:
@@ -356,8 +358,8 @@ def test_other_files_are_no_bundles(there: Workspace, bundle: Path, tmp_path: Pa
         assert refused(there, odd) != []
     for line in (b"{}\n", b"[1]\n", b"{\n", b'{"stream": 1}\n', b"\xff\n"):
         digest = hashlib.sha256(line).hexdigest()
-        manifest = {"schema": "passdown/bundle/1", "sha256": digest, "heads": {}}
-        members = [("manifest.json", json.dumps(manifest).encode()), ("records.jsonl", line)]
+        listing: Document = {"schema": "passdown/bundle/1", "sha256": digest, "heads": {}}
+        members = [("manifest.json", json.dumps(listing).encode()), ("records.jsonl", line)]
         assert refused(there, _zip(tmp_path / "odd.zip", members)) != []
 
 

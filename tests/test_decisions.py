@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
@@ -37,12 +38,15 @@ def lists_in(value: Any) -> list[Any]:
     if isinstance(value, list | dict | set):
         return [value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [found for f in dataclasses.fields(value) for found in lists_in(getattr(value, f.name))]
+        return [
+            found for f in dataclasses.fields(value) for found in lists_in(getattr(value, f.name))
+        ]
+    parts: list[Any] = []
     if isinstance(value, tuple):
-        return [found for part in value for found in lists_in(part)]
-    if hasattr(value, "values"):
-        return [found for part in value.values() for found in lists_in(part)]
-    return []
+        parts = list(cast("tuple[Any, ...]", value))
+    elif isinstance(value, MappingProxyType):
+        parts = list(cast("MappingProxyType[str, Any]", value).values())
+    return [found for part in parts for found in lists_in(part)]
 
 
 @pytest.mark.promise("S0-6")
@@ -112,9 +116,9 @@ def test_anything_but_a_decision_is_a_type_error(ws: Workspace, given: Any) -> N
     assert ws.state("T-1").version == 1
 
 
-TEXT = st.text(
-    st.characters(exclude_categories=["Cs", "Cc", "M"]), min_size=1, max_size=30
-).map(lambda text: f"{text}, a: b; ({text})")
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "M"]), min_size=1, max_size=30).map(
+    lambda text: f"{text}, a: b; ({text})"
+)
 TEXTS = st.lists(TEXT, max_size=3).map(tuple)
 
 
@@ -134,7 +138,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     offset=st.integers(-14, 14),
     moment=st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1)),  # noqa: DTZ001 - zone below
 )
-def test_a_stored_decision_comes_back_equal(
+def test_a_stored_decision_comes_back_equal(  # noqa: PLR0917 - each field is drawn
     shared: Workspace,
     summary: str,
     rationale: str,
@@ -179,9 +183,7 @@ def test_a_time_without_a_zone_is_refused(ws: Workspace) -> None:
     decision = Decision(summary="s", rationale="r", agent="planner", at=naive)
     with pytest.raises(InvalidInput, match="invalid_time"):
         ws.store_decision(decision, "T-1")
-    handoff = Handoff(
-        task="T-1", outcome="completed", from_agent="planner", decisions=(decision,)
-    )
+    handoff = Handoff(task="T-1", outcome="completed", from_agent="planner", decisions=(decision,))
     with pytest.raises(InvalidInput) as caught:
         ws.hand_off(handoff)
     assert [problem.path for problem in caught.value.problems] == ["decisions[0].at"]

@@ -43,7 +43,11 @@ def everything(ws: Workspace) -> Document:
 def test_a_handoff_is_prepared_as_a_command_and_received_as_a_state(ws: Workspace) -> None:
     """The command names task, target, phase, changes, summary and file; it gives the state."""
     command = ws.prepare_handoff("T-1", "coder", "implementing", summary="go on")
-    assert (command.task_id, command.target_agent, command.phase) == ("T-1", "coder", "implementing")
+    assert (command.task_id, command.target_agent, command.phase) == (
+        "T-1",
+        "coder",
+        "implementing",
+    )
     assert (command.version, command.outcome, command.held_by) == (2, "completed", ())
     assert command.state_file == ".passdown/state/T-1.json"
     assert command.state_file in command.context_summary
@@ -61,7 +65,7 @@ def test_a_handoff_is_prepared_as_a_command_and_received_as_a_state(ws: Workspac
 
 @pytest.mark.promise("S1-22")
 def test_a_command_is_good_until_the_next_handoff(ws: Workspace) -> None:
-    """A note since doesn't matter; a newer handoff, or a command that was altered, is a Conflict."""
+    """A note since doesn't matter; a newer handoff or an altered command is a Conflict."""
     command = ws.hand_off(minimal(to_agent="coder"))
     ws.decide(task="T-1", agent="coder", summary="s", rationale="r")
     assert ws.receive_handoff(command).version == 3
@@ -150,9 +154,9 @@ def test_a_writer_with_an_old_version_gets_a_conflict(ws: Workspace) -> None:
         ws.decide(task="T-1", agent="a", summary="s", rationale="r", expect_version=1)
     with pytest.raises(Conflict):
         ws.change_task("T-1", agent="a", title="New", expect_version=1)
-    assert ws.decide(
-        task="T-1", agent="a", summary="s", rationale="r", expect_version=2
-    ).version == 3
+    assert (
+        ws.decide(task="T-1", agent="a", summary="s", rationale="r", expect_version=2).version == 3
+    )
 
 
 @pytest.mark.promise("P-2")
@@ -177,7 +181,10 @@ def test_a_rebase_that_would_overrule_others_is_refused_with_reasons(ws: Workspa
     ws.hand_off(full_handoff())
     before = everything(ws)
     cases = [
-        (minimal(expect_version=1, phase="reviewing", blockers=full_handoff()["blockers"]), "moves"),
+        (
+            minimal(expect_version=1, phase="reviewing", blockers=full_handoff()["blockers"]),
+            "moves",
+        ),
         (minimal(expect_version=1), "closes or changes"),
         (
             minimal(
@@ -246,7 +253,7 @@ def test_two_agents_may_say_the_same(ws: Workspace) -> None:
 
 @pytest.mark.promise("P-7", "S1-28")
 def test_a_refused_handoff_lists_every_reason_and_changes_nothing(ws: Workspace) -> None:
-    """Missing fields, no rationale and a file that isn't there come together, each with its place."""
+    """Missing fields, no rationale and a missing file come together, each with its place."""
     bad = {
         "task": "T-1",
         "from_agent": "planner",
@@ -330,7 +337,7 @@ class Cost:
         self.rows = 0
         self.steps = 0
 
-    def watch(self, connection: apsw.Connection) -> None:
+    def watch(self, connection: Any) -> None:
         events = apsw.SQLITE_TRACE_STMT | apsw.SQLITE_TRACE_ROW | apsw.SQLITE_TRACE_PROFILE
         connection.trace_v2(events, self.note)
 

@@ -73,22 +73,21 @@ def codes(ws: Workspace, handoff: Any, **more: Any) -> dict[str, str]:
 def as_value() -> Handoff:
     """The full example, as a Python value."""
     plain = full_handoff()
-    return Handoff(
-        **{
-            **plain,
-            "files_created": tuple(FileCreated(**f) for f in plain["files_created"]),
-            "files_modified": tuple(FileModified(**f) for f in plain["files_modified"]),
-            "decisions": tuple(Decision(**d) for d in plain["decisions"]),
-            "patterns_discovered": tuple(Pattern(**p) for p in plain["patterns_discovered"]),
-            "gotchas": tuple(Gotcha(**g) for g in plain["gotchas"]),
-            "dependencies_for_next": tuple(Reading(**r) for r in plain["dependencies_for_next"]),
-            "open_questions": tuple(Question(**q) for q in plain["open_questions"]),
-            "suggested_next_steps": tuple(NextStep(**n) for n in plain["suggested_next_steps"]),
-            "blockers": tuple(Blocker(**b) for b in plain["blockers"]),
-            "gates": tuple(GateResult(**g) for g in plain["gates"]),
-            "story": Story(**plain["story"]),
-        }
-    )
+    fields: Document = {
+        **plain,
+        "files_created": tuple(FileCreated(**f) for f in plain["files_created"]),
+        "files_modified": tuple(FileModified(**f) for f in plain["files_modified"]),
+        "decisions": tuple(Decision(**d) for d in plain["decisions"]),
+        "patterns_discovered": tuple(Pattern(**p) for p in plain["patterns_discovered"]),
+        "gotchas": tuple(Gotcha(**g) for g in plain["gotchas"]),
+        "dependencies_for_next": tuple(Reading(**r) for r in plain["dependencies_for_next"]),
+        "open_questions": tuple(Question(**q) for q in plain["open_questions"]),
+        "suggested_next_steps": tuple(NextStep(**n) for n in plain["suggested_next_steps"]),
+        "blockers": tuple(Blocker(**b) for b in plain["blockers"]),
+        "gates": tuple(GateResult(**g) for g in plain["gates"]),
+        "story": Story(**plain["story"]),
+    }
+    return Handoff(**fields)
 
 
 def in_yaml(handoff: Document) -> str:
@@ -185,7 +184,7 @@ def test_a_task_file_names_its_task_and_sender(ws: Workspace) -> None:
 def test_text_that_holds_no_handoff_is_refused(ws: Workspace, text: str, code: str) -> None:
     """A file without a note, or with something else in its place, says what is missing."""
     found = ws.check(text).problems
-    assert [problem.code for problem in found if problem.level == "error"][0] == code
+    assert next(problem.code for problem in found if problem.level == "error") == code
     with pytest.raises(InvalidInput):
         ws.hand_off(text)
     assert ws.state("T-1").version == 1
@@ -477,13 +476,14 @@ def test_the_published_schema_accepts_the_examples() -> None:
     schema = handoff_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator.check_schema(task_schema())
-    valid = jsonschema.Draft202012Validator(schema)
+    valid: Any = jsonschema.Draft202012Validator(schema)
     assert list(valid.iter_errors(full_handoff())) == []
     assert list(valid.iter_errors(minimal())) == []
     for wrong in ({}, minimal(outcome="done"), minimal(gotchas=[{"issue": "i"}])):
         assert list(valid.iter_errors(wrong))
     task = {"task": "T-1", "title": "t", "agent": "a", "depends_on": ["T-2"]}
-    assert list(jsonschema.Draft202012Validator(task_schema()).iter_errors(task)) == []
+    for_tasks: Any = jsonschema.Draft202012Validator(task_schema())
+    assert list(for_tasks.iter_errors(task)) == []
 
 
 # -- the neighbouring shapes

@@ -45,7 +45,7 @@ def ledger(ws: Workspace) -> str:
 
 def tamper(ws: Workspace, *statements: str) -> None:
     """Change the database behind the store's back, past its own triggers."""
-    connection = apsw.Connection(ledger(ws))
+    connection: Any = apsw.Connection(ledger(ws))
     triggers = list(connection.execute("SELECT name, sql FROM sqlite_schema WHERE type='trigger'"))
     for name, _ in triggers:
         connection.execute(f"DROP TRIGGER {name}")
@@ -188,7 +188,9 @@ def everywhere(ws: Workspace, text: str) -> list[Callable[[], Any]]:
             task="T-1", agent="a", summary=text, rationale=text, alternatives=[text], mood=text
         ),
         lambda: ws.note("pattern", task="T-1", agent="a", pattern=text, location=text),
-        lambda: ws.note("gotcha", task="T-1", agent="a", issue=text, mitigation=text, severity="low"),
+        lambda: ws.note(
+            "gotcha", task="T-1", agent="a", issue=text, mitigation=text, severity="low"
+        ),
         lambda: ws.warn("T-1", agent="a", text=text),
         lambda: ws.record_gate("T-1", agent="a", name=text, passed=True, detail=text),
         lambda: ws.mark("T-1#n1", "done", agent="a", reason=text),

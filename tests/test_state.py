@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jsonschema
 import pytest
@@ -64,7 +64,7 @@ def test_a_state_holds_everything_that_was_handed_over(ws: Workspace) -> None:
         assert len(values) == len(given[name])
         for value, entry in zip(values, given[name], strict=True):
             for field, text in entry.items():
-                expected = tuple(text) if isinstance(text, list) else text
+                expected: Any = tuple(cast("list[Any]", text)) if isinstance(text, list) else text
                 assert getattr(value, field) == expected
     assert state.blockers[0].requires_human is False
     assert [a.note for a in state.artifacts] == [
@@ -114,7 +114,7 @@ def test_the_schema_of_a_state_is_published_and_holds(ws: Workspace) -> None:
     """States and handle files keep to the JSON Schema; both checks agree."""
     schema = state_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    valid = jsonschema.Draft202012Validator(schema)
+    valid: Any = jsonschema.Draft202012Validator(schema)
     ws.create_task("T-2", title="t", agent="a", colour="red")
     ws.hand_off(full_handoff())
     ws.decide(task="T-2", agent="a", summary="s", rationale="r", supersedes=["T-1#d1"])
@@ -152,7 +152,7 @@ def test_a_document_that_breaks_the_schema_is_found_by_both_checks(ws: Workspace
     """Missing fields, wrong types, names outside their lists and odd times: each is named."""
     ws.hand_off(full_handoff())
     whole = ws.state_document("T-1")
-    valid = jsonschema.Draft202012Validator(state_schema())
+    valid: Any = jsonschema.Draft202012Validator(state_schema())
     changes: list[tuple[tuple[str, ...], Any]] = [
         (("phase",), "shipping"),
         (("previous_phase",), "shipping"),
@@ -224,7 +224,9 @@ def test_nothing_is_lost_over_many_hops(ws: Workspace) -> None:
         for name in fields:
             for entry in handoff[name]:
                 key = "name" if name == "gates" else next(iter(entry))
-                entry[key] = entry[key] if name == "dependencies_for_next" else f"{hop}: {entry[key]}"
+                entry[key] = (
+                    entry[key] if name == "dependencies_for_next" else f"{hop}: {entry[key]}"
+                )
                 if name == "dependencies_for_next":
                     entry["reason"] = f"{hop}: because"
         command = ws.hand_off(handoff)

@@ -209,6 +209,8 @@ class SqliteStore:
             flags |= apsw.SQLITE_OPEN_CREATE
         connection = apsw.Connection(self.path, flags=flags, vfs=self._vfs or None)
         connection.set_busy_handler(wait_with_jitter(self._timeout_s))
+        # Plans must not depend on bound values: SQLite would prepare a statement anew for each.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         _set(connection, "PRAGMA trusted_schema = OFF", "PRAGMA trusted_schema", 0)
         _set(connection, "PRAGMA cell_size_check = ON", "PRAGMA cell_size_check", 1)
         return connection

@@ -76,8 +76,9 @@ def new_file(target: str) -> Generator[str]:
     folder = os.path.dirname(os.path.abspath(target))
     temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.part"
     try:
-        os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        made = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
+            os.close(made)
             yield temporary
             descriptor = os.open(temporary, os.O_RDWR)
             try:
