@@ -1,7 +1,7 @@
 """The design to compare with: a task's whole state as indented JSON in one file behind a file lock.
 
-A handoff loads the state into objects, makes a new state from it with a version one higher, and saves
-that. Saving takes the task's lock, loads what is stored, refuses when the stored version is greater
+A handoff loads the state into objects, makes a new state from it with a version one higher, and
+saves that. Saving takes the task's lock, loads what is stored, refuses when the stored version is greater
 than the one to be saved, and otherwise writes everything to a temporary name, syncs it and renames
 it. The check lets equal versions pass, so of two agents that loaded the same state, both are
 accepted and the second one overwrites the first.
@@ -188,9 +188,7 @@ def _from_dict(data: dict[str, Any]) -> State:
             "handoff_timestamp": datetime.fromisoformat(data["handoff_timestamp"]),
             "artifacts": [ArtifactRef(**entry) for entry in data["artifacts"]],
             "decisions_made": [
-                DecisionRecord(
-                    **{**entry, "timestamp": datetime.fromisoformat(entry["timestamp"])}
-                )
+                DecisionRecord(**{**entry, "timestamp": datetime.fromisoformat(entry["timestamp"])})
                 for entry in data["decisions_made"]
             ],
         }
