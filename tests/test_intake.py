@@ -133,6 +133,8 @@ FORMS: dict[str, Any] = {
     "task file, plain": f"{TITLE}## Handoff\n\n{in_yaml(PLAIN)}\n---\n*Task completed: today*\n",
     "task file with other fences": f"{TITLE}{ELSEWHERE}## Handoff\n\n```text\nnot this\n```\n\n"
     f"```yaml\n{in_yaml(PLAIN)}```\n{AFTER}",
+    "task file that shows another note": f"{TITLE}## Handoff\n\n```yaml\n# what was done\n"
+    f"{in_yaml(PLAIN)}```\n\n{ELSEWHERE}",
     "task file with two notes": f"{TITLE}## Handoff\n\noutcome: failed\n\n## Review\n\nNo.\n\n"
     f"## Handoff\n\n```yaml\n{in_yaml(PLAIN)}```\n",
 }

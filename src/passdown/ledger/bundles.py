@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
@@ -309,12 +308,3 @@ def _parsed(line: bytes, number: int) -> Record:
 def _refuse(code: str, message: str, expected: str) -> NoReturn:
     problem = Problem("", code, message, expected)
     raise InvalidInput("the bundle is refused; nothing was imported", [problem])
-
-
-def write_bundle(path: str, data: bytes) -> None:
-    """Write a bundle to a new file, private to its owner."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

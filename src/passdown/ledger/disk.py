@@ -11,9 +11,12 @@ import errno
 import hashlib
 import os
 import stat
+from contextlib import suppress
 from typing import NamedTuple
 
 from passdown.errors import Problem
+
+OWN_FOLDER = ".passdown"
 
 _CHUNK = 1 << 20
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -32,17 +35,48 @@ class OnDisk(NamedTuple):
 MISSING = OnDisk(None, None)
 
 
-def measure(root: str, path: str, field: str = "") -> OnDisk:
-    """Hash and size of the file at a project-relative path that has passed the path rules.
+class Project:
+    """The files of a project, but for the workspace's own.
 
-    Paths are kept composed (NFC); a file whose name is spelled decomposed on disk is found too.
+    The store's files are never opened here, under whatever name they are reached: closing any
+    descriptor of a file lets go of all locks that the process holds on it.
     """
-    found = _look(root, path, field)
-    if found == MISSING and not path.isascii():
-        import unicodedata
 
-        return _look(root, unicodedata.normalize("NFD", path), field)
-    return found
+    def __init__(self, root: str, store_path: str) -> None:
+        self.root = root
+        self._own = [store_path + ending for ending in ("", "-wal", "-shm", "-journal")]
+
+    def measure(self, path: str, field: str = "") -> OnDisk:
+        """Hash and size of the file at a project-relative path that has passed the path rules.
+
+        Paths are kept composed (NFC); a file whose name is spelled decomposed on disk is found too.
+        """
+        found = self._look(path, field)
+        if found == MISSING and not path.isascii():
+            import unicodedata
+
+            return self._look(unicodedata.normalize("NFD", path), field)
+        return found
+
+    def _look(self, path: str, field: str) -> OnDisk:
+        parts = path.split("/")
+        if parts[0] == OWN_FOLDER or _is_one_of(os.path.join(self.root, *parts), self._own):
+            message = f"{path} belongs to Passdown itself"
+            return OnDisk(None, None, Problem(field, "own_file", message, "a file of the project"))
+        return _look(self.root, path, field)
+
+
+def _is_one_of(path: str, others: list[str]) -> bool:
+    """Whether a path is one of some files, by whatever name or link."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    for other in others:
+        with suppress(OSError):
+            if os.path.samestat(found, os.stat(other)):
+                return True
+    return False
 
 
 def _look(root: str, path: str, field: str) -> OnDisk:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 
+# What reading a damaged value may raise, where the database itself saw nothing wrong.
+_UNREADABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
+
+
 class Verified(NamedTuple):
     """The result of a verification."""
 
@@ -58,7 +62,7 @@ def verify(
             findings += _against(reader, against or {})
         except PassdownError as error:
             findings.append(_finding("", "unreadable", error.message))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except _UNREADABLE as error:
             findings.append(_finding("", "unreadable", f"a stored value can't be read: {error}"))
     if progress:
         progress(visit.records, visit.records)
@@ -150,7 +154,7 @@ def _check_derived(
     """Compare the derived rows of a task with a replay of its records."""
     try:
         replayed = replay(records)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except _UNREADABLE as error:
         for _ in records:
             pass
         return [] if findings else [_finding(task, "unreadable", f"can't be replayed: {error}")]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import unknown_task
-from passdown.ledger.disk import measure
 from passdown.recall.state import documents
 
 if TYPE_CHECKING:
+    from passdown.ledger.disk import Project
     from passdown.store.statements import Reader
 
 Document = dict[str, Any]
@@ -16,18 +16,18 @@ Document = dict[str, Any]
 BYTES_PER_TOKEN = 4
 
 
-def artifact_report(reader: Reader, task: str, root: str) -> list[Document]:
+def artifact_report(reader: Reader, task: str, project: Project) -> list[Document]:
     """Every artifact of a task with what the disk says now."""
     if reader.task(task) is None:
         raise unknown_task(task)
     return [
-        {**document, "now": _now(document, root)}
+        {**document, "now": _now(document, project)}
         for _, document in documents(reader, task, reader.current_artifacts(task))
     ]
 
 
-def _now(document: Document, root: str) -> str:
-    found = measure(root, document["path"])
+def _now(document: Document, project: Project) -> str:
+    found = project.measure(document["path"])
     recorded = document.get("sha256")
     if found.sha256 is None:
         was_deleted = document.get("change") == "delete" and recorded is None

@@ -14,11 +14,11 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import Problem
+from passdown.ledger.durable_files import folder_lock, keep_aside, read_text, replace_file
 from passdown.model.documents import LISTS, state_document
 from passdown.model.handle_text import is_intact, item_text, sealed
 from passdown.model.kinds import stream_of
 from passdown.model.state_schema import check_header
-from passdown.recall.durable_files import folder_lock, keep_aside, read_text, replace_file
 from passdown.recall.pages import Page, rendered
 from passdown.recall.state import envelope, with_links
 
@@ -55,6 +55,7 @@ class HandleFiles:
         self.folder = folder
         self._kept = kept_versions
         self._turn = threading.Lock()
+        self._process = os.getpid()
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._pages: dict[str, Page] = {}
 
@@ -69,9 +70,15 @@ class HandleFiles:
         an older state never takes the place of a newer one. `news` is what this process has just
         recorded, which saves reading it back.
         """
-        with self._turn, folder_lock(self.folder), store.reading() as reader:
+        with self._alone(), folder_lock(self.folder), store.reading() as reader:
             row = reader.task(task)
             return [] if row is None else self._write(reader, row, news)
+
+    def _alone(self) -> threading.Lock:
+        """The lock between threads; a child process starts with its own, and with no pages."""
+        if self._process != os.getpid():
+            self._process, self._turn, self._pages = os.getpid(), threading.Lock(), {}
+        return self._turn
 
     def _write(self, reader: Reader, row: TaskRow, news: News | None = None) -> list[Problem]:
         target = self.path(row.task)
@@ -114,7 +121,7 @@ class HandleFiles:
 
     def restore(self, store: Store, task: str) -> list[Problem]:
         """Write a task's handle file and every archive file that is missing."""
-        with self._turn, folder_lock(self.folder), store.reading() as reader:
+        with self._alone(), folder_lock(self.folder), store.reading() as reader:
             row = reader.task(task)
             if row is None:
                 return []

@@ -43,7 +43,7 @@ def init(folder: str = ".") -> Workspace:
     place = in_folder(folder)
     make_folder(place)
     if not os.path.exists(place.config):
-        from passdown.recall.durable_files import replace_file
+        from passdown.ledger.durable_files import replace_file
 
         replace_file(place.config, CONFIG_TEMPLATE)
     return Workspace(place)

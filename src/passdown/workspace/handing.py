@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.briefing.summary import summary
 from passdown.errors import GateRefused, InvalidInput, NotFound, Problem, unknown_task
 from passdown.ledger import Entry
-from passdown.ledger.disk import measure
 from passdown.ledger.gates import handoff_guard, handoff_reasons
 from passdown.ledger.writing import before_of
 from passdown.model.bodies import all_artifacts, handoff_body
@@ -164,7 +163,7 @@ def _measured(opened: Opened, handoff: Handoff) -> tuple[list[Artifact], list[Pr
         places |= {p.path: f"{name}[{i}].path" for i, p in enumerate(getattr(handoff, name))}
     for artifact in all_artifacts(handoff):
         where = places[artifact.path]
-        on_disk = measure(opened.root, artifact.path, where)
+        on_disk = opened.project.measure(artifact.path, where)
         if on_disk.problem is not None:
             problems.append(on_disk.problem)
         elif on_disk.sha256 is None and artifact.change != "delete":
@@ -196,7 +195,7 @@ def _file_anyway(opened: Opened, entry: dict[str, Any], where: str) -> list[Prob
     path = entry.get("path")
     if not isinstance(path, str) or path_problems(path, where):
         return []
-    on_disk = measure(opened.root, normal_path(path), where)
+    on_disk = opened.project.measure(normal_path(path), where)
     if on_disk.problem is not None:
         return [on_disk.problem]
     is_gone = "delete" in (entry.get("change_type"), entry.get("change"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from passdown.errors import NotFound
+from passdown.errors import NotFound, StoreUnavailable
 
 FOLDER = ".passdown"
 LEDGER = "ledger.db"
@@ -69,8 +69,14 @@ def _of_file(path: str) -> Place:
 
 def make_folder(place: Place) -> None:
     """The workspace's folder, private and kept out of version control."""
-    os.makedirs(place.folder, mode=0o700, exist_ok=True)
     ignore = os.path.join(place.folder, ".gitignore")
-    if os.path.basename(place.folder) == FOLDER and not os.path.exists(ignore):
-        with open(ignore, "w", encoding="utf-8") as file:
-            file.write("*\n")
+    try:
+        os.makedirs(place.folder, mode=0o700, exist_ok=True)
+        if os.path.basename(place.folder) == FOLDER and not os.path.exists(ignore):
+            with open(ignore, "w", encoding="utf-8") as file:
+                file.write("*\n")
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{place.folder} can't be made ({error.strerror or error})",
+            next_step="Check the path, who owns the folder above it, and the space left.",
+        ) from error

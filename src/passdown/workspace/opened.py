@@ -11,6 +11,7 @@ from passdown.model.settings import DEFAULTS, Settings, checked_settings, parse_
 from passdown.store.opening import open_store
 
 if TYPE_CHECKING:
+    from passdown.ledger.disk import Project
     from passdown.ledger.writing import Clock, Ledger, Written
     from passdown.recall.handles import HandleFiles
     from passdown.store.protocol import Store
@@ -46,6 +47,13 @@ class Opened:
         from passdown.ledger.writing import Ledger
 
         return Ledger(self.store, self.clock)
+
+    @cached_property
+    def project(self) -> Project:
+        """The files that artifacts refer to."""
+        from passdown.ledger.disk import Project
+
+        return Project(self.root, self.place.url.removeprefix("sqlite:///"))
 
     @cached_property
     def handles(self) -> HandleFiles:
@@ -96,8 +104,11 @@ def read_settings(path: str) -> Settings:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-    except OSError:
+    except FileNotFoundError:
         return DEFAULTS
+    except OSError as error:
+        problem = Problem("", "unreadable", f"{path}: {error.strerror}", "a readable file")
+        raise InvalidInput("the configuration can't be read", [problem]) from error
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
         return DEFAULTS
     import tomllib

@@ -107,7 +107,7 @@ class Reads(Held):
         from passdown.recall.files import artifact_report
 
         with self._opened.store.reading() as reader:
-            return artifact_report(reader, task, self._opened.root)
+            return artifact_report(reader, task, self._opened.project)
 
     def path_history(self, task: str, path: str) -> list[Document]:
         """Every entry that a task has had for a path, oldest first."""

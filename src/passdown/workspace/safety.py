@@ -9,7 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import InvalidInput, Problem, unknown_task
-from passdown.ledger.bundles import Imported, bundle_bytes, import_bundle, write_bundle
+from passdown.ledger.bundles import Imported, bundle_bytes, import_bundle
+from passdown.ledger.durable_files import write_new
 from passdown.ledger.verifying import Verified, heads_document, parse_heads, verify
 from passdown.model.kinds import stream_of
 from passdown.model.times import stamp
@@ -81,7 +82,7 @@ def export(opened: Opened, target: str, task: str | None) -> int:
         streams = [stream_of(task)] if task else [head.stream for head in reader.heads()]
         data = bundle_bytes(reader, streams)
     try:
-        write_bundle(target, data)
+        write_new(target, data)
     except OSError as error:
         problem = Problem("target", "unwritable", f"{target}: {error.strerror}", "a new file")
         raise InvalidInput("nothing was exported", [problem]) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -13,23 +14,37 @@ if TYPE_CHECKING:
 
 
 def replace_file(target: str, text: str) -> None:
-    """Put `text` in the place of a file, durably; on failure the old file is whole and nothing
-    stays.
+    """Put `text` in the place of a file; on failure the old file is whole and nothing stays.
+
+    The content is synced before it takes the name, so a power cut leaves one or the other.
     """
-    folder = os.path.dirname(target)
+    with _typed(target), _synced(target, text.encode()) as temporary:
+        os.replace(temporary, target)
+
+
+def write_new(target: str, data: bytes) -> None:
+    """Write a file that must not be there yet; a crash leaves all of it or nothing."""
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    with _synced(target, data) as temporary:
+        os.replace(temporary, target)
+
+
+@contextmanager
+def _synced(target: str, data: bytes) -> Generator[str]:
+    """A temporary file beside `target` with content on disk; gone when the block ends."""
     temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-    with _typed(target):
+    try:
+        descriptor = _opened_new(temporary, os.path.dirname(os.path.abspath(target)))
         try:
-            descriptor = _opened_new(temporary, folder)
-            try:
-                _write_all(descriptor, text.encode())
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            os.replace(temporary, target)
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
         finally:
-            if os.path.lexists(temporary):
-                os.unlink(temporary)
+            os.close(descriptor)
+        yield temporary
+    finally:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
 
 
 @contextmanager
