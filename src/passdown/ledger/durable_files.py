@@ -18,8 +18,11 @@ def replace_file(target: str, text: str) -> None:
 
     The content is synced before it takes the name, so a power cut leaves one or the other.
     """
-    with _typed(target), _synced(target, text.encode()) as temporary:
-        os.replace(temporary, target)
+    with _typed(target):
+        if not os.path.isdir(os.path.dirname(target)):
+            _make_private(os.path.dirname(target))
+        with _synced(target, text.encode()) as temporary:
+            os.replace(temporary, target)
 
 
 def write_new(target: str, data: bytes) -> None:
@@ -35,7 +38,7 @@ def _synced(target: str, data: bytes) -> Generator[str]:
     """A temporary file beside `target` with content on disk; gone when the block ends."""
     temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
-        descriptor = _opened_new(temporary, os.path.dirname(os.path.abspath(target)))
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             _write_all(descriptor, data)
             os.fsync(descriptor)
@@ -57,15 +60,6 @@ def _typed(target: str) -> Generator[None]:
             f"{target} can't be read or written ({error.strerror or error})",
             next_step="The ledger has what was recorded; passdown doctor writes the file again.",
         ) from error
-
-
-def _opened_new(path: str, folder: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    try:
-        return os.open(path, flags, 0o600)
-    except FileNotFoundError:
-        _make_private(folder)
-        return os.open(path, flags, 0o600)
 
 
 def _make_private(folder: str) -> None:
