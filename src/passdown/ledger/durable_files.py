@@ -97,12 +97,12 @@ def keep_aside(path: str) -> str:
 
 
 @contextmanager
-def folder_lock(folder: str) -> Generator[None]:
-    """One process at a time in a folder; the lock goes with the process, whatever ends it."""
+def named_lock(folder: str, name: str) -> Generator[None]:
+    """One process at a time under a name; the lock goes with the process, whatever ends it."""
     with _typed(folder):
         _make_private(folder)
         flags = os.O_RDWR | os.O_CREAT
-        descriptor = os.open(os.path.join(folder, ".lock"), flags, 0o600)
+        descriptor = os.open(os.path.join(folder, name), flags, 0o600)
     try:
         with _typed(folder):
             _lock(descriptor)

@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import Problem
-from passdown.ledger.durable_files import folder_lock, keep_aside, read_text, replace_file
+from passdown.ledger.durable_files import keep_aside, named_lock, read_text, replace_file
 from passdown.model.documents import LISTS, state_document
 from passdown.model.handle_text import is_intact, item_text, sealed
 from passdown.model.kinds import stream_of
@@ -23,6 +23,8 @@ from passdown.recall.pages import Page, rendered
 from passdown.recall.state import envelope, with_links
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from passdown.model.fold import Changes
     from passdown.model.record import Record
     from passdown.model.rows import TaskRow
@@ -66,13 +68,17 @@ class HandleFiles:
     def write(self, store: Store, task: str, news: News | None = None) -> list[Problem]:
         """Bring a task's handle file up to date; an edited one is reported and kept aside.
 
-        The state is read while the folder is locked, so the last to write is the last to have read:
+        The state is read while the task is locked, so the last to write is the last to have read:
         an older state never takes the place of a newer one. `news` is what this process has just
         recorded, which saves reading it back.
         """
-        with self._alone(), folder_lock(self.folder), store.reading() as reader:
+        with self._alone(), self._lock(task), store.reading() as reader:
             row = reader.task(task)
             return [] if row is None else self._write(reader, row, news)
+
+    def _lock(self, task: str) -> AbstractContextManager[None]:
+        """Between processes, one at a time for a task; other tasks go on beside it."""
+        return named_lock(os.path.join(self.folder, ".locks"), task)
 
     def _alone(self) -> threading.Lock:
         """The lock between threads; a child process starts with its own, and with no pages."""
@@ -121,7 +127,7 @@ class HandleFiles:
 
     def restore(self, store: Store, task: str) -> list[Problem]:
         """Write a task's handle file and every archive file that is missing."""
-        with self._alone(), folder_lock(self.folder), store.reading() as reader:
+        with self._alone(), self._lock(task), store.reading() as reader:
             row = reader.task(task)
             if row is None:
                 return []
