@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import GateRefused, InvalidInput, Problem
+from passdown.model.fold import grade_of
 from passdown.model.kinds import KINDS, parse_address
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def handoff_reasons(
     reasons = _human(before)
     phase = body.get("phase")
     if phase and phase != before.header["phase"]:
-        reasons += _phase(reader, task, body, settings.phase_gates.get(phase, {}))
+        reasons += _phase(before, body, settings.phase_gates.get(phase, {}))
     reasons += _resolves(reader, task, body)
     reasons += supersede_problems(reader, body)
     return reasons
@@ -58,42 +59,26 @@ def _human(before: Before) -> list[Problem]:
     ]
 
 
-def _phase(
-    reader: Reader, task: str, body: dict[str, Any], wanted: dict[str, int]
-) -> list[Problem]:
-    if not wanted:
-        return []
-    types = {path: kind for path, kind, there in known_artifacts(reader, task) if there}
+def _phase(before: Before, body: dict[str, Any], wanted: dict[str, int]) -> list[Problem]:
+    counts: dict[str, int] = dict(before.header["types"])
+    known = dict(before.known_paths)
     for artifact in body.get("artifacts", ()):
-        if artifact.get("change") == "delete":
-            types.pop(artifact["path"], None)
-        else:
-            types[artifact["path"]] = artifact["type"]
-    counts = {kind: list(types.values()).count(kind) for kind in wanted}
+        grade = grade_of("a", artifact)
+        for name, change in ((known.get(artifact["path"]), -1), (grade, 1)):
+            if name:
+                counts[name] = counts.get(name, 0) + change
+        known[artifact["path"]] = grade
     return [
         Problem(
             "phase",
             "phase_gate",
-            f"{body['phase']} needs {count} {kind} artifact(s), {counts[kind]} recorded",
+            f"{body['phase']} needs {count} {kind} artifact(s), {counts.get(kind, 0)} recorded",
             f"at least {count} of type {kind}",
             "name them in files_created or files_modified, or change [gates] in the configuration",
         )
         for kind, count in wanted.items()
-        if counts[kind] < count
+        if counts.get(kind, 0) < count
     ]
-
-
-def known_artifacts(reader: Reader, task: str) -> list[tuple[str, str, bool]]:
-    """(path, type, whether the file was there) of every artifact that a task has now."""
-    found: list[tuple[str, str, bool]] = []
-    bodies: dict[int, dict[str, Any]] = {}
-    for row in reader.current_artifacts(task):
-        if row.position not in bodies:
-            record = reader.record(f"task/{task}", row.position)
-            bodies[row.position] = record.document() if record else {"artifacts": []}
-        entry = bodies[row.position]["artifacts"][row.index]
-        found.append((row.path, entry["type"], entry.get("change") != "delete"))
-    return found
 
 
 def _resolves(reader: Reader, task: str, body: dict[str, Any]) -> list[Problem]:

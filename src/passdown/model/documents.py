@@ -191,7 +191,7 @@ def replay(records: Iterable[Record]) -> Replayed | None:
     rows: dict[tuple[str, int], ItemRow] = {}
     documents: dict[tuple[str, int], Document] = {}
     open_rows: dict[tuple[str, int], ItemRow] = {}
-    paths: set[str] = set()
+    paths: dict[str, str] = {}
     links: dict[tuple[str, str, str], LinkRow] = {}
     inbox: InboxRow | None = None
     first_seq = 0
@@ -199,7 +199,7 @@ def replay(records: Iterable[Record]) -> Replayed | None:
     for record in records:
         first_seq = first_seq or record.seq
         body = record.document()
-        known = frozenset(paths.intersection(paths_of(body)))
+        known = {path: paths[path] for path in paths_of(body) if path in paths}
         before = Before(details, header, tuple(open_rows.values()), known) if header else NOTHING
         step = changes(before, record, body)
         details, header, last = step.details or details, step.header, record
@@ -207,7 +207,8 @@ def replay(records: Iterable[Record]) -> Replayed | None:
             key = (row.letter, row.ordinal)
             rows[key] = row
             documents[key] = item_document(row, record, body)
-            paths.add(row.path)
+            if row.path:
+                paths[row.path] = row.grade
         for change in step.changed:
             _mark(rows, documents, change)
         _keep_open(open_rows, rows, step)

@@ -8,13 +8,14 @@ version is the same fold over fewer records. So the three can't disagree.
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.kinds import KINDS, parse_address, task_of
 from passdown.model.rows import ItemRow, StatusChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from passdown.model.record import Record
 
@@ -43,7 +44,7 @@ class Before(NamedTuple):
     details: dict[str, Any]
     header: dict[str, Any]
     open_items: tuple[ItemRow, ...]
-    known_paths: frozenset[str] = frozenset()
+    known_paths: Mapping[str, str] = MappingProxyType({})
 
 
 class Changes(NamedTuple):
@@ -76,6 +77,15 @@ def fingerprint(entry: object) -> str:
 
     text = json.dumps(entry, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def grade_of(letter: str, entry: dict[str, Any]) -> str:
+    """What ranks an item among its kind; see `ItemRow`."""
+    if letter == "a":
+        return "" if entry.get("change") == "delete" else entry["type"]
+    if letter == "q":
+        return "blocking" if entry.get("blocking") else ""
+    return str(entry.get("severity") or entry.get("priority") or "")
 
 
 def entry_of(body: dict[str, Any], field: str, index: int) -> dict[str, Any]:
@@ -142,6 +152,7 @@ class _Step:
             title=_title(entry, "blocker" if field == "blockers" else kind.text),
             fingerprint="" if letter in _NEVER_REPEATED else fingerprint(entry),
             path=entry["path"] if letter == "a" else "",
+            grade=grade_of(letter, entry),
         )
         self.added.append(row)
         if row.is_open:
@@ -194,7 +205,7 @@ def _task_created(step: _Step) -> None:
         handoff_version=0,
         base_status="open",
         gates={},
-        types=[],
+        types={},
         files=0,
         created_at=step.record.at,
         created_by=step.record.author,
@@ -224,12 +235,23 @@ def _add_new(step: _Step, letter: str, index: int) -> None:
         return
     row = step.add(letter, index)
     if letter == "a":
-        step.header["files"] += entry["path"] not in step.known_paths
-        step.header["types"] = sorted({*step.header["types"], entry["type"]})
+        _count_file(step, row)
     for target in entry.get("blocking_tasks", ()) if letter == "b" else ():
         step.links.append((row.address, "blocks", target))
     if letter == "d":
         _supersede(step, row, entry)
+
+
+def _count_file(step: _Step, row: ItemRow) -> None:
+    """Keep count of the files of each type that a task has, without looking at its past."""
+    known = step.known_paths.get(row.path)
+    step.header["files"] += known is None
+    types = dict(step.header["types"])
+    if known:
+        types[known] -= 1
+    if row.grade:
+        types[row.grade] = types.get(row.grade, 0) + 1
+    step.header["types"] = {name: count for name, count in sorted(types.items()) if count}
 
 
 def _supersede(step: _Step, row: ItemRow, entry: dict[str, Any]) -> None:
@@ -390,6 +412,7 @@ __all__ = [
     "changes",
     "entry_of",
     "fingerprint",
+    "grade_of",
     "open_letters",
     "paths_of",
 ]

@@ -13,7 +13,8 @@ class ItemRow(NamedTuple):
     """Where one item stands and what has become of it; its text stays in the record.
 
     `field` and `index` point into the body of the record at `position`; `fingerprint` tells equal
-    items apart from merely similar ones.
+    items apart from merely similar ones. `grade` is what ranks an item among its kind: a severity,
+    a priority, `blocking`, or an artifact's type (empty once the file is deleted).
     """
 
     task: str
@@ -29,6 +30,7 @@ class ItemRow(NamedTuple):
     path: str = ""
     closed_at: int = 0
     note: str = ""
+    grade: str = ""
 
     @property
     def address(self) -> str:

@@ -179,12 +179,12 @@ class Reader:
         """Every artifact entry that a task has had for a path, oldest first."""
         return _items(self.run("path_history", {"task": task, "path": path}))
 
-    def known_paths(self, task: str, paths: Sequence[str]) -> frozenset[str]:
-        """Which of some paths a task has had an artifact at."""
+    def known_paths(self, task: str, paths: Sequence[str]) -> dict[str, str]:
+        """The grade of the newest artifact at each of some paths; unknown paths are left out."""
         if not paths:
-            return frozenset()
+            return {}
         rows = self.run("known_paths", {"task": task, "paths": json.dumps(paths)})
-        return frozenset(row[0] for row in rows)
+        return {path: grade for path, grade in rows if grade is not None}
 
     def current_artifacts(self, task: str) -> list[ItemRow]:
         """The newest artifact entry of every path."""

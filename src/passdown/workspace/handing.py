@@ -289,7 +289,7 @@ def _again(reader: Reader, record: Record) -> tuple[Before, Changes]:
     if replayed is None:
         raise unknown_task(record.stream)
     open_rows = tuple(row for row in replayed.rows.values() if row.is_open)
-    known = frozenset(row.path for row in replayed.rows.values())
+    known = {row.path: row.grade for row in replayed.rows.values() if row.path}
     before = Before(replayed.details, replayed.header, open_rows, known)
     return before, changes(before, record, record.document())
 

@@ -71,6 +71,7 @@ CREATE TABLE items (
     path TEXT NOT NULL,
     closed_at INTEGER NOT NULL,
     note TEXT NOT NULL,
+    grade TEXT NOT NULL,
     PRIMARY KEY (task, letter, ordinal)
 ) STRICT, WITHOUT ROWID;
 

@@ -72,52 +72,53 @@ ORDER BY created_seq LIMIT :limit;
 
 -- name: open_items
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note
+    closed_at, note, grade
 FROM items INDEXED BY items_open
 WHERE task = :task AND letter IN (SELECT value FROM json_each(:letters)) AND is_open = 1
 ORDER BY letter, ordinal;
 
 -- name: all_open_items
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note
+    closed_at, note, grade
 FROM items INDEXED BY items_open
 WHERE task = :task AND is_open = 1 ORDER BY position, letter, ordinal;
 
 -- name: items_since
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note
+    closed_at, note, grade
 FROM items WHERE task = :task AND position > :after ORDER BY position, letter, ordinal;
 
 -- name: items_at
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note
+    closed_at, note, grade
 FROM items INDEXED BY items_by_position
 WHERE task = :task AND position = :position ORDER BY letter, ordinal;
 
 -- name: items_of_kind
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note
+    closed_at, note, grade
 FROM items WHERE task = :task AND letter = :letter AND ordinal > :after
 ORDER BY ordinal LIMIT :limit;
 
 -- name: item
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note
+    closed_at, note, grade
 FROM items WHERE task = :task AND letter = :letter AND ordinal = :ordinal;
 
 -- name: path_history
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note
+    closed_at, note, grade
 FROM items WHERE task = :task AND path = :path AND path <> '' ORDER BY ordinal;
 
 -- name: known_paths
-SELECT p.value FROM json_each(:paths) p WHERE EXISTS (
-    SELECT 1 FROM items i INDEXED BY items_by_path
-    WHERE i.task = :task AND i.path = p.value AND i.path <> '');
+SELECT p.value, (
+    SELECT i.grade FROM items i INDEXED BY items_by_path
+    WHERE i.task = :task AND i.path = p.value AND i.path <> '' ORDER BY i.ordinal DESC LIMIT 1)
+FROM json_each(:paths) p;
 
 -- name: current_artifacts
 SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
-    i.fingerprint, i.path, i.closed_at, i.note
+    i.fingerprint, i.path, i.closed_at, i.note, i.grade
 FROM items i WHERE i.task = :task AND i.path <> '' AND NOT EXISTS (
     SELECT 1 FROM items later WHERE later.task = i.task AND later.path = i.path
     AND later.path <> '' AND later.ordinal > i.ordinal)
@@ -125,7 +126,7 @@ ORDER BY i.ordinal;
 
 -- name: gates
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note
+    closed_at, note, grade
 FROM items INDEXED BY items_gates
 WHERE letter = 'k' AND (:task = '' OR task = :task) AND (:open_only = 0 OR is_open = 1)
 ORDER BY task, ordinal;
@@ -189,8 +190,8 @@ ON CONFLICT (task) DO UPDATE SET details = excluded.details;
 
 -- name: add_item
 INSERT INTO items (task, letter, ordinal, position, field, idx, status, is_open, title,
-    fingerprint, path, closed_at, note)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    fingerprint, path, closed_at, note, grade)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: mark_item
 UPDATE items SET status = :status, is_open = :is_open, closed_at = :closed_at, note = :note
