@@ -398,3 +398,25 @@ def test_an_export_never_overwrites(here: Workspace, bundle: Path, tmp_path: Pat
         here.export(str(tmp_path / "new.zip"), task="T-9")
     with zipfile.ZipFile(io.BytesIO(bundle.read_bytes())) as archive:
         assert archive.testzip() is None
+
+
+def test_a_bundle_with_a_secret_or_a_cycle_is_refused(
+    there: Workspace, bundle: Path, tmp_path: Path
+) -> None:
+    """Secrets and cycles are kept out on every way in, also when everything else is well sealed."""
+    manifest, lines = content(bundle)
+    secret = "AKIA" + "IOSFODNN7" + "EXAMPLE"
+
+    def with_title(title: str) -> Lines:
+        return _change_body(lines, "task_created", lambda body: body.update(title=title))
+
+    odd = pack(tmp_path / "secret.zip", manifest, with_title(secret), mend=True)
+    assert "secret" in [code for _, code in refused(there, odd)]
+    there.create_task("T-1", title="Here", agent="a", depends_on=["T-2"])
+    made = there.root + "/../cycle.zip"
+    with passdown.open(str(tmp_path / "elsewhere")) as other:
+        other.create_task("T-2", title="There", agent="a", depends_on=["T-1"])
+        other.export(made)
+    with pytest.raises(InvalidInput, match="cycle"):
+        there.import_bundle(made)
+    assert "task/T-2" not in there.heads()["heads"]

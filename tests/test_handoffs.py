@@ -371,7 +371,7 @@ def test_what_a_handoff_costs_does_not_grow_with_the_history(tmp_path: Path, cos
         handoff = full_handoff(
             from_agent=("planner", "coder")[number % 2],
             to_agent=("coder", "planner")[number % 2],
-            phase=("implementing", "planning")[number % 2],
+            phase=("implementing", "testing")[number % 2],
             summary=f"step {number}",
             decisions=[{"summary": f"decision {number}", "rationale": "r"}],
             suggested_next_steps=[{"step": f"step {number}"}],
@@ -395,3 +395,34 @@ def test_what_a_handoff_costs_does_not_grow_with_the_history(tmp_path: Path, cos
         assert costs[late][2] < costs[early][2] * 1.1
     assert 20 < sum(costs[500][0].values()) < 120
     assert min(costs[500][1:]) > 20
+
+
+@pytest.mark.promise("P-4")
+def test_the_same_words_after_another_handoff_are_a_new_handoff(ws: Workspace) -> None:
+    """Work that goes back and forth may end each time in the same words; none of it is lost."""
+    there = minimal(from_agent="dev", to_agent="qa", summary="fixed")
+    back = minimal(from_agent="qa", to_agent="dev", summary="still broken")
+    versions = [ws.hand_off(handoff).version for handoff in (there, back, there, back, there)]
+    assert len(set(versions)) == 5
+    again = ws.hand_off(there)
+    assert (again.version, again.is_replay) == (versions[-1], True)
+    assert ws.task("T-1")["holder"] == "qa"
+
+
+@pytest.mark.promise("S3-31")
+def test_a_task_file_is_recorded_once_and_for_all(ws: Workspace) -> None:
+    """A document that was taken in stays taken in, whatever happened since."""
+    text = "# Task T-1: Login\n\n## Handoff\n\noutcome: completed\nfrom_agent: dev\nto_agent: qa\n"
+    first = ws.hand_off(text)
+    ws.hand_off(minimal(from_agent="qa", to_agent="dev", summary="still broken"))
+    again = ws.hand_off(text)
+    assert (again.version, again.is_replay) == (first.version, True)
+
+
+def test_a_stale_handoff_is_not_placed_after_another_handoff(ws: Workspace) -> None:
+    """Who holds a task is decided by handoffs, so one doesn't slip in behind another."""
+    version = ws.task("T-1")["version"]
+    ws.hand_off(minimal(from_agent="dev", to_agent="qa"))
+    stale = minimal(from_agent="dev", to_agent="ops", expect_version=version)
+    with pytest.raises(Conflict, match="handed on since"):
+        ws.hand_off(stale, rebase=True)

@@ -15,6 +15,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from passdown.errors import Damaged, InvalidInput, Problem
+from passdown.ledger.gates import cycle_problems
 from passdown.ledger.writing import redo
 from passdown.model.canonical import canonical_bytes
 from passdown.model.documents import replay, state_document
@@ -23,6 +24,7 @@ from passdown.model.kinds import stream_of, task_of
 from passdown.model.names import id_problems
 from passdown.model.plain import load_json
 from passdown.model.record import GENESIS, Head, Record, chained
+from passdown.model.redaction import redact
 from passdown.model.state_schema import check_header, check_item
 
 if TYPE_CHECKING:
@@ -118,7 +120,15 @@ def import_bundle(store: Store, path: str, *, fork: str = "") -> Imported:
                 unchanged.append(stream)
         for record in sorted(waiting, key=lambda record: record.seq):
             touched.update(redo(writer, writer.append(record)))
+        _check_cycles(writer, touched)
     return Imported(added, tuple(unchanged), forked, tuple(sorted(touched - {""})))
+
+
+def _check_cycles(reader: Reader, tasks: Iterable[str]) -> None:
+    for task in sorted(tasks):
+        problems = cycle_problems(reader, task, reader.needs(task))
+        if problems:
+            raise InvalidInput("the import is refused; nothing was changed", problems)
 
 
 def _placed(reader: Reader, records: list[Record]) -> tuple[list[Record], Problem | None]:
@@ -219,6 +229,10 @@ def _stream_problems(records: Iterable[Record]) -> list[Problem]:
     problems = id_problems(task, "stream") if task else []
     for record in records:
         where = f"{record.stream}@{record.position}"
+        secrets = redact(record.body.decode(errors="replace"))[1]
+        if secrets:
+            message = f"holds what looks like a secret ({', '.join(secrets)})"
+            problems.append(Problem(where, "secret", message, "a bundle made by export"))
         if record.kind not in RECORD_KINDS:
             problems.append(Problem(where, "unknown_kind", f"{record.kind[:40]!r}", "a known kind"))
         is_next = record.position == position + 1 and record.previous == digest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from passdown.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+_LOCK_TIMEOUT_S = 5.0
 
 
 def replace_file(target: str, text: str) -> None:
@@ -117,4 +120,14 @@ def _lock(descriptor: int) -> None:
         import fcntl
     except ImportError:  # Windows: replacing a file is atomic there too, only unordered
         return
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    deadline = time.monotonic() + _LOCK_TIMEOUT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # A stopped process must not stop the others: they report the file as not written.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.001)
+        else:
+            return

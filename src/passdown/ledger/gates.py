@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import GateRefused, InvalidInput, Problem
-from passdown.model.fold import grade_of
+from passdown.model.items import grade_of
 from passdown.model.kinds import KINDS, parse_address
 
 if TYPE_CHECKING:

@@ -39,7 +39,11 @@ MAX_BODY_BYTES = 4 * 1_048_576
 
 
 class Entry(NamedTuple):
-    """What is to be written. `expect_version` None means: after whatever is there now."""
+    """What is to be written. `expect_version` None means: after whatever is there now.
+
+    With `is_content_key`, the key stands for the content of a handoff: the same again is a repeat
+    as long as no other handoff came in between.
+    """
 
     task: str
     kind: str
@@ -48,6 +52,7 @@ class Entry(NamedTuple):
     key: str
     expect_version: int | None = None
     rebase: bool = False
+    is_content_key: bool = False
 
 
 class Written(NamedTuple):
@@ -88,7 +93,10 @@ class Ledger:
         with self.store.writing([stream]) as writer:
             tip = writer.tip(stream, entry.key)
             if tip is not None and tip.known:
-                return _replayed(writer, tip.known, entry, redacted)
+                known = repeated(writer, entry.task, entry.key, latest_only=entry.is_content_key)
+                if known is not None:
+                    return _replayed(known, entry, redacted)
+                entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
             head = self._checked_head(tip, entry)
             before = before_of(writer, entry.task, entry.kind, entry.body) if head else NOTHING
             if guard is not None:
@@ -197,11 +205,19 @@ def _touched(reader: Reader, step: Changes) -> list[str]:
     return sorted(name for name in names if reader.task(name) is not None)
 
 
-def _replayed(writer: Writer, position: int, entry: Entry, redacted: tuple[str, ...]) -> Written:
+def repeated(reader: Reader, task: str, key: str, *, latest_only: bool) -> Record | None:
+    """The record that a key would repeat: with `latest_only`, none but the latest handoff."""
+    if not latest_only:
+        return reader.record_by_key(stream_of(task), key)
+    row = reader.task(task)
+    version = row.header["handoff_version"] if row else 0
+    record = reader.record(stream_of(task), version) if version else None
+    is_same = record is not None and (record.key == key or record.key.startswith(key + "-"))
+    return record if is_same else None
+
+
+def _replayed(known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written:
     """The answer to a key that was written before: the same record, if it says the same."""
-    known = writer.record(stream_of(entry.task), position)
-    if known is None:
-        raise damaged_tail(stream_of(entry.task), position)
     body = known.document()
     same = (known.kind, known.author) == (entry.kind, entry.author)
     if not same or _intent(body) != _intent(entry.body):
@@ -253,6 +269,8 @@ def _check_rebase(writer: Writer, entry: Entry, head: Head, step: Changes) -> No
         obstacles.append("that version does not exist yet")
     if entry.body.get("phase") or "status" in entry.body:
         obstacles.append("it moves the task")
+    if entry.kind == "handoff" and _was_handed_on(writer, entry):
+        obstacles.append("the task was handed on since")
     if step.changed:
         obstacles.append("it closes or changes items that others may have changed")
     if entry.kind == "task_changed":
@@ -265,6 +283,11 @@ def _check_rebase(writer: Writer, entry: Entry, head: Head, step: Changes) -> No
     if obstacles:
         detail = "a rebase is not possible: " + "; ".join(obstacles)
         raise Conflict(entry.task, expected=expected, actual=head.position, detail=detail)
+
+
+def _was_handed_on(reader: Reader, entry: Entry) -> bool:
+    row = reader.task(entry.task)
+    return row is not None and row.header["handoff_version"] > (entry.expect_version or 0)
 
 
 def _exists(task: str, version: int) -> Conflict:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.model.fold import NOTHING, Before, Changes, changes, entry_of, paths_of
+from passdown.model.fold import NOTHING, Before, Changes, changes, paths_of
+from passdown.model.items import entry_of
 from passdown.model.kinds import KINDS, task_of
 from passdown.model.rows import InboxRow, LinkRow
 

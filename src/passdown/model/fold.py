@@ -7,10 +7,10 @@ version is the same fold over fewer records. So the three can't disagree.
 
 from __future__ import annotations
 
-import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown.model.items import entry_of, fingerprint, grade_of, title_of
 from passdown.model.kinds import KINDS, parse_address, task_of
 from passdown.model.rows import ItemRow, StatusChange
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from passdown.model.record import Record
 
-TITLE_LENGTH = 120
 
 # Kinds of items of which nobody asks whether the same one was recorded before.
 _NEVER_REPEATED = "hak"
@@ -69,34 +68,6 @@ def changes(before: Before, record: Record, body: dict[str, Any]) -> Changes:
     step = _Step(before, record, body)
     _HANDLERS[record.kind](step)
     return step.result()
-
-
-def fingerprint(entry: object) -> str:
-    """A short mark that equal entries share."""
-    import hashlib
-
-    text = json.dumps(entry, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def grade_of(letter: str, entry: dict[str, Any]) -> str:
-    """What ranks an item among its kind; see `ItemRow`."""
-    if letter == "a":
-        return "" if entry.get("change") == "delete" else entry["type"]
-    if letter == "q":
-        return "blocking" if entry.get("blocking") else ""
-    return str(entry.get("severity") or entry.get("priority") or "")
-
-
-def entry_of(body: dict[str, Any], field: str, index: int) -> dict[str, Any]:
-    """The entry of a body that an item row points to."""
-    if field == "handoff":
-        return {name: body[name] for name in _HANDOFF_ITEM if name in body}
-    entry = body[field][index]
-    return {"text": entry} if isinstance(entry, str) else entry
-
-
-_HANDOFF_ITEM = ("summary", "outcome", "from_agent", "to_agent", "phase", "story", "metadata")
 
 
 class _Step:
@@ -149,7 +120,7 @@ class _Step:
             index=index,
             status=status,
             is_open=kind.is_open and status == kind.starts,
-            title=_title(entry, "blocker" if field == "blockers" else kind.text),
+            title=title_of(entry, "blocker" if field == "blockers" else kind.text),
             fingerprint="" if letter in _NEVER_REPEATED else fingerprint(entry),
             path=entry["path"] if letter == "a" else "",
             grade=grade_of(letter, entry),
@@ -182,11 +153,6 @@ class _Step:
     def is_held(self) -> bool:
         """Whether a human gate still waits for an answer or was answered with no."""
         return bool(self.open_of("k"))
-
-
-def _title(entry: dict[str, Any], field: str) -> str:
-    text = " ".join(str(entry.get(field, "")).split())
-    return text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + "…"
 
 
 def _task_created(step: _Step) -> None:
@@ -410,9 +376,6 @@ __all__ = [
     "Before",
     "Changes",
     "changes",
-    "entry_of",
-    "fingerprint",
-    "grade_of",
     "open_letters",
     "paths_of",
 ]

@@ -13,7 +13,7 @@ from passdown.briefing.summary import summary
 from passdown.errors import GateRefused, InvalidInput, NotFound, Problem, unknown_task
 from passdown.ledger import Entry
 from passdown.ledger.gates import handoff_guard, handoff_reasons
-from passdown.ledger.writing import before_of
+from passdown.ledger.writing import before_of, repeated
 from passdown.model.bodies import all_artifacts, handoff_body
 from passdown.model.canonical import digest_bytes
 from passdown.model.command import Check, HandoffCommand
@@ -21,10 +21,9 @@ from passdown.model.documents import delta_document, item_document, replay
 from passdown.model.fold import Before, Changes, changes
 from passdown.model.handoff import Artifact, Handoff, as_plain
 from passdown.model.intake import check_handoff
-from passdown.model.intake.reading import read_handoff_text
+from passdown.model.intake.reading import handoff_section, read_handoff_text
 from passdown.model.intake.rules import completeness, same_agent
 from passdown.model.intake.shapes import to_handoff_shape
-from passdown.model.kinds import stream_of
 from passdown.model.names import normal_path, path_problems
 from passdown.recall.state import documents, state_then
 
@@ -70,8 +69,9 @@ def hand_off(
     if checked.handoff is None:
         problems = (*checked.errors, *_files_anyway(opened, data))
         raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
+    is_content_key = key is None and not is_task_file(handoff)
     key = key or _key(as_plain(checked.handoff))
-    value = _signed(opened, checked.handoff, key)
+    value = _signed(opened, checked.handoff, key, latest_only=is_content_key)
     plain = as_plain(value)
     artifacts, disk = _measured(opened, value)
     entry = Entry(
@@ -82,6 +82,7 @@ def hand_off(
         key=key,
         expect_version=value.expect_version,
         rebase=rebase,
+        is_content_key=is_content_key,
     )
     guard = handoff_guard(value.task, opened.settings, disk)
     written = opened.ledger.append(entry, guard)
@@ -104,7 +105,8 @@ def check(
         checked = check_handoff(data, changed_files=changed_files)
         if checked.handoff is None:
             return Check((*checked.problems, *_files_anyway(opened, data)), 0, data)
-        value = _signed(opened, checked.handoff, _key(as_plain(checked.handoff)))
+        key = _key(as_plain(checked.handoff))
+        value = _signed(opened, checked.handoff, key, latest_only=not is_task_file(handoff))
     except InvalidInput as error:
         return Check(error.problems, 0, data)
     except NotFound as error:
@@ -135,7 +137,14 @@ def _stale(reader: Reader, handoff: Handoff) -> list[Problem]:
     return [Problem("expect_version", "conflict", message, str(row.version))]
 
 
-def _signed(opened: Opened, handoff: Handoff, key: str) -> Handoff:
+def is_task_file(handoff: HandoffLike) -> bool:
+    """Whether a handoff came as a task file: a document, which is recorded once and for all."""
+    if isinstance(handoff, bytes):
+        return handoff_section(handoff.decode(errors="replace")) is not None
+    return isinstance(handoff, str) and handoff_section(handoff) is not None
+
+
+def _signed(opened: Opened, handoff: Handoff, key: str, *, latest_only: bool) -> Handoff:
     """The handoff with its sender: the task's holder where none is named.
 
     A repeat has the sender of the first time, though the task has another holder since.
@@ -143,7 +152,7 @@ def _signed(opened: Opened, handoff: Handoff, key: str) -> Handoff:
     if handoff.from_agent:
         return handoff
     with opened.store.reading() as reader:
-        known = reader.record_by_key(stream_of(handoff.task), key)
+        known = repeated(reader, handoff.task, key, latest_only=latest_only)
         row = reader.task(handoff.task)
     if row is None:
         raise unknown_task(handoff.task)

@@ -10,8 +10,8 @@ from passdown.ledger import Entry
 from passdown.ledger.gates import cycle_problems, entry_guard, mark_problems, supersede_problems
 from passdown.model.canonical import canonical_bytes, digest_bytes
 from passdown.model.command import Receipt
-from passdown.model.fold import fingerprint
 from passdown.model.intake import check_entry, check_task
+from passdown.model.items import fingerprint
 from passdown.model.kinds import WORKSPACE_TASK, parse_address, stream_of
 from passdown.model.names import agent_problems, id_problems
 from passdown.model.text import text_problems

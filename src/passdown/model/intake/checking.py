@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from pydantic import BaseModel, ValidationError
 
 from passdown.errors import Problem
-from passdown.model.fold import fingerprint
 from passdown.model.handoff import (
     Artifact,
     Blocker,
@@ -26,6 +25,7 @@ from passdown.model.handoff import (
 )
 from passdown.model.intake import schema
 from passdown.model.intake.rules import advice, broken_rules
+from passdown.model.items import fingerprint
 from passdown.model.text import child_path, excerpt
 from passdown.model.times import parse_time, stamp
 
