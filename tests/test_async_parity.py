@@ -48,7 +48,7 @@ def test_the_same_story_gives_the_same_records_through_both_doors(tmp_path: Path
     """A story told through each door ends in the same state."""
 
     async def story(folder: Path) -> dict[str, object]:
-        async with await aio.open(str(folder)) as ws:
+        async with aio.open(str(folder)) as ws:
             await ws.create_task("T-1", title="Login", agent="planner")
             await ws.decide(task="T-1", agent="planner", summary="Use JWT", rationale="stateless")
             await ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "coder"})
@@ -80,7 +80,7 @@ def test_many_awaited_writers_lose_nothing(tmp_path: Path) -> None:
     """Fifty decisions at once, from one loop, are fifty records in one order."""
 
     async def crowd() -> int:
-        async with await aio.open(str(tmp_path)) as ws:
+        async with aio.open(str(tmp_path)) as ws:
             await ws.create_task("T-1", title="Login", agent="planner")
             writes = [
                 ws.decide(task="T-1", agent="planner", summary=f"choice {n}", rationale="because")
@@ -97,7 +97,7 @@ def test_a_cancelled_call_can_be_asked_again_with_its_key(tmp_path: Path) -> Non
     """Cancelled between commit and reply: the record is there once, and the key finds it."""
 
     async def cancelled() -> None:
-        async with await aio.open(str(tmp_path)) as ws:
+        async with aio.open(str(tmp_path)) as ws:
             await ws.create_task("T-1", title="Login", agent="planner")
 
             async def decide() -> passdown.Receipt:

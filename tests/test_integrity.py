@@ -196,7 +196,7 @@ def everywhere(ws: Workspace, text: str) -> list[Callable[[], Any]]:
         lambda: ws.mark("T-1#n1", "done", agent="a", reason=text),
         lambda: ws.change_task("T-1", agent="a", description=text),
         lambda: ws.warn("T-2", agent="a", text=f"key {text}"),
-        lambda: ws.decide(task="T-2", agent="a", summary="s", rationale="r", key=f"k {text}"),
+        lambda: ws.decide(task="T-2", agent="a", summary="s", rationale="r"),
         lambda: ws.hand_off(
             {
                 "task": "T-1",

@@ -492,9 +492,15 @@ class Work(RuleBasedStateMachine):
             if name not in LISTS:
                 assert handle[name] == value
         through = handle["archive"]["through_version"]
+        waiting = {gate["address"] for gate in self.ws.gates(task)}
         for name in LISTS:
-            is_open = ("open", "pending", "rejected")
-            recent = [e for e in state[name] if e["version"] > through or e["status"] in is_open]
+            recent = [
+                e
+                for e in state[name]
+                if e["version"] > through
+                or e["status"] in ("open", "pending")
+                or e["address"] in waiting
+            ]
             assert handle[name] == recent
 
     def check_the_whole(self) -> None:

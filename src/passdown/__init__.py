@@ -82,6 +82,10 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(f"passdown.{_LAZY[name]}"), name)
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 __all__ = [
     "Artifact",
     "Blocker",

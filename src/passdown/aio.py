@@ -1,6 +1,6 @@
 """The same door, awaited: every method of `Workspace`, run in a thread so that the loop goes on.
 
-    async with await passdown.aio.open(".") as ws:
+    async with passdown.aio.open(".") as ws:
         await ws.hand_off(handoff)
 
 SQLite and the disk block in any case, so the core is synchronous and this is its one async face. A
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from passdown import workspace as _sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from passdown.briefing.summary import Freshness
     from passdown.ledger.bundles import Imported
@@ -34,19 +34,39 @@ NEWEST = _sync.NEWEST
 T = TypeVar("T")
 
 
-async def open(
+def open(
     target: str = ".", *, create: bool = True, settings: Settings | None = None, clock: Clock = None
-) -> AsyncWorkspace:
-    """Open a workspace, as `passdown.open` does."""
-    opened = await asyncio.to_thread(
-        _sync.open, target, create=create, settings=settings, clock=clock
-    )
-    return AsyncWorkspace(opened)
+) -> Opening:
+    """Open a workspace, as `passdown.open` does: await the result, or use it with `async with`."""
+    return Opening(lambda: _sync.open(target, create=create, settings=settings, clock=clock))
 
 
-async def init(folder: str = ".") -> AsyncWorkspace:
+def init(folder: str = ".") -> Opening:
     """Make a workspace in exactly this folder, as `passdown.init` does."""
-    return AsyncWorkspace(await asyncio.to_thread(_sync.init, folder))
+    return Opening(lambda: _sync.init(folder))
+
+
+class Opening:
+    """A workspace that is being opened; awaited, or entered."""
+
+    def __init__(self, opens: Callable[[], _sync.Workspace]) -> None:
+        """Nothing happens until it is awaited or entered."""
+        self._opens = opens
+        self._entered: AsyncWorkspace | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncWorkspace]:
+        return self._open().__await__()
+
+    async def _open(self) -> AsyncWorkspace:
+        return AsyncWorkspace(await asyncio.to_thread(self._opens))
+
+    async def __aenter__(self) -> AsyncWorkspace:
+        self._entered = await self._open()
+        return self._entered
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._entered is not None:
+            await self._entered.close()
 
 
 class AsyncWorkspace:
@@ -135,11 +155,20 @@ class AsyncWorkspace:
         )
 
     async def check(
-        self, handoff: HandoffLike, *, changed_files: Sequence[str] | None = None, **defaults: Any
+        self,
+        handoff: HandoffLike,
+        *,
+        rebase: bool = False,
+        changed_files: Sequence[str] | None = None,
+        **defaults: Any,
     ) -> Check:
         """Everything that `hand_off` would check, without recording anything."""
         return await self._call(
-            self._workspace.check, handoff, changed_files=changed_files, **defaults
+            self._workspace.check,
+            handoff,
+            rebase=rebase,
+            changed_files=changed_files,
+            **defaults,
         )
 
     async def prepare_handoff(

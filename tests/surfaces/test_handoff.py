@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,56 @@ def test_flags_alone(task: str, project: Path, cli: Run, as_json: Callable[..., 
     assert state["decisions"][0]["rationale"] == "because"
     assert state["artifacts"][0]["path"] == "a.py"
     assert state["source_agent"] == "planner"
+
+
+@pytest.mark.parametrize("given", ["std::move :: why", "std::move::why", "a ::b", "a:: b", "a::b"])
+def test_pairs_with_and_without_spaces(task: str, as_json: Callable[..., Any], given: str) -> None:
+    as_json("handoff", "--task", task, "--outcome", "completed", "--decision", given)
+    made = as_json("state", task)["decisions"][0]
+    wanted = {"std::move :: why": ("std::move", "why"), "std::move::why": ("std", "move::why")}
+    assert (made["summary"], made["rationale"]) == wanted.get(given, ("a", "b"))
+
+
+def test_everything_from_flags(task: str, cli: Run, as_json: Callable[..., Any]) -> None:
+    cli("task", "new", "T-2", "--title", "After", "--agent", "planner")
+    cli(
+        *("handoff", "--task", task, "--outcome", "blocked", "--blocker", "no key :: ask ops"),
+        *("--blocker", "no host", "--blocks", "T-2", "--gotcha", "UTC :: convert late"),
+        *("--pattern", "codes :: src/errors.py", "--warning", "mind the gap"),
+    )
+    state = as_json("state", task)
+    assert [b["blocking_tasks"] for b in state["blockers"]] == [["T-2"], ["T-2"]]
+    assert state["blockers"][0]["suggested_resolution"] == "ask ops"
+    gotcha = state["gotchas"][0]
+    assert (gotcha["issue"], gotcha["mitigation"], gotcha["severity"]) == (
+        "UTC",
+        "convert late",
+        "medium",
+    )
+    assert state["patterns"][0]["location"] == "src/errors.py"
+    assert state["warnings"][0]["text"] == "mind the gap"
+    assert as_json("task", "show", "T-2")["status"] == "blocked"
+
+
+def test_markdown_without_a_handoff_is_told_so(task: str, project: Path, cli: Run) -> None:
+    for text in ("# Notes\n\nSome: words: here\n", "# Only a title\n", "just words\n"):
+        (project / "b.md").write_text(text, "utf-8")
+        answer = cli("handoff", "b.md", "--task", task, "--outcome", "completed", code=1)
+        assert "no '## Handoff' heading" in answer.err
+    (project / "b.md").write_text(f"task: {task}\noutcome: completed\n", "utf-8")
+    cli("handoff", "b.md")
+
+
+def test_warnings_take_a_line_each(task: str, project: Path, cli: Run) -> None:
+    (project / "a.yaml").write_text("outcome: completed\nmoood: fine\n", "utf-8")
+    lines = cli("handoff", "a.yaml", "--task", task, "--next", "go on").out.splitlines()
+    assert (
+        "  recommended, missing: summary, patterns_discovered, gotchas, dependencies_for_next"
+        in lines
+    )
+    assert len([line for line in lines if line.startswith("  warning  moood: ")]) == 1
+    assert re.search(r"^  digest +sha256:[0-9a-f]{12}…$", "\n".join(lines), re.MULTILINE)
+    assert "  added       0 artifacts, 0 decisions" in lines
 
 
 def test_yaml_json_and_standard_input(
@@ -125,6 +176,8 @@ def test_a_stale_writer_is_told(task: str, cli: Run, as_json: Callable[..., Any]
     flags = ("handoff", "--task", task, "--outcome", "completed", "--expect-version", "1")
     found = as_json(*flags, code=1)
     assert (found["error"], found["expected"], found["actual"]) == ("conflict", 1, 2)
+    assert as_json(*flags, "--dry-run", code=1)["ok"] is False
+    assert as_json(*flags, "--dry-run", "--rebase")["ok"] is True
     assert as_json(*flags, "--rebase")["version"] == 3
 
 

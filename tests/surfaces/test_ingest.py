@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.errors import InvalidInput
+from passdown.model.intake.reading import task_parts
 from passdown.model.template import task_template
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def test_a_bad_file_does_not_stop_the_others(
     assert codes == ["invalid_choice", "no_handoff", "invalid_utf8", "missing_file"]
     assert [each["task"] for each in as_json("task", "list")] == ["G-1"]
     told = cli("ingest", *files, code=1).out
-    assert "1 of 5 files are recorded" in told
+    assert "1 of 5 files is recorded" in told
     assert "invalid_choice" in told
 
 
@@ -148,14 +149,22 @@ def test_the_template_has_every_part(cli: Run) -> None:
 
 
 @pytest.mark.promise("S3-32")
-def test_a_template_can_be_taken_in_empty_or_filled(
+def test_a_template_is_taken_in_once_it_names_an_outcome(
     project: Path, cli: Run, as_json: Callable[..., Any]
 ) -> None:
     (project / "empty.md").write_text(task_template("E-1", "Empty"), "utf-8")
+    refused = taken_in(cli, 1, "empty.md")[0]
+    problems = [(p["path"], p["code"]) for p in refused["error"]["problems"]]
+    assert problems == [("outcome", "required")]
+    assert as_json("task", "list") == []
+    cli("handoff", "empty.md", code=1)
+    least = task_template("E-1", "Empty").replace("outcome:  #", "outcome: completed  #")
+    (project / "empty.md").write_text(least, "utf-8")
     for name in ("src/login.py", "src/app.py"):
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text("pass\n", "utf-8")
     text = task_template("F-1", "Filled").replace("[who works on this, such as coder]", "coder")
+    text = text.replace("outcome:  #", "outcome: completed  #")
     head, mark, handoff = text.partition("# summary:")
     filled = "\n".join(
         line.removeprefix("# ") if not line.startswith("# Needed") else line
@@ -164,6 +173,7 @@ def test_a_template_can_be_taken_in_empty_or_filled(
     (project / "filled.md").write_text(head + filled, "utf-8")
     results = taken_in(cli, 0, "empty.md", "filled.md")
     assert [each["result"] for each in results] == ["recorded", "recorded"]
+    assert [(each["task_fields"], each["left_out"]) for each in results] == [([], [])] * 2
     unknown = [w for w in results[1]["warnings"] if w["code"] == "unknown_field"]
     assert unknown == []
     assert results[1]["completeness"] > 90
@@ -173,6 +183,99 @@ def test_a_template_can_be_taken_in_empty_or_filled(
     for name in ("decisions", "patterns", "gotchas", "reading", "questions", "next_steps"):
         assert len(state[name]) == 1, name
     assert len(state["artifacts"]) == 2
+
+
+METADATA = """\
+# Task M-1: Money
+
+## Metadata
+- **Agent:** coder
+- **Phase:** Implementing
+- **Time limit:** 2 hours
+- **Depends on:** M-0, M-00
+- **Priority:** high
+
+## Objective
+<!-- not this -->
+Count cents.
+In whole numbers.
+
+## Acceptance Criteria
+- [ ] half a cent
+  goes up
+- [x] no floats
+1. tested
+- [ ] [Something that can be tested.]
+
+## Context Provided
+Read this first:
+- src/money.py
+
+---
+
+## Execution Log
+- 10:00 began
+
+## Handoff
+outcome: completed
+"""
+
+
+def test_a_task_is_made_from_all_that_its_file_says(
+    project: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    (project / "m.md").write_text(METADATA, "utf-8")
+    told = cli("ingest", "m.md").out
+    assert "task made with criteria, depends on, description, inputs, phase, time limit" in told
+    for text in (
+        "left out: Priority: high (a task has no place for it)",
+        "left out: Context Provided: what isn't a list item",
+        "left out: sections that a task has no place for: Execution Log",
+        "M-0 does not exist yet",
+    ):
+        assert text in told, text
+    shown = as_json("task", "show", "M-1")
+    assert shown["description"] == "Count cents.\nIn whole numbers."
+    assert shown["criteria"] == ["half a cent goes up", "no floats", "tested"]
+    assert shown["inputs"] == ["src/money.py"]
+    assert (shown["phase"], shown["time_limit_minutes"]) == ("implementing", 120)
+    assert shown["needs"] == ["M-0", "M-00"]
+    again = taken_in(cli, 0, "m.md")[0]
+    assert (again["result"], again["task_fields"], again["left_out"]) == ("unchanged", [], [])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("- **Phase:** polishing", "Phase: polishing (expected planning |"),
+        ("- **Time limit:** soon", "Time limit: soon (expected a number of minutes)"),
+        ("- **Time limit:** 0", "Time limit: 0 (expected"),
+        ("- Depends on: a/b, T-2", "Depends on: a/b (expected task ids)"),
+        ("- Depends on: [T-2]", "Depends on: [T-2] (in brackets"),
+    ],
+)
+def test_what_a_task_file_says_in_vain_is_told(line: str, said: str) -> None:
+    parts = task_parts(f"# Task T-1: x\n\n{line}\n\n## Handoff\noutcome: completed\n")
+    assert said in "\n".join(parts.left_out)
+    assert parts.fields in ({}, {"depends_on": ["T-2"]})
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("- Time limit: 45 min", {"time_limit_minutes": 45}),
+        ("- **Time limit:** 45", {"time_limit_minutes": 45}),
+        ("- Depends on: none", {}),
+        ("- Depends on: T-2 T-3", {"depends_on": ["T-2", "T-3"]}),
+        ("- Agent: coder", {}),
+        ("<!-- - Phase: testing", {}),
+        ("<!--\n- Phase: testing", {"phase": "testing"}),
+        ("<!-- - Phase: testing -->", {}),
+    ],
+)
+def test_metadata_of_a_task_file(line: str, fields: dict[str, Any]) -> None:
+    parts = task_parts(f"# Task T-1: x\n\n{line}\n")
+    assert (parts.fields, parts.left_out) == (fields, [])
 
 
 def test_a_template_title_stays_one_line() -> None:

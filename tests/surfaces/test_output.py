@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from passdown.surfaces.cli.printing import print_json, table
-from passdown.surfaces.cli.terminal import text_width, wrapped
+from passdown.surfaces.cli.terminal import cut, text_width, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,6 +137,29 @@ def test_everything_fits_a_narrow_terminal(
         out = cli(*argv).out
         wide = [line for line in out.splitlines() if text_width(line) > int(columns)]
         assert wide == [], argv
+
+
+def test_lists_at_80_columns(filled: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = "a title about many things that doesn't fit into what is left of a line"
+    cli("task", "new", "T-1234567", "--title", long, "--agent", "some-agent")
+    monkeypatch.setenv("COLUMNS", "80")
+    tasks = cli("task", "list").out.splitlines()
+    assert len(tasks) == 3
+    assert tasks[2].endswith("…")
+    log = cli("log").out.splitlines()
+    assert len(log) == 9
+    assert log[1].endswith("…")
+    when = r"\d\d-\d\d \d\d:\d\d:\d\d"
+    assert re.match(rf"8    T-1234567 v1  {when}  some-agent  task_created ", log[1])
+    out = cli("history", "T-1", "src/login.py").out
+    assert len(out.splitlines()) == 2
+
+
+def test_what_is_cut_fits() -> None:
+    assert cut("short", 5) == "short"
+    assert cut("a longer text", 9) == "a longer…"
+    assert cut("漢字漢字", 5) == "漢字…"
+    assert cut("anything", 0) == "anything"
 
 
 def test_a_table_loses_nothing(

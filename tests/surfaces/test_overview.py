@@ -79,7 +79,6 @@ def test_the_version(program: Run) -> None:
         (("stat",), "did you mean state?"),
         (("xyzzy",), "there is no verb"),
         (("--store",), "out of place"),
-        (("--json", "state", "T-1"), "out of place"),
         (("task", "nwe"), "did you mean new?"),
         (("task",), "a verb is missing"),
         (("state",), "required: TASK"),
@@ -89,12 +88,27 @@ def test_the_version(program: Run) -> None:
         (("handoff",), "name a FILE"),
         (("handoff", "--task", "T-1", "--outcome", "completed", "--decision", "x"), "' :: '"),
         (("handoff", "note.yaml", "--to", "someone-else"), "contradicts the file"),
+        (("handoff", "note.yaml", "--blocks", "T-2"), "--blocker"),
+        (("decide", "x", "--why", "y", "--tag", "a,,b"), "comma"),
     ],
 )
 def test_misuse_is_2(filled: Path, cli: Run, argv: tuple[str, ...], said: str) -> None:
     answer = cli(*argv, code=2)
     assert said in answer.err
     assert answer.out == ""
+    assert len(answer.err.splitlines()) == 1
+    assert "(see: passdown help" in answer.err
+    found = json.loads(cli(*argv, "--json", code=2).out)
+    assert set(found) == {"error", "message", "next_step"}
+    assert found["error"] == "misuse"
+    assert said in found["message"]
+
+
+def test_misuse_names_the_help_of_its_verb(cli: Run) -> None:
+    assert "(see: passdown help)" in cli("stat", code=2).err
+    assert "(see: passdown help task)" in cli("task", "nwe", code=2).err
+    assert "(see: passdown help task new)" in cli("task", "new", code=2).err
+    assert json.loads(cli("--json", "state", "T-1", code=2).out)["next_step"] == "passdown help"
 
 
 @pytest.mark.parametrize("argv", READING, ids=" ".join)

@@ -40,6 +40,9 @@ def test_verify_heads_and_backup(
         "at": ""
     }
     assert cli("backup", str(old), code=1).err
+    saved = heads.read_bytes()
+    assert "exists already" in cli("heads", "export", str(heads), code=1).err
+    assert heads.read_bytes() == saved
     assert "unreadable" in cli("verify", "--against", "nowhere.json", code=1).err
 
 
@@ -79,7 +82,15 @@ def test_reindex_and_doctor(filled: Path, cli: Run, as_json: Callable[..., Any])
     assert found["facts"]["database"] == "sqlite"
     handle = filled / ".passdown" / "state" / "T-1.json"
     handle.write_text(handle.read_text("utf-8").replace("JWT", "JWX"), "utf-8")
-    assert "edited_handle" in cli("doctor").out
+    told = cli("doctor").out
+    assert "edited_handle" in told
+    assert told.endswith("\nok, 1 warning\n")
+
+
+def test_one_is_not_many(filled: Path, cli: Run) -> None:
+    assert "7 records in 1 stream\n" in cli("verify").out
+    assert "1 stream is in" in cli("export", "a.passdown").out
+    assert "1 head is in" in cli("heads", "export", "heads.json").out
 
 
 @pytest.mark.parametrize("of", ["handoff", "task", "state"])
@@ -171,6 +182,7 @@ def test_the_demonstration(program: Run) -> None:
         ".passdown/state/T-1.json",
         "11 records in 2 streams",
         "chain_broken",
+        "verify finds 0 faults in the older copy",
         "rollback",
         "Look further",
     ):

@@ -28,6 +28,8 @@ class Freshness(NamedTuple):
 
 def summary(state: Document, state_file: str, max_tokens: int = MAX_TOKENS) -> str:
     """The summary of a state document, at most `max_tokens` by four characters each."""
+    waiting = state.get("held_by", ())
+    held = f", held by {', '.join(waiting)} until a person answers" if waiting else ""
     lines = [
         "## Agent Handoff State",
         f"Task: {state['task_id']} - {_short(state['title'])}",
@@ -35,7 +37,7 @@ def summary(state: Document, state_file: str, max_tokens: int = MAX_TOKENS) -> s
         f"Artifacts: {_artifacts(state)}",
         f"Decisions: {_decisions(state)}",
         f"Blocking: {_blocking(state)}",
-        f"Gates: {len(state['gates_passed'])} passed, {len(state['gates_failed'])} failed",
+        f"Gates: {len(state['gates_passed'])} passed, {len(state['gates_failed'])} failed{held}",
         f"State file: {state_file}",
         f"Version: {state['version']} ({state['digest']})",
     ]

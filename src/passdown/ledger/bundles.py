@@ -15,21 +15,21 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from passdown.errors import Damaged, InvalidInput, Problem
+from passdown.ledger.admission import record_problems
 from passdown.ledger.gates import cycle_problems
 from passdown.ledger.writing import redo
 from passdown.model.canonical import canonical_bytes
 from passdown.model.documents import replay, state_document
-from passdown.model.fold import RECORD_KINDS
 from passdown.model.kinds import stream_of, task_of
 from passdown.model.names import id_problems
 from passdown.model.plain import load_json
 from passdown.model.record import GENESIS, Head, Record, chained
-from passdown.model.redaction import redact
 from passdown.model.state_schema import check_header, check_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from passdown.model.fold import Before
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader
 
@@ -60,6 +60,11 @@ def bundle_bytes(reader: Reader, streams: Sequence[str]) -> bytes:
     """
     found = [record for stream in streams for record in reader.records(stream)]
     found.sort(key=lambda record: record.seq)
+    return bundle_bytes_of(found)
+
+
+def bundle_bytes_of(found: list[Record]) -> bytes:
+    """The bundle of some records, in their order."""
     heads = {record.stream: [record.position, record.digest] for record in found}
     lines = [_line(record) for record in found]
     records = b"".join(lines)
@@ -229,17 +234,13 @@ def _stream_problems(records: Iterable[Record]) -> list[Problem]:
     problems = id_problems(task, "stream") if task else []
     for record in records:
         where = f"{record.stream}@{record.position}"
-        secrets = redact(record.body.decode(errors="replace"))[1]
-        if secrets:
-            message = f"holds what looks like a secret ({', '.join(secrets)})"
-            problems.append(Problem(where, "secret", message, "a bundle made by export"))
-        if record.kind not in RECORD_KINDS:
-            problems.append(Problem(where, "unknown_kind", f"{record.kind[:40]!r}", "a known kind"))
         is_next = record.position == position + 1 and record.previous == digest
         if not is_next or not record.is_intact():
             message = "is not what was written, or not in its place"
             problems.append(Problem(where, "chain_broken", message, "an unchanged record"))
         position, digest = record.position, record.digest
+    if not problems:
+        problems = [problem for record in records for problem in record_problems(record)]
     if not problems:
         try:
             _check_state(records)
@@ -253,7 +254,7 @@ def _stream_problems(records: Iterable[Record]) -> list[Problem]:
 
 def _check_state(records: list[Record]) -> None:
     """Raise unless the records, replayed, give a state that keeps to the published schema."""
-    replayed = replay(records)
+    replayed = replay(records, _refuse_passed_gate)
     if replayed is None:
         return
     head = (task_of(records[0].stream) or "", replayed.last.position, replayed.last.digest)
@@ -265,6 +266,12 @@ def _check_state(records: list[Record]) -> None:
         check_item(letter, document)
 
 
+def _refuse_passed_gate(before: Before, record: Record) -> None:
+    waiting = [r for r in before.open_items if r.letter == "k" and r.status == "pending"]
+    if record.kind == "handoff" and waiting:
+        raise ValueError(f"version {record.position} passes {waiting[0].address} without an answer")
+
+
 def _members(path: str) -> tuple[bytes, bytes]:
     try:
         with zipfile.ZipFile(path) as archive:
@@ -274,7 +281,9 @@ def _members(path: str) -> tuple[bytes, bytes]:
         raise InvalidInput(
             "nothing was imported", [Problem("path", "missing_file", f"{path} is not there")]
         ) from error
-    except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, zlib.error) as error:
+    except InvalidInput:
+        raise
+    except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, ValueError, zlib.error) as error:
         problem = Problem("", "bad_archive", f"not a bundle ({error})", "a file from export")
         raise InvalidInput("the bundle is refused; nothing was imported", [problem]) from error
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from passdown.errors import Problem
+from passdown.model.names import path_problems
 
 OWN_FOLDER = ".passdown"
 
@@ -51,6 +52,9 @@ class Project:
 
         Paths are kept composed (NFC); a file whose name is spelled decomposed on disk is found too.
         """
+        problems = path_problems(path, field)
+        if problems:
+            return OnDisk(None, None, problems[0])
         found = self._look(path, field)
         if found == MISSING and not path.isascii():
             import unicodedata

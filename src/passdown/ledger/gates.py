@@ -6,21 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.errors import GateRefused, InvalidInput, Problem
 from passdown.model.items import grade_of
-from passdown.model.kinds import KINDS, parse_address
+from passdown.model.kinds import KINDS, parse_address, stream_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from passdown.ledger.writing import Guard
     from passdown.model.fold import Before
+    from passdown.model.rows import ItemRow
     from passdown.model.settings import Settings
     from passdown.store.statements import Reader
 
 
-def handoff_guard(task: str, settings: Settings, disk: Sequence[Problem]) -> Guard:
-    """The guard of a handoff; `disk` is what the files themselves gave reason for."""
+def handoff_guard(
+    task: str, settings: Settings, disk: Sequence[Problem], notices: list[Problem]
+) -> Guard:
+    """The guard of a handoff; `disk` is what the files themselves gave reason for.
+
+    What is odd but no reason to refuse is added to `notices`.
+    """
 
     def guard(reader: Reader, before: Before, body: dict[str, Any]) -> None:
+        notices.extend(handoff_notices(reader, task, before, body))
         reasons = handoff_reasons(reader, task, before, body, settings)
         if disk or reasons:
             raise GateRefused(
@@ -43,6 +50,30 @@ def handoff_reasons(
     reasons += _resolves(reader, task, body)
     reasons += supersede_problems(reader, body)
     return reasons
+
+
+def handoff_notices(
+    reader: Reader, task: str, before: Before, body: dict[str, Any]
+) -> list[Problem]:
+    """What the sender may have overlooked: who blocks the task, what it needs, where it stood."""
+    texts: list[tuple[str, str, str]] = []
+    status = before.header["base_status"]
+    if status in ("cancelled", "completed"):
+        texts.append(("task", "reopened", f"{task} was {status}"))
+    blockers = [link.source for link in reader.open_links_to(task)]
+    if blockers:
+        texts.append(("task", "blocked", f"{task} is blocked by {', '.join(blockers[:5])}"))
+    named = [n for blocker in body.get("blockers", ()) for n in blocker.get("blocking_tasks", ())]
+    texts += [
+        ("blockers", "unknown_task", f"{name} does not exist yet")
+        for name in named
+        if reader.head(stream_of(name)) is None
+    ]
+    for need in reader.needs(task) if body.get("phase") == "completed" else ():
+        row = reader.task(need)
+        if row is None or row.status != "completed":
+            texts.append(("phase", "open_need", f"{task} needs {need}, which is not completed"))
+    return [Problem(path, code, text, level="warning") for path, code, text in texts]
 
 
 def _human(before: Before) -> list[Problem]:
@@ -86,7 +117,8 @@ def _resolves(reader: Reader, task: str, body: dict[str, Any]) -> list[Problem]:
     for index, text in enumerate(body.get("resolves", ())):
         address = parse_address(text)
         row = reader.item(*address) if address and address.task == task else None
-        if row is None or not row.is_open or row.letter == "k":
+        is_gated = row is not None and row.letter == "b" and _is_gated(reader, row)
+        if row is None or not row.is_open or row.letter == "k" or is_gated:
             state = f"is {row.status}" if row else f"is not an item of {task}"
             where = f"resolves[{index}]"
             found.append(Problem(where, "not_open", f"{text} {state}", "an open item of the task"))
@@ -148,6 +180,13 @@ def _way(reader: Reader, start: str, goal: str) -> list[str]:
     return []
 
 
+def _is_gated(reader: Reader, blocker: ItemRow) -> bool:
+    """Whether a blocker waits for a person: marking it would let the task go on unseen."""
+    place = (blocker.position, blocker.index)
+    gates = reader.open_items(blocker.task, ("k",))
+    return any((gate.position, gate.index) == place for gate in gates)
+
+
 def mark_problems(reader: Reader, body: dict[str, Any]) -> list[Problem]:
     """An item can only be marked with a status of its kind, and only while that changes
     something.
@@ -165,6 +204,10 @@ def mark_problems(reader: Reader, body: dict[str, Any]) -> list[Problem]:
             expected = " | ".join(allowed) or "nothing: answer gates with passdown gate"
             message = f"a {KINDS[address.letter].word} can't be {mark['status']}"
             found.append(Problem(f"{where}.status", "invalid_choice", message, expected))
+        elif address.letter == "b" and _is_gated(reader, row):
+            message = f"a person has to answer the gate that {row.address} opened"
+            fix = "passdown gate list shows it"
+            found.append(Problem(where, "human_gate", message, "an answer from a person", fix))
         elif row.status == mark["status"]:
             message = f"{row.address} is {row.status} already"
             found.append(Problem(where, "no_change", message, "another status"))

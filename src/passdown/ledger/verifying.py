@@ -187,7 +187,7 @@ def _expected_row(reader: Reader, task: str, replayed: Replayed) -> TaskRow:
         digest=replayed.last.digest,
         status=status,
         phase=header["phase"],
-        holder=header["target_agent"] or header["created_by"],
+        holder=header["holder"],
         created_seq=replayed.first_seq,
         updated_seq=replayed.last.seq,
         header=header,

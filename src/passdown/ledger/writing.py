@@ -177,7 +177,7 @@ def apply_changes(writer: Writer, record: Record, before: Before, step: Changes)
         digest=record.digest,
         status=header["base_status"],
         phase=header["phase"],
-        holder=header["target_agent"] or header["created_by"],
+        holder=header["holder"],
         created_seq=record.seq,
         updated_seq=record.seq,
         header=header,

@@ -14,10 +14,12 @@ from passdown.model.kinds import KINDS, task_of
 from passdown.model.rows import InboxRow, LinkRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from passdown.model.record import Record
     from passdown.model.rows import ItemRow, StatusChange
+
+    Visit = Callable[[Before, Record], None]
 
 Document = dict[str, Any]
 
@@ -185,8 +187,11 @@ class Replayed(NamedTuple):
     last: Record
 
 
-def replay(records: Iterable[Record]) -> Replayed | None:
-    """Fold a task's records, in order, from nothing; None when there are none."""
+def replay(records: Iterable[Record], visit: Visit | None = None) -> Replayed | None:
+    """Fold a task's records, in order, from nothing; None when there are none.
+
+    `visit` sees each record with where the task stood before it, and may stop by raising.
+    """
     details: Document = {}
     header: Document = {}
     rows: dict[tuple[str, int], ItemRow] = {}
@@ -202,6 +207,8 @@ def replay(records: Iterable[Record]) -> Replayed | None:
         body = record.document()
         known = {path: paths[path] for path in paths_of(body) if path in paths}
         before = Before(details, header, tuple(open_rows.values()), known) if header else NOTHING
+        if visit is not None:
+            visit(before, record)
         step = changes(before, record, body)
         details, header, last = step.details or details, step.header, record
         for row in step.added:

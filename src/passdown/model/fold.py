@@ -140,7 +140,16 @@ class _Step:
             self.unlinked.append(row.address)
             gate = self.gate_of(row)
             if gate is not None:
-                self.mark("k", gate.ordinal, "withdrawn", f"{row.address}: {status}")
+                self._withdraw(gate, f"{row.address}: {status}")
+
+    def _withdraw(self, gate: ItemRow, note: str) -> None:
+        """A gate whose blocker is gone asks nothing any more; an answer it had stays its answer."""
+        if gate.status == "pending":
+            self.mark("k", gate.ordinal, "withdrawn", note)
+            return
+        del self.open["k", gate.ordinal]
+        kept = StatusChange("k", gate.ordinal, gate.status, False, gate.closed_at, gate.note)
+        self.changed.append(kept)
 
     def gate_of(self, blocker: ItemRow) -> ItemRow | None:
         """The open gate that a blocker asked for: both point to the same entry of one record."""
@@ -169,6 +178,7 @@ def _task_created(step: _Step) -> None:
         target_agent="",
         handoff_at=None,
         handoff_version=0,
+        holder=step.record.author,
         base_status="open",
         gates={},
         types={},
@@ -292,6 +302,7 @@ def _move(step: _Step) -> None:
         target_agent=body.get("to_agent", ""),
         handoff_at=step.record.at,
         handoff_version=step.record.position,
+        holder=body.get("to_agent") or body["from_agent"],
         base_status=_status_after(body["outcome"], header["phase"]),
     )
     step.inbox = (body.get("to_agent", ""), step.is_held())
@@ -316,7 +327,8 @@ def _unblock(step: _Step) -> None:
     """Once nothing is in the way any more, a blocked task is open and its handoff delivered."""
     if step.header["base_status"] == "blocked" and not step.open_of("b"):
         step.header["base_status"] = "open"
-    if step.header["target_agent"]:
+    was_rejected = any(gate.status == "rejected" for gate in step.open_of("k"))
+    if step.header["target_agent"] and not was_rejected:
         step.inbox = (step.header["target_agent"], step.is_held())
 
 
@@ -330,6 +342,9 @@ def _gate_answered(step: _Step) -> None:
         # A rejected gate stays in the way of the receiver until the task is handed off anew.
         at = step.record.position
         step.changed.append(StatusChange("k", address.ordinal, "rejected", True, at, note))
+        # The task goes back to its sender, who has to hand it off anew.
+        step.header["holder"] = step.header["source_agent"]
+        step.inbox = (step.header["source_agent"], False)
         return
     step.mark("k", address.ordinal, "approved", note)
     if gate is not None:

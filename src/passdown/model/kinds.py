@@ -72,7 +72,7 @@ class Address(NamedTuple):
 
 def parse_address(text: str) -> Address | None:
     """The address written in `text`, or None when it isn't one of a known kind."""
-    match = _ADDRESS.fullmatch(text)
+    match = _ADDRESS.fullmatch(text) if isinstance(text, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if match is None or match[2] not in KINDS:
         return None
     return Address(match[1], match[2], int(match[3]))

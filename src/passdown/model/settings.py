@@ -30,6 +30,8 @@ class Settings(NamedTuple):
 
 DEFAULTS = Settings()
 
+MAX_SETTING = 1_000_000
+
 CONFIG_TEMPLATE = """\
 # Settings of this Passdown workspace. What stands here are the defaults; remove the # to \
 change one.
@@ -101,8 +103,9 @@ def _read(path: str, value: Any, fields: dict[str, Any], problems: list[Problem]
     elif not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         expected = " or ".join(kind.__name__ for kind in types)
         problems.append(Problem(path, "wrong_type", f"{type(value).__name__} given", expected))
-    elif not isinstance(value, str | bool) and value <= 0:
-        problems.append(Problem(path, "out_of_range", f"{value} given", "more than 0"))
+    elif not isinstance(value, str | bool) and not 0 < value <= MAX_SETTING:
+        expected = f"more than 0, at most {MAX_SETTING:,}"
+        problems.append(Problem(path, "out_of_range", f"{str(value)[:40]} given", expected))
     elif path == "store.durability" and value not in ("full", "normal"):
         problems.append(Problem(path, "invalid_choice", f"{value!r}", "full | normal"))
     else:

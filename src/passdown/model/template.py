@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from passdown.errors import InvalidInput
 from passdown.model.names import id_problems
 from passdown.model.text import visible
@@ -9,7 +11,13 @@ from passdown.model.text import visible
 _TEMPLATE = """\
 # Task @task@: @title@
 
+<!-- Fill in the places in [brackets]; those left as they are don't count, nor do comments.
+     When the file is ingested and the task isn't there yet, the task is made from it: from the
+     title above, Phase, Time limit, Depends on, the Objective, and the list items of Acceptance
+     Criteria and Context Provided. A task that is there stays as it is. -->
+
 ## Metadata
+<!-- Agent hands off to Next agent; that counts each time. -->
 - **Agent:** [who works on this, such as coder]
 - **Next agent:** [who takes over, such as tester]
 - **Phase:** [planning | implementing | testing | reviewing | completed]
@@ -28,15 +36,18 @@ _TEMPLATE = """\
 ---
 
 ## Execution Log
+<!-- For people: it isn't recorded. What the next agent needs belongs in the handoff. -->
 - [Time: what was done, tried or found.]
 
 ---
 
 ## Handoff
 
+<!-- This part is recorded, once, when it names an outcome. -->
+
 ```yaml
 # Fill in what applies; remove the # in front. Only the outcome is required.
-outcome: completed  # completed | partial | failed | blocked
+outcome:  # completed | partial | failed | blocked
 # summary: The state of the work in a few sentences.
 
 # files_created:
@@ -93,6 +104,10 @@ outcome: completed  # completed | partial | failed | blocked
 
 *Task completed: [time, such as 2026-01-09T10:00:00Z]*
 """
+
+
+PLACES = frozenset(re.findall(r"\[[^\[\]]{3,}\]", _TEMPLATE.partition("## Handoff")[0]))
+"""The places of the template that wait to be filled in, such as `[minutes]`."""
 
 
 def task_template(task: str = "TASK-ID", title: str = "Name") -> str:

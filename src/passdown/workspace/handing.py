@@ -7,32 +7,29 @@ from __future__ import annotations
 import dataclasses
 import json
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.briefing.summary import summary
-from passdown.errors import GateRefused, InvalidInput, NotFound, Problem, unknown_task
+from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
 from passdown.ledger import Entry
-from passdown.ledger.gates import handoff_guard, handoff_reasons
+from passdown.ledger.admission import key_problems
+from passdown.ledger.gates import handoff_guard, handoff_notices, handoff_reasons
 from passdown.ledger.writing import before_of, repeated
 from passdown.model.bodies import all_artifacts, handoff_body
 from passdown.model.canonical import digest_bytes
 from passdown.model.command import Check, HandoffCommand
-from passdown.model.documents import delta_document, item_document, replay
-from passdown.model.fold import Before, Changes, changes
 from passdown.model.handoff import Artifact, Handoff, as_plain
 from passdown.model.intake import check_handoff
 from passdown.model.intake.reading import handoff_section, read_handoff_text
 from passdown.model.intake.rules import completeness, same_agent
 from passdown.model.intake.shapes import to_handoff_shape
 from passdown.model.names import normal_path, path_problems
-from passdown.recall.state import documents, state_then
+from passdown.workspace.commands import command_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from passdown.ledger import Written
-    from passdown.model.record import Record
-    from passdown.model.rows import ItemRow
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 
@@ -48,10 +45,15 @@ def plain_handoff(handoff: HandoffLike, defaults: Mapping[str, Any]) -> dict[str
         data = read_handoff_text(handoff)
     elif isinstance(handoff, Handoff):
         data = as_plain(handoff)
-    else:
+    elif isinstance(handoff, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         data = {**handoff}
+    else:
+        given = type(handoff).__name__
+        problem = Problem("", "wrong_type", f"{given} given", "a Handoff, a dict or text")
+        raise InvalidInput("the handoff is refused", [problem], next_step=NOTHING_CHANGED)
     shaped = to_handoff_shape(data)
-    return {**shaped, **{k: v for k, v in defaults.items() if v is not None and not shaped.get(k)}}
+    left_out = {k: v for k, v in defaults.items() if shaped.get(k) in (None, "", [], {})}
+    return {**shaped, **{k: v for k, v in left_out.items() if v is not None}}
 
 
 def hand_off(
@@ -67,8 +69,10 @@ def hand_off(
     data = plain_handoff(handoff, defaults)
     checked = check_handoff(data, changed_files=changed_files)
     if checked.handoff is None:
-        problems = (*checked.errors, *_files_anyway(opened, data))
+        slips = [problem for problem in checked.warnings if problem.code == "unknown_field"]
+        problems = (*checked.errors, *slips, *_files_anyway(opened, data))
         raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
+    _check_key(key)
     is_content_key = key is None and not is_task_file(handoff)
     key = key or _key(as_plain(checked.handoff))
     value = _signed(opened, checked.handoff, key, latest_only=is_content_key)
@@ -84,11 +88,12 @@ def hand_off(
         rebase=rebase,
         is_content_key=is_content_key,
     )
-    guard = handoff_guard(value.task, opened.settings, disk)
+    notices: list[Problem] = []
+    guard = handoff_guard(value.task, opened.settings, disk, notices)
     written = opened.ledger.append(entry, guard)
-    warnings = [*checked.warnings, *_redactions(written)]
+    warnings = [*checked.warnings, *notices, *_redactions(written)]
     warnings += opened.mirror(written)
-    return _command(opened, written, tuple(warnings), completeness(plain))
+    return command_of(opened, written, tuple(warnings), completeness(plain))
 
 
 def check(
@@ -96,6 +101,7 @@ def check(
     handoff: HandoffLike,
     *,
     defaults: Mapping[str, Any],
+    rebase: bool,
     changed_files: Sequence[str] | None,
 ) -> Check:
     """Everything that `hand_off` would check, without recording anything."""
@@ -118,11 +124,18 @@ def check(
         try:
             before = before_of(reader, value.task, "handoff", body)
             gates = handoff_reasons(reader, value.task, before, body, opened.settings)
-            gates += _stale(reader, value)
+            gates += [] if rebase else _stale(reader, value)
+            gates += handoff_notices(reader, value.task, before, body)
         except NotFound as error:
             gates = [_no_task(error)]
     problems = (*checked.problems, *disk, *gates)
     return Check(problems, completeness(plain), body)
+
+
+def _check_key(key: object) -> None:
+    problems = [] if key is None else key_problems(key)
+    if problems:
+        raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
 
 
 def _no_task(error: NotFound) -> Problem:
@@ -233,137 +246,3 @@ def _redactions(written: Written) -> list[Problem]:
         Problem("", "redacted", f"a {kind} was removed before storing", level="warning")
         for kind in written.redacted
     ]
-
-
-def _command(
-    opened: Opened, written: Written, warnings: tuple[Problem, ...], score: int
-) -> HandoffCommand:
-    record, body = written.record, written.body
-    task = record.stream.partition("/")[2]
-    before, step = written.before, written.changes
-    document = None if written.is_replay else _state_at_hand(task, before, step, written)
-    if document is None:
-        with opened.store.reading() as reader:
-            if written.is_replay:
-                before, step = _again(reader, record)
-                document = _state_then(reader, task, step.header, record)
-            else:
-                document = short_state(reader, task, step.header, record.position, record.digest)
-    held = tuple(row.address for row in _open_after(before, step) if row.letter == "k")
-    details = step.details or before.details
-    return HandoffCommand(
-        task_id=task,
-        target_agent=body.get("to_agent", ""),
-        phase=step.header["phase"],
-        outcome=body["outcome"],
-        version=record.position,
-        digest=record.digest,
-        state_delta=delta_document(before, step, record, body),
-        context_summary=summary({**document, "title": details["title"]}, opened.handle_path(task)),
-        state_file=opened.handle_path(task),
-        held_by=held,
-        completeness=score,
-        is_replay=written.is_replay,
-        warnings=warnings,
-    )
-
-
-def _open_after(before: Before, step: Changes) -> list[ItemRow]:
-    """The open items that a record leaves behind, of the kinds that it had to know."""
-    rows = {(row.letter, row.ordinal): row for row in (*before.open_items, *step.added)}
-    for change in step.changed:
-        key = (change.letter, change.ordinal)
-        if key in rows:
-            rows[key] = rows[key]._replace(status=change.status, is_open=change.is_open)
-    return [row for row in rows.values() if row.is_open]
-
-
-def _state_at_hand(
-    task: str, before: Before, step: Changes, written: Written
-) -> dict[str, Any] | None:
-    """As much of a state as a summary needs, if what was just written has all of it."""
-    record = written.record
-    decisions = [row for row in step.added if row.letter == "d"]
-    blockers = [row for row in _open_after(before, step) if row.letter == "b"]
-    is_enough = len(decisions) >= 2 or len(decisions) == step.header["counts"].get("d", 0)
-    if not is_enough or any(row.position != record.position for row in blockers):
-        return None
-    documents = [item_document(row, record, written.body) for row in blockers]
-    return _short(step.header, (task, record.position, record.digest), decisions, documents)
-
-
-def _again(reader: Reader, record: Record) -> tuple[Before, Changes]:
-    """What a record that was written earlier changed, found by replaying up to it."""
-    replayed = replay(reader.records(record.stream, until=record.position - 1))
-    if replayed is None:
-        raise unknown_task(record.stream)
-    open_rows = tuple(row for row in replayed.rows.values() if row.is_open)
-    known = {row.path: row.grade for row in replayed.rows.values() if row.path}
-    before = Before(replayed.details, replayed.header, open_rows, known)
-    return before, changes(before, record, record.document())
-
-
-def _state_then(
-    reader: Reader, task: str, header: dict[str, Any], record: Record
-) -> dict[str, Any]:
-    """As much of a state as a summary needs, as it was when a record was written."""
-    row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
-    then = state_then(reader, row, record.position)
-    files: list[Any] = then["artifacts"]
-    types = [{"type": kind} for kind in header["types"]]
-    return {**then, "artifacts": types, "totals": {"artifacts": len(files)}}
-
-
-def short_state(
-    reader: Reader, task: str, header: dict[str, Any], version: int, digest: str
-) -> dict[str, Any]:
-    """As much of a state as a summary needs, read without touching the past."""
-    counts: dict[str, int] = header["counts"]
-    newest = reader.items_of_kind(task, "d", after=max(counts.get("d", 0) - 8, 0))
-    replaced = {link.target for link in reader.superseders(task)}
-    live = [row for row in newest if row.address not in replaced]
-    blockers = documents(reader, task, reader.open_items(task, ("b",)))
-    return _short(header, (task, version, digest), live, [document for _, document in blockers])
-
-
-def _short(
-    header: dict[str, Any],
-    head: tuple[str, int, str],
-    decisions: Sequence[ItemRow],
-    blockers: list[dict[str, Any]],
-) -> dict[str, Any]:
-    gates: dict[str, str] = header["gates"]
-    return {
-        "task_id": head[0],
-        "phase": header["phase"],
-        "previous_phase": header["previous_phase"],
-        "artifacts": [{"type": kind} for kind in header["types"]],
-        "totals": {"artifacts": header["files"]},
-        "decisions": [{"summary": row.title, "status": row.status} for row in decisions],
-        "blockers": blockers,
-        "gates_passed": [name for name, result in gates.items() if result == "passed"],
-        "gates_failed": [name for name, result in gates.items() if result == "failed"],
-        "version": head[1],
-        "digest": head[2],
-    }
-
-
-def held_error(task: str, gates: Sequence[Mapping[str, Any]]) -> GateRefused:
-    """The error of a receiver who has to wait for a person."""
-    problems = [
-        Problem(
-            gate["address"],
-            "human_gate",
-            f"is {gate['status']}: {gate['blocker']}",
-            "an approval",
-            f"passdown gate approve {gate['address']} --by NAME",
-        )
-        for gate in gates
-    ]
-    return GateRefused(
-        f"{task} is held; nothing was changed",
-        problems,
-        next_step="A person has to answer; after a rejection, hand the task off anew.",
-    )

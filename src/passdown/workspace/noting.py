@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import GateRefused, InvalidInput, NotFound, Problem
 from passdown.ledger import Entry
+from passdown.ledger.admission import key_problems
 from passdown.ledger.gates import cycle_problems, entry_guard, mark_problems, supersede_problems
 from passdown.model.canonical import canonical_bytes, digest_bytes
 from passdown.model.command import Receipt
@@ -87,6 +88,7 @@ def add_entry(
     """
     problems = [*id_problems(task, "task")] if task is not None else []
     problems += [*agent_problems(agent, "agent"), *_version_problems(expect_version)]
+    problems += key_problems(key) if key is not None else []
     checked: Any = entry
     if kind == "warning":
         problems += text_problems(entry["text"], "text")
@@ -103,11 +105,23 @@ def add_entry(
         checked = {k: v for k, v in fields.items() if v not in (None, "", [])}
     body: dict[str, Any] = {field: [checked]}
     is_once = kind != "gate" and expect_version is None
+    is_own_key = key is not None
     key = key or (_key(agent, body) if is_once else uuid.uuid4().hex)
     guard = entry_guard(supersede_problems) if kind == "decision" else None
     warnings = [p for p in problems if p.level == "warning"]
     task = task or _workspace_task(opened, agent, body)
-    return _write(opened, Entry(task, record, agent, body, key, expect_version), guard, warnings)
+    written = Entry(task, record, agent, body, key, expect_version)
+    receipt = _write(opened, written, guard, warnings)
+    if receipt.is_replay and not is_own_key and _was_taken_back(opened, receipt):
+        # Said again after it was taken back: that is news, not a repeat.
+        return _write(opened, written._replace(key=uuid.uuid4().hex), guard, warnings)
+    return receipt
+
+
+def _was_taken_back(opened: Opened, receipt: Receipt) -> bool:
+    with opened.store.reading() as reader:
+        rows = reader.items_at(receipt.task_id, receipt.version)
+    return any(row.status in ("retracted", "reverted", "superseded") for row in rows)
 
 
 _ENTRIES = {
@@ -123,9 +137,9 @@ def mark(opened: Opened, item: str, status: str, agent: str, reason: str) -> Rec
     """Give an item another status: a blocker resolved, a question answered, a step done."""
     address = parse_address(item)
     if address is None:
-        raise InvalidInput(
-            REFUSED, [Problem("item", "invalid_address", f"{item[:60]!r}", "T-1#b2")]
-        )
+        given = f"{str(item)[:60]!r} is no address"
+        problem = Problem("item", "invalid_address", given, "an address like T-1#b2")
+        raise InvalidInput(REFUSED, [problem])
     _check_names(address.task, agent)
     checked, problems = check_entry("mark", {"item": item, "status": status, "reason": reason})
     _refuse(problems)

@@ -106,8 +106,8 @@ def read_settings(path: str) -> Settings:
             text = file.read()
     except FileNotFoundError:
         return DEFAULTS
-    except OSError as error:
-        problem = Problem("", "unreadable", f"{path}: {error.strerror}", "a readable file")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = Problem("", "unreadable", f"{path}: {error}", "a readable text file")
         raise InvalidInput("the configuration can't be read", [problem]) from error
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
         return DEFAULTS
@@ -115,7 +115,7 @@ def read_settings(path: str) -> Settings:
 
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         problem = Problem("", "invalid_toml", str(error), "TOML", f"mend {path}")
         raise InvalidInput("the configuration can't be read", [problem]) from error
     return parse_settings(document)

@@ -120,7 +120,7 @@ def load(opened: Opened, task: str) -> TaskState | None:
 def receive(opened: Opened, command: HandoffCommand) -> TaskState:
     """The state for a command's receiver, if the command still holds and nothing holds it up."""
     from passdown.model.state import TaskState
-    from passdown.workspace.handing import held_error
+    from passdown.workspace.commands import held_error
 
     with opened.store.reading() as reader:
         row = reader.task(command.task_id)
@@ -166,13 +166,14 @@ def note(
 def summary_of(opened: Opened, task: str, max_tokens: int) -> str:
     """The summary of a task as it stands."""
     from passdown.briefing.summary import summary
-    from passdown.workspace.handing import short_state
+    from passdown.workspace.commands import short_state
 
     with opened.store.reading() as reader:
         row = reader.task(task)
         if row is None:
             raise unknown_task(task)
         document = short_state(reader, task, row.header, row.version, row.digest)
+        document["held_by"] = [item.address for item in reader.open_items(task, ("k",))]
     title = row.details["title"]
     return summary({**document, "title": title}, opened.handle_path(task), max_tokens)
 

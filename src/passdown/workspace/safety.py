@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.ledger.bundles import Imported, bundle_bytes, import_bundle
+from passdown.ledger.disk import OWN_FOLDER
 from passdown.ledger.durable_files import write_new
 from passdown.ledger.verifying import Verified, heads_document, parse_heads, verify
 from passdown.model.kinds import stream_of
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 # Releases that carry the fix of SQLite's WAL-reset bug, by line; anything from 3.51.3 on has it.
 _FIXED_LINES: dict[tuple[int, ...], int] = {(3, 44): 6, (3, 50): 7}
 _FIXED_FROM = (3, 51, 3)
+
+
+_ODD = (TypeError, AttributeError, RecursionError)
 
 
 class Rebuilt(NamedTuple):
@@ -48,7 +52,7 @@ def verify_store(
         try:
             text = against if isinstance(against, str) else json.dumps(dict(against))
             saved = parse_heads(text)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        except (ArithmeticError, LookupError, ValueError, *_ODD) as error:
             problem = Problem("against", "invalid_heads", f"can't be read ({error})", "saved heads")
             raise InvalidInput("nothing was verified", [problem]) from error
     return verify(opened.store, against=saved, chain_only=chain_only, progress=progress)
@@ -62,6 +66,7 @@ def heads(opened: Opened) -> dict[str, Any]:
 
 def backup(opened: Opened, target: str, progress: Progress | None) -> Verified:
     """Copy the store to a new file while others go on writing, and verify the copy."""
+    _check_target(opened, target, ("", "-wal", "-shm"))
     opened.store.backup(target, progress)
     copy = open_store("sqlite:///" + os.path.abspath(target))
     try:
@@ -81,12 +86,33 @@ def export(opened: Opened, target: str, task: str | None) -> int:
             raise unknown_task(task)
         streams = [stream_of(task)] if task else [head.stream for head in reader.heads()]
         data = bundle_bytes(reader, streams)
+    _check_target(opened, target, ())
     try:
         write_new(target, data)
     except OSError as error:
         problem = Problem("target", "unwritable", f"{target}: {error.strerror}", "a new file")
         raise InvalidInput("nothing was exported", [problem]) from error
     return len(streams)
+
+
+def _check_target(opened: Opened, target: str, endings: tuple[str, ...]) -> None:
+    """A target must be a new name outside the workspace's own folder."""
+    problems: list[Problem] = []
+    if "\0" in target:
+        problems.append(Problem("target", "invalid_path", "contains a NUL", "a file name"))
+    else:
+        folder = os.path.realpath(opened.place.folder)
+        own = os.path.basename(folder) == OWN_FOLDER
+        if own and os.path.realpath(target).startswith(folder + os.sep):
+            message = f"{target} lies in the workspace's own folder"
+            problems.append(Problem("target", "own_file", message, "a file elsewhere"))
+        problems += [
+            Problem("target", "exists", f"{target}{ending} exists already", "a new file name")
+            for ending in endings
+            if os.path.lexists(target + ending)
+        ]
+    if problems:
+        raise InvalidInput("nothing was written", problems)
 
 
 def import_file(opened: Opened, path: str, fork: str) -> Imported:

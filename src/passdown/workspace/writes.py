@@ -59,12 +59,19 @@ class Writes(Held):
         )
 
     def check(
-        self, handoff: HandoffLike, *, changed_files: Sequence[str] | None = None, **defaults: Any
+        self,
+        handoff: HandoffLike,
+        *,
+        rebase: bool = False,
+        changed_files: Sequence[str] | None = None,
+        **defaults: Any,
     ) -> Check:
         """Everything that `hand_off` would check, without recording anything."""
         from passdown.workspace.handing import check
 
-        return check(self._opened, handoff, defaults=defaults, changed_files=changed_files)
+        return check(
+            self._opened, handoff, defaults=defaults, rebase=rebase, changed_files=changed_files
+        )
 
     def prepare_handoff(
         self, task: str, target: str, phase: str, *, outcome: str = "completed", **fields: Any

@@ -30,7 +30,7 @@ from passdown.model.text import child_path, excerpt
 from passdown.model.times import parse_time, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -98,7 +98,8 @@ def check_handoff(data: object, *, changed_files: Sequence[str] | None = None) -
     """
     model, problems = _validated(schema.HandoffInput, data)
     if model is None:
-        return Checked(None, (*problems, *_rules_on_raw(data, problems, changed_files)))
+        unknown = _unknown_names(data)
+        return Checked(None, (*problems, *_rules_on_raw(data, problems, changed_files), *unknown))
     plain = model.model_dump()
     problems += _unknown_fields(model, "")
     _stamp_times(plain["decisions"])
@@ -169,7 +170,7 @@ def _problem(details: ErrorDetails) -> Problem:
     elif code == "invalid_choice":
         message = f"{excerpt(str(given))!r} is not one of the choices"
         choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
-        close = get_close_matches(str(given).lower(), choices, 1, 0.4)
+        close = get_close_matches(str(given).lower(), choices, 1, 0.75)
         expected, fix = " | ".join(c for c in choices if c), close[0] if close else ""
     return Problem(path, code, message, expected, fix)
 
@@ -178,14 +179,25 @@ def _names(model: type[BaseModel]) -> set[str]:
     return set(model.model_fields)
 
 
+def _unknown(path: str, name: str, known: Collection[str]) -> Problem:
+    close = get_close_matches(name, known, 1, 0.6)
+    fix = f"did you mean {close[0]}?" if close else "it is kept under metadata"
+    where = child_path(path, name)
+    return Problem(where, "unknown_field", "is not in the schema", "", fix, "warning")
+
+
+def _unknown_names(data: object) -> list[Problem]:
+    """Unknown fields of faulty input, at its top: where a slip is most likely the cause."""
+    if not isinstance(data, dict):
+        return []
+    names = _names(schema.HandoffInput)
+    given = [str(name) for name in cast("dict[object, object]", data)]
+    return [_unknown("", name, names) for name in given if name not in names]
+
+
 def _unknown_fields(model: BaseModel, path: str) -> list[Problem]:
     """A warning for every field that the schema doesn't know: kept, but perhaps a slip."""
-    found: list[Problem] = []
-    for name in model.model_extra or {}:
-        close = get_close_matches(name, _names(type(model)), 1, 0.6)
-        where = child_path(path, name)
-        fix = f"did you mean {close[0]}?" if close else "it is kept under metadata"
-        found.append(Problem(where, "unknown_field", "is not in the schema", "", fix, "warning"))
+    found = [_unknown(path, name, _names(type(model))) for name in model.model_extra or {}]
     for name in type(model).model_fields:
         value: Any = getattr(model, name)
         if isinstance(value, BaseModel):

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from passdown.errors import InvalidInput, Problem
+from passdown.model.kinds import PHASES
+from passdown.model.names import id_problems
 from passdown.model.plain import load_json, load_yaml
+from passdown.model.template import PLACES
+from passdown.model.text import excerpt
 
-_HEADING = re.compile(r"^(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+_HEADING = re.compile(r"^(#{1,6})[ \t](.*)$")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([A-Za-z0-9_+-]*)[^`]*$")
 _TASK_TITLE = re.compile(r"^#[ \t]+Task[ \t]+([^\s:]+):[ \t]*(.*\S)", re.MULTILINE)
 _METADATA = re.compile(r"^[-*][ \t]*\*{0,2}([A-Za-z_ ]+?)\*{0,2}:\*{0,2}[ \t]*(\S.*?)[ \t]*$")
 
+_ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?(.*?)[ \t]*$")
+_MINUTES = re.compile(r"(\d{1,6})[ \t]*(m|min|mins|minutes?|h|hours?)?\.?", re.IGNORECASE)
+_AGENTS = {
+    "from": "from_agent",
+    "agent": "from_agent",
+    "to": "to_agent",
+    "next agent": "to_agent",
+}
+_LISTS = {"acceptance criteria": "criteria", "context provided": "inputs"}
+
 MAX_TASK_FILE_BYTES = 1_048_576
+
+# Headings, fences and metadata are short; longer lines are text, whatever they begin with.
+MAX_MARKUP_LINE = 400
 
 
 def read_handoff_text(text: str | bytes) -> dict[str, Any]:
@@ -34,14 +51,22 @@ def read_task_file(text: str) -> dict[str, Any]:
     """
     section = handoff_section(text)
     if section is None:
-        expected = "a '## Handoff' heading with YAML below it"
-        problem = Problem("", "no_handoff", "the file has no handoff section", expected)
-        raise InvalidInput("no handoff found", [problem])
+        raise no_handoff()
     fenced = _fenced(section)
     data = _object(load_yaml(_before_rule(section) if fenced is None else fenced))
+    if data.get("outcome", "") is None:
+        # As the template leaves it: nobody has said yet how the work ended.
+        del data["outcome"]
     for name, value in _task_metadata(text).items():
         data.setdefault(name, value)
     return data
+
+
+def no_handoff() -> InvalidInput:
+    """The error for a file without a handoff section."""
+    message = "the file has no '## Handoff' heading"
+    problem = Problem("", "no_handoff", message, "such a heading with YAML below it")
+    return InvalidInput("no handoff found", [problem])
 
 
 def handoff_section(text: str) -> str | None:
@@ -51,8 +76,8 @@ def handoff_section(text: str) -> str | None:
     fence = ""
     for line in text.splitlines():
         fence = _fence_after(fence, line)
-        heading = None if fence else _HEADING.match(line)
-        if heading and heading[2].strip().lower() == "handoff":
+        heading = None if fence or len(line) > MAX_MARKUP_LINE else _HEADING.match(line)
+        if heading and heading[2].strip().rstrip("#").rstrip().lower() == "handoff":
             found, level = [], len(heading[1])
         elif heading and level and len(heading[1]) <= level:
             level = 0
@@ -61,9 +86,13 @@ def handoff_section(text: str) -> str | None:
     return None if found is None else "\n".join(found) + "\n"
 
 
+def _fence(line: str) -> re.Match[str] | None:
+    return _FENCE.match(line) if len(line) <= MAX_MARKUP_LINE else None
+
+
 def _fence_after(fence: str, line: str) -> str:
     """The fence that is open after a line, so that a heading inside one isn't taken for one."""
-    match = _FENCE.match(line)
+    match = _fence(line)
     if match is None:
         return fence
     if not fence:
@@ -78,7 +107,7 @@ def _fenced(section: str) -> str | None:
     fence = ""
     for line in section.splitlines():
         after = _fence_after(fence, line)
-        match = _FENCE.match(line)
+        match = _fence(line)
         if not fence and after and match:
             blocks.append((match[2].lower(), []))
         elif fence and after:
@@ -107,15 +136,9 @@ def _task_metadata(text: str) -> dict[str, str]:
     title = _TASK_TITLE.search(text)
     if title:
         found["task"] = title[1]
-    wanted = {
-        "from": "from_agent",
-        "agent": "from_agent",
-        "to": "to_agent",
-        "next agent": "to_agent",
-    }
     for line in text.splitlines():
-        match = _METADATA.match(line)
-        name = wanted.get(match[1].strip().lower()) if match else None
+        match = _METADATA.match(line) if len(line) <= MAX_MARKUP_LINE else None
+        name = _AGENTS.get(match[1].strip().lower()) if match else None
         if match and name and not match[2].startswith("["):
             found.setdefault(name, match[2])
         if line.strip().lower().startswith("## handoff"):
@@ -127,6 +150,136 @@ def task_title(text: str) -> str:
     """The title that a task file gives its task, or nothing."""
     match = _TASK_TITLE.search(text)
     return match[2] if match else ""
+
+
+class TaskParts(NamedTuple):
+    """What a task file says of its task: `fields` to make it with, and what is `left_out`, why."""
+
+    fields: dict[str, Any]
+    left_out: list[str]
+
+
+def task_parts(text: str) -> TaskParts:
+    """The fields that a task file gives its task; places that nobody filled in don't count.
+
+    Taken are Phase, Time limit and Depends on (lines of the metadata), the Objective, and the list
+    items of Acceptance Criteria and Context Provided.
+    """
+    found = TaskParts({}, [])
+    unused: list[str] = []
+    for name, lines in _sections(_without_comments(text)).items():
+        key = name.lower()
+        if key in ("", "metadata"):
+            _take_metadata(lines, found)
+        elif key == "objective":
+            objective = "\n".join(_filled(lines)).strip()
+            if objective:
+                found.fields["description"] = objective
+        elif key in _LISTS:
+            _take_items(name, lines, found)
+        elif key != "handoff" and _filled(lines):
+            unused.append(name)
+    if unused:
+        found.left_out.append(f"sections that a task has no place for: {', '.join(unused)}")
+    return found
+
+
+def _without_comments(text: str) -> str:
+    """The text without `<!-- ... -->`; a comment that never ends is left as it is."""
+    kept: list[str] = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
+        kept.append(text[at:start])
+        at = end + len("-->")
+    return "".join([*kept, text[at:]])
+
+
+def _sections(text: str) -> dict[str, list[str]]:
+    """The lines below each heading of the second level; those above the first have no name."""
+    found: dict[str, list[str]] = {"": []}
+    name = fence = ""
+    for line in text.splitlines():
+        fence = _fence_after(fence, line)
+        heading = None if fence or len(line) > MAX_MARKUP_LINE else _HEADING.match(line)
+        if heading and len(heading[1]) == 2:
+            name = heading[2].strip()
+        elif not (heading and len(heading[1]) == 1):
+            found.setdefault(name, []).append(line)
+    return found
+
+
+def _filled(lines: list[str]) -> list[str]:
+    """The lines of a section without rules and places that nobody filled in; nothing if it is
+    blank.
+    """
+    kept = [line for line in lines if line.strip() != "---" and not _is_place(line)]
+    return kept if any(line.strip() for line in kept) else []
+
+
+def _is_place(text: str) -> bool:
+    """Whether a text, or the list item that it is, is one of the template's places."""
+    item = _ITEM.match(text)
+    return (item[1] if item else text).strip() in PLACES
+
+
+def _take_metadata(lines: list[str], found: TaskParts) -> None:
+    for line in _filled(lines):
+        match = _METADATA.match(line) if len(line) <= MAX_MARKUP_LINE else None
+        if match is None or _is_place(match[2]):
+            continue
+        name, value = match[1].strip(), match[2]
+        key = name.lower()
+        if value.startswith("["):
+            found.left_out.append(f"{name}: {excerpt(value)} (in brackets, as if not filled in)")
+        elif key == "phase" and value.lower() in PHASES:
+            found.fields["phase"] = value.lower()
+        elif key == "time limit" and (minutes := _minutes(value)):
+            found.fields["time_limit_minutes"] = minutes
+        elif key == "depends on":
+            _take_needs(value, found)
+        elif key not in _AGENTS:
+            expected = {"phase": " | ".join(PHASES), "time limit": "a number of minutes"}.get(key)
+            why = f"expected {expected}" if expected else "a task has no place for it"
+            found.left_out.append(f"{name}: {excerpt(value)} ({why})")
+
+
+def _minutes(text: str) -> int:
+    match = _MINUTES.fullmatch(text)
+    if match is None:
+        return 0
+    is_hours = (match[2] or "").lower().startswith("h")
+    return int(match[1]) * (60 if is_hours else 1)
+
+
+def _take_needs(text: str, found: TaskParts) -> None:
+    words = [word for word in re.split(r"[\s,;]+", text) if word]
+    if text.strip(" .").lower() in ("none", "nothing", "-", "n/a"):
+        return
+    for word in words:
+        if id_problems(word, "depends_on"):
+            found.left_out.append(f"Depends on: {excerpt(word)} (expected task ids)")
+        else:
+            found.fields.setdefault("depends_on", []).append(word)
+
+
+def _take_items(name: str, lines: list[str], found: TaskParts) -> None:
+    """The list items of a section; lines that go on with an item belong to it."""
+    items: list[str] = []
+    fence = ""
+    is_other = False
+    for line in _filled(lines):
+        was, fence = fence, _fence_after(fence, line)
+        item = None if was or fence else _ITEM.match(line)
+        if item and item[1]:
+            items.append(item[1])
+        elif items and not was and not fence and line[:1] in (" ", "\t") and line.strip():
+            items[-1] += f" {line.strip()}"
+        else:
+            is_other = is_other or bool(line.strip())
+    if items:
+        found.fields[_LISTS[name.lower()]] = items
+    if is_other:
+        found.left_out.append(f"{name}: what isn't a list item")
 
 
 def _decoded(text: str | bytes) -> str:

@@ -16,7 +16,14 @@ import apsw
 
 from passdown.errors import Damaged, StoreUnavailable
 from passdown.store.sqlite import files, schema
-from passdown.store.sqlite.faults import as_store_error, busy_error, damage, readable, translated
+from passdown.store.sqlite.faults import (
+    as_store_error,
+    busy_error,
+    damage,
+    not_storable,
+    readable,
+    translated,
+)
 from passdown.store.sqlite.running import rows, rows_of_many
 from passdown.store.sqlite.waiting import wait_with_jitter
 from passdown.store.statements import Reader, Writer, load_statements
@@ -236,6 +243,8 @@ class SqliteStore:
                 return rows(connection, statements[name], values)
             except apsw.Error as error:
                 raise as_store_error(error, self.path, self._timeout_s) from error
+            except (UnicodeEncodeError, OverflowError, TypeError) as error:
+                raise not_storable(error) from error
 
         return run
 

@@ -10,6 +10,7 @@ import apsw
 
 from passdown.errors import (
     Damaged,
+    InvalidInput,
     Problem,
     StoreBusy,
     StoreError,
@@ -63,6 +64,12 @@ def as_store_error(error: apsw.Error, path: str, timeout_s: float) -> Exception:
         if isinstance(error, kind):
             return StoreUnavailable(f"{what}: {path} ({error})", next_step=way_out)
     return StoreUnavailable(f"SQLite refused: {error} ({path})", next_step=_UNKNOWN)
+
+
+def not_storable(error: Exception) -> InvalidInput:
+    """The error for a value that no store can look for: broken text, a number out of range."""
+    problem = Problem("", "not_storable", str(error)[:200], "text in UTF-8 and 64-bit numbers")
+    return InvalidInput("a value can't be stored or looked for", [problem])
 
 
 @contextmanager

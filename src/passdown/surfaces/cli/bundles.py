@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from passdown.surfaces.cli.parsing import FILE, TASK, with_store
-from passdown.surfaces.cli.printing import line, print_json, table
+from passdown.surfaces.cli.printing import counted, line, print_json, table
 from passdown.surfaces.cli.session import opened
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def _export(args: Namespace) -> int:
     if args.json:
         print_json({"file": args.file, "streams": streams})
     else:
-        line(f"{streams} streams are in {args.file}")
+        are = "is" if streams == 1 else "are"
+        line(f"{counted(streams, 'stream')} {are} in {args.file}")
     return 0
 
 
@@ -53,7 +54,7 @@ def _import(args: Namespace) -> int:
     if args.json:
         print_json({**found._asdict(), "unchanged": list(found.unchanged)})
         return 0
-    rows = [(stream, f"{count} records added") for stream, count in found.added.items()]
+    rows = [(stream, f"{counted(count, 'record')} added") for stream, count in found.added.items()]
     rows += [(stream, f"kept beside as {name}") for stream, name in found.forked.items()]
     rows += [(stream, "was there already") for stream in found.unchanged]
     table(("stream", "result"), rows, "the bundle is empty")

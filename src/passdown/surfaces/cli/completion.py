@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from passdown.surfaces.cli.parsing import Parser
 
 _FILES = (FILE, "DIR", "PATH")
-_ASK = "command passdown task list --ids 2>/dev/null"
+_ASK = "command passdown task list --all --ids 2>/dev/null"
 
 
 class _Level(NamedTuple):

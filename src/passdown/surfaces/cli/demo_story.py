@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from passdown.errors import Conflict, GateRefused
+from passdown.surfaces.cli.printing import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,7 +178,9 @@ def _review(stage: Stage) -> None:
     )
     early, now = workspace.state_document("T-1", 3), workspace.state_document("T-1")
     stage.says("reviewer", f"T-1 is {now['phase']} at version {now['version']}")
-    stage.tells(f"at version 3 it was {early['phase']}, with {len(early['artifacts'])} artifacts")
+    stage.tells(
+        f"at version 3 it was {early['phase']}, with {counted(len(early['artifacts']), 'artifact')}"
+    )
     found = workspace.diff("T-1", version, now["version"])
     for name in ("phase", "outcome", "gates_passed"):
         if name in found["fields"]:
@@ -187,8 +190,10 @@ def _review(stage: Stage) -> None:
     with open(os.path.join(stage.root, path), encoding="utf-8") as file:
         document = json.load(file)
     stage.good(
-        f"{path} holds it all as JSON that you can read: {len(document['decisions'])} decision, "
-        f"{len(document['artifacts'])} artifacts, {len(document['handoffs'])} handoffs"
+        f"{path} holds it all as JSON that you can read: "
+        f"{counted(len(document['decisions']), 'decision')}, "
+        f"{counted(len(document['artifacts']), 'artifact')}, "
+        f"{counted(len(document['handoffs']), 'handoff')}"
     )
 
 
@@ -206,7 +211,8 @@ def _safety(stage: Stage) -> None:
     workspace.warn("T-2", agent="planner", text="Invoices need the tax rate of the day of sale")
     heads = workspace.heads()
     found = workspace.verify()
-    stage.good(f"{found.records} records in {found.streams} streams are as they were written")
+    records, streams = counted(found.records, "record"), counted(found.streams, "stream")
+    stage.good(f"{records} in {streams} are as they were written")
     changed = os.path.join(stage.root, "copy-changed.db")
     workspace.backup(changed)
     with open(changed, "rb") as file:
@@ -217,10 +223,12 @@ def _safety(stage: Stage) -> None:
     stage.tells("one byte of a decision's reason is changed in a copy of the database:")
     with open_workspace(changed, create=False) as copy:
         stage.found(copy.verify(chain_only=True).findings[0].line())
-    stage.tells("an older copy, put back, has no fault in itself; saved heads give it away:")
+    stage.tells("an older copy is put in place of the database; taken by itself, it looks whole:")
     with open_workspace(old, create=False) as copy:
-        is_ok = "ok" if copy.verify().ok else "not ok"
-        stage.found(f"alone: {is_ok}\n{copy.verify(heads).findings[0].line()}")
+        alone = copy.verify()
+        stage.good(f"verify finds {counted(len(alone.findings), 'fault')} in the older copy")
+        stage.tells("compared with the heads that were saved elsewhere, it is found out:")
+        stage.found(copy.verify(heads).findings[0].line())
 
 
 CHAPTERS: tuple[Callable[[Stage], None], ...] = (_plan, _code, _stale, _gate, _review, _safety)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from passdown.surfaces.cli.parsing import Parser
+    from passdown.workspace import Workspace
 
 
 def gate(parser: Parser) -> None:
@@ -58,7 +59,7 @@ def gate(parser: Parser) -> None:
 
 def _list(args: Namespace) -> int:
     from passdown.surfaces.cli.items import title_of
-    from passdown.surfaces.cli.printing import print_json, table
+    from passdown.surfaces.cli.printing import print_json, short_time, table
 
     with opened(args) as workspace:
         found = workspace.gates(args.task, open_only=not args.all)
@@ -71,12 +72,13 @@ def _list(args: Namespace) -> int:
             gate["status"],
             title_of(gate),
             gate.get("answered_by") or gate.get("agent"),
-            gate.get("answered_at") or gate.get("at"),
+            short_time(gate.get("answered_at") or gate.get("at")),
             gate.get("reason") or gate.get("detail"),
         ]
         for gate in found
     ]
-    table(("gate", "status", "about", "by", "at", "reason"), rows, "no gates")
+    names = ("gate", "status", "about", "by", "at (UTC)", "reason")
+    table(names, rows, "no gates", whole=("gate", "status", "by", "at (UTC)"))
     return 0
 
 
@@ -85,15 +87,34 @@ def _approve(args: Namespace) -> int:
 
     with opened(args) as workspace:
         receipt = workspace.approve(args.gate, by=author(args), reason=args.reason)
-    return print_receipt(receipt, as_json=args.json)
+        print_receipt(receipt, as_json=args.json)
+        if not args.json:
+            _next_after_approval(workspace, receipt.task_id)
+    return 0
+
+
+def _next_after_approval(workspace: Workspace, task: str) -> None:
+    from passdown.surfaces.cli.printing import line
+
+    others = [gate["address"] for gate in workspace.gates(task)]
+    if others:
+        line(f"{task} is still held by {', '.join(others)}")
+        return
+    line(f"approved: {workspace.task(task)['holder']} can go on with {task}")
 
 
 def _reject(args: Namespace) -> int:
+    from passdown.surfaces.cli.printing import line
     from passdown.surfaces.cli.receipts import print_receipt
 
     with opened(args) as workspace:
         receipt = workspace.reject(args.gate, by=author(args), reason=args.reason)
-    return print_receipt(receipt, as_json=args.json)
+        print_receipt(receipt, as_json=args.json)
+        if not args.json:
+            task = receipt.task_id
+            holder = workspace.task(task)["holder"]
+            line(f"rejected: {task} is back with {holder}, who hands it off anew")
+    return 0
 
 
 def _record(args: Namespace) -> int:

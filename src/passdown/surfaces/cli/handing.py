@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from passdown.model.kinds import OUTCOMES, PHASES
-from passdown.surfaces.cli.parsing import FILE, TASK, whole_number, with_store
+from passdown.surfaces.cli.parsing import FILE, TASK, listed, whole_number, with_store
 from passdown.surfaces.cli.session import Misuse, opened, read_input
 
 if TYPE_CHECKING:
@@ -28,11 +28,27 @@ _FIELDS = {
 }
 
 
+_REPEATED = (
+    ("--file", "PATH", "an artifact; may be repeated, like those that follow"),
+    ("--decision", "TEXT::WHY", "a decision, '::' and its reason"),
+    ("--pattern", "TEXT::PLACE", "a way of doing things, '::' and where it is used"),
+    ("--gotcha", "TEXT::HOW", "something to watch out for, '::' and how to avoid it"),
+    ("--warning", "TEXT", "a warning that stays with the task"),
+    ("--next", "TEXT", "a step that comes next"),
+    ("--read", "PATH::WHY", "a file to read first, '::' and why"),
+    ("--question", "TEXT", "something unresolved"),
+    ("--resolves", "ITEM", "an open item that this step closed"),
+    ("--changed", "PATH", "a changed file that the handoff has to name"),
+    ("--blocker", "TEXT::FIX", "what is in the way, '::' and what would help"),
+)
+
+
 def handoff(parser: Parser) -> None:
     """The arguments of `handoff`."""
     parser.show(
         "passdown handoff tasks/T-1.md --to tester --phase testing",
         "passdown handoff --task T-1 --to coder --outcome completed --next 'write the form'",
+        "passdown handoff --task T-1 --outcome blocked --blocker 'no key :: ask ops' --blocks T-2",
         "passdown handoff note.yaml --changed-git --dry-run",
     )
     parser.add_argument("file", metavar=FILE, nargs="?", help="YAML, JSON or a task file; - reads")
@@ -43,20 +59,12 @@ def handoff(parser: Parser) -> None:
     parser.add_argument("--phase", choices=PHASES, help="the phase that the task moves to")
     parser.add_argument("--summary", metavar="TEXT", help="the state of the work")
     parser.add_argument("--expect-version", metavar="N", type=whole_number, help="worked from")
-    for option, metavar, help in (
-        ("--file", "PATH", "an artifact; may be repeated, like those that follow"),
-        ("--decision", "TEXT::WHY", "a decision, ' :: ' and its reason"),
-        ("--next", "TEXT", "a step that comes next"),
-        ("--read", "PATH::WHY", "a file to read first, ' :: ' and why"),
-        ("--blocker", "TEXT::FIX", "what is in the way, ' :: ' and what would help"),
-        ("--question", "TEXT", "something unresolved"),
-        ("--resolves", "ITEM", "an open item that this step closed"),
-        ("--changed", "PATH", "a changed file that the handoff has to name"),
-    ):
+    for option, metavar, help in _REPEATED:
         dest = "file_paths" if option == "--file" else option.lstrip("-")
         parser.add_argument(
             option, dest=dest, metavar=metavar, action="append", default=[], help=help
         )
+    listed(parser, "--blocks", TASK, "a task that waits for each --blocker")
     parser.add_argument("--changed-git", action="store_true", help="changed files as git has them")
     parser.add_argument("--key", help="makes a retry safe: the same key gives the same record")
     parser.add_argument("--rebase", action="store_true", help="add to a task that has moved on")
@@ -70,12 +78,14 @@ def _handoff(args: Namespace) -> int:
 
     if args.file is None and not (args.task and args.outcome):
         raise Misuse("name a FILE, or at least --task and --outcome")
+    if args.blocks and not args.blocker:
+        raise Misuse("--blocks names tasks that wait for a --blocker; name that as well")
     text = None if args.file is None else read_input(args.file)
     with opened(args) as workspace:
         changed = _changed_files(workspace, args)
         given, defaults = _merged(text, args)
         if args.dry_run:
-            check = workspace.check(given, changed_files=changed, **defaults)
+            check = workspace.check(given, rebase=args.rebase, changed_files=changed, **defaults)
             return print_check(check, as_json=args.json)
         command = workspace.hand_off(
             given, key=args.key, rebase=args.rebase, changed_files=changed, **defaults
@@ -95,7 +105,8 @@ def _merged(text: bytes | None, args: Namespace) -> tuple[Plain | bytes, Plain]:
 
     try:
         data: Plain = to_handoff_shape(read_handoff_text(text)) if text is not None else {}
-    except InvalidInput:
+    except InvalidInput as error:
+        _refuse_without_section(text or b"", args.file, error)
         return text or b"", {}
     for name, option in _FIELDS.items():
         value = getattr(args, name)
@@ -111,17 +122,25 @@ def _merged(text: bytes | None, args: Namespace) -> tuple[Plain | bytes, Plain]:
 
 def _flag_lists(args: Namespace) -> dict[str, list[Any]]:
     decisions = [_pair(text, "--decision") for text in args.decision]
-    blockers = [text.partition(" :: ") for text in args.blocker]
+    patterns = [_pair(text, "--pattern") for text in args.pattern]
+    gotchas = [_pair(text, "--gotcha") for text in args.gotcha]
+    blockers = [_halves(text) for text in args.blocker]
+    waits: Plain = {"blocking_tasks": list(args.blocks)} if args.blocks else {}
     return {
         "artifacts": [{"path": path} for path in args.file_paths],
         "decisions": [{"summary": summary, "rationale": why} for summary, why in decisions],
+        "patterns_discovered": [{"pattern": text, "location": at} for text, at in patterns],
+        "gotchas": [
+            {"issue": text, "mitigation": how, "severity": "medium"} for text, how in gotchas
+        ],
+        "warnings": list(args.warning),
         "suggested_next_steps": [{"step": step} for step in args.next],
         "dependencies_for_next": [
             {"file": file, "reason": why} for file, why in (_pair(t, "--read") for t in args.read)
         ],
         "blockers": [
-            {"blocker": text, "suggested_resolution": fix} if fix else {"blocker": text}
-            for text, _, fix in blockers
+            {"blocker": text, **({"suggested_resolution": fix} if fix else {}), **waits}
+            for text, fix in blockers
         ],
         "open_questions": [{"question": text} for text in args.question],
         "resolves": list(args.resolves),
@@ -129,10 +148,30 @@ def _flag_lists(args: Namespace) -> dict[str, list[Any]]:
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:
-    first, mark, second = text.partition(" :: ")
-    if not mark or not second.strip():
+    first, second = _halves(text)
+    if not first or not second:
         raise Misuse(f"{option} takes two texts with ' :: ' between them")
     return first, second
+
+
+def _halves(text: str) -> tuple[str, str]:
+    """What stands before and after `::`; one with spaces around it comes first, so that a text
+    may hold a name such as `std::move`.
+    """
+    spaced = text.find(" :: ")
+    at = spaced + 1 if spaced >= 0 else text.find("::")
+    if at < 0:
+        return text.strip(), ""
+    return text[:at].strip(), text[at + 2 :].strip()
+
+
+def _refuse_without_section(text: bytes, path: str, error: Exception) -> None:
+    """Refuse a Markdown file that has no handoff in it, by that name; YAML alone is fine."""
+    from passdown.model.intake.reading import handoff_section, no_handoff
+
+    is_markdown = path.lower().endswith((".md", ".markdown"))
+    if is_markdown and handoff_section(text.decode(errors="replace")) is None:
+        raise no_handoff() from error
 
 
 def _changed_files(workspace: Workspace, args: Namespace) -> list[str] | None:

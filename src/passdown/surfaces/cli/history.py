@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.surfaces.cli.parsing import TASK, whole_number, with_store
-from passdown.surfaces.cli.printing import heading, line, pairs, print_json, shown, table
+from passdown.surfaces.cli.printing import (
+    heading,
+    line,
+    pairs,
+    print_json,
+    short_digest,
+    short_time,
+    shown,
+    table,
+)
 from passdown.surfaces.cli.session import opened
 
 if TYPE_CHECKING:
@@ -43,14 +52,15 @@ def _log(args: Namespace) -> int:
         [
             entry[first],
             "" if args.task else f"{entry['task']} v{entry['version']}",
-            entry["at"][:19] + "Z",
+            short_time(entry["at"]),
             entry["author"],
             entry["kind"],
             entry["summary"],
         ]
         for entry in found
     ]
-    table((first, "task", "at", "author", "kind", "what"), rows, "nothing recorded")
+    names = (first, "task", "at (UTC)", "author", "kind", "what")
+    table(names, rows, "nothing recorded", whole=names[:-1], short=("what",))
     if len(found) == args.limit and rows:
         line(f"older: --before {rows[-1][0]}")
     return 0
@@ -76,8 +86,9 @@ def _show(args: Namespace) -> int:
     print_item(found)
     line()
     heading("source")
-    names = ("task", "version", "author", "at", "kind", "digest", "previous")
-    pairs([(name, source[name]) for name in names], 2)
+    names = ("task", "version", "author", "at", "kind")
+    digests = [(name, short_digest(source[name])) for name in ("digest", "previous")]
+    pairs([*((name, source[name]) for name in names), *digests], 2)
     return 0
 
 
@@ -149,10 +160,19 @@ def _history(args: Namespace) -> int:
     if args.json:
         print_json(found)
         return 0
-    names = ("version", "at", "agent", "change", "size_bytes", "sha256", "note")
-    rows = [[entry.get(name) for name in names] for entry in found]
-    headers = ("version", "at", "agent", "change", "bytes", "sha256", "note")
-    table(headers, rows, f"{args.task} has no entry for {args.path}")
+    rows = [
+        [
+            entry["version"],
+            short_time(entry["at"]),
+            *(entry.get(name) for name in ("agent", "change", "size_bytes")),
+            str(entry.get("sha256") or "").removeprefix("sha256:")[:12],
+            entry.get("note"),
+        ]
+        for entry in found
+    ]
+    headers = ("version", "at (UTC)", "agent", "change", "bytes", "sha256", "note")
+    empty = f"{args.task} has no entry for {args.path}"
+    table(headers, rows, empty, whole=headers[:-1])
     return 0
 
 

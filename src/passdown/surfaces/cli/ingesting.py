@@ -31,7 +31,13 @@ def _ingest(args: Namespace) -> int:
     results: list[Document] = []
     with opened(args) as workspace:
         for path in args.files:
-            result: Document = {"file": path, "task": "", "made_task": False}
+            result: Document = {
+                "file": path,
+                "task": "",
+                "made_task": False,
+                "task_fields": [],
+                "left_out": [],
+            }
             try:
                 take_in(workspace, path, author(args), result)
             except PassdownError as error:
@@ -43,31 +49,43 @@ def _ingest(args: Namespace) -> int:
     if args.json:
         print_json([{k: v for k, v in result.items() if k != "text"} for result in results])
     elif len(results) > 1:
-        line(f"{len(results) - refused} of {len(results)} files are recorded")
+        taken = len(results) - refused
+        line(f"{taken} of {len(results)} files {'is' if taken == 1 else 'are'} recorded")
     return 1 if refused else 0
 
 
 def take_in(workspace: Workspace, path: str, agent: str, result: Document) -> None:
     """Record one file's handoff, making its task where there is none; fills in `result`."""
-    from passdown.model.intake.reading import read_task_file, task_title
+    from passdown.model.intake.reading import read_task_file
 
     text = _decoded(read_input(path), path)
     data = read_task_file(text)
     result["task"] = task = str(data.get("task") or "")
     data["from_agent"] = data.get("from_agent") or agent
+    warnings: list[Document] = []
     if task and not _exists(workspace, task):
         _refuse_faults(workspace, data)
-        title = task_title(text) or task
-        workspace.create_task(task, title=title, agent=str(data["from_agent"]))
-        result["made_task"] = True
+        warnings = _make_task(workspace, text, data, result)
     command = workspace.hand_off(data)
     result.update(
         result="unchanged" if command.is_replay else "recorded",
         version=command.version,
         completeness=command.completeness,
         held_by=list(command.held_by),
-        warnings=[problem.as_document() for problem in command.warnings],
+        warnings=[*warnings, *(problem.as_document() for problem in command.warnings)],
     )
+
+
+def _make_task(workspace: Workspace, text: str, data: Document, result: Document) -> list[Document]:
+    """Make the task from what its file says; gives the warnings."""
+    from passdown.model.intake.reading import task_parts, task_title
+
+    task, parts = str(data["task"]), task_parts(text)
+    receipt = workspace.create_task(
+        task, title=task_title(text) or task, agent=str(data["from_agent"]), **parts.fields
+    )
+    result.update(made_task=True, task_fields=sorted(parts.fields), left_out=parts.left_out)
+    return [problem.as_document() for problem in receipt.warnings]
 
 
 def _decoded(data: bytes, path: str) -> str:
@@ -105,7 +123,11 @@ def _print_result(result: Document) -> None:
         labelled(word, style, f"{result['file']}\n{result['text']}{made}")
         return
     made = ", task made" if result["made_task"] else ""
+    fields = ", ".join(name.replace("_", " ") for name in result["task_fields"])
+    made += f" with {fields}" if fields else ""
     labelled(word, style, f"{result['file']}: {result['task']} version {result['version']}{made}")
+    for each in result["left_out"]:
+        line(f"left out: {each}", 2)
     for gate in result["held_by"]:
         line(f"held by {gate} (passdown gate approve {gate} --by NAME)", 2)
     warnings = [Problem(**warning) for warning in result["warnings"]]

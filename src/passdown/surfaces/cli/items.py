@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.model.kinds import KINDS, parse_address
-from passdown.surfaces.cli.printing import heading, labelled, line, pairs
+from passdown.surfaces.cli.printing import heading, labelled, line, pairs, short_digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 _ABOVE = {"address", "status", "agent", "at", "version", "status_version", "name"}
+_DIGESTS = {"sha256", "digest", "previous"}
 _WORDS = {"suggested_resolution": "resolution", "discovered_in": "found in", "size_bytes": "bytes"}
 
 
@@ -53,5 +54,9 @@ def print_item(item: Document) -> None:
         told |= {"from_agent", "to_agent", "outcome"}
     if letter == "k":
         told |= {"blocker", "kind"}
-    rest = [(_WORDS.get(k, k.replace("_", " ")), v) for k, v in item.items() if k not in told]
+    rest = [
+        (_WORDS.get(k, k.replace("_", " ")), short_digest(v) if k in _DIGESTS else v)
+        for k, v in item.items()
+        if k not in told
+    ]
     pairs([(name, value) for name, value in rest if value is not False], 6)

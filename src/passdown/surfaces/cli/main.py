@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     if rest[0] == "help":
         rest = [*rest[1:], "--help"]
     if rest[0] not in VERBS:
-        return _unknown(rest[0])
+        return _unknown(rest)
     return _run(rest[0], rest[1:], store)
 
 
@@ -60,13 +60,14 @@ def _run(verb: str, argv: list[str], store: str | None) -> int:
         args = parser_of(verb).parse(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
+    except Misuse as error:
+        return _misused(str(error), error.prog, argv)
     if store and getattr(args, "store", store) is None:
         args.store = store
     try:
         return args.run(args)
     except Misuse as error:
-        print(f"passdown {verb}: {error}", file=sys.stderr)
-        return 2
+        return _misused(str(error), f"passdown {verb}", argv)
     except PassdownError as error:
         return _refused(error, args)
     except BrokenPipeError:
@@ -75,6 +76,16 @@ def _run(verb: str, argv: list[str], store: str | None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         message = f"{where}{error.strerror or error}"
         return _refused(PassdownError(message, code="system_error"), args)
+
+
+def _misused(message: str, prog: str, argv: Sequence[str]) -> int:
+    """Say how a command is wrong; nobody could read `--json` out of such arguments but by eye."""
+    from passdown.surfaces.cli.printing import print_misuse
+
+    as_json = "--json" in argv
+    said = message if as_json else f"{prog}: {message}"
+    print_misuse(said, prog.replace("passdown", "passdown help", 1), as_json=as_json)
+    return 2
 
 
 def _refused(error: PassdownError, args: Namespace) -> int:
@@ -97,7 +108,7 @@ def parser_of(verb: str) -> Parser:
 
 def _leading_store(argv: list[str]) -> tuple[str | None, list[str]]:
     """`--store` may stand before the verb as well."""
-    if len(argv) > 1 and argv[0] == "--store":
+    if len(argv) > 1 and argv[0] == "--store" and not argv[1].startswith("-"):
         return argv[1], argv[2:]
     if argv and argv[0].startswith("--store="):
         return argv[0].partition("=")[2], argv[1:]
@@ -111,14 +122,13 @@ def _version() -> int:
     return 0
 
 
-def _unknown(verb: str) -> int:
+def _unknown(argv: Sequence[str]) -> int:
     from passdown.model.text import excerpt
     from passdown.surfaces.cli.parsing import close_to
 
+    verb = argv[0]
     if verb.startswith("-"):
         said = f"{excerpt(verb)!r} is out of place; a verb comes first, or --store URL and a verb"
     else:
         said = f"there is no verb {excerpt(verb)!r}{close_to(verb, VERBS)}"
-    print(f"passdown: {said}", file=sys.stderr)
-    print("passdown help lists all verbs.", file=sys.stderr)
-    return 2
+    return _misused(said, "passdown", argv)

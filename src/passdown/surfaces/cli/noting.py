@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.model.kinds import DECISION_STATUSES, LEVELS
-from passdown.surfaces.cli.parsing import TASK, listed, whole_number, with_agent, with_store
+from passdown.surfaces.cli.parsing import (
+    ITEM,
+    TAG,
+    TASK,
+    listed,
+    whole_number,
+    with_agent,
+    with_store,
+)
 from passdown.surfaces.cli.receipts import print_receipt
 from passdown.surfaces.cli.session import author, opened
 
@@ -20,15 +28,17 @@ def decide(parser: Parser) -> None:
     parser.show(
         "passdown decide 'JWT in an httpOnly cookie' --why 'scripts cannot read it' --task T-1",
         "passdown decide 'Sessions in Redis' --why 'logout at once' --task T-1 --supersedes T-1#d1",
+        "passdown decide --tag auth,web --alternative JWT --alternative cookies 'Sessions' "
+        "--why 'logout at once'",
     )
     parser.add_argument("summary", metavar="SUMMARY", help="what was decided")
     parser.add_argument("--why", metavar="TEXT", required=True, help="the reason")
     parser.add_argument("--task", metavar=TASK, help="default: it concerns all work")
     listed(parser, "--alternative", "TEXT", "what else was considered", "alternatives")
-    listed(parser, "--path", "FILE", "files that it governs", "paths")
+    listed(parser, "--path", "FILE", "a file that it governs", "paths")
     listed(parser, "--artifact", "TEXT", "what it is about", "artifacts")
-    listed(parser, "--tag", "TAG", "lowercase, hyphenated", "tags")
-    listed(parser, "--supersedes", "ITEM", "decisions that it replaces")
+    listed(parser, "--tag", TAG, "lowercase, hyphenated", "tags")
+    listed(parser, "--supersedes", ITEM, "a decision that it replaces")
     parser.add_argument("--status", choices=DECISION_STATUSES, default="accepted")
     parser.add_argument("--expect-version", metavar="N", type=whole_number, help="worked from")
     _common(parser)
@@ -66,7 +76,7 @@ def note(parser: Parser) -> None:
     )
     pattern.add_argument("pattern", metavar="TEXT")
     pattern.add_argument("--location", required=True, help="where it is used or defined")
-    listed(pattern, "--tag", "TAG", "what it applies to", "applies_to")
+    listed(pattern, "--tag", TAG, "what it applies to", "applies_to")
     gotcha = parser.subverb(
         "gotcha",
         "record something to watch out for",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from passdown.model.text import visible
+from passdown.surfaces.cli.session import Misuse
 from passdown.surfaces.cli.terminal import terminal_width
 
 if TYPE_CHECKING:
@@ -19,6 +18,9 @@ TASK = "TASK"
 
 HIDDEN = argparse.SUPPRESS
 """The help of options that only scripts use."""
+
+TAG = "TAG"
+ITEM = "ITEM"
 
 FILE = "FILE"
 """The metavar of arguments that name a file."""
@@ -73,7 +75,7 @@ class Parser(argparse.ArgumentParser):
             return self.subverbs[argv[0]].parse(argv[1:])
         self.epilog = self._verbs_below()
         self.usage = f"{self.prog} VERB ..."
-        if not argv:
+        if not argv or argv[0] == "--json":
             self.error("a verb is missing: " + ", ".join(self.subverbs))
         if argv[0] not in ("-h", "--help"):
             hint = close_to(argv[0], self.subverbs)
@@ -88,9 +90,8 @@ class Parser(argparse.ArgumentParser):
         return "\n".join(["verbs:", *lines, "", "examples:", *examples, "", more])
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and how to learn more; exit code 2."""
-        self.print_usage(sys.stderr)
-        self.exit(2, f"{self.prog}: {visible(message)}\nTry: {self.prog} --help\n")
+        """Misuse: `main` says what is wrong and where to read on."""
+        raise Misuse(message, self.prog)
 
 
 def close_to(word: str, known: dict[str, Any]) -> str:
@@ -118,11 +119,32 @@ def with_agent(parser: Parser, option: str = "--agent", help: str = "who writes 
 
 
 def listed(parser: Parser, option: str, metavar: str, help: str, dest: str = "") -> None:
-    """An option that takes one or more values and may be repeated."""
+    """An option that takes one value and may be repeated; ids and tags may share one, with commas
+    between them.
+    """
     name = dest or option.lstrip("-").replace("-", "_")
+    is_word = metavar in (TASK, TAG, ITEM)
     parser.add_argument(
-        option, dest=name, metavar=metavar, nargs="+", action="extend", default=[], help=help
+        option,
+        dest=name,
+        metavar=metavar,
+        action="extend",
+        type=several if is_word else _one,
+        default=[],
+        help=f"{help}; may be repeated" + (", or hold several with commas" if is_word else ""),
     )
+
+
+def several(text: str) -> list[str]:
+    """The words of an argument, which commas separate."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing before or after a comma")
+    return words
+
+
+def _one(text: str) -> list[str]:
+    return [text]
 
 
 def whole_number(text: str) -> int:

@@ -8,15 +8,23 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from passdown.model.text import visible
-from passdown.surfaces.cli.terminal import styled, terminal_width, text_width, wrapped
+from passdown.surfaces.cli.terminal import (
+    cut,
+    ellipsis,
+    styled,
+    terminal_width,
+    text_width,
+    wrapped,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from passdown.errors import PassdownError, Problem
 
 _GAP = "  "
 _NARROWEST = 8
+_DIGITS = 12
 
 
 def print_json(document: object) -> None:
@@ -49,6 +57,29 @@ def line(text: str = "", indent: int = 0) -> None:
     for part in visible(text, keep_newlines=True).expandtabs(4).split("\n"):
         for piece in wrapped(part, max(width - indent, _NARROWEST) if width else 0):
             print(" " * indent + piece)
+
+
+def verbatim(text: str) -> None:
+    """Print text that is copied elsewhere: visible, and never wrapped."""
+    print(visible(text, keep_newlines=True))
+
+
+def counted(number: int, word: str) -> str:
+    """A number and what it counts: `1 record`, `2 records`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def short_digest(digest: object) -> str:
+    """The beginning of a digest, enough to tell two apart by eye."""
+    kind, mark, digits = str(digest or "").rpartition(":")
+    if len(digits) <= _DIGITS:
+        return f"{kind}{mark}{digits}"
+    return f"{kind}{mark}{digits[:_DIGITS]}{ellipsis()}"
+
+
+def short_time(stamp: object) -> str:
+    """A stored time as month, day and time of day, in UTC as it is stored."""
+    return str(stamp or "")[5:19].replace("T", " ")
 
 
 def labelled(label: str, style: str, text: str, indent: int = 0, column: int = 0) -> None:
@@ -99,8 +130,18 @@ def shown(value: object) -> str:
     return "" if value is None else visible(str(value), keep_newlines=True).expandtabs(4)
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "none") -> None:
-    """Print rows under headers, wrapped to the terminal; as blocks where columns get too narrow."""
+def table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    empty: str = "none",
+    *,
+    whole: Collection[str] = (),
+    short: Collection[str] = (),
+) -> None:
+    """Print rows under headers, wrapped to the terminal; as blocks where columns get too narrow.
+
+    Columns named in `whole` are never broken; those in `short` are cut instead of wrapped.
+    """
     cells = [[visible(shown(value).replace("\n", " ")) for value in row] for row in rows]
     if not cells:
         print(empty)
@@ -108,13 +149,16 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], empty: str =
     used = [i for i in range(len(headers)) if any(row[i] for row in cells)]
     titles = [headers[i] for i in used]
     cells = [[row[i] for i in used] for row in cells]
-    widths = _fitted(titles, cells)
+    widths = _fitted(titles, cells, whole)
     if not widths:
         _blocks(titles, cells)
         return
     print(styled(_row(titles, widths), "bold"))
     for row in cells:
-        parts = [wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+        parts = [
+            [cut(cell, width)] if title in short else wrapped(cell, width)
+            for title, cell, width in zip(titles, row, widths, strict=True)
+        ]
         for index in range(max(len(part) for part in parts)):
             print(_row([part[index] if index < len(part) else "" for part in parts], widths))
 
@@ -124,7 +168,7 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     return _GAP.join(padded).rstrip()
 
 
-def _fitted(titles: list[str], cells: list[list[str]]) -> list[int]:
+def _fitted(titles: list[str], cells: list[list[str]], whole: Collection[str]) -> list[int]:
     """Column widths that fit the terminal, the widest shortened first; nothing when none do."""
     widths = [
         max(text_width(title), *(text_width(row[i]) for row in cells))
@@ -134,7 +178,10 @@ def _fitted(titles: list[str], cells: list[list[str]]) -> list[int]:
     if not limit:
         return widths
     room = limit - len(_GAP) * (len(widths) - 1)
-    floors = [max(min(width, _NARROWEST), len(titles[i])) for i, width in enumerate(widths)]
+    floors = [
+        width if title in whole else max(min(width, _NARROWEST), len(title))
+        for title, width in zip(titles, widths, strict=True)
+    ]
     if sum(floors) > room:
         return []
     while sum(widths) > room:
@@ -153,11 +200,16 @@ def _blocks(titles: list[str], cells: list[list[str]]) -> None:
 
 
 def print_problems(problems: Iterable[Problem], indent: int = 2) -> None:
-    """Print problems as a list."""
+    """Print problems as a list, one line each; recommended fields share a line."""
+    recommended: list[str] = []
     for problem in problems:
-        mark = styled("warning", "yellow") if problem.level == "warning" else styled("error", "red")
-        print(" " * indent + mark)
-        line(problem.line(), indent + 2)
+        if problem.code == "recommended":
+            recommended.append(problem.path)
+            continue
+        style = "yellow" if problem.level == "warning" else "red"
+        labelled(problem.level, style, problem.line(), indent, len("warning") + len(_GAP))
+    if recommended:
+        line(f"recommended, missing: {', '.join(recommended)}", indent)
 
 
 def print_findings(findings: Iterable[Mapping[str, Any]]) -> None:
@@ -165,6 +217,14 @@ def print_findings(findings: Iterable[Mapping[str, Any]]) -> None:
     from passdown.errors import Problem as Finding
 
     print_problems([Finding(**finding) for finding in findings], 0)
+
+
+def print_misuse(message: str, help: str, *, as_json: bool) -> None:
+    """Say in one line how a command is wrong and where to read on."""
+    if as_json:
+        print_json({"error": "misuse", "message": message, "next_step": help})
+    else:
+        print(visible(f"{message} (see: {help})"), file=sys.stderr)
 
 
 def print_error(error: PassdownError, *, as_json: bool) -> None:

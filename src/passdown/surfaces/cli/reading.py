@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.surfaces.cli.parsing import TASK, whole_number, with_store
-from passdown.surfaces.cli.printing import heading, line, pairs, print_json, table
+from passdown.surfaces.cli.printing import (
+    heading,
+    line,
+    pairs,
+    print_json,
+    short_digest,
+    table,
+    verbatim,
+)
 from passdown.surfaces.cli.session import Misuse, opened
 
 if TYPE_CHECKING:
@@ -48,7 +56,9 @@ def state(parser: Parser) -> None:
             "--budget", metavar="TOKENS", type=whole_number, help="which artifacts fit inline"
         ),
         other.add_argument(
-            "--files", action="store_true", help="artifacts: same, changed or missing on disk"
+            "--files",
+            action="store_true",
+            help="artifacts: same, changed or missing on disk; exit code 1 unless all are the same",
         ),
     ):
         parser.offers.append(action)
@@ -100,7 +110,7 @@ def _print_state(state: Document) -> None:
             ("blocked by", state["blocked_by"]),
             ("gates passed", state["gates_passed"]),
             ("gates failed", state["gates_failed"]),
-            ("version", f"{state['version']} ({state['digest']})"),
+            ("version", f"{state['version']} ({short_digest(state['digest'])})"),
         ],
         2,
     )
@@ -109,14 +119,15 @@ def _print_state(state: Document) -> None:
 
 
 def _files(workspace: Workspace, args: Namespace) -> int:
+    """1 when an artifact isn't what was handed over."""
     found = workspace.artifacts(args.task)
     if args.json:
         print_json(found)
-        return 0
-    names = ("now", "path", "type", "size_bytes", "version")
-    rows = [[entry.get(name) for name in names] for entry in found]
-    table(("now", "path", "type", "bytes", "version"), rows, "no artifacts")
-    return 0
+    else:
+        names = ("now", "path", "type", "size_bytes", "version")
+        rows = [[entry.get(name) for name in names] for entry in found]
+        table(("now", "path", "type", "bytes", "version"), rows, "no artifacts")
+    return 0 if all(entry["now"] == "same" for entry in found) else 1
 
 
 def _plan(workspace: Workspace, args: Namespace) -> int:
@@ -149,7 +160,7 @@ def _summary(args: Namespace) -> int:
     if args.json:
         print_json({"task": args.task, "summary": text})
     else:
-        line(text)
+        verbatim(text)
     return 0
 
 
@@ -158,7 +169,7 @@ def _check(workspace: Workspace, args: Namespace) -> int:
     from passdown.surfaces.cli.session import read_input
 
     text = read_input(args.check).decode(errors="replace")
-    found = workspace.check_summary(args.task, text)
+    found = workspace.check_summary(args.task, _unwrapped(text))
     if args.json:
         print_json(found._asdict())
     elif found.is_current:
@@ -166,6 +177,19 @@ def _check(workspace: Workspace, args: Namespace) -> int:
     else:
         line(f"overtaken: made from version {found.made_from}, {args.task} is at {found.now}")
     return 0 if found.is_current else 1
+
+
+def _unwrapped(text: str) -> str:
+    """A summary whose Version line is one line again, wherever an editor or a mail broke it."""
+    import re
+
+    line = r"^[ \t>]*Version:\s*(\d+)\s*\(\s*sha256:((?:\s*[0-9a-f]){64})\s*\)"
+    return re.sub(
+        line,
+        lambda found: f"Version: {found[1]} (sha256:{''.join(found[2].split())})\n",
+        text,
+        flags=re.MULTILINE,
+    )
 
 
 def inbox(parser: Parser) -> None:
@@ -178,13 +202,37 @@ def inbox(parser: Parser) -> None:
 
 def _inbox(args: Namespace) -> int:
     with opened(args) as workspace:
-        found = workspace.inbox(args.agent)
+        found = [_with_handoff(workspace, entry) for entry in workspace.inbox(args.agent)]
     if args.json:
         print_json(found)
         return 0
-    rows = [[f["task"], f["position"], "held by a gate" if f["held"] else "waits"] for f in found]
-    table(("task", "version", "state"), rows, f"nothing waits for {args.agent}")
+    rows = [
+        [
+            entry["task"],
+            entry["position"],
+            entry["from_agent"],
+            entry["outcome"],
+            _stands(entry),
+            entry["summary"],
+        ]
+        for entry in found
+    ]
+    names = ("task", "version", "from", "outcome", "state", "summary")
+    table(names, rows, f"nothing waits for {args.agent}", whole=names[:4])
     return 0
+
+
+def _with_handoff(workspace: Workspace, entry: Document) -> Document:
+    """An entry of an inbox with what its handoff says."""
+    number = workspace.task(entry["task"])["counts"].get("h", 0)
+    handoff = workspace.show(f"{entry['task']}#h{number}") if number else {}
+    return {**entry, **{k: handoff.get(k, "") for k in ("from_agent", "outcome", "summary")}}
+
+
+def _stands(entry: Document) -> str:
+    if entry["held"]:
+        return "held by a gate"
+    return "came back" if entry["from_agent"] == entry["agent"] else "waits"
 
 
 BUILDERS = {"state": state, "summary": summary, "inbox": inbox}

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from passdown.surfaces.cli.printing import line, pairs, print_json, print_problems
+from passdown.surfaces.cli.printing import (
+    counted,
+    line,
+    pairs,
+    print_json,
+    print_problems,
+    short_digest,
+    verbatim,
+)
 from passdown.surfaces.cli.terminal import styled
 
 if TYPE_CHECKING:
@@ -32,6 +40,7 @@ def print_command(command: HandoffCommand, *, as_json: bool) -> int:
     line(f"{said}, {command.task_id} version {command.version}")
     answer = [f"{gate} (passdown gate approve {gate} --by NAME)" for gate in command.held_by]
     delta = command.state_delta
+    files = counted(delta["artifacts_added"], "artifact")
     pairs(
         [
             ("to", command.target_agent),
@@ -39,15 +48,15 @@ def print_command(command: HandoffCommand, *, as_json: bool) -> int:
             ("outcome", command.outcome),
             ("held by", answer),
             ("complete", f"{command.completeness} of 100"),
-            ("added", f"{delta['artifacts_added']} artifacts, {delta['decisions_made']} decisions"),
+            ("added", f"{files}, {counted(delta['decisions_made'], 'decision')}"),
             ("state file", command.state_file),
-            ("digest", command.digest),
+            ("digest", short_digest(command.digest)),
         ],
         2,
     )
     print_problems(command.warnings)
     line()
-    line(command.context_summary)
+    verbatim(command.context_summary)
     return 0
 
 

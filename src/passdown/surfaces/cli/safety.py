@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from passdown.surfaces.cli.parsing import FILE, with_store
 from passdown.surfaces.cli.printing import (
+    counted,
     labelled,
     line,
     pairs,
@@ -67,8 +68,8 @@ def _print_verified(
         shown = [finding.as_document() for finding in findings]
         print_json({"ok": ok, "streams": streams, "records": records, "findings": shown})
         return 0 if ok else 1
-    label, style = ("ok", "green") if ok else (f"{len(findings)} finding(s)", "red")
-    labelled(label, style, f"{records} records in {streams} streams")
+    label, style = ("ok", "green") if ok else (counted(len(findings), "finding"), "red")
+    labelled(label, style, f"{counted(records, 'record')} in {counted(streams, 'stream')}")
     print_problems(findings)
     return 0 if ok else 1
 
@@ -82,11 +83,15 @@ def heads(parser: Parser) -> None:
         "passdown heads export",
         run=_heads,
     )
-    export.add_argument("file", metavar=FILE, nargs="?", help="default: standard output")
+    export.add_argument(
+        "file", metavar=FILE, nargs="?", help="a new file; default: standard output"
+    )
     with_store(export)
 
 
 def _heads(args: Namespace) -> int:
+    if args.file:
+        _refuse_existing(args.file)
     with opened(args) as workspace:
         document = workspace.heads()
     if not args.file:
@@ -94,15 +99,27 @@ def _heads(args: Namespace) -> int:
         return 0
     import json
 
-    # Written anew each time: the file is a list of what is known, and the newest knows most.
-    with open(args.file, "w", encoding="utf-8") as file:
+    with open(args.file, "x", encoding="utf-8") as file:
         json.dump(document, file, indent=2)
         file.write("\n")
     if args.json:
         print_json({"file": args.file, "heads": len(document["heads"])})
     else:
-        line(f"{len(document['heads'])} heads are in {args.file}; keep it on another machine")
+        number = len(document["heads"])
+        are = "is" if number == 1 else "are"
+        line(f"{counted(number, 'head')} {are} in {args.file}; keep it on another machine")
     return 0
+
+
+def _refuse_existing(path: str) -> None:
+    """Older heads are what shows a rollback, so nothing is put in their place."""
+    import os.path
+
+    from passdown.errors import InvalidInput, Problem
+
+    if os.path.lexists(path):
+        problem = Problem("file", "exists", f"{path} exists already", "a new file name")
+        raise InvalidInput("the target is taken; nothing was written", [problem])
 
 
 def backup(parser: Parser) -> None:
@@ -134,7 +151,7 @@ def _reindex(args: Namespace) -> int:
     if args.json:
         print_json({"records": found.records, "differing": list(found.differing)})
         return 0
-    line(f"made every derived row again from {found.records} records")
+    line(f"made every derived row again from {counted(found.records, 'record')}")
     differing = ", ".join(found.differing)
     line(f"these tables had been different: {differing}" if differing else "nothing was different")
     return 0
@@ -156,7 +173,9 @@ def _doctor(args: Namespace) -> int:
         pairs([(name.replace("_", " "), value) for name, value in found["facts"].items()])
         line()
         print_findings(found["findings"])
-        print(styled("ok", "green") if found["ok"] else styled("not ok", "red"))
+        number = sum(finding["level"] == "warning" for finding in found["findings"])
+        told = f", {counted(number, 'warning')}" if number else ""
+        print((styled("ok", "green") if found["ok"] else styled("not ok", "red")) + told)
     return 0 if found["ok"] else 1
 
 

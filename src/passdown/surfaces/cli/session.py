@@ -18,7 +18,11 @@ MAX_INPUT_BYTES = 1_048_576
 
 
 class Misuse(Exception):
-    """The arguments contradict each other in a way that a parser can't see; exit code 2."""
+    """The arguments are wrong; exit code 2. `prog` is the command that was meant, if known."""
+
+    def __init__(self, message: str, prog: str = "") -> None:
+        super().__init__(message)
+        self.prog = prog
 
 
 def opened(args: Namespace) -> Workspace:

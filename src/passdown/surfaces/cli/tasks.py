@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.model.kinds import PHASES, TASK_STATUSES
+from passdown.model.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK
 from passdown.surfaces.cli.parsing import HIDDEN, TASK, listed, whole_number, with_agent, with_store
 from passdown.surfaces.cli.session import author, opened
 
@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from passdown.surfaces.cli.parsing import Parser
+    from passdown.workspace import Workspace
+
+Document = dict[str, Any]
 
 _LISTS = {
     "inputs": ("--input", "TEXT", "what is needed to begin"),
     "outputs": ("--output", "TEXT", "what will be there at the end"),
     "criteria": ("--criterion", "TEXT", "how one tells that it is done"),
-    "depends_on": ("--needs", TASK, "tasks that come first"),
+    "depends_on": ("--needs", TASK, "a task that comes first"),
 }
 
 
@@ -27,7 +30,7 @@ def task(parser: Parser) -> None:
         "new",
         "make a task",
         "passdown task new T-1 --title 'Login form' --criterion 'a wrong password is refused'",
-        "passdown task new T-2 --title 'Tests for login' --needs T-1 --phase testing",
+        "passdown task new T-3 --title 'Tests for login' --needs T-1,T-2 --phase testing",
         run=_new,
     )
     new.add_argument("task", metavar="ID", help="letters, digits, '.', '_' and '-'")
@@ -39,15 +42,10 @@ def task(parser: Parser) -> None:
         "list tasks",
         "passdown task list --status open",
         "passdown task list --agent coder --json",
+        "passdown task list --all",
         run=_list,
     )
-    found.add_argument("--status", choices=TASK_STATUSES, default="", help="only these")
-    found.add_argument("--phase", choices=PHASES, default="", help="only in this phase")
-    found.add_argument("--agent", metavar="NAME", default="", help="only those that NAME holds")
-    found.add_argument("--limit", metavar="N", type=whole_number, default=1_000, help="at most")
-    found.add_argument("--after", metavar="SEQ", type=whole_number, default=0, help="from there on")
-    found.add_argument("--ids", action="store_true", help=HIDDEN)
-    with_store(found)
+    _filters(found)
     one = parser.subverb("show", "show one task", "passdown task show T-1", run=_show)
     one.add_argument("task", metavar=TASK)
     with_store(one)
@@ -63,6 +61,17 @@ def task(parser: Parser) -> None:
     change.add_argument("--status", choices=("open", "cancelled"))
     change.add_argument("--expect-version", metavar="N", type=whole_number, help="worked from")
     _fields(change)
+
+
+def _filters(found: Parser) -> None:
+    found.add_argument("--status", choices=TASK_STATUSES, default="", help="only these")
+    found.add_argument("--phase", choices=PHASES, default="", help="only in this phase")
+    found.add_argument("--agent", metavar="NAME", default="", help="only those that NAME holds")
+    found.add_argument("--limit", metavar="N", type=whole_number, default=1_000, help="at most")
+    found.add_argument("--after", metavar="SEQ", type=whole_number, default=0, help="from there on")
+    found.add_argument("--all", action="store_true", help="what concerns all work as well")
+    found.add_argument("--ids", action="store_true", help=HIDDEN)
+    with_store(found)
 
 
 def _fields(parser: Parser) -> None:
@@ -104,22 +113,43 @@ def _list(args: Namespace) -> int:
     from passdown.surfaces.cli.printing import print_json, table
 
     with opened(args) as workspace:
-        found = workspace.tasks(
-            status=args.status,
-            phase=args.phase,
-            agent=args.agent,
-            limit=args.limit,
-            after=args.after,
-        )
+        found = _found(workspace, args)
+        gates = [] if args.ids else workspace.gates()
     if args.ids:
         for entry in found:
             print(entry["task"])
-    elif args.json:
-        print_json(found)
-    else:
-        names = ("task", "status", "phase", "holder", "version", "title")
-        table(names, [[entry[name] for name in names] for entry in found], "no tasks")
+        return 0
+    held = {gate["task"] for gate in gates if gate["status"] == "pending"}
+    if args.json:
+        print_json([{**entry, "held": entry["task"] in held} for entry in found])
+        return 0
+    names = ("task", "status", "phase", "holder", "version", "title")
+    rows = [[_shown(entry, name, held) for name in names] for entry in found]
+    table(names, rows, "no tasks", whole=names[:-1], short=("title",))
     return 0
+
+
+def _found(workspace: Workspace, args: Namespace) -> list[Document]:
+    """The tasks that were asked for; what concerns all work is no task and stands apart."""
+    # One more than asked for, so that leaving that one out doesn't make a page look like the last.
+    more = 1 if args.limit and not args.all else 0
+    found = workspace.tasks(
+        status=args.status,
+        phase=args.phase,
+        agent=args.agent,
+        limit=args.limit + more,
+        after=args.after,
+    )
+    kept = [entry for entry in found if args.all or entry["task"] != WORKSPACE_TASK]
+    return kept[: args.limit]
+
+
+def _shown(entry: Document, name: str, held: set[str]) -> object:
+    """A cell of the list."""
+    if entry["task"] == WORKSPACE_TASK:
+        # It has no phases, holders or ends; only its records count.
+        return {"status": "no task", "phase": "", "holder": ""}.get(name, entry[name])
+    return "held" if name == "status" and entry["task"] in held else entry[name]
 
 
 def _show(args: Namespace) -> int:

@@ -62,6 +62,20 @@ def _head(text: str, width: int) -> str:
     return text
 
 
+def ellipsis() -> str:
+    """The mark of what was left out, in characters that the output can spell."""
+    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    return "…" if is_unicode else "..."
+
+
+def cut(text: str, width: int) -> str:
+    """The beginning of a line that fits `width` columns, with an ellipsis where more follows."""
+    if width <= 0 or text_width(text) <= width:
+        return text
+    mark = ellipsis()
+    return _head(text, max(width - len(mark), 1)).rstrip() + mark
+
+
 def has_colours() -> bool:
     """Whether standard output is a terminal that wants colours."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

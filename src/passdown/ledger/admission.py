@@ -1,0 +1,172 @@
+"""Admission: records that come from elsewhere keep to the rules that our own writes keep to.
+
+A chain proves that a record is what its author sealed, not that it is fit to be read. So each body
+is checked as if it were being written here: canonical bytes, the rules of its kind, no secrets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.errors import InvalidInput, Problem
+from passdown.model.bodies import handoff_body, handoff_from_body
+from passdown.model.canonical import canonical_bytes
+from passdown.model.fold import RECORD_KINDS
+from passdown.model.handoff import as_plain
+from passdown.model.intake import check_entry, check_handoff, check_task
+from passdown.model.kinds import KINDS, parse_address, task_of
+from passdown.model.names import agent_problems
+from passdown.model.plain import load_json
+from passdown.model.redaction import redact
+from passdown.model.text import text_problems
+from passdown.model.times import parse_time, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from passdown.model.record import Record
+
+    Body = dict[str, Any]
+
+MAX_KEY = 512
+MAX_BODY_BYTES = 4 * 1_048_576
+
+
+def record_problems(record: Record) -> list[Problem]:
+    """Why a sealed record from elsewhere is not fit to be taken in."""
+    where = f"{record.stream}@{record.position}"
+    try:
+        found = [*_envelope(record), *_body(record)]
+    except InvalidInput as error:
+        found = list(error.problems)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        found = [Problem("", "unreadable", f"can't be read ({error})")]
+    return [
+        problem._replace(path=f"{where}: {problem.path}" if problem.path else where)
+        for problem in found
+        if problem.level == "error"
+    ]
+
+
+def key_problems(key: object, path: str = "key") -> list[Problem]:
+    """The rules of an idempotency key: a short text on one line, and no secret."""
+    found = text_problems(key, path, max_length=MAX_KEY)
+    if isinstance(key, str) and not found:
+        if not key.isprintable():
+            found.append(Problem(path, "control_character", "is not printable", "one line of text"))
+        if redact(key)[1]:
+            found.append(Problem(path, "secret", "looks like a secret", "another key"))
+    return found
+
+
+def _envelope(record: Record) -> list[Problem]:
+    found = [*agent_problems(record.author, "author"), *key_problems(record.key)]
+    if stamp(parse_time(record.at)) != record.at:
+        found.append(
+            Problem("at", "invalid_time", "is not in its stored form", "UTC, microseconds")
+        )
+    if (record.kind == "task_created") != (record.position == 1):
+        message = "a task is created once, by its first record"
+        found.append(Problem("kind", "out_of_place", message, "task_created first"))
+    if record.kind not in RECORD_KINDS:
+        found.append(Problem("kind", "unknown_kind", f"{record.kind[:40]!r}", "a known kind"))
+    return found
+
+
+def _body(record: Record) -> list[Problem]:
+    loaded = load_json(record.body, max_bytes=MAX_BODY_BYTES, max_depth=64)
+    body = cast("Body", loaded)
+    if not isinstance(loaded, dict) or canonical_bytes(body) != record.body:
+        return [Problem("body", "not_canonical", "is not in canonical form", "RFC 8785")]
+    secrets = redact(record.body.decode())[1]
+    if secrets:
+        message = f"holds what looks like a secret ({', '.join(secrets)})"
+        return [Problem("body", "secret", message, "a bundle made by export")]
+    odd = body.keys() - _FIELDS[record.kind] if record.kind in _FIELDS else set[str]()
+    if odd:
+        named = ", ".join(sorted(odd))[:80]
+        return [Problem("body", "unknown_field", f"holds {named}", "the fields of its kind")]
+    check = _CHECKS.get(record.kind)
+    return check(task_of(record.stream) or "", body) if check else []
+
+
+def _handoff(task: str, body: Body) -> list[Problem]:
+    value = handoff_from_body(task, body)
+    plain = as_plain(value)
+    if handoff_body(plain, value.artifacts) != body:
+        return [Problem("body", "not_as_written", "is not how a handoff is written", "its form")]
+    return list(check_handoff(plain).errors)
+
+
+def _task(task: str, body: Body) -> list[Problem]:
+    fields = {"title": "unchanged", **{k: v for k, v in body.items() if k != "status"}}
+    problems = check_task({**fields, "task": task, "agent": "import"})[1]
+    if body.get("status", "open") not in ("open", "cancelled"):
+        problems.append(Problem("status", "invalid_choice", "", "open | cancelled"))
+    return problems
+
+
+def _entries(kind: str, field: str) -> Callable[[str, Body], list[Problem]]:
+    def check(task: str, body: Body) -> list[Problem]:
+        return [p for entry in body.get(field, ()) for p in check_entry(kind, entry)[1]]
+
+    return check
+
+
+def _noted(task: str, body: Body) -> list[Problem]:
+    found = [p for entry in body.get("patterns", ()) for p in check_entry("pattern", entry)[1]]
+    return found + [p for e in body.get("gotchas", ()) for p in check_entry("gotcha", e)[1]]
+
+
+def _warned(task: str, body: Body) -> list[Problem]:
+    if not isinstance(body["warnings"], list):
+        return [Problem("warnings", "wrong_type", "no list", "a list of texts")]
+    texts = cast("list[object]", body["warnings"])
+    return [problem for text in texts for problem in text_problems(text, "warnings")]
+
+
+def _marked(task: str, body: Body) -> list[Problem]:
+    found: list[Problem] = []
+    for mark in body["marks"]:
+        found += check_entry("mark", mark)[1]
+        address = parse_address(mark["item"])
+        if address is None or address.task != task or address.letter == "k":
+            found.append(Problem("marks", "invalid_address", "is no item to mark", "an item"))
+        elif mark["status"] not in KINDS[address.letter].closings:
+            found.append(
+                Problem("marks", "invalid_choice", "is no status of its kind", "one of it")
+            )
+    return found
+
+
+def _answered(task: str, body: Body) -> list[Problem]:
+    address = parse_address(body["gate"])
+    found = [*agent_problems(body["by"], "by")]
+    found += text_problems(body["reason"], "reason", required=body["answer"] == "rejected")
+    if address is None or address.task != task or address.letter != "k":
+        found.append(Problem("gate", "invalid_address", "is no gate of the task", "a gate"))
+    if body["answer"] not in ("approved", "rejected"):
+        found.append(Problem("answer", "invalid_choice", "", "approved | rejected"))
+    return found
+
+
+_FIELDS: dict[str, set[str]] = {
+    "decided": {"decisions"},
+    "gate_recorded": {"gates"},
+    "noted": {"patterns", "gotchas"},
+    "warned": {"warnings"},
+    "marked": {"marks"},
+    "gate_answered": {"gate", "answer", "by", "reason"},
+}
+
+_CHECKS: dict[str, Callable[[str, Body], list[Problem]]] = {
+    "task_created": _task,
+    "task_changed": _task,
+    "handoff": _handoff,
+    "decided": _entries("decision", "decisions"),
+    "gate_recorded": _entries("gate", "gates"),
+    "noted": _noted,
+    "warned": _warned,
+    "marked": _marked,
+    "gate_answered": _answered,
+}

@@ -1,0 +1,160 @@
+"""Commands: what a recorded handoff gives its receiver, and the state that a summary needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.briefing.summary import summary
+from passdown.errors import GateRefused, Problem, unknown_task
+from passdown.model.command import HandoffCommand
+from passdown.model.documents import delta_document, item_document, replay
+from passdown.model.fold import Before, Changes, changes
+from passdown.recall.state import documents, state_then
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from passdown.ledger import Written
+    from passdown.model.record import Record
+    from passdown.model.rows import ItemRow
+    from passdown.store.statements import Reader
+    from passdown.workspace.opened import Opened
+
+
+FILE_LISTS = ("files_created", "files_modified", "artifacts")
+
+
+def command_of(
+    opened: Opened, written: Written, warnings: tuple[Problem, ...], score: int
+) -> HandoffCommand:
+    """What a recorded handoff gives back."""
+    record, body = written.record, written.body
+    task = record.stream.partition("/")[2]
+    before, step = written.before, written.changes
+    document = None if written.is_replay else _state_at_hand(task, before, step, written)
+    if document is None:
+        with opened.store.reading() as reader:
+            if written.is_replay:
+                before, step = _again(reader, record)
+                document = _state_then(reader, task, step.header, record)
+            else:
+                document = short_state(reader, task, step.header, record.position, record.digest)
+    held = tuple(row.address for row in _open_after(before, step) if row.letter == "k")
+    document["held_by"] = held
+    details = step.details or before.details
+    return HandoffCommand(
+        task_id=task,
+        target_agent=body.get("to_agent", ""),
+        phase=step.header["phase"],
+        outcome=body["outcome"],
+        version=record.position,
+        digest=record.digest,
+        state_delta=delta_document(before, step, record, body),
+        context_summary=summary({**document, "title": details["title"]}, opened.handle_path(task)),
+        state_file=opened.handle_path(task),
+        held_by=held,
+        completeness=score,
+        is_replay=written.is_replay,
+        warnings=warnings,
+    )
+
+
+def _open_after(before: Before, step: Changes) -> list[ItemRow]:
+    """The open items that a record leaves behind, of the kinds that it had to know."""
+    rows = {(row.letter, row.ordinal): row for row in (*before.open_items, *step.added)}
+    for change in step.changed:
+        key = (change.letter, change.ordinal)
+        if key in rows:
+            rows[key] = rows[key]._replace(status=change.status, is_open=change.is_open)
+    return [row for row in rows.values() if row.is_open]
+
+
+def _state_at_hand(
+    task: str, before: Before, step: Changes, written: Written
+) -> dict[str, Any] | None:
+    """As much of a state as a summary needs, if what was just written has all of it."""
+    record = written.record
+    decisions = [row for row in step.added if row.letter == "d"]
+    blockers = [row for row in _open_after(before, step) if row.letter == "b"]
+    is_enough = len(decisions) >= 2 or len(decisions) == step.header["counts"].get("d", 0)
+    if not is_enough or any(row.position != record.position for row in blockers):
+        return None
+    documents = [item_document(row, record, written.body) for row in blockers]
+    return _short(step.header, (task, record.position, record.digest), decisions, documents)
+
+
+def _again(reader: Reader, record: Record) -> tuple[Before, Changes]:
+    """What a record that was written earlier changed, found by replaying up to it."""
+    replayed = replay(reader.records(record.stream, until=record.position - 1))
+    if replayed is None:
+        raise unknown_task(record.stream)
+    open_rows = tuple(row for row in replayed.rows.values() if row.is_open)
+    known = {row.path: row.grade for row in replayed.rows.values() if row.path}
+    before = Before(replayed.details, replayed.header, open_rows, known)
+    return before, changes(before, record, record.document())
+
+
+def _state_then(
+    reader: Reader, task: str, header: dict[str, Any], record: Record
+) -> dict[str, Any]:
+    """As much of a state as a summary needs, as it was when a record was written."""
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    then = state_then(reader, row, record.position)
+    files: list[Any] = then["artifacts"]
+    types = [{"type": kind} for kind in header["types"]]
+    return {**then, "artifacts": types, "totals": {"artifacts": len(files)}}
+
+
+def short_state(
+    reader: Reader, task: str, header: dict[str, Any], version: int, digest: str
+) -> dict[str, Any]:
+    """As much of a state as a summary needs, read without touching the past."""
+    counts: dict[str, int] = header["counts"]
+    newest = reader.items_of_kind(task, "d", after=max(counts.get("d", 0) - 8, 0))
+    replaced = {link.target for link in reader.superseders(task)}
+    live = [row for row in newest if row.address not in replaced]
+    blockers = documents(reader, task, reader.open_items(task, ("b",)))
+    return _short(header, (task, version, digest), live, [document for _, document in blockers])
+
+
+def _short(
+    header: dict[str, Any],
+    head: tuple[str, int, str],
+    decisions: Sequence[ItemRow],
+    blockers: list[dict[str, Any]],
+) -> dict[str, Any]:
+    gates: dict[str, str] = header["gates"]
+    return {
+        "task_id": head[0],
+        "phase": header["phase"],
+        "previous_phase": header["previous_phase"],
+        "artifacts": [{"type": kind} for kind in header["types"]],
+        "totals": {"artifacts": header["files"]},
+        "decisions": [{"summary": row.title, "status": row.status} for row in decisions],
+        "blockers": blockers,
+        "gates_passed": [name for name, result in gates.items() if result == "passed"],
+        "gates_failed": [name for name, result in gates.items() if result == "failed"],
+        "version": head[1],
+        "digest": head[2],
+    }
+
+
+def held_error(task: str, gates: Sequence[Mapping[str, Any]]) -> GateRefused:
+    """The error of a receiver who has to wait for a person."""
+    problems = [
+        Problem(
+            gate["address"],
+            "human_gate",
+            f"is {gate['status']}: {gate['blocker']}",
+            "an approval",
+            f"passdown gate approve {gate['address']} --by NAME",
+        )
+        for gate in gates
+    ]
+    return GateRefused(
+        f"{task} is held; nothing was changed",
+        problems,
+        next_step="A person has to answer; after a rejection, hand the task off anew.",
+    )
