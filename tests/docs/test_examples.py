@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from passdown import Workspace
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
@@ -78,3 +81,26 @@ def test_every_link_in_the_documents_leads_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_examples_of_errors_and_of_awaiting_run(tmp_path: Path) -> None:
+    """What docs/python.md refers to does what it says."""
+    printed = run([sys.executable, str(EXAMPLES / "conflict.py")], tmp_path).splitlines()
+    assert printed[:2] == [
+        "worked from 1, stored is 2",
+        "version 3; asked again: 3, replay True",
+    ]
+    (tmp_path / "other").mkdir()
+    assert run([sys.executable, str(EXAMPLES / "awaited.py")], tmp_path / "other") == "Use JWT\n"
+
+
+def test_every_method_is_in_the_reference() -> None:
+    """docs/python.md lists each method of the workspace with all of its parameters."""
+    page = (ROOT / "docs" / "python.md").read_text()
+    for name, member in inspect.getmembers(Workspace, inspect.isfunction):
+        if name.startswith("_") or name == "close":
+            continue
+        found = re.search(rf"`{name}\((.*?)\)`", page)
+        assert found is not None, name
+        listed = [part.strip(" =?*") for part in found[1].split(",") if part.strip()]
+        assert listed == list(inspect.signature(member).parameters)[1:], name
