@@ -1,10 +1,10 @@
 """The design to compare with: a task's whole state as indented JSON in one file behind a file lock.
 
 A handoff loads the state into objects, makes a new state from it with a version one higher, and
-saves that. Saving takes the task's lock, loads what is stored, refuses when the stored version is greater
-than the one to be saved, and otherwise writes everything to a temporary name, syncs it and renames
-it. The check lets equal versions pass, so of two agents that loaded the same state, both are
-accepted and the second one overwrites the first.
+saves that. Saving takes the task's lock, loads what is stored, refuses when the stored version is
+greater than the one to be saved, and otherwise writes everything to a temporary name, syncs it and
+renames it. The check lets equal versions pass, so of two agents that loaded the same state, both
+are accepted and the second one overwrites the first.
 
 It checks no input and hashes no file; what it gives back is a summary of nine lines.
 """

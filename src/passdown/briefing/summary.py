@@ -66,7 +66,8 @@ def _short(text: str, limit: int = _LINE) -> str:
 def _artifacts(state: Document) -> str:
     total = state.get("totals", {}).get("artifacts", len(state["artifacts"]))
     types = sorted({a["type"] for a in state["artifacts"] if a.get("type")})
-    return f"{total} files ({', '.join(types)})" if types else f"{total} files"
+    noun = "file" if total == 1 else "files"
+    return f"{total} {noun} ({', '.join(types)})" if types else f"{total} {noun}"
 
 
 def _decisions(state: Document) -> str:
