@@ -321,7 +321,7 @@ def run_json_body(ws: Workspace, given: Any, expected: str) -> None:
 def run_yaml_import(ws: Workspace, given: Any, expected: str) -> None:
     found = codes(ws, lambda: ws.hand_off(f"task: T-1\nfrom_agent: coder\n{given}"))
     if "strings kept as written" in expected:
-        assert found == {"invalid_input", "invalid_choice"}
+        assert found - {"unknown_field"} == {"invalid_input", "invalid_choice"}
         text = "task: T-1\nfrom_agent: coder\noutcome: completed\nnote:\n" + "".join(
             f"  {line}\n" for line in given.splitlines()
         )
