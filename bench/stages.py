@@ -25,7 +25,7 @@ HANDLE = "handle file"
 COMMAND = "command"
 STAGES = (VALIDATION, DISK, TRANSACTION, HANDLE, COMMAND)
 
-_FUNCTIONS = {"_measured": DISK, "_command": COMMAND}
+_FUNCTIONS = {"_measured": DISK, "command_of": COMMAND}
 
 
 class Stages:
