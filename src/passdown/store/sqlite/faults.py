@@ -83,6 +83,8 @@ def translated(path: str, timeout_s: float = 0.0) -> Generator[None]:
         raise as_store_error(error, path, timeout_s) from error
     except UnicodeDecodeError as error:
         raise _damaged(path, f"a stored text can't be read: {error}") from error
+    except UnicodeEncodeError as error:
+        raise not_storable(error) from error
     except (MemoryError, OSError) as error:
         what = "out of memory" if isinstance(error, MemoryError) else str(error)
         raise StoreUnavailable(f"{what} ({path})", next_step=_UNKNOWN) from error

@@ -76,6 +76,20 @@ def _run(verb: str, argv: list[str], store: str | None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         message = f"{where}{error.strerror or error}"
         return _refused(PassdownError(message, code="system_error"), args)
+    except Exception as error:  # noqa: BLE001
+        return _unexpected(error, args)
+
+
+def _unexpected(error: Exception, args: Namespace) -> int:
+    """A fault of ours: said in one line, whole where PASSDOWN_DEBUG asks for it."""
+    if os.environ.get("PASSDOWN_DEBUG"):
+        raise error
+    found = PassdownError(
+        f"unexpected {type(error).__name__}: {error}",
+        next_step="This is a fault in Passdown. PASSDOWN_DEBUG=1 shows where; please report it.",
+        code="unexpected",
+    )
+    return _refused(found, args)
 
 
 def _misused(message: str, prog: str, argv: Sequence[str]) -> int:

@@ -144,7 +144,7 @@ def table(
     """
     cells = [[visible(shown(value).replace("\n", " ")) for value in row] for row in rows]
     if not cells:
-        print(empty)
+        print(visible(empty))
         return
     used = [i for i in range(len(headers)) if any(row[i] for row in cells)]
     titles = [headers[i] for i in used]
