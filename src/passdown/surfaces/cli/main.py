@@ -64,6 +64,10 @@ def _run(verb: str, argv: list[str], store: str | None) -> int:
         return _misused(str(error), error.prog, argv)
     if store and getattr(args, "store", store) is None:
         args.store = store
+    return _carry_out(verb, args, argv)
+
+
+def _carry_out(verb: str, args: Namespace, argv: Sequence[str]) -> int:
     try:
         return args.run(args)
     except Misuse as error:
