@@ -222,12 +222,13 @@ def _count_file(step: _Step, row: ItemRow) -> None:
     """Keep count of the files of each type that a task has, without looking at its past."""
     known = step.known_paths.get(row.path)
     step.header["files"] += known is None
+    if known == row.grade:
+        return
     types = dict(step.header["types"])
-    if known:
-        types[known] -= 1
-    if row.grade:
-        types[row.grade] = types.get(row.grade, 0) + 1
-    step.header["types"] = {name: count for name, count in sorted(types.items()) if count}
+    for name, change in ((known, -1), (row.grade, 1)):
+        if name:
+            types[name] = types.get(name, 0) + change
+    step.header["types"] = {name: count for name, count in types.items() if count}
 
 
 def _supersede(step: _Step, row: ItemRow, entry: dict[str, Any]) -> None:
@@ -266,6 +267,8 @@ def _carry(step: _Step, letter: str) -> None:
     answered.
     """
     entries = step.body.get(KINDS[letter].field, ())
+    if not entries and not (letter == "b" and step.open):
+        return
     marks = [fingerprint(entry) for entry in entries]
     known = {row.fingerprint for row in step.open_of(letter) if not _was_rejected(step, row)}
     if letter == "b" or (entries and letter in _REPLACED_WHEN_LISTED):

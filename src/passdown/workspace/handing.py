@@ -74,9 +74,10 @@ def hand_off(
         raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
     _check_key(key)
     is_content_key = key is None and not is_task_file(handoff)
-    key = key or _key(as_plain(checked.handoff))
+    plain = as_plain(checked.handoff)
+    key = key or _key(plain)
     value = _signed(opened, checked.handoff, key, latest_only=is_content_key)
-    plain = as_plain(value)
+    plain["from_agent"] = value.from_agent
     artifacts, disk = _measured(opened, value)
     entry = Entry(
         task=value.task,
