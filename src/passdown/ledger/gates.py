@@ -60,7 +60,8 @@ def handoff_notices(
     status = before.header["base_status"]
     if status in ("cancelled", "completed"):
         texts.append(("task", "reopened", f"{task} was {status}"))
-    blockers = [link.source for link in reader.open_links_to(task)]
+    is_blocked = before.status == "blocked"
+    blockers = [link.source for link in reader.open_links_to(task)] if is_blocked else []
     if blockers:
         texts.append(("task", "blocked", f"{task} is blocked by {', '.join(blockers[:5])}"))
     named = [n for blocker in body.get("blockers", ()) for n in blocker.get("blocking_tasks", ())]

@@ -164,7 +164,7 @@ def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Bef
         raise unknown_task(task)
     open_items = tuple(reader.open_items(task, open_letters(kind, body)))
     known = reader.known_paths(task, paths_of(body))
-    return Before(row.details, row.header, open_items, known)
+    return Before(row.details, row.header, open_items, known, row.status)
 
 
 def apply_changes(writer: Writer, record: Record, before: Before, step: Changes) -> None:

@@ -44,6 +44,7 @@ class Before(NamedTuple):
     header: dict[str, Any]
     open_items: tuple[ItemRow, ...]
     known_paths: Mapping[str, str] = MappingProxyType({})
+    status: str = ""
 
 
 class Changes(NamedTuple):

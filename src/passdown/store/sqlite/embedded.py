@@ -40,6 +40,9 @@ Synchronous = Literal["EXTRA", "NORMAL", "OFF"]
 _LEVELS = {"EXTRA": 3, "NORMAL": 1, "OFF": 0}
 _BACKUP_PAGES = 2_000
 
+# In KiB, as SQLite counts it when negative: room for the upper levels of every index.
+_CACHE = -16_000
+
 
 class SqliteStore:
     """A store in one file. Safe to share between threads; after a fork it opens anew."""
@@ -231,6 +234,7 @@ class SqliteStore:
         _set(connection, f"PRAGMA synchronous = {level}", "PRAGMA synchronous", _LEVELS[level])
         _set(connection, "PRAGMA fullfsync = ON", "PRAGMA fullfsync", 1)
         _set(connection, "PRAGMA checkpoint_fullfsync = ON", "PRAGMA checkpoint_fullfsync", 1)
+        _set(connection, f"PRAGMA cache_size = {_CACHE}", "PRAGMA cache_size", _CACHE)
         schema.switch_to_wal(connection, self._timeout_s)
         schema.migrate(connection, self.path)
 
