@@ -51,8 +51,19 @@ def schema_text(connection: apsw.Connection) -> str:
 def check(connection: apsw.Connection, path: str) -> bool:
     """Refuse a file that isn't ours, was altered, or is newer than this release.
 
-    Says whether the schema is up to date; a new or older file still has to be migrated.
+    Says whether the schema is up to date; a new or older file still has to be migrated. All of it
+    is read in one transaction: another process may be making the schema at this moment.
     """
+    if connection.in_transaction:
+        return _check(connection, path)
+    rows(connection, "BEGIN")
+    try:
+        return _check(connection, path)
+    finally:
+        rows(connection, "ROLLBACK")
+
+
+def _check(connection: apsw.Connection, path: str) -> bool:
     version = _number(connection, "PRAGMA user_version")
     application = _number(connection, "PRAGMA application_id")
     if version == 0 and application == 0 and not _has_schema(connection):
@@ -68,7 +79,7 @@ def check(connection: apsw.Connection, path: str) -> bool:
             f"{path} has schema version {version}; this release knows up to {known}",
             next_step="Use the newer release that made it; the file has been left untouched.",
         )
-    if schema_text(connection) != expected_schema(version):
+    if version == 0 or schema_text(connection) != expected_schema(version):
         raise ForeignSchema(
             f"the schema of {path} is not the one that Passdown makes (version {version})",
             next_step="Something was added to or taken from the file. It has been left untouched; "
