@@ -123,8 +123,19 @@ def show(reader: Reader, address: str) -> Document:
     blocked = [link.target for link in reader.links_from(address) if link.relation == "blocks"]
     if blocked:
         document["blocks"] = blocked
+    hints = _hints(document)
+    if hints:
+        document["hints"] = hints
     document["source"] = {**envelope(record), "task": row.task}
     return document
+
+
+def _hints(document: Document) -> list[str]:
+    """Signs that an item's words are meant for a model rather than about the work."""
+    from passdown.model.text import instruction_hints
+
+    texts = [value for value in document.values() if isinstance(value, str)]
+    return sorted({hint for text in texts for hint in instruction_hints(text)})
 
 
 def envelope(record: Record) -> Document:
