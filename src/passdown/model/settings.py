@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.errors import InvalidInput, Problem
 from passdown.model.kinds import ARTIFACT_TYPES, PHASES
+from passdown.model.tokens import COUNTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Requirements = dict[str, dict[str, int]]
+Needs = dict[str, dict[str, list[str]]]
+
+NEEDS = ("files", "decisions", "gates")
+"""What an agent may declare that it needs: files by type or pattern, decisions by topic, gates by
+name.
+"""
 
 
 class Settings(NamedTuple):
@@ -18,7 +25,8 @@ class Settings(NamedTuple):
 
     `phase_gates` maps a phase to the artifacts, by type, that a task must have to enter it.
     `kept_versions` is how many of the latest versions a handle file always shows; twice as many and
-    the older half moves to its archive.
+    the older half moves to its archive. `needs` maps an agent to what it has to get in a handoff.
+    `compact_at` is the share of the context `window` from which compaction is due.
     """
 
     phase_gates: Requirements = {"testing": {"source": 1, "test": 1}}  # noqa: RUF012
@@ -26,6 +34,16 @@ class Settings(NamedTuple):
     kept_versions: int = 8
     lock_timeout_s: float = 30.0
     durability: str = "full"
+    brief_budget: int = 500
+    counter: str = "o200k_base"
+    agents_folder: str = ""
+    registry: str = ""
+    rules_folder: str = ".passdown/rules"
+    switch_enabled: bool = True
+    switch_budget: int = 600
+    window: int = 200_000
+    compact_at: float = 0.25
+    needs: Needs = {}  # noqa: RUF012
 
 
 DEFAULTS = Settings()
@@ -53,6 +71,37 @@ change one.
 # [store]
 # lock_timeout_s = 30.0
 # durability = "full"
+
+# How long a brief may be, and by which counter: o200k_base, cl100k_base or chars4.
+# [brief]
+# budget = 500
+# counter = "o200k_base"
+
+# Where the agents' profiles are (NAME.md); else agents/, .claude/agents/ and .passdown/agents/.
+# [agents]
+# folder = ""
+# registry = ""
+
+# What an agent has to get with a handoff: files by type or pattern, decisions by topic, gates by
+# name. A handoff to it that leaves one out is recorded, with a warning.
+# [needs.qa]
+# files = ["source", "tests/**"]
+# decisions = ["storage"]
+# plan = true
+
+# What a switch of agents may add to the new agent's profile, in tokens.
+# [switch]
+# enabled = true
+# budget = 600
+
+# The model's context window, and the share of it from which compaction is due.
+# [context]
+# window = 200000
+# compact_at = 0.25
+
+# Rules by layer, as docs/rules.md has them.
+# [rules]
+# folder = ".passdown/rules"
 """
 
 
@@ -63,11 +112,13 @@ def parse_settings(document: Mapping[str, Any]) -> Settings:
     for section, values in document.items():
         if section == "gates":
             fields["phase_gates"] = _gates(values, problems)
+        elif section == "needs":
+            fields["needs"] = _needs(values, problems)
         elif section in _SECTIONS and isinstance(values, dict):
             for name, value in cast("dict[str, Any]", values).items():
                 _read(f"{section}.{name}", value, fields, problems)
         else:
-            problems.append(_unknown(section, " | ".join(("gates", *sorted(_SECTIONS)))))
+            problems.append(_unknown(section, " | ".join(("gates", "needs", *sorted(_SECTIONS)))))
     if problems:
         raise InvalidInput("the configuration has faults", problems, next_step=_WHERE)
     return Settings(**fields)
@@ -75,21 +126,41 @@ def parse_settings(document: Mapping[str, Any]) -> Settings:
 
 def checked_settings(settings: Settings) -> Settings:
     """Settings that a program gives, held to the rules of the configuration file."""
-    document: dict[str, Any] = {"gates": settings.phase_gates}
-    for path in _KNOWN:
+    document: dict[str, Any] = {"gates": settings.phase_gates, "needs": settings.needs}
+    for path, known in _KNOWN.items():
         section, _, name = path.partition(".")
-        document.setdefault(section, {})[name] = getattr(settings, name)
+        document.setdefault(section, {})[name] = getattr(settings, known.field)
     return parse_settings(document)._replace(phase_gates=settings.phase_gates)
 
 
 _WHERE = "Mend .passdown/config.toml; nothing was changed."
-_SECTIONS = {"handoff", "state", "store"}
-_KNOWN: dict[str, tuple[type, ...]] = {
-    "handoff.artifacts_on_disk": (bool,),
-    "state.kept_versions": (int,),
-    "store.lock_timeout_s": (int, float),
-    "store.durability": (str,),
+
+
+class _Known(NamedTuple):
+    """A setting: its field, its types, the greatest number or the words it may be."""
+
+    field: str
+    types: tuple[type, ...]
+    most: float = MAX_SETTING
+    choices: tuple[str, ...] = ()
+
+
+_KNOWN: dict[str, _Known] = {
+    "handoff.artifacts_on_disk": _Known("artifacts_on_disk", (bool,)),
+    "state.kept_versions": _Known("kept_versions", (int,)),
+    "store.lock_timeout_s": _Known("lock_timeout_s", (int, float)),
+    "store.durability": _Known("durability", (str,), choices=("full", "normal")),
+    "brief.budget": _Known("brief_budget", (int,)),
+    "brief.counter": _Known("counter", (str,), choices=COUNTERS),
+    "agents.folder": _Known("agents_folder", (str,)),
+    "agents.registry": _Known("registry", (str,)),
+    "rules.folder": _Known("rules_folder", (str,)),
+    "switch.enabled": _Known("switch_enabled", (bool,)),
+    "switch.budget": _Known("switch_budget", (int,)),
+    "context.window": _Known("window", (int,), most=100_000_000),
+    "context.compact_at": _Known("compact_at", (int, float), most=1),
 }
+_SECTIONS = {path.partition(".")[0] for path in _KNOWN}
 
 
 def _unknown(path: str, expected: str) -> Problem:
@@ -97,19 +168,55 @@ def _unknown(path: str, expected: str) -> Problem:
 
 
 def _read(path: str, value: Any, fields: dict[str, Any], problems: list[Problem]) -> None:
-    types = _KNOWN.get(path)
-    if types is None:
+    known = _KNOWN.get(path)
+    if known is None:
         problems.append(_unknown(path, " | ".join(_KNOWN)))
-    elif not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        expected = " or ".join(kind.__name__ for kind in types)
+    elif not isinstance(value, known.types) or (
+        isinstance(value, bool) and bool not in known.types
+    ):
+        expected = " or ".join(kind.__name__ for kind in known.types)
         problems.append(Problem(path, "wrong_type", f"{type(value).__name__} given", expected))
-    elif not isinstance(value, str | bool) and not 0 < value <= MAX_SETTING:
-        expected = f"more than 0, at most {MAX_SETTING:,}"
+    elif not isinstance(value, str | bool) and not 0 < value <= known.most:
+        expected = f"more than 0, at most {known.most:,}"
         problems.append(Problem(path, "out_of_range", f"{str(value)[:40]} given", expected))
-    elif path == "store.durability" and value not in ("full", "normal"):
-        problems.append(Problem(path, "invalid_choice", f"{value!r}", "full | normal"))
+    elif known.choices and value not in known.choices:
+        problems.append(
+            Problem(path, "invalid_choice", f"{value!r:.40}", " | ".join(known.choices))
+        )
     else:
-        fields[path.partition(".")[2]] = value
+        fields[known.field] = value
+
+
+def _needs(values: Any, problems: list[Problem]) -> Needs:
+    """What each agent needs; `needs.qa = {files = ["test"], decisions = ["storage"]}`."""
+    if not isinstance(values, dict):
+        problems.append(Problem("needs", "wrong_type", f"{type(values).__name__} given", "a table"))
+        return {}
+    return {
+        str(agent): needs_of(wanted, f"needs.{agent}", problems)
+        for agent, wanted in cast("dict[str, Any]", values).items()
+    }
+
+
+def needs_of(values: object, path: str, problems: list[Problem]) -> dict[str, list[str]]:
+    """What one agent declares that it needs; `plan = true` is short for the gate `plan`."""
+    if not isinstance(values, dict):
+        problems.append(Problem(path, "wrong_type", f"{type(values).__name__} given", "a table"))
+        return {}
+    found: dict[str, list[str]] = {}
+    for name, value in cast("dict[str, Any]", values).items():
+        listed = [value] if isinstance(value, str) else value
+        if name == "plan" and value in (True, False, "approved"):
+            found["gates"] = [*found.get("gates", []), *(["plan"] if value else [])]
+        elif name not in NEEDS:
+            problems.append(_unknown(f"{path}.{name}", " | ".join((*NEEDS, "plan"))))
+        elif not isinstance(listed, list) or not all(
+            isinstance(part, str) and part for part in cast("list[object]", listed)
+        ):
+            problems.append(Problem(f"{path}.{name}", "wrong_type", "is no list", "texts"))
+        else:
+            found[name] = [*found.get(name, []), *cast("list[str]", listed)]
+    return found
 
 
 def _gates(values: Any, problems: list[Problem]) -> Requirements:
