@@ -23,8 +23,8 @@ COUNTERS = (*VOCABULARIES, "chars4")
 
 
 class Counter(NamedTuple):
-    """A counter with its name; `tokens` counts. `adds_up` when lines, each counted with its line end, sum to the
-    count of the text that they make.
+    """A counter with its name; `tokens` counts. `adds_up` when lines, each counted with its line
+    end, sum to the count of the text that they make.
     """
 
     name: str
