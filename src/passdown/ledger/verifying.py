@@ -153,7 +153,7 @@ def _check_derived(
 ) -> list[Problem]:
     """Compare the derived rows of a task with a replay of its records."""
     try:
-        replayed = replay(records)
+        replayed = replay(records, sized=True)
     except _UNREADABLE as error:
         for _ in records:
             pass
@@ -170,6 +170,8 @@ def _check_derived(
         found.append(_finding(task, "derived_rows", "its dependencies are not those recorded"))
     if reader.links_of_task(task) != sorted(replayed.links.values()):
         found.append(_finding(task, "derived_rows", "its links are not what its records give"))
+    if reader.labels_of_task(task) != sorted(replayed.labels):
+        found.append(_finding(task, "derived_rows", "its labels are not what its records give"))
     if reader.inbox_of_task(task) != replayed.inbox:
         found.append(_finding(task, "derived_rows", "its inbox is not what its records give"))
     return found + _check_items(task, reader.items_since(task), replayed.rows)

@@ -6,6 +6,7 @@ are there together or not at all.
 
 from __future__ import annotations
 
+import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,8 +19,16 @@ from passdown.errors import (
     unknown_task,
 )
 from passdown.model.canonical import canonical_bytes
-from passdown.model.fold import NOTHING, Before, Changes, changes, open_letters, paths_of
-from passdown.model.kinds import stream_of, task_of
+from passdown.model.fold import (
+    NOTHING,
+    Before,
+    Changes,
+    changes,
+    open_letters,
+    paths_of,
+    settled_keys,
+)
+from passdown.model.kinds import deliveries_of, stream_of, task_of
 from passdown.model.record import Record, chained
 from passdown.model.redaction import redact, redact_value
 from passdown.model.rows import TaskRow
@@ -110,6 +119,19 @@ class Ledger:
             touched = (entry.task, *_touched(writer, step))
         return Written(record, entry.body, before, step, False, redacted, touched)
 
+    def deliver(self, task: str, kind: str, agent: str, body: dict[str, Any]) -> Record:
+        """Record that something was told to an agent: beside the task, whose version stays."""
+        data = canonical_bytes(redact_value(body)[0])
+        stream = deliveries_of(task)
+        key = uuid.uuid4().hex
+        with self.store.writing([stream]) as writer:
+            tip = writer.tip(stream, key)
+            if tip is not None:
+                check_last(tip.head, tip.last)
+            at = stamp(self._clock())
+            record = Record(stream, 0, at, agent, kind, key, "", "", data)
+            return writer.append(chained(record, tip.head if tip else None))
+
     def _checked_head(self, tip: Tip | None, entry: Entry) -> Head | None:
         head = tip.head if tip else None
         actual = head.position if head else 0
@@ -164,7 +186,9 @@ def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Bef
         raise unknown_task(task)
     open_items = tuple(reader.open_items(task, open_letters(kind, body)))
     known = reader.known_paths(task, paths_of(body))
-    return Before(row.details, row.header, open_items, known, row.status)
+    settled = {key: reader.item(task, *key) for key in settled_keys(task, body)}
+    statuses = {key: item.status for key, item in settled.items() if item is not None}
+    return Before(row.details, row.header, open_items, known, row.status, statuses)
 
 
 def apply_changes(writer: Writer, record: Record, before: Before, step: Changes) -> None:
@@ -185,6 +209,7 @@ def apply_changes(writer: Writer, record: Record, before: Before, step: Changes)
     )
     writer.put_task(row, with_details=step.details is not None)
     writer.add_items(step.added)
+    writer.add_labels(step.labels)
     writer.mark_items(task, step.changed)
     for source in step.unlinked:
         writer.close_links(source, record.seq)
@@ -226,7 +251,7 @@ def _replayed(known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written
             f"(version {known.position}); the first one is kept",
             next_step="Use a new key for new content, or the same content for a retry.",
         )
-    step = Changes(None, {}, [], [], [], [], None)
+    step = Changes(None, {}, [], [], [], [], None, [])
     return Written(known, body, NOTHING, step, True, redacted, ())
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.model.fold import NOTHING, Before, Changes, changes, paths_of
+from passdown.model.fold import NOTHING, Before, Changes, changes, paths_of, settled_keys
 from passdown.model.items import entry_of
 from passdown.model.kinds import KINDS, task_of
-from passdown.model.rows import InboxRow, LinkRow
+from passdown.model.rows import InboxRow, LabelRow, LinkRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -183,14 +183,18 @@ class Replayed(NamedTuple):
     documents: dict[tuple[str, int], Document]
     links: dict[tuple[str, str, str], LinkRow]
     inbox: InboxRow | None
+    labels: list[LabelRow]
     first_seq: int
     last: Record
 
 
-def replay(records: Iterable[Record], visit: Visit | None = None) -> Replayed | None:
+def replay(
+    records: Iterable[Record], visit: Visit | None = None, *, sized: bool = False
+) -> Replayed | None:
     """Fold a task's records, in order, from nothing; None when there are none.
 
-    `visit` sees each record with where the task stood before it, and may stop by raising.
+    `visit` sees each record with where the task stood before it, and may stop by raising. The sizes
+    of items are worked out only if they are asked for.
     """
     details: Document = {}
     header: Document = {}
@@ -200,16 +204,21 @@ def replay(records: Iterable[Record], visit: Visit | None = None) -> Replayed | 
     paths: dict[str, str] = {}
     links: dict[tuple[str, str, str], LinkRow] = {}
     inbox: InboxRow | None = None
+    labels: list[LabelRow] = []
     first_seq = 0
     last: Record | None = None
     for record in records:
         first_seq = first_seq or record.seq
         body = record.document()
         known = {path: paths[path] for path in paths_of(body) if path in paths}
-        before = Before(details, header, tuple(open_rows.values()), known) if header else NOTHING
+        before = NOTHING
+        if header:
+            settled = _settled(rows, record, body)
+            before = Before(details, header, tuple(open_rows.values()), known, "", settled)
         if visit is not None:
             visit(before, record)
-        step = changes(before, record, body)
+        step = changes(before, record, body, sized=sized)
+        labels += step.labels
         details, header, last = step.details or details, step.header, record
         for row in step.added:
             key = (row.letter, row.ordinal)
@@ -221,13 +230,27 @@ def replay(records: Iterable[Record], visit: Visit | None = None) -> Replayed | 
             _mark(rows, documents, change)
         _keep_open(open_rows, rows, step)
         _relink(links, step, record.seq)
-        if step.inbox is not None:
-            agent, held = step.inbox
-            task = task_of(record.stream) or ""
-            inbox = InboxRow(agent, task, header["handoff_version"], held) if agent else None
+        inbox = _inbox(inbox, step, record)
     return (
-        Replayed(details, header, rows, documents, links, inbox, first_seq, last) if last else None
+        Replayed(details, header, rows, documents, links, inbox, labels, first_seq, last)
+        if last
+        else None
     )
+
+
+def _settled(
+    rows: Mapping[tuple[str, int], ItemRow], record: Record, body: Document
+) -> dict[tuple[str, int], str]:
+    keys = settled_keys(task_of(record.stream) or "", body)
+    return {key: rows[key].status for key in keys if key in rows}
+
+
+def _inbox(before: InboxRow | None, step: Changes, record: Record) -> InboxRow | None:
+    if step.inbox is None:
+        return before
+    agent, held = step.inbox
+    task = task_of(record.stream) or ""
+    return InboxRow(agent, task, step.header["handoff_version"], held) if agent else None
 
 
 def _relink(links: dict[tuple[str, str, str], LinkRow], step: Changes, seq: int) -> None:

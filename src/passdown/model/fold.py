@@ -7,21 +7,18 @@ version is the same fold over fewer records. So the three can't disagree.
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from passdown.model.items import entry_of, fingerprint, grade_of, title_of
-from passdown.model.kinds import KINDS, parse_address, task_of
+from passdown.model.items import entry_of, fingerprint
+from passdown.model.kinds import KINDS, parse_address
 from passdown.model.rows import ItemRow, StatusChange
+from passdown.model.step import NOTHING, Before, Changes, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from passdown.model.record import Record
 
-
-# Kinds of items of which nobody asks whether the same one was recorded before.
-_NEVER_REPEATED = "hak"
 
 _DETAILS = (
     "title",
@@ -37,135 +34,17 @@ _DETAILS = (
 _REPLACED_WHEN_LISTED = ("n", "r")
 
 
-class Before(NamedTuple):
-    """What `changes` needs to know of a task: never its past, only where it stands."""
+def changes(before: Before, record: Record, body: dict[str, Any], *, sized: bool = True) -> Changes:
+    """What `record` (with `body` as its parsed content) changes in the rows of its task.
 
-    details: dict[str, Any]
-    header: dict[str, Any]
-    open_items: tuple[ItemRow, ...]
-    known_paths: Mapping[str, str] = MappingProxyType({})
-    status: str = ""
-
-
-class Changes(NamedTuple):
-    """What one record does. `links` are (source address, relation, target); `unlinked` closes every
-    link of a source. `inbox` is (agent, held), ("", False) to clear it, None to leave it alone.
+    Without `sized`, rows lack their sizes: looking back doesn't need them, and counting takes time.
     """
-
-    details: dict[str, Any] | None
-    header: dict[str, Any]
-    added: list[ItemRow]
-    changed: list[StatusChange]
-    links: list[tuple[str, str, str]]
-    unlinked: list[str]
-    inbox: tuple[str, bool] | None
-
-
-NOTHING = Before({}, {}, ())
-
-
-def changes(before: Before, record: Record, body: dict[str, Any]) -> Changes:
-    """What `record` (with `body` as its parsed content) changes in the rows of its task."""
-    step = _Step(before, record, body)
+    step = Step(before, record, body, sized=sized)
     _HANDLERS[record.kind](step)
     return step.result()
 
 
-class _Step:
-    """The changes of one record while they are being worked out."""
-
-    def __init__(self, before: Before, record: Record, body: dict[str, Any]) -> None:
-        self.record = record
-        self.body = body
-        self.task = task_of(record.stream) or ""
-        self.details: dict[str, Any] | None = None
-        self.old_details = before.details
-        self.header: dict[str, Any] = {
-            **before.header,
-            "counts": dict(before.header.get("counts", {})),
-            "updated_at": record.at,
-        }
-        self.known_paths = before.known_paths
-        self.open = {(row.letter, row.ordinal): row for row in before.open_items}
-        self.added: list[ItemRow] = []
-        self.changed: list[StatusChange] = []
-        self.links: list[tuple[str, str, str]] = []
-        self.unlinked: list[str] = []
-        self.inbox: tuple[str, bool] | None = None
-
-    def result(self) -> Changes:
-        return Changes(
-            self.details,
-            self.header,
-            self.added,
-            self.changed,
-            self.links,
-            self.unlinked,
-            self.inbox,
-        )
-
-    def add(self, letter: str, index: int, *, field: str = "", status: str = "") -> ItemRow:
-        """Add the item that stands at `field[index]` of the body, numbered within its kind."""
-        kind = KINDS[letter]
-        field = field or kind.field
-        entry = entry_of(self.body, field, index)
-        counts = self.header["counts"]
-        counts[letter] = counts.get(letter, 0) + 1
-        status = status or entry.get("status") or kind.starts
-        row = ItemRow(
-            task=self.task,
-            letter=letter,
-            ordinal=counts[letter],
-            position=self.record.position,
-            field=field,
-            index=index,
-            status=status,
-            is_open=kind.is_open and status == kind.starts,
-            title=title_of(entry, "blocker" if field == "blockers" else kind.text),
-            fingerprint="" if letter in _NEVER_REPEATED else fingerprint(entry),
-            path=entry["path"] if letter == "a" else "",
-            grade=grade_of(letter, entry),
-        )
-        self.added.append(row)
-        if row.is_open:
-            self.open[letter, row.ordinal] = row
-        return row
-
-    def mark(self, letter: str, ordinal: int, status: str, note: str) -> None:
-        """Give an item another status; what leaves the open items also lets go of its links."""
-        row = self.open.pop((letter, ordinal), None)
-        self.changed.append(
-            StatusChange(letter, ordinal, status, False, self.record.position, note)
-        )
-        if row is not None and letter == "b":
-            self.unlinked.append(row.address)
-            gate = self.gate_of(row)
-            if gate is not None:
-                self._withdraw(gate, f"{row.address}: {status}")
-
-    def _withdraw(self, gate: ItemRow, note: str) -> None:
-        """A gate whose blocker is gone asks nothing any more; an answer it had stays its answer."""
-        if gate.status == "pending":
-            self.mark("k", gate.ordinal, "withdrawn", note)
-            return
-        del self.open["k", gate.ordinal]
-        kept = StatusChange("k", gate.ordinal, gate.status, False, gate.closed_at, gate.note)
-        self.changed.append(kept)
-
-    def gate_of(self, blocker: ItemRow) -> ItemRow | None:
-        """The open gate that a blocker asked for: both point to the same entry of one record."""
-        place = (blocker.position, blocker.index)
-        return next((k for k in self.open_of("k") if (k.position, k.index) == place), None)
-
-    def open_of(self, letter: str) -> list[ItemRow]:
-        return [row for row in self.open.values() if row.letter == letter]
-
-    def is_held(self) -> bool:
-        """Whether a human gate still waits for an answer or was answered with no."""
-        return bool(self.open_of("k"))
-
-
-def _task_created(step: _Step) -> None:
+def _task_created(step: Step) -> None:
     step.details = {name: step.body.get(name) for name in _DETAILS}
     if "metadata" in step.body:
         step.details["metadata"] = step.body["metadata"]
@@ -189,14 +68,14 @@ def _task_created(step: _Step) -> None:
     )
 
 
-def _task_changed(step: _Step) -> None:
+def _task_changed(step: Step) -> None:
     changed = {name: step.body[name] for name in _DETAILS if name in step.body}
     step.details = {**step.old_details, **changed}
     if "status" in step.body:
         step.header["base_status"] = step.body["status"]
 
 
-def _items_added(step: _Step) -> None:
+def _items_added(step: Step) -> None:
     """Records that only bring new items: a decision, a pattern or gotcha, a warning."""
     for letter, kind in KINDS.items():
         if letter != "h":
@@ -204,7 +83,7 @@ def _items_added(step: _Step) -> None:
                 _add_new(step, letter, index)
 
 
-def _add_new(step: _Step, letter: str, index: int) -> None:
+def _add_new(step: Step, letter: str, index: int) -> None:
     entry = entry_of(step.body, KINDS[letter].field, index)
     if letter == "k":
         step.add("k", index, status=entry["result"])
@@ -219,7 +98,7 @@ def _add_new(step: _Step, letter: str, index: int) -> None:
         _supersede(step, row, entry)
 
 
-def _count_file(step: _Step, row: ItemRow) -> None:
+def _count_file(step: Step, row: ItemRow) -> None:
     """Keep count of the files of each type that a task has, without looking at its past."""
     known = step.known_paths.get(row.path)
     step.header["files"] += known is None
@@ -232,7 +111,7 @@ def _count_file(step: _Step, row: ItemRow) -> None:
     step.header["types"] = {name: count for name, count in types.items() if count}
 
 
-def _supersede(step: _Step, row: ItemRow, entry: dict[str, Any]) -> None:
+def _supersede(step: Step, row: ItemRow, entry: dict[str, Any]) -> None:
     for target in entry.get("supersedes", ()):
         address = parse_address(target)
         if address is not None and address.task == step.task:
@@ -241,7 +120,7 @@ def _supersede(step: _Step, row: ItemRow, entry: dict[str, Any]) -> None:
             step.links.append((row.address, "supersedes", target))
 
 
-def _handed_off(step: _Step) -> None:
+def _handed_off(step: Step) -> None:
     step.add("h", 0)
     for letter in ("d", "a", "p", "g", "w", "k"):
         for index in range(len(step.body.get(KINDS[letter].field, ()))):
@@ -252,7 +131,7 @@ def _handed_off(step: _Step) -> None:
     _move(step)
 
 
-def _resolve(step: _Step, addresses: Iterable[str]) -> None:
+def _resolve(step: Step, addresses: Iterable[str]) -> None:
     for text in addresses:
         address = parse_address(text)
         if address is not None and (address.letter, address.ordinal) in step.open:
@@ -260,7 +139,7 @@ def _resolve(step: _Step, addresses: Iterable[str]) -> None:
             step.mark(address.letter, address.ordinal, closing, f"by {step.record.author}")
 
 
-def _carry(step: _Step, letter: str) -> None:
+def _carry(step: Step, letter: str) -> None:
     """Bring the open items of a kind up to date with the list that the handoff gives.
 
     An entry that is open already, or listed twice, is one item. Blockers are the handoff's whole
@@ -285,13 +164,13 @@ def _carry(step: _Step, letter: str) -> None:
                 step.add("k", index, field="blockers", status="pending")
 
 
-def _was_rejected(step: _Step, row: ItemRow) -> bool:
+def _was_rejected(step: Step, row: ItemRow) -> bool:
     """A blocker whose gate was rejected has to be asked for anew, so it doesn't carry over."""
     gate = step.gate_of(row) if row.letter == "b" else None
     return gate is not None and gate.status == "rejected"
 
 
-def _move(step: _Step) -> None:
+def _move(step: Step) -> None:
     """Phase, status, parties and inbox after a handoff."""
     body, header = step.body, step.header
     phase = body.get("phase")
@@ -309,6 +188,8 @@ def _move(step: _Step) -> None:
         holder=body.get("to_agent") or body["from_agent"],
         base_status=_status_after(body["outcome"], header["phase"]),
     )
+    if "story" in body:
+        header["story"] = body["story"]
     step.inbox = (body.get("to_agent", ""), step.is_held())
 
 
@@ -318,7 +199,7 @@ def _status_after(outcome: str, phase: str) -> str:
     return "completed" if phase == "completed" and outcome == "completed" else "open"
 
 
-def _marked(step: _Step) -> None:
+def _marked(step: Step) -> None:
     for mark in step.body["marks"]:
         address = parse_address(mark["item"])
         if address is None:
@@ -327,7 +208,7 @@ def _marked(step: _Step) -> None:
     _unblock(step)
 
 
-def _unblock(step: _Step) -> None:
+def _unblock(step: Step) -> None:
     """Once nothing is in the way any more, a blocked task is open and its handoff delivered."""
     if step.header["base_status"] == "blocked" and not step.open_of("b"):
         step.header["base_status"] = "open"
@@ -336,7 +217,7 @@ def _unblock(step: _Step) -> None:
         step.inbox = (step.header["target_agent"], step.is_held())
 
 
-def _gate_answered(step: _Step) -> None:
+def _gate_answered(step: Step) -> None:
     address = parse_address(step.body["gate"])
     if address is None:
         return
@@ -358,7 +239,7 @@ def _gate_answered(step: _Step) -> None:
     _unblock(step)
 
 
-_HANDLERS: dict[str, Callable[[_Step], None]] = {
+_HANDLERS: dict[str, Callable[[Step], None]] = {
     "task_created": _task_created,
     "task_changed": _task_changed,
     "handoff": _handed_off,
@@ -384,6 +265,15 @@ def open_letters(kind: str, body: dict[str, Any]) -> tuple[str, ...]:
     return ("b", "k", *sorted({*listed, *resolved}.difference("bk")))
 
 
+def settled_keys(task: str, body: dict[str, Any]) -> list[tuple[str, int]]:
+    """The items of a task, open or not, whose status a record with this body may change."""
+    named = [mark["item"] for mark in body.get("marks", ())]
+    for decision in body.get("decisions", ()):
+        named += decision.get("supersedes", ())
+    found = [address for address in map(parse_address, named) if address is not None]
+    return [(address.letter, address.ordinal) for address in found if address.task == task]
+
+
 def paths_of(body: dict[str, Any]) -> list[str]:
     """The artifact paths in a body: `changes` has to know which of them the task had before."""
     return [artifact["path"] for artifact in body.get("artifacts", ())]
@@ -397,4 +287,5 @@ __all__ = [
     "changes",
     "open_letters",
     "paths_of",
+    "settled_keys",
 ]

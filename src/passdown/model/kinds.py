@@ -22,6 +22,7 @@ TASK_STATUSES = ("open", "blocked", "completed", "failed", "cancelled")
 SCHEMA_VERSION = "1.0"
 
 TASK_STREAM = "task/"
+DELIVERY_STREAM = "delivery/"
 WORKSPACE_TASK = "workspace"
 
 
@@ -54,6 +55,9 @@ KINDS: dict[str, Kind] = {
     )
 }
 
+LIVE = frozenset({"accepted", "proposed", "active", "open"})
+"""The statuses of an item that still holds."""
+
 LETTERS = {kind.word: kind.letter for kind in KINDS.values()}
 
 _ADDRESS = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})#([a-z])([1-9][0-9]{0,9})", re.ASCII)
@@ -81,6 +85,11 @@ def parse_address(text: str) -> Address | None:
 def stream_of(task: str) -> str:
     """The stream that holds a task's records."""
     return TASK_STREAM + task
+
+
+def deliveries_of(task: str) -> str:
+    """The stream that says who was told what of a task, and when."""
+    return DELIVERY_STREAM + task
 
 
 def task_of(stream: str) -> str | None:

@@ -14,7 +14,8 @@ class ItemRow(NamedTuple):
 
     `field` and `index` point into the body of the record at `position`; `fingerprint` tells equal
     items apart from merely similar ones. `grade` is what ranks an item among its kind: a severity,
-    a priority, `blocking`, or an artifact's type (empty once the file is deleted).
+    a priority, `blocking`, or an artifact's type (empty once the file is deleted). `sizes` is how
+    long its texts are; see `item_text`.
     """
 
     task: str
@@ -31,6 +32,7 @@ class ItemRow(NamedTuple):
     closed_at: int = 0
     note: str = ""
     grade: str = ""
+    sizes: str = ""
 
     @property
     def address(self) -> str:
@@ -60,6 +62,15 @@ class LinkRow(NamedTuple):
     target: str
     opened_seq: int
     closed_seq: int = 0
+
+
+class LabelRow(NamedTuple):
+    """An item filed under a tag or a path."""
+
+    task: str
+    label: str
+    letter: str
+    ordinal: int
 
 
 class TaskRow(NamedTuple):

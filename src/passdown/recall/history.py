@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.model.documents import LISTS
-from passdown.model.kinds import stream_of, task_of
+from passdown.model.kinds import TASK_STREAM, stream_of, task_of
 from passdown.recall.state import envelope, state
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def log(reader: Reader, task: str | None, *, before: int, limit: int) -> list[Do
     """Records newest first: of one task (below a version) or of all (below a sequence number)."""
     _check_page(before, limit)
     if task is None:
-        return [_line(record) for record in reader.latest(before, limit)]
+        return [_line(record) for record in reader.latest(before, limit, TASK_STREAM)]
     if reader.head(stream_of(task)) is None:
         raise unknown_task(task)
     return [_line(record) for record in reader.records_before(stream_of(task), before, limit)]

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from passdown.model.record import Head, Record
-from passdown.model.rows import InboxRow, ItemRow, LinkRow, TaskRow
+from passdown.model.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -124,9 +124,11 @@ class Reader:
                 return
             after = rows[-1][9]
 
-    def latest(self, before: int, limit: int) -> list[Record]:
-        """Up to `limit` records of the whole store below a sequence number, newest first."""
-        rows = self.run("latest", {"before": before, "limit": limit})
+    def latest(self, before: int, limit: int, prefix: str = "") -> list[Record]:
+        """Up to `limit` records below a sequence number, newest first, of all streams whose name
+        starts with `prefix`.
+        """
+        rows = self.run("latest", {"before": before, "limit": limit, "prefix": prefix})
         return [Record(*row) for row in rows]
 
     def totals(self) -> tuple[int, int]:
@@ -168,6 +170,22 @@ class Reader:
         """The items of one kind, by number, above the number `after`."""
         values = {"task": task, "letter": letter, "after": after, "limit": limit}
         return _items(self.run("items_of_kind", values))
+
+    def newest_items(self, task: str, letter: str, limit: int) -> list[ItemRow]:
+        """The newest items of one kind, newest first."""
+        values = {"task": task, "letter": letter, "limit": limit}
+        return _items(self.run("newest_items", values))
+
+    def labelled_items(self, task: str, labels: Sequence[str], limit: int) -> list[ItemRow]:
+        """The newest items that are filed under some tags or paths, up to `limit` for each."""
+        if not labels:
+            return []
+        values = {"task": task, "labels": json.dumps(labels), "limit": limit}
+        return _items(self.run("labelled_items", values))
+
+    def labels_of_task(self, task: str) -> list[LabelRow]:
+        """Everything that a task's items are filed under, sorted."""
+        return [LabelRow(*row) for row in self.run("labels_of_task", {"task": task})]
 
     def item(self, task: str, letter: str, ordinal: int) -> ItemRow | None:
         """One item, or None."""
@@ -237,12 +255,16 @@ class Reader:
         records, tasks = self.run("counts", {})[0]
         return {"records": records, "tasks": tasks}
 
+    def is_rebuild_due(self) -> bool:
+        """Whether derived rows come from an earlier release and have to be made again."""
+        return bool(self.run("rebuild_due", {}))
+
     def dump(self) -> dict[str, list[Row]]:
         """Every derived row, by table, in a fixed order: what `reindex` must give again."""
         return {table: self.run(f"dump_{table}", {}) for table in DERIVED}
 
 
-DERIVED = ("streams", "tasks", "details", "items", "links", "dependencies", "inbox")
+DERIVED = ("streams", "tasks", "details", "items", "labels", "links", "dependencies", "inbox")
 
 
 class Writer(Reader):
@@ -286,6 +308,11 @@ class Writer(Reader):
         if rows:
             self.run_many("add_item", rows)
 
+    def add_labels(self, rows: Sequence[LabelRow]) -> None:
+        """File new items."""
+        if rows:
+            self.run_many("add_label", rows)
+
     def mark_items(self, task: str, marks: Sequence[StatusChange]) -> None:
         """Change the status of items."""
         for mark in marks:
@@ -316,6 +343,7 @@ class Writer(Reader):
 
     def forget_derived(self) -> None:
         """Empty every derived table but the stream heads, before they are made again."""
+        self.run("rebuild_done", {})
         for table in DERIVED[1:]:
             self.run(f"forget_{table}", {})
 

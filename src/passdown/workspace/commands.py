@@ -8,7 +8,8 @@ from passdown.briefing.summary import summary
 from passdown.errors import GateRefused, Problem, unknown_task
 from passdown.model.command import HandoffCommand
 from passdown.model.documents import delta_document, item_document, replay
-from passdown.model.fold import Before, Changes, changes
+from passdown.model.fold import Before, Changes, changes, settled_keys
+from passdown.model.kinds import task_of
 from passdown.recall.state import documents, state_then
 
 if TYPE_CHECKING:
@@ -90,8 +91,11 @@ def _again(reader: Reader, record: Record) -> tuple[Before, Changes]:
         raise unknown_task(record.stream)
     open_rows = tuple(row for row in replayed.rows.values() if row.is_open)
     known = {row.path: row.grade for row in replayed.rows.values() if row.path}
-    before = Before(replayed.details, replayed.header, open_rows, known)
-    return before, changes(before, record, record.document())
+    body = record.document()
+    keys = settled_keys(task_of(record.stream) or "", body)
+    settled = {key: replayed.rows[key].status for key in keys if key in replayed.rows}
+    before = Before(replayed.details, replayed.header, open_rows, known, "", settled)
+    return before, changes(before, record, body, sized=False)
 
 
 def _state_then(

@@ -31,6 +31,10 @@ class Opened:
             timeout_s=self.settings.lock_timeout_s,
             durability=self.settings.durability,
         )
+        with self.store.reading() as reader:
+            is_rebuild_due = reader.is_rebuild_due()
+        if is_rebuild_due:
+            self.ledger.rebuild()
 
     # What reads don't need is made, and imported, when a write first asks for it.
 

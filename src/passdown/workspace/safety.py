@@ -13,7 +13,7 @@ from passdown.ledger.bundles import Imported, bundle_bytes, import_bundle
 from passdown.ledger.disk import OWN_FOLDER
 from passdown.ledger.durable_files import write_new
 from passdown.ledger.verifying import Verified, heads_document, parse_heads, verify
-from passdown.model.kinds import stream_of
+from passdown.model.kinds import TASK_STREAM, stream_of
 from passdown.model.times import stamp
 from passdown.store.opening import open_store
 
@@ -84,7 +84,7 @@ def export(opened: Opened, target: str, task: str | None) -> int:
     with opened.store.reading() as reader:
         if task is not None and reader.head(stream_of(task)) is None:
             raise unknown_task(task)
-        streams = [stream_of(task)] if task else [head.stream for head in reader.heads()]
+        streams = [stream_of(task)] if task else [head.stream for head in reader.heads(TASK_STREAM)]
         data = bundle_bytes(reader, streams)
     _check_target(opened, target, ())
     try:

@@ -41,7 +41,8 @@ WHERE r.seq > :after ORDER BY r.seq LIMIT :limit;
 -- name: latest
 SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
 FROM records r JOIN streams s ON s.id = r.stream
-WHERE r.seq < :before ORDER BY r.seq DESC LIMIT :limit;
+WHERE r.seq < :before AND substr(s.name, 1, length(:prefix)) = :prefix
+ORDER BY r.seq DESC LIMIT :limit;
 
 -- name: totals
 SELECT (SELECT count(*) FROM streams), (SELECT coalesce(max(seq), 0) FROM records);
@@ -72,42 +73,56 @@ ORDER BY created_seq LIMIT :limit;
 
 -- name: open_items
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade
+    closed_at, note, grade, sizes
 FROM items INDEXED BY items_open
 WHERE task = :task AND letter IN (SELECT value FROM json_each(:letters)) AND is_open = 1
 ORDER BY letter, ordinal;
 
 -- name: all_open_items
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade
+    closed_at, note, grade, sizes
 FROM items INDEXED BY items_open
 WHERE task = :task AND is_open = 1 ORDER BY position, letter, ordinal;
 
 -- name: items_since
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade
+    closed_at, note, grade, sizes
 FROM items WHERE task = :task AND position > :after ORDER BY position, letter, ordinal;
 
 -- name: items_at
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade
+    closed_at, note, grade, sizes
 FROM items INDEXED BY items_by_position
 WHERE task = :task AND position = :position ORDER BY letter, ordinal;
 
 -- name: items_of_kind
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade
+    closed_at, note, grade, sizes
 FROM items WHERE task = :task AND letter = :letter AND ordinal > :after
 ORDER BY ordinal LIMIT :limit;
 
+-- name: newest_items
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note, grade, sizes
+FROM items WHERE task = :task AND letter = :letter ORDER BY ordinal DESC LIMIT :limit;
+
+-- name: labelled_items
+SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
+    i.fingerprint, i.path, i.closed_at, i.note, i.grade, i.sizes
+FROM json_each(:labels) wanted, items i
+WHERE i.task = :task AND (i.letter, i.ordinal) IN (
+    SELECT l.letter, l.ordinal FROM labels l
+    WHERE l.task = :task AND l.label = wanted.value ORDER BY l.ordinal DESC LIMIT :limit)
+ORDER BY i.letter, i.ordinal DESC;
+
 -- name: item
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade
+    closed_at, note, grade, sizes
 FROM items WHERE task = :task AND letter = :letter AND ordinal = :ordinal;
 
 -- name: path_history
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade
+    closed_at, note, grade, sizes
 FROM items WHERE task = :task AND path = :path AND path <> '' ORDER BY ordinal;
 
 -- name: known_paths
@@ -118,7 +133,7 @@ FROM json_each(:paths) p;
 
 -- name: current_artifacts
 SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
-    i.fingerprint, i.path, i.closed_at, i.note, i.grade
+    i.fingerprint, i.path, i.closed_at, i.note, i.grade, i.sizes
 FROM items i WHERE i.task = :task AND i.path <> '' AND NOT EXISTS (
     SELECT 1 FROM items later WHERE later.task = i.task AND later.path = i.path
     AND later.path <> '' AND later.ordinal > i.ordinal)
@@ -126,7 +141,7 @@ ORDER BY i.ordinal;
 
 -- name: gates
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade
+    closed_at, note, grade, sizes
 FROM items INDEXED BY items_gates
 WHERE letter = 'k' AND (:task = '' OR task = :task) AND (:open_only = 0 OR is_open = 1)
 ORDER BY task, ordinal;
@@ -190,8 +205,11 @@ ON CONFLICT (task) DO UPDATE SET details = excluded.details;
 
 -- name: add_item
 INSERT INTO items (task, letter, ordinal, position, field, idx, status, is_open, title,
-    fingerprint, path, closed_at, note, grade)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    fingerprint, path, closed_at, note, grade, sizes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: add_label
+INSERT INTO labels (task, label, letter, ordinal) VALUES (?, ?, ?, ?);
 
 -- name: mark_item
 UPDATE items SET status = :status, is_open = :is_open, closed_at = :closed_at, note = :note
@@ -222,6 +240,9 @@ ON CONFLICT (task) DO UPDATE SET agent = excluded.agent, position = excluded.pos
 -- name: forget_items
 DELETE FROM items;
 
+-- name: forget_labels
+DELETE FROM labels;
+
 -- name: forget_tasks
 DELETE FROM tasks;
 
@@ -247,6 +268,13 @@ SELECT task, details FROM details ORDER BY task;
 -- name: dump_items
 SELECT * FROM items ORDER BY task, letter, ordinal;
 
+-- name: dump_labels
+SELECT task, label, letter, ordinal FROM labels ORDER BY task, label, letter, ordinal;
+
+-- name: labels_of_task
+SELECT task, label, letter, ordinal FROM labels WHERE task = :task
+ORDER BY label, letter, ordinal;
+
 -- name: dump_links
 SELECT * FROM links ORDER BY target, relation, source;
 
@@ -258,6 +286,12 @@ SELECT * FROM inbox ORDER BY agent, task;
 
 -- name: dump_streams
 SELECT name, position, digest FROM streams ORDER BY name;
+
+-- name: rebuild_due
+SELECT 1 FROM rebuilds LIMIT 1;
+
+-- name: rebuild_done
+DELETE FROM rebuilds;
 
 -- name: counts
 SELECT (SELECT count(*) FROM records), (SELECT count(*) FROM tasks);

@@ -1,0 +1,134 @@
+"""Items as lines: each kind of item in three lengths, whole at every one of them.
+
+`line` is the item's own sentence, `short` adds what makes it usable (a reason, a remedy), `full`
+has every field. A length leaves fields out; it never cuts one in the middle. Each is one line of
+text, so that stored words can't begin a line of their own wherever they are shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.model.text import visible
+from passdown.model.tokens import DEFAULT_COUNTER, units, vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Entry = dict[str, Any]
+    Fields = tuple[tuple[str, str], ...]
+
+LENGTHS = ("line", "short", "full")
+MAX_LABEL = 200
+
+
+class Sizes(NamedTuple):
+    """How long an item is at each length: in tokens of the default counter, in UTF-16 units."""
+
+    tokens: tuple[int, int, int]
+    units: tuple[int, int, int]
+
+
+def flat(value: object) -> str:
+    """Any stored text on one line, with nothing in it that can't be seen."""
+    text = str(value)
+    return visible(text if text.isprintable() and "  " not in text else " ".join(text.split()))
+
+
+def listed(values: object) -> str:
+    """Several stored texts on one line."""
+    return "; ".join(flat(value) for value in values) if isinstance(values, list) else flat(values)  # pyright: ignore[reportUnknownVariableType]
+
+
+class _Shape(NamedTuple):
+    """How a kind is written: the field in brackets, its main field, what `short` and `full` add."""
+
+    grade: str
+    main: str
+    short: Fields = ()
+    full: Fields = ()
+
+
+_SHAPES: dict[str, _Shape] = {
+    "h": _Shape("outcome", "summary", (), (("Story: ", "story"),)),
+    "d": _Shape(
+        "",
+        "summary",
+        (("Why: ", "rationale"),),
+        (("Over: ", "alternatives"), ("Governs: ", "paths"), ("Tags: ", "tags")),
+    ),
+    "a": _Shape("change", "path", (("", "type"), ("lines ", "lines")), (("", "note"),)),
+    "p": _Shape("", "pattern", (("At: ", "location"),), (("For: ", "applies_to"),)),
+    "g": _Shape("severity", "issue", (("Do: ", "mitigation"),), (("Found in: ", "discovered_in"),)),
+    "r": _Shape("", "file", (("Why: ", "reason"),)),
+    "q": _Shape("blocking", "question", (("Suggested: ", "recommendation"),), (("", "context"),)),
+    "n": _Shape("priority", "step", (), (("After: ", "depends_on"),)),
+    "b": _Shape(
+        "severity",
+        "blocker",
+        (("Try: ", "suggested_resolution"),),
+        (("Impact: ", "impact"), ("Blocks: ", "blocking_tasks")),
+    ),
+    "w": _Shape("", "text"),
+    "k": _Shape("result", "name", (), (("", "detail"),)),
+}
+
+
+def item_lines(letter: str, ordinal: int, entry: Entry) -> tuple[str, str, str]:
+    """An item as one line of text in each of the three lengths, line ends included."""
+    shape = _SHAPES[letter]
+    main = entry.get(shape.main)
+    if letter == "k" and main is None:
+        main = f"a person has to approve: {entry['blocker']}"
+    grade = entry.get(shape.grade) if shape.grade else None
+    if grade is not None and letter == "q":
+        grade = "blocking" if grade else None
+    head = f"- {letter}{ordinal} ({flat(grade)}) {flat(main)}" if grade else ""
+    head = head or f"- {letter}{ordinal} {flat(main or '')}"
+    short = head + _more(shape.short, entry)
+    full = short + _more(shape.full, entry)
+    return (head + "\n", short + "\n", full + "\n")
+
+
+def _more(fields: Fields, entry: Entry) -> str:
+    parts = [(label, entry.get(name)) for label, name in fields]
+    return "".join(f" | {label}{_value(value)}" for label, value in parts if value)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{flat(k)} {flat(v)}" for k, v in sorted(value.items()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return listed(value)
+
+
+def sizes_text(lines: tuple[str, str, str]) -> str:
+    """The sizes of an item's lines, as they are kept in its row."""
+    count: Callable[[str], int] = vocabulary(DEFAULT_COUNTER)
+    tokens: list[int] = []
+    long: list[int] = []
+    for index, line in enumerate(lines):
+        if index and line == lines[index - 1]:
+            tokens.append(tokens[-1])
+            long.append(long[-1])
+        else:
+            tokens.append(count(line))
+            long.append(units(line))
+    return " ".join(map(str, (*tokens, *long)))
+
+
+def sizes_of(text: str) -> Sizes:
+    """The sizes that a row keeps."""
+    numbers = [int(part) for part in text.split()]
+    return Sizes((numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]))
+
+
+def labels_of(letter: str, entry: Entry) -> list[str]:
+    """What an item is filed under: its tags, and the files that it governs, cites or lies in."""
+    found: list[str] = []
+    if letter == "d":
+        found = [*entry.get("tags", ()), *entry.get("paths", ()), *entry.get("artifacts", ())]
+    elif letter == "p":
+        found = [*entry.get("applies_to", ()), entry.get("location", "").partition(":")[0]]
+    elif letter == "r":
+        found = [entry["file"]]
+    return sorted({label[:MAX_LABEL] for label in found if label})
