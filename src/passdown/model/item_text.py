@@ -7,7 +7,7 @@ text, so that stored words can't begin a line of their own wherever they are sho
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.model.text import visible
 from passdown.model.tokens import DEFAULT_COUNTER, units, vocabulary
@@ -37,7 +37,9 @@ def flat(value: object) -> str:
 
 def listed(values: object) -> str:
     """Several stored texts on one line."""
-    return "; ".join(flat(value) for value in values) if isinstance(values, list) else flat(values)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(values, list):
+        return "; ".join(flat(value) for value in cast("list[object]", values))
+    return flat(values)
 
 
 class _Shape(NamedTuple):

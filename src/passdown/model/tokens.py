@@ -23,13 +23,20 @@ COUNTERS = (*VOCABULARIES, "chars4")
 
 
 class Counter(NamedTuple):
-    """A counter with its name; `tokens` counts. `adds_up` when lines, each counted with its line
-    end, sum to the count of the text that they make.
+    """A counter with its name; `tokens` counts.
+
+    With `weigh`, the weights of lines, each with its line end, sum up to the weight of the text
+    that they make, and `per` of them are a token: a text can be counted line by line.
     """
 
     name: str
     tokens: Count
-    adds_up: bool = False
+    weigh: Count | None = None
+    per: int = 1
+
+    def total(self, weight: int) -> int:
+        """The tokens of a text of some weight."""
+        return -(-weight // self.per)
 
 
 def units(text: str) -> int:
@@ -67,9 +74,9 @@ def counter_of(given: str | Count | Counter | None, default: str = DEFAULT_COUNT
     if callable(given):
         return Counter(getattr(given, "__name__", "custom"), checked(given))
     if given == "chars4":
-        return Counter("chars4", chars4)
+        return Counter("chars4", chars4, units, 4)
     if given in VOCABULARIES:
-        return Counter(given, vocabulary(given), adds_up=True)
+        return Counter(given, vocabulary(given), vocabulary(given))
     problem = Problem("counter", "invalid_choice", f"{str(given)[:40]!r}", " | ".join(COUNTERS))
     raise InvalidInput("there is no such counter", [problem])
 

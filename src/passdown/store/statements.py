@@ -197,6 +197,12 @@ class Reader:
         """Every artifact entry that a task has had for a path, oldest first."""
         return _items(self.run("path_history", {"task": task, "path": path}))
 
+    def artifact_at(self, item: ItemRow, path: str) -> ItemRow | None:
+        """A path's entry as it was when an item was recorded; else the first one after it."""
+        values = {"task": item.task, "path": path, "position": item.position}
+        rows = _items(self.run("artifact_at", values))
+        return rows[0] if rows else None
+
     def known_paths(self, task: str, paths: Sequence[str]) -> dict[str, str]:
         """The grade of the newest artifact at each of some paths; unknown paths are left out."""
         if not paths:

@@ -13,6 +13,7 @@ from passdown.workspace.keeps import Keeps
 from passdown.workspace.locating import Place, in_folder, make_folder, place_of
 from passdown.workspace.opened import Opened
 from passdown.workspace.reads import NEWEST, Reads
+from passdown.workspace.tells import Tells
 from passdown.workspace.writes import Writes
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def init(folder: str = ".") -> Workspace:
     return Workspace(place)
 
 
-class Workspace(Writes, Reads, Keeps):
+class Workspace(Writes, Reads, Tells, Keeps):
     """One team's records. Use it as a context manager, or call `close`."""
 
     def __init__(

@@ -8,6 +8,7 @@ from typing import Any
 
 from passdown.model.handoff import Handoff
 
+CounterLike = str | Callable[[str], int] | None
 Clock = Callable[[], datetime] | None
 Document = dict[str, Any]
 HandoffLike = Handoff | Mapping[str, Any] | str | bytes

@@ -66,6 +66,12 @@ class Opened:
 
         return HandleFiles(os.path.join(self.place.folder, "state"), self.settings.kept_versions)
 
+    def needs_of(self, agent: str) -> dict[str, list[str]]:
+        """What an agent declares that it needs: in the settings, else in its profile."""
+        if agent in self.settings.needs:
+            return self.settings.needs[agent]
+        return {}
+
     def handle_path(self, task: str) -> str:
         """A task's handle file, relative to the project root where it is inside."""
         path = os.path.join(self.place.folder, "state", f"{task}.json")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from passdown.model.command import HandoffCommand, Receipt
     from passdown.model.rows import ItemRow, TaskRow
     from passdown.model.state import TaskState
+    from passdown.model.tokens import Counter
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 
@@ -165,17 +166,24 @@ def note(
 
 def summary_of(opened: Opened, task: str, max_tokens: int) -> str:
     """The summary of a task as it stands."""
-    from passdown.briefing.summary import summary
-    from passdown.workspace.commands import short_state
-
     with opened.store.reading() as reader:
         row = reader.task(task)
         if row is None:
             raise unknown_task(task)
-        document = short_state(reader, task, row.header, row.version, row.digest)
-        document["held_by"] = [item.address for item in reader.open_items(task, ("k",))]
-    title = row.details["title"]
-    return summary({**document, "title": title}, opened.handle_path(task), max_tokens)
+        return summary_from(opened, reader, row, max_tokens)
+
+
+def summary_from(
+    opened: Opened, reader: Reader, row: TaskRow, max_tokens: int, counter: Counter | None = None
+) -> str:
+    """The summary of a task, by a counter of the caller's."""
+    from passdown.briefing.summary import summary
+    from passdown.workspace.commands import short_state
+
+    document = short_state(reader, row.task, row.header, row.version, row.digest)
+    document["held_by"] = [item.address for item in reader.open_items(row.task, ("k",))]
+    document["title"] = row.details["title"]
+    return summary(document, opened.handle_path(row.task), max_tokens, counter)
 
 
 def check_summary(opened: Opened, task: str, text: str) -> Freshness:
@@ -215,6 +223,7 @@ __all__ = [
     "load",
     "note",
     "receive",
+    "summary_from",
     "summary_of",
     "task_overview",
     "tasks",

@@ -125,6 +125,16 @@ SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fing
     closed_at, note, grade, sizes
 FROM items WHERE task = :task AND path = :path AND path <> '' ORDER BY ordinal;
 
+-- name: artifact_at
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note, grade, sizes
+FROM items WHERE task = :task AND letter = 'a' AND ordinal = coalesce(
+    (SELECT i.ordinal FROM items i INDEXED BY items_by_path
+     WHERE i.task = :task AND i.path = :path AND i.path <> '' AND i.position <= :position
+     ORDER BY i.ordinal DESC LIMIT 1),
+    (SELECT i.ordinal FROM items i INDEXED BY items_by_path
+     WHERE i.task = :task AND i.path = :path AND i.path <> '' ORDER BY i.ordinal LIMIT 1));
+
 -- name: known_paths
 SELECT p.value, (
     SELECT i.grade FROM items i INDEXED BY items_by_path

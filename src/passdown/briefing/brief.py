@@ -1,0 +1,190 @@
+"""The brief: what the next agent needs to know, within its budget, with the rest one step away.
+
+A brief takes as many steps of a fixed order (see `ranking`) as fit, counted by whatever counter is
+given. So it is the same for the same state, is never over its budget, and shows with a larger
+budget everything that it showed with a smaller one.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.briefing.layout import page_of
+from passdown.briefing.ranking import ranked
+from passdown.briefing.renderings import LETTERS, RENDERINGS, WORDS
+from passdown.briefing.walk import Walk, steps_of
+from passdown.errors import InvalidInput, Problem
+from passdown.model.text import instruction_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from passdown.briefing.focus import Focus
+    from passdown.briefing.layout import Part
+    from passdown.briefing.ranking import Ranked, Step
+    from passdown.briefing.renderings import Render
+    from passdown.model.facts import Facts
+    from passdown.model.tokens import Counter
+
+MAX_WAITING = 40
+_VERSION = re.compile(r", version (\d+) \(([0-9a-f]{12})\)")
+_YAML_VERSION = re.compile(r"\"?version\"?: (\d+),?\s+\"?digest\"?: \"?sha256:([0-9a-f]{12})")
+
+
+class Shown(NamedTuple):
+    """An item that a brief shows: how long, by whom, and why it was chosen."""
+
+    address: str
+    length: str
+    author: str
+    why: str
+    stale: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+
+class Brief(NamedTuple):
+    """What an agent is told of a task, and an account of it.
+
+    `left_out` counts what isn't shown, by kind; `waiting` are the first of those in the order in
+    which a larger budget would show them. `parts` are tokens by part of the text.
+    """
+
+    task: str
+    agent: str
+    version: int
+    digest: str
+    budget: int
+    counter: str
+    format: str
+    text: str
+    tokens: int
+    shown: tuple[Shown, ...]
+    left_out: dict[str, int]
+    waiting: tuple[str, ...]
+    parts: dict[str, int]
+    reach: tuple[str, ...]
+    warnings: tuple[Problem, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The brief as plain JSON."""
+        return {
+            **self._asdict(),
+            "shown": [_plain(item) for item in self.shown],
+            "waiting": list(self.waiting),
+            "reach": list(self.reach),
+            "warnings": [problem._asdict() for problem in self.warnings],
+        }
+
+
+def _plain(item: Shown) -> dict[str, Any]:
+    fields: dict[str, Any] = item._asdict()
+    for name in ("stale", "hints"):
+        fields[name] = list(fields[name])
+    return {name: value for name, value in fields.items() if value}
+
+
+def brief(
+    facts: Facts, agent: str, budget: int, *, counter: Counter, focus: Focus, format: str
+) -> Brief:
+    """The brief of a task for an agent.
+
+    Raises InvalidInput for a budget that isn't a whole number from 1, an unknown format, or a
+    counter that finds even an empty text too long.
+    """
+    render = _checked(budget, format, counter)
+    rows = [row for row in facts.items if row.letter in LETTERS.get(format, row.letter)]
+    items = ranked(rows, focus, facts.row.phase, facts.labelled)
+    for page in (page_of(facts, agent, attempt) for attempt in count()):
+        walk = Walk(facts, page, items, counter, render)
+        steps = steps_of(items, walk.task)
+        taken = walk.take(steps, budget)
+        if not walk.is_forged():
+            return _account(walk, steps[taken:], items, agent=agent, budget=budget, format=format)
+    raise AssertionError("markers never end")
+
+
+def _account(
+    walk: Walk,
+    waiting: Sequence[Step],
+    items: Sequence[Ranked],
+    *,
+    agent: str,
+    budget: int,
+    format: str,
+) -> Brief:
+    """What a walk came to."""
+    facts, counter = walk.facts, walk.counter
+    text = walk.text()
+    return Brief(
+        task=facts.row.task,
+        agent=agent,
+        version=facts.row.version,
+        digest=facts.row.digest,
+        budget=budget,
+        counter=counter.name,
+        format=format,
+        text=text,
+        tokens=counter.tokens(text),
+        shown=_shown(walk.parts, items),
+        left_out={WORDS[letter]: count for letter, count in walk.left_out().items()},
+        waiting=_waiting(waiting, walk.parts),
+        parts=walk.tokens_by_part(),
+        reach=_reach(facts),
+    )
+
+
+def made_from(text: str) -> tuple[int, str] | None:
+    """The version and the beginning of the digest that a brief says it was made from."""
+    found = _VERSION.search(text) or _YAML_VERSION.search(text)
+    return (int(found[1]), found[2]) if found else None
+
+
+def _checked(budget: object, format: str, counter: Counter) -> Render:
+    problems: list[Problem] = []
+    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
+        problems.append(
+            Problem("budget", "out_of_range", f"{budget!r:.40}", "a whole number from 1")
+        )
+    if format not in RENDERINGS:
+        known = " | ".join(RENDERINGS)
+        problems.append(Problem("format", "invalid_choice", f"{format!r:.40}", known))
+    if not problems and isinstance(budget, int) and counter.tokens("") > budget:
+        message = f"{counter.name} counts {counter.tokens('')} for a text without a character"
+        problems.append(Problem("counter", "too_large", message, f"at most {budget}"))
+    if problems:
+        raise InvalidInput("no brief was made", problems)
+    return RENDERINGS[format]
+
+
+def _shown(parts: Mapping[str, Part], items: Sequence[Ranked]) -> tuple[Shown, ...]:
+    why = {item.row.address: item.why for item in items}
+    return tuple(
+        Shown(
+            part.address,
+            part.length,
+            part.author,
+            why.get(part.address, "the task itself"),
+            part.stale,
+            instruction_hints(part.line),
+        )
+        for part in parts.values()
+    )
+
+
+def _waiting(steps: Sequence[Step], parts: Mapping[str, Part]) -> tuple[str, ...]:
+    found = dict.fromkeys(
+        step.address for step in steps if step.address and step.address not in parts
+    )
+    return tuple(address for address in found if not address.startswith(":"))[:MAX_WAITING]
+
+
+def _reach(facts: Facts) -> tuple[str, ...]:
+    task = facts.row.task
+    return (
+        f"passdown state {task}",
+        f"passdown show {task}#d1",
+        f"passdown log {task}",
+        facts.state_file,
+    )

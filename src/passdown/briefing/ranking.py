@@ -1,0 +1,167 @@
+"""Ranking: in which order items, and longer forms of them, enter a brief as its budget grows.
+
+The order is fixed before any budget is known. A brief takes as much of it, from the beginning, as
+fits: so a larger budget never drops what a smaller one showed. What must be told comes first, each
+at its least; then what has to do with the receiver's next step; then whatever gives most for its
+tokens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.model.item_text import LENGTHS, sizes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from passdown.briefing.focus import Focus
+    from passdown.model.rows import ItemRow
+
+REFERENCE = "reference"
+"""The length of a mandatory item whose own sentence is too long to come first."""
+
+LINE_TOKENS = 60
+"""A sentence above this many tokens doesn't go first: only that it exists does."""
+
+_BASE = {"k": 10, "b": 10, "h": 8, "n": 8, "q": 5, "r": 5, "d": 5, "g": 4, "w": 4, "p": 3, "a": 3}
+_PHASES: dict[str, dict[str, float]] = {
+    "planning": {"q": 1.3, "d": 1.2},
+    "implementing": {"p": 1.3, "r": 1.3, "g": 1.1},
+    "testing": {"a": 1.4, "g": 1.3},
+    "reviewing": {"d": 1.3, "a": 1.2, "w": 1.2},
+}
+_GRADES = {"blocker": 1.5, "blocking": 1.5, "high": 1.25, "medium": 1.0, "low": 0.6}
+_SHARES = (0.6, 0.25, 0.15)
+_ORDER = "kbqnhrdgwpa"
+
+
+class Ranked(NamedTuple):
+    """An item with its worth, and why it is worth that."""
+
+    row: ItemRow
+    worth: float
+    why: str
+    is_mandatory: bool
+    is_relevant: bool
+
+
+class Step(NamedTuple):
+    """One more thing to show: an item, or a longer form of one that is shown already."""
+
+    address: str
+    length: str
+
+
+def ranked(
+    items: Sequence[ItemRow], focus: Focus, phase: str, labelled: frozenset[str] = frozenset()
+) -> list[Ranked]:
+    """Every item with its worth, in the order in which they stand when shown.
+
+    `labelled` are the addresses of items that are filed under something of the focus.
+    """
+    first_step = _first_step(items)
+    seen: dict[str, int] = {}
+    found: list[Ranked] = []
+    for row in items:
+        rank = seen[row.letter] = seen.get(row.letter, -1) + 1
+        is_mandatory = _is_mandatory(row) or row is first_step
+        matches = focus.matches(row.title)
+        is_labelled = row.address in labelled
+        score = max(focus.score(matches), 0.5 if is_labelled else 0.0)
+        worth = (
+            _BASE.get(row.letter, 1)
+            * _PHASES.get(phase, {}).get(row.letter, 1.0)
+            * _GRADES.get(row.grade, 1.0)
+            * (1 + 3 * score)
+            / (1 + rank * 0.05)
+        )
+        why = "must be told" if is_mandatory else _why(matches, rank, is_labelled=is_labelled)
+        found.append(Ranked(row, worth, why, is_mandatory, bool(matches) or is_labelled))
+    found.sort(key=lambda r: (_ORDER.index(r.row.letter), -r.worth, r.row.task, -r.row.ordinal))
+    return found
+
+
+def _is_mandatory(row: ItemRow) -> bool:
+    return row.letter in "kbh" or (row.letter == "q" and row.grade == "blocking")
+
+
+def _first_step(items: Iterable[ItemRow]) -> ItemRow | None:
+    """The next step: of the highest priority, and of those the one that was named first."""
+    rank = {"high": 0, "medium": 1, "low": 2}
+    steps = [row for row in items if row.letter == "n"]
+    return min(steps, key=lambda row: (rank.get(row.grade, 1), row.ordinal), default=None)
+
+
+def _why(matches: Sequence[str], rank: int, *, is_labelled: bool) -> str:
+    if matches:
+        return "has to do with: " + ", ".join(matches[:4])
+    if is_labelled:
+        return "is filed under what comes next"
+    return "the newest of its kind" if rank == 0 else f"number {rank + 1} of its kind by age"
+
+
+def chain(items: Sequence[Ranked]) -> list[Step]:
+    """All steps, in the order in which a growing budget takes them."""
+    mandatory = [r for r in items if r.is_mandatory]
+    steps = [Step(r.row.address, _first_length(r)) for r in _in_turn(mandatory)]
+    first = {step.address: step.length for step in steps}
+    related = [r for r in items if not r.is_mandatory and r.is_relevant and _is_brief(r)]
+    for r in sorted(related, key=lambda r: (-r.worth, _ORDER.index(r.row.letter), r.row.address)):
+        first[r.row.address] = _first_length(r)
+        steps.append(Step(r.row.address, first[r.row.address]))
+    rest: list[tuple[float, int, str, Step]] = []
+    for index, r in enumerate(items):
+        for density, length in _upgrades(r, first.get(r.row.address, "")):
+            rest.append((-density, index, length, Step(r.row.address, length)))
+    rest.sort(key=lambda entry: (round(entry[0], 9), entry[1], LENGTHS.index(entry[2])))
+    return steps + [entry[3] for entry in rest]
+
+
+def _in_turn(mandatory: Sequence[Ranked]) -> list[Ranked]:
+    """One of each kind, then the second of each: many blockers don't hide the next step."""
+    by_kind: dict[str, list[Ranked]] = {}
+    for r in mandatory:
+        by_kind.setdefault(r.row.letter, []).append(r)
+    found: list[Ranked] = []
+    for turn in range(max((len(group) for group in by_kind.values()), default=0)):
+        found += [by_kind[letter][turn] for letter in _ORDER if turn < len(by_kind.get(letter, ()))]
+    return found
+
+
+def _first_length(r: Ranked) -> str:
+    """The item's own sentence, by the name of the longest form that it is; or a reference."""
+    if not _is_brief(r):
+        return REFERENCE
+    tokens = sizes_of(r.row.sizes).tokens
+    return LENGTHS[max(index for index in range(3) if tokens[index] == tokens[0])]
+
+
+def _is_brief(r: Ranked) -> bool:
+    return sizes_of(r.row.sizes).tokens[0] <= LINE_TOKENS
+
+
+def _upgrades(r: Ranked, shown: str) -> list[tuple[float, str]]:
+    """(gain per token, length) of what can still be added, gains never rising along the way.
+
+    Where a longer form gives more per token than the one before it, the one before is skipped.
+    """
+    tokens = sizes_of(r.row.sizes).tokens
+    start = LENGTHS.index(shown) if shown in LENGTHS else -1
+    cost = tokens[start] if start >= 0 else 0
+    gain = 0.0
+    pieces: list[tuple[float, int, str]] = []
+    for index in range(start + 1, len(LENGTHS)):
+        gain += r.worth * _SHARES[index]
+        if index + 1 < len(LENGTHS) and tokens[index + 1] == tokens[index]:
+            continue
+        if tokens[index] <= cost:
+            gain = 0.0
+            continue
+        piece = (gain, tokens[index] - cost, LENGTHS[index])
+        while pieces and pieces[-1][0] / pieces[-1][1] < piece[0] / piece[1]:
+            last = pieces.pop()
+            piece = (last[0] + piece[0], last[1] + piece[1], piece[2])
+        pieces.append(piece)
+        cost, gain = tokens[index], 0.0
+    return [(gain / extra, length) for gain, extra, length in pieces]

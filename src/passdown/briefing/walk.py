@@ -1,0 +1,172 @@
+"""The walk along the order of a brief: step by step, as long as the text that each gives fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from passdown.briefing.layout import (
+    SECTIONS,
+    Page,
+    Part,
+    footer,
+    heading,
+    least,
+    part_of,
+    task_parts,
+)
+from passdown.briefing.ranking import Ranked, Step, chain
+from passdown.briefing.renderings import WORDS, markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from passdown.briefing.renderings import Render
+    from passdown.model.facts import Facts
+    from passdown.model.tokens import Counter
+
+TITLE_UNITS, CRITERIA_UNITS = 240, 600
+"""Up to this length the task's title comes first, and its criteria before what is optional."""
+
+LEVELS = ("least", "where", "head")
+"""What stands around the items: the way to everything; the task and how it stands; the fence."""
+
+_TASK_TEXTS = ("title", "criteria", "description", "inputs", "outputs")
+
+
+def steps_of(items: Sequence[Ranked], task: Mapping[str, Part]) -> list[Step]:
+    """The whole order: where to look, the head, what must be told, the task, then the rest."""
+    found = chain(items)
+    mandatory = sum(item.is_mandatory for item in items)
+    limits = {"title": TITLE_UNITS, "criteria": CRITERIA_UNITS}
+    early = [n for n in limits if n in task and len(task[n].line) <= limits[n]]
+    texts = {name: Step(task[name].address, "full") for name in _TASK_TEXTS if name in task}
+    begin = [Step("", level) for level in LEVELS]
+    begin += [texts[name] for name in early if name == "title"]
+    middle = [texts[name] for name in early if name == "criteria"]
+    late = sorted((n for n in texts if n not in early), key=lambda n: len(task[n].line))
+    return [
+        *begin,
+        *found[:mandatory],
+        *middle,
+        *found[mandatory:],
+        *(texts[name] for name in late),
+    ]
+
+
+class Walk:
+    """What has been taken so far, and the text that it makes."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        page: Page,
+        items: Sequence[Ranked],
+        counter: Counter,
+        render: Render,
+    ) -> None:
+        """Begin with nothing."""
+        self.facts = facts
+        self._page = page
+        self.counter = counter
+        self._render = render
+        # Lines add up in markdown alone; another rendering is counted as a whole, at every step.
+        self._weigh = counter.weigh if render is markdown else None
+        self._rows = {item.row.address: item.row for item in items}
+        self._place = {address: index for index, address in enumerate(self._rows)}
+        self._level = ""
+        self._rest = _totals(facts)
+        self._weight = sum(map(self._weigh, page.head)) if self._weigh else 0
+        self._headings: dict[str, int] = {}
+        self.task = task_parts(facts)
+        self.parts: dict[str, Part] = {}
+        self._rest["t"] = len(self.task)
+        self._task_texts = {part.address: part for part in self.task.values()}
+
+    def take(self, steps: Sequence[Step], budget: int) -> int:
+        """Take steps as long as the text of each fits; gives how many were taken."""
+        for index, step in enumerate(steps):
+            level, before = self._level, self.parts.get(step.address)
+            part = self._do(step)
+            if self._tokens() > budget:
+                self._level = level
+                if part is not None:
+                    self._put(part.address, before)
+                return index
+        return len(steps)
+
+    def _do(self, step: Step) -> Part | None:
+        if not step.address:
+            self._level = step.length
+            return None
+        part = self._task_texts.get(step.address)
+        if part is None:
+            part = part_of(self.facts, self._rows[step.address], step.length)
+        self._put(step.address, part)
+        return part
+
+    def _put(self, address: str, part: Part | None) -> None:
+        """Let a part take the place of the one that was there, or take it away."""
+        before = self.parts.pop(address, None)
+        if before is not None:
+            self._rest[before.letter] += 1
+            self._weigh_part(before, -1)
+        if part is not None:
+            self.parts[address] = part
+            self._rest[part.letter] = self._rest.get(part.letter, 0) - 1
+            self._weigh_part(part, 1)
+
+    def _weigh_part(self, part: Part, sign: int) -> None:
+        if self._weigh is None:
+            return
+        line = heading(part, self._page.marker)
+        used = self._headings[line] = self._headings.get(line, 0) + sign
+        self._weight += sign * self._weigh(part.line)
+        if used == (1 if sign > 0 else 0):
+            self._weight += sign * self._weigh(line)
+
+    def _tokens(self) -> int:
+        if self._weigh is None or self._level != "head":
+            return self.counter.tokens(self.text())
+        last = self._weigh(footer(self._page, self.left_out()))
+        return self.counter.total(self._weight + last)
+
+    def is_forged(self) -> bool:
+        """Whether some stored text holds the marker of this brief."""
+        return any(self._page.marker in part.line for part in self.parts.values())
+
+    def text(self) -> str:
+        """The text of what has been taken so far."""
+        if not self._level:
+            return ""
+        if self._level == "least":
+            return least(self._page)
+        if self._level == "where":
+            return "".join(self._page.head[:2]) + footer(self._page, self.left_out())
+        return self._render(self.facts, self._page, self._sorted(), self.left_out())
+
+    def _sorted(self) -> list[Part]:
+        """Parts in the order of the ranking, whatever the order in which they were taken."""
+        return sorted(self.parts.values(), key=lambda part: self._place.get(part.address, -1))
+
+    def left_out(self) -> dict[str, int]:
+        """How many of each kind are not shown."""
+        return {letter: self._rest[letter] for letter in SECTIONS if self._rest.get(letter, 0) > 0}
+
+    def tokens_by_part(self) -> dict[str, int]:
+        """The tokens of each section's lines; the whole text is what counts against the budget."""
+        count = self.counter.tokens
+        if self._level != "head":
+            return {"rest": count(self.text())}
+        found = {"head": count("".join(self._page.head))}
+        for letter in SECTIONS:
+            lines = [part.line for part in self._sorted() if part.letter == letter]
+            if lines:
+                found[WORDS[letter]] = count("".join(lines))
+        return {**found, "rest": count(footer(self._page, self.left_out()))}
+
+
+def _totals(facts: Facts) -> dict[str, int]:
+    totals = dict(facts.totals)
+    for letter, count in facts.elsewhere.items():
+        totals[letter] = totals.get(letter, 0) + count
+    return totals

@@ -1,0 +1,41 @@
+"""What a brief is made from: where a task stands, and the items that may be told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from passdown.model.rows import ItemRow, TaskRow
+
+
+class Told(NamedTuple):
+    """What a record says of an item, and who wrote it."""
+
+    entry: dict[str, Any]
+    author: str
+    at: str
+
+
+class Facts(NamedTuple):
+    """One moment of a task, for one brief.
+
+    `items` are those that may be told, the newest first within a kind; there may be more of each
+    kind, so `totals` has the number of all that hold, by kind letter, and `elsewhere` the same for
+    what concerns all work. `labelled` are the addresses of those that are filed under something
+    the receiver is about to do. `seal` changes with everything that may be told. `told` reads an
+    item's record, `stale` names the files that an item cites and that aren't what they were.
+    """
+
+    row: TaskRow
+    needs: tuple[tuple[str, str], ...]
+    blocked_by: tuple[str, ...]
+    items: tuple[ItemRow, ...]
+    labelled: frozenset[str]
+    totals: dict[str, int]
+    elsewhere: dict[str, int]
+    state_file: str
+    seal: str
+    told: Callable[[ItemRow], Told]
+    stale: Callable[[ItemRow, Told], tuple[str, ...]]
