@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.briefing.layout import page_of
 from passdown.briefing.ranking import ranked
-from passdown.briefing.renderings import LETTERS, RENDERINGS, WORDS
-from passdown.briefing.walk import Walk, steps_of
+from passdown.briefing.renderings import ALL, LETTERS, RENDERINGS, WORDS
+from passdown.briefing.walk import Walk
 from passdown.errors import InvalidInput, Problem
-from passdown.model.text import instruction_hints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from passdown.briefing.ranking import Ranked, Step
     from passdown.briefing.renderings import Render
     from passdown.model.facts import Facts
+    from passdown.model.rows import ItemRow
     from passdown.model.tokens import Counter
 
 MAX_WAITING = 40
@@ -94,26 +94,21 @@ def brief(
     counter that finds even an empty text too long.
     """
     render = _checked(budget, format, counter)
-    rows = [row for row in facts.items if row.letter in LETTERS.get(format, row.letter)]
-    items = ranked(rows, focus, facts.row.phase, facts.labelled)
+    letters = LETTERS.get(format, ALL)
+
+    def rank(rows: Sequence[ItemRow]) -> list[Ranked]:
+        kept = [row for row in rows if row.letter in letters]
+        return ranked(kept, focus, facts.row.phase, facts.labelled)
+
     for page in (page_of(facts, agent, attempt) for attempt in count()):
-        walk = Walk(facts, page, items, counter, render)
-        steps = steps_of(items, walk.task)
-        taken = walk.take(steps, budget)
+        walk = Walk(facts, page, rank, counter, render)
+        waiting = walk.go(budget)
         if not walk.is_forged():
-            return _account(walk, steps[taken:], items, agent=agent, budget=budget, format=format)
+            return _account(walk, waiting, agent=agent, budget=budget, format=format)
     raise AssertionError("markers never end")
 
 
-def _account(
-    walk: Walk,
-    waiting: Sequence[Step],
-    items: Sequence[Ranked],
-    *,
-    agent: str,
-    budget: int,
-    format: str,
-) -> Brief:
+def _account(walk: Walk, waiting: Sequence[Step], *, agent: str, budget: int, format: str) -> Brief:
     """What a walk came to."""
     facts, counter = walk.facts, walk.counter
     text = walk.text()
@@ -127,7 +122,7 @@ def _account(
         format=format,
         text=text,
         tokens=counter.tokens(text),
-        shown=_shown(walk.parts, items),
+        shown=_shown(walk),
         left_out={WORDS[letter]: count for letter, count in walk.left_out().items()},
         waiting=_waiting(waiting, walk.parts),
         parts=walk.tokens_by_part(),
@@ -158,8 +153,8 @@ def _checked(budget: object, format: str, counter: Counter) -> Render:
     return RENDERINGS[format]
 
 
-def _shown(parts: Mapping[str, Part], items: Sequence[Ranked]) -> tuple[Shown, ...]:
-    why = {item.row.address: item.why for item in items}
+def _shown(walk: Walk) -> tuple[Shown, ...]:
+    why = {address: item.why for address, item in walk.items.items()}
     return tuple(
         Shown(
             part.address,
@@ -167,9 +162,9 @@ def _shown(parts: Mapping[str, Part], items: Sequence[Ranked]) -> tuple[Shown, .
             part.author,
             why.get(part.address, "the task itself"),
             part.stale,
-            instruction_hints(part.line),
+            part.hints,
         )
-        for part in parts.values()
+        for part in walk.parts.values()
     )
 
 
@@ -177,7 +172,7 @@ def _waiting(steps: Sequence[Step], parts: Mapping[str, Part]) -> tuple[str, ...
     found = dict.fromkeys(
         step.address for step in steps if step.address and step.address not in parts
     )
-    return tuple(address for address in found if not address.startswith(":"))[:MAX_WAITING]
+    return tuple(address for address in found if "#" in address)[:MAX_WAITING]
 
 
 def _reach(facts: Facts) -> tuple[str, ...]:

@@ -35,6 +35,10 @@ class Focus(NamedTuple):
     words: Mapping[str, float]
     labels: tuple[str, ...]
 
+    def concerns(self, text: str) -> bool:
+        """Whether a text has any word of the focus."""
+        return not self.words.keys().isdisjoint(words_of(text))
+
     def matches(self, text: str) -> tuple[str, ...]:
         """The words of the focus that a text has, heaviest first."""
         if not self.words:
@@ -49,11 +53,11 @@ class Focus(NamedTuple):
 
 def words_of(text: str) -> list[str]:
     """The words of a text that can be compared: lower case, without the commonest, singular."""
-    return [_plain(word) for word in _WORD.findall(text.lower()) if word not in _COMMON]
-
-
-def _plain(word: str) -> str:
-    return word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word
+    return [
+        word[:-1] if word[-1] == "s" and len(word) > 4 and word[-2] != "s" else word
+        for word in _WORD.findall(text.lower())
+        if word not in _COMMON
+    ]
 
 
 def focus_of(

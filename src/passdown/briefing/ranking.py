@@ -24,6 +24,9 @@ REFERENCE = "reference"
 LINE_TOKENS = 60
 """A sentence above this many tokens doesn't go first: only that it exists does."""
 
+LARGE_TOKENS = 150
+"""What takes more than this comes after everything that takes less: it shouldn't bar the way."""
+
 _BASE = {"k": 10, "b": 10, "h": 8, "n": 8, "q": 5, "r": 5, "d": 5, "g": 4, "w": 4, "p": 3, "a": 3}
 _PHASES: dict[str, dict[str, float]] = {
     "planning": {"q": 1.3, "d": 1.2},
@@ -101,8 +104,20 @@ def _why(matches: Sequence[str], rank: int, *, is_labelled: bool) -> str:
     return "the newest of its kind" if rank == 0 else f"number {rank + 1} of its kind by age"
 
 
-def chain(items: Sequence[Ranked]) -> list[Step]:
-    """All steps, in the order in which a growing budget takes them."""
+class Order(NamedTuple):
+    """The steps of some items as a growing budget takes them: those that are `large` at the end.
+
+    `must` is how many of the first are of items that have to be told.
+    """
+
+    first: list[Step]
+    rest: list[Step]
+    large: list[Step]
+    must: int
+
+
+def order(items: Sequence[Ranked]) -> Order:
+    """The order of the steps of some items: what comes first, then what gives most for a token."""
     mandatory = [r for r in items if r.is_mandatory]
     steps = [Step(r.row.address, _first_length(r)) for r in _in_turn(mandatory)]
     first = {step.address: step.length for step in steps}
@@ -110,12 +125,14 @@ def chain(items: Sequence[Ranked]) -> list[Step]:
     for r in sorted(related, key=lambda r: (-r.worth, _ORDER.index(r.row.letter), r.row.address)):
         first[r.row.address] = _first_length(r)
         steps.append(Step(r.row.address, first[r.row.address]))
-    rest: list[tuple[float, int, str, Step]] = []
+    rest: list[tuple[float, int, int, Step]] = []
+    large: list[tuple[float, int, int, Step]] = []
     for index, r in enumerate(items):
-        for density, length in _upgrades(r, first.get(r.row.address, "")):
-            rest.append((-density, index, length, Step(r.row.address, length)))
-    rest.sort(key=lambda entry: (round(entry[0], 9), entry[1], LENGTHS.index(entry[2])))
-    return steps + [entry[3] for entry in rest]
+        address = r.row.address
+        for gain, extra, length in _upgrades(r, first.get(address, "")):
+            entry = (-gain / extra, index, LENGTHS.index(length), Step(address, length))
+            (rest if extra <= LARGE_TOKENS else large).append(entry)
+    return Order(steps, [e[3] for e in sorted(rest)], [e[3] for e in sorted(large)], len(mandatory))
 
 
 def _in_turn(mandatory: Sequence[Ranked]) -> list[Ranked]:
@@ -141,8 +158,8 @@ def _is_brief(r: Ranked) -> bool:
     return sizes_of(r.row.sizes).tokens[0] <= LINE_TOKENS
 
 
-def _upgrades(r: Ranked, shown: str) -> list[tuple[float, str]]:
-    """(gain per token, length) of what can still be added, gains never rising along the way.
+def _upgrades(r: Ranked, shown: str) -> list[tuple[float, int, str]]:
+    """(gain, tokens, length) of what can still be added, gains per token never rising on the way.
 
     Where a longer form gives more per token than the one before it, the one before is skipped.
     """
@@ -164,4 +181,4 @@ def _upgrades(r: Ranked, shown: str) -> list[tuple[float, str]]:
             piece = (last[0] + piece[0], last[1] + piece[1], piece[2])
         pieces.append(piece)
         cost, gain = tokens[index], 0.0
-    return [(gain / extra, length) for gain, extra, length in pieces]
+    return pieces

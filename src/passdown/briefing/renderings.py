@@ -131,5 +131,6 @@ RENDERINGS: dict[str, Render] = {
     "injection": injection,
 }
 
+ALL = "".join(WORDS)
 LETTERS = {"injection": "rpgqn"}
 """The kinds that a rendering has a place for, where it isn't all of them."""

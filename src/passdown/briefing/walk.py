@@ -14,15 +14,18 @@ from passdown.briefing.layout import (
     part_of,
     task_parts,
 )
-from passdown.briefing.ranking import Ranked, Step, chain
+from passdown.briefing.ranking import Order, Ranked, Step, order
 from passdown.briefing.renderings import WORDS, markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from passdown.briefing.renderings import Render
     from passdown.model.facts import Facts
+    from passdown.model.rows import ItemRow
     from passdown.model.tokens import Counter
+
+    Rank = Callable[[Sequence[ItemRow]], list[Ranked]]
 
 TITLE_UNITS, CRITERIA_UNITS = 240, 600
 """Up to this length the task's title comes first, and its criteria before what is optional."""
@@ -33,24 +36,16 @@ LEVELS = ("least", "where", "head")
 _TASK_TEXTS = ("title", "criteria", "description", "inputs", "outputs")
 
 
-def steps_of(items: Sequence[Ranked], task: Mapping[str, Part]) -> list[Step]:
-    """The whole order: where to look, the head, what must be told, the task, then the rest."""
-    found = chain(items)
-    mandatory = sum(item.is_mandatory for item in items)
+def begin_of(task: Mapping[str, Part]) -> tuple[list[Step], list[Step], list[Step]]:
+    """The steps before all items, before what is optional, and after everything else."""
+    steps = {name: Step(task[name].address, "full") for name in _TASK_TEXTS if name in task}
     limits = {"title": TITLE_UNITS, "criteria": CRITERIA_UNITS}
-    early = [n for n in limits if n in task and len(task[n].line) <= limits[n]]
-    texts = {name: Step(task[name].address, "full") for name in _TASK_TEXTS if name in task}
+    early = {name for name in steps if len(task[name].line) <= limits.get(name, 0)}
     begin = [Step("", level) for level in LEVELS]
-    begin += [texts[name] for name in early if name == "title"]
-    middle = [texts[name] for name in early if name == "criteria"]
-    late = sorted((n for n in texts if n not in early), key=lambda n: len(task[n].line))
-    return [
-        *begin,
-        *found[:mandatory],
-        *middle,
-        *found[mandatory:],
-        *(texts[name] for name in late),
-    ]
+    begin += [steps["title"]] if "title" in early else []
+    late = sorted(steps.keys() - early, key=lambda name: (len(task[name].line), name))
+    middle = [steps["criteria"]] if "criteria" in early else []
+    return begin, middle, [steps[name] for name in late]
 
 
 class Walk:
@@ -60,19 +55,20 @@ class Walk:
         self,
         facts: Facts,
         page: Page,
-        items: Sequence[Ranked],
+        rank: Rank,
         counter: Counter,
         render: Render,
     ) -> None:
-        """Begin with nothing."""
+        """Begin with nothing; `rank` gives items their worth."""
+        self._rank = rank
         self.facts = facts
         self._page = page
         self.counter = counter
         self._render = render
         # Lines add up in markdown alone; another rendering is counted as a whole, at every step.
         self._weigh = counter.weigh if render is markdown else None
-        self._rows = {item.row.address: item.row for item in items}
-        self._place = {address: index for index, address in enumerate(self._rows)}
+        self.items: dict[str, Ranked] = {}
+        self._place: dict[str, int] = {}
         self._level = ""
         self._rest = _totals(facts)
         self._weight = sum(map(self._weigh, page.head)) if self._weigh else 0
@@ -82,7 +78,33 @@ class Walk:
         self._rest["t"] = len(self.task)
         self._task_texts = {part.address: part for part in self.task.values()}
 
-    def take(self, steps: Sequence[Step], budget: int) -> int:
+    def go(self, budget: int) -> list[Step]:
+        """Take as many steps as fit; gives the next ones, which didn't."""
+        begin, middle, late = begin_of(self.task)
+        found = self._ranked(self.facts.items)
+        steps = [*begin, *found.first[: found.must], *middle]
+        steps += [*found.first[found.must :], *found.rest]
+        late = [*found.large, *late]
+        taken = self._take(steps, budget)
+        if taken < len(steps):
+            return [*steps[taken:], *late]
+        for page in self.facts.older():
+            found = self._ranked(page)
+            steps = [*found.first, *found.rest]
+            late += found.large
+            taken = self._take(steps, budget)
+            if taken < len(steps):
+                return [*steps[taken:], *late]
+        return late[self._take(late, budget) :]
+
+    def _ranked(self, rows: Sequence[ItemRow]) -> Order:
+        items = self._rank(rows)
+        for item in items:
+            self._place[item.row.address] = len(self._place)
+            self.items[item.row.address] = item
+        return order(items)
+
+    def _take(self, steps: Sequence[Step], budget: int) -> int:
         """Take steps as long as the text of each fits; gives how many were taken."""
         for index, step in enumerate(steps):
             level, before = self._level, self.parts.get(step.address)
@@ -100,7 +122,7 @@ class Walk:
             return None
         part = self._task_texts.get(step.address)
         if part is None:
-            part = part_of(self.facts, self._rows[step.address], step.length)
+            part = part_of(self.facts, self.items[step.address].row, step.length)
         self._put(step.address, part)
         return part
 
@@ -158,10 +180,10 @@ class Walk:
         if self._level != "head":
             return {"rest": count(self.text())}
         found = {"head": count("".join(self._page.head))}
-        for letter in SECTIONS:
-            lines = [part.line for part in self._sorted() if part.letter == letter]
-            if lines:
-                found[WORDS[letter]] = count("".join(lines))
+        lines: dict[str, str] = {}
+        for part in self._sorted():
+            lines[part.letter] = lines.get(part.letter, "") + part.line
+        found |= {WORDS[letter]: count(lines[letter]) for letter in SECTIONS if letter in lines}
         return {**found, "rest": count(footer(self._page, self.left_out()))}
 
 

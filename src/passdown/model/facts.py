@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from passdown.model.rows import ItemRow, TaskRow
 
@@ -21,11 +21,12 @@ class Told(NamedTuple):
 class Facts(NamedTuple):
     """One moment of a task, for one brief.
 
-    `items` are those that may be told, the newest first within a kind; there may be more of each
-    kind, so `totals` has the number of all that hold, by kind letter, and `elsewhere` the same for
-    what concerns all work. `labelled` are the addresses of those that are filed under something
-    the receiver is about to do. `seal` changes with everything that may be told. `told` reads an
-    item's record, `stale` names the files that an item cites and that aren't what they were.
+    `items` are those that come first into question, the newest first within a kind; `older` gives
+    the others page by page, so that a large budget finds them too. `totals` has the number of all
+    that hold, by kind letter, and `elsewhere` the same for what concerns all work. `labelled` are
+    the addresses of those that are filed under something the receiver is about to do. `seal`
+    changes with everything that may be told. `told` reads an item's record, `stale` names the
+    files that an item cites and that aren't what they were.
     """
 
     row: TaskRow
@@ -33,6 +34,7 @@ class Facts(NamedTuple):
     blocked_by: tuple[str, ...]
     items: tuple[ItemRow, ...]
     labelled: frozenset[str]
+    older: Callable[[], Iterator[Sequence[ItemRow]]]
     totals: dict[str, int]
     elsewhere: dict[str, int]
     state_file: str

@@ -120,12 +120,15 @@ class Step:
         self.added.append(row)
         self._settled[letter, row.ordinal] = status
         self._count_live(letter, "", status)
-        self.labels += [
-            LabelRow(self.task, label, letter, row.ordinal) for label in labels_of(letter, entry)
-        ]
+        self._file(row, labels_of(letter, entry))
         if row.is_open:
             self.open[letter, row.ordinal] = row
         return row
+
+    def _file(self, row: ItemRow, labels: list[str]) -> None:
+        if labels:
+            self.labels += [LabelRow(self.task, name, row.letter, row.ordinal) for name in labels]
+            self.header["labels"] = self.header.get("labels", 0) + len(labels)
 
     def _count_live(self, letter: str, old: str, new: str) -> None:
         """Keep count of the items of each kind that still hold."""

@@ -1,32 +1,39 @@
 """Facts for a brief: where a task stands and what may be told of it, read without its past.
 
 However long a task's history is, this reads what is open, the newest of each other kind, and what
-is filed under the labels that the receiver is about to work on.
+has to do with what comes next, by title or by label. Older items are read only when a budget is
+large enough to show them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import unknown_task
 from passdown.model.facts import Facts, Told
 from passdown.model.items import entry_of
-from passdown.model.kinds import KINDS, LIVE, WORKSPACE_TASK, stream_of
+from passdown.model.kinds import LIVE, WORKSPACE_TASK, stream_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from passdown.ledger.disk import Project
     from passdown.model.record import Record
     from passdown.model.rows import ItemRow, TaskRow
     from passdown.store.statements import Reader
 
-NEWEST = {"d": 100, "g": 50, "p": 50, "w": 30, "a": 40}
-"""How many of each kind a brief chooses from; older ones are found by their labels."""
+FIRST = {"h": 1, "d": 16, "g": 10, "p": 10, "w": 10, "a": 16}
+"""How many of each kind come into question at first, whatever they are about."""
 
-NEWEST_ELSEWHERE = 30
-LABELLED = 20
+WINDOW = {"d": 60, "g": 40, "p": 40, "w": 20}
+"""How far back titles are compared with what comes next."""
+
+FIRST_ELSEWHERE = 8
+LABELLED = 12
+PAGE = 100
 _OPEN = ("b", "k", "n", "q", "r")
+_ELSEWHERE = "dgpw"
+_END = 2**62
 
 
 def standing(reader: Reader, task: str) -> tuple[TaskRow, list[ItemRow]]:
@@ -38,110 +45,141 @@ def standing(reader: Reader, task: str) -> tuple[TaskRow, list[ItemRow]]:
     return row, sorted(items, key=lambda item: (item.letter, -item.ordinal))
 
 
+class Search(NamedTuple):
+    """What to look for: labels, and a test for titles."""
+
+    labels: Sequence[str]
+    concerns: Callable[[str], bool]
+
+
 def facts_of(
     reader: Reader,
     row: TaskRow,
     open_items: Sequence[ItemRow],
-    labels: Sequence[str],
+    search: Search,
     *,
     project: Project,
     state_file: str,
 ) -> Facts:
     """What may be told of a task, for one brief."""
-    task = row.task
-    replaced = {link.target for link in reader.superseders(task)}
-    found = {item.address: item for item in open_items}
-    for item in _latest(reader, row):
-        found[item.address] = item
-    labelled = reader.labelled_items(task, labels, LABELLED)
-    for item in labelled:
-        if item.status in LIVE:
-            found.setdefault(item.address, item)
-    elsewhere, totals_elsewhere, seal = _elsewhere(reader, task, labels)
-    items = [item for address, item in found.items() if address not in replaced]
+    own = _Pool(reader, row, FIRST, search)
+    above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
+    shared = _Pool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
+    own.add(open_items)
     read = _Records(reader)
     return Facts(
         row=row,
-        needs=tuple((need, _status(reader, need)) for need in reader.needs(task)[:6]),
-        blocked_by=tuple(link.source for link in reader.open_links_to(task)),
-        items=tuple(_newest_first([*items, *elsewhere])),
-        labelled=frozenset(item.address for item in labelled),
-        totals=_totals(row, len(replaced), open_items),
-        elsewhere=totals_elsewhere,
+        needs=tuple((need, _status(reader, need)) for need in reader.needs(row.task)[:6]),
+        blocked_by=tuple(link.source for link in reader.open_links_to(row.task)),
+        items=tuple(_newest_first([*own.items.values(), *shared.items.values()])),
+        labelled=frozenset((*own.labelled, *shared.labelled)),
+        older=lambda: _older(own, shared),
+        totals={
+            **own.totals(),
+            "a": sum(row.header["types"].values()),
+            "k": sum(item.letter == "k" for item in open_items),
+            "h": row.header["counts"].get("h", 0),
+        },
+        elsewhere=shared.totals(),
         state_file=state_file,
-        seal=f"{row.digest}{seal}",
+        seal=row.digest + (above.digest if above else ""),
         told=read.told,
         stale=_Stale(reader, project, read).of,
     )
 
 
-def _latest(reader: Reader, row: TaskRow) -> list[ItemRow]:
-    """The latest handoff, and the newest of each kind that is never closed by a handoff."""
-    counts = row.header["counts"]
-    found = reader.newest_items(row.task, "h", 1)
-    for letter, limit in NEWEST.items():
-        if counts.get(letter):
-            found += [item for item in reader.newest_items(row.task, letter, limit) if _holds(item)]
-    paths: set[str] = set()
-    kept: list[ItemRow] = []
-    for item in found:
-        if item.letter != "a" or item.path not in paths:
-            paths.add(item.path)
-            kept.append(item)
-    return [item for item in kept if item.letter != "a" or item.grade]
+class _Pool:
+    """The items of a task that may be told: those that come first, then the older ones."""
+
+    def __init__(
+        self, reader: Reader, row: TaskRow | None, first: dict[str, int], search: Search
+    ) -> None:
+        self._reader = reader
+        self._row = row
+        self._kinds = [k for k in first if row and row.header["counts"].get(k)]
+        self._replaced: set[str] = set()
+        self._next: dict[str, int] = {}
+        self._paths: set[str] = set()
+        self.items: dict[str, ItemRow] = {}
+        self.labelled: list[str] = []
+        if row is not None:
+            self._replaced = {link.target for link in reader.superseders(row.task)}
+            for letter in self._kinds:
+                self._take(letter, _END, first[letter])
+                self._compare(letter, search)
+            self._look_up(search.labels)
+
+    def add(self, items: Sequence[ItemRow]) -> None:
+        """Add items that are known already."""
+        self.items.update((item.address, item) for item in items)
+
+    def _take(self, letter: str, before: int, limit: int) -> None:
+        task = self._row.task if self._row else ""
+        found = self._reader.items_before(task, letter, before, limit)
+        self._next[letter] = found[-1].ordinal if len(found) == limit else 1
+        self.add([item for item in found if self._holds(item)])
+
+    def _compare(self, letter: str, search: Search) -> None:
+        """Look a little further back for what has to do with the next step."""
+        if letter not in WINDOW or self._next[letter] <= 1 or self._row is None:
+            return
+        task = self._row.task
+        for number, title in self._reader.titles_before(
+            task, letter, self._next[letter], WINDOW[letter]
+        ):
+            item = self._reader.item(task, letter, number) if search.concerns(title) else None
+            if item is not None and self._holds(item):
+                self.add([item])
+
+    def _look_up(self, labels: Sequence[str]) -> None:
+        if self._row is None or not labels or not self._row.header.get("labels"):
+            return
+        for item in self._reader.labelled_items(self._row.task, labels, LABELLED):
+            if self._holds(item):
+                self.labelled.append(item.address)
+                self.add([item])
+
+    def _holds(self, item: ItemRow) -> bool:
+        """Whether an item still stands; of a file, only the newest entry does."""
+        if item.letter == "a":
+            is_new = item.path not in self._paths
+            self._paths.add(item.path)
+            return is_new and bool(item.grade)
+        return item.letter == "h" or (item.status in LIVE and item.address not in self._replaced)
+
+    def pages(self) -> Iterator[list[ItemRow]]:
+        """The items that aren't there yet, page by page, newer ones first."""
+        while any(before > 1 for before in self._next.values()):
+            known = set(self.items)
+            for letter, before in self._next.items():
+                if before > 1:
+                    self._take(letter, before, PAGE)
+            yield [item for address, item in self.items.items() if address not in known]
+
+    def totals(self) -> dict[str, int]:
+        """How many items of each kind hold, as the task's header has counted them."""
+        if self._row is None:
+            return {}
+        live: dict[str, int] = {k: v for k, v in self._row.header["live"].items() if v}
+        if self._replaced:
+            live["d"] = live.get("d", 0) - len(self._replaced)
+        return live
 
 
-def _holds(item: ItemRow) -> bool:
-    return item.status in LIVE or item.letter == "a"
+def _older(own: _Pool, shared: _Pool) -> Iterator[list[ItemRow]]:
+    for page in own.pages():
+        yield _newest_first(page)
+    for page in shared.pages():
+        yield _newest_first(page)
 
 
 def _newest_first(items: Sequence[ItemRow]) -> list[ItemRow]:
-    order = list(KINDS)
-    return sorted(
-        items,
-        key=lambda item: (
-            order.index(item.letter),
-            item.task == WORKSPACE_TASK,
-            item.task,
-            -item.ordinal,
-        ),
-    )
-
-
-def _elsewhere(
-    reader: Reader, task: str, labels: Sequence[str]
-) -> tuple[list[ItemRow], dict[str, int], str]:
-    """What was recorded for all work: its newest items, how many hold, and its digest."""
-    row = reader.task(WORKSPACE_TASK) if task != WORKSPACE_TASK else None
-    if row is None:
-        return [], {}, ""
-    found: dict[str, ItemRow] = {}
-    for letter in "dgpw":
-        if row.header["counts"].get(letter):
-            for item in reader.newest_items(WORKSPACE_TASK, letter, NEWEST_ELSEWHERE):
-                found[item.address] = item
-    for item in reader.labelled_items(WORKSPACE_TASK, labels, LABELLED):
-        found.setdefault(item.address, item)
-    replaced = {link.target for link in reader.superseders(WORKSPACE_TASK)}
-    kept = [i for i in found.values() if i.status in LIVE and i.address not in replaced]
-    live = dict(row.header["live"])
-    live["d"] = live.get("d", 0) - len(replaced)
-    return kept, {letter: live.get(letter, 0) for letter in "dgpw"}, row.digest
+    return sorted(items, key=lambda item: (item.letter, item.task == WORKSPACE_TASK, -item.ordinal))
 
 
 def _status(reader: Reader, task: str) -> str:
     row = reader.task(task)
     return row.status if row else "not there yet"
-
-
-def _totals(row: TaskRow, replaced: int, open_items: Sequence[ItemRow]) -> dict[str, int]:
-    """How many items of each kind hold, as the task's header has counted them."""
-    live: dict[str, int] = dict(row.header["live"])
-    live["d"] = live.get("d", 0) - replaced
-    live["a"] = sum(row.header["types"].values())
-    live["k"] = sum(item.letter == "k" for item in open_items)
-    live["h"] = row.header["counts"].get("h", 0)
-    return live
 
 
 class _Records:

@@ -171,17 +171,26 @@ class Reader:
         values = {"task": task, "letter": letter, "after": after, "limit": limit}
         return _items(self.run("items_of_kind", values))
 
-    def newest_items(self, task: str, letter: str, limit: int) -> list[ItemRow]:
-        """The newest items of one kind, newest first."""
-        values = {"task": task, "letter": letter, "limit": limit}
-        return _items(self.run("newest_items", values))
+    def items_before(self, task: str, letter: str, before: int, limit: int) -> list[ItemRow]:
+        """The newest items of one kind below a number, newest first."""
+        values = {"task": task, "letter": letter, "before": before, "limit": limit}
+        return _items(self.run("items_before", values))
+
+    def titles_before(
+        self, task: str, letter: str, before: int, limit: int
+    ) -> list[tuple[int, str]]:
+        """(number, title) of the newest items of one kind below a number, newest first."""
+        values = {"task": task, "letter": letter, "before": before, "limit": limit}
+        return [(row[0], row[1]) for row in self.run("titles_before", values)]
 
     def labelled_items(self, task: str, labels: Sequence[str], limit: int) -> list[ItemRow]:
-        """The newest items that are filed under some tags or paths, up to `limit` for each."""
-        if not labels:
-            return []
-        values = {"task": task, "labels": json.dumps(labels), "limit": limit}
-        return _items(self.run("labelled_items", values))
+        """Items that are filed under some tags or paths, the newest up to `limit` for each."""
+        known = self.run("known_labels", {"task": task, "labels": json.dumps(labels)})
+        found: list[ItemRow] = []
+        for (label,) in known:
+            values = {"task": task, "label": label, "limit": limit}
+            found += _items(self.run("labelled_items", values))
+        return found
 
     def labels_of_task(self, task: str) -> list[LabelRow]:
         """Everything that a task's items are filed under, sorted."""

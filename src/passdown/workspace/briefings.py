@@ -10,7 +10,7 @@ from passdown.briefing.summary import Freshness
 from passdown.errors import InvalidInput, Problem, StoreError, unknown_task
 from passdown.model.names import agent_problems
 from passdown.model.tokens import counter_of
-from passdown.recall.facts import facts_of, standing
+from passdown.recall.facts import Search, facts_of, standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ def brief_for(
                 reader,
                 row,
                 open_items,
-                focus.labels,
+                Search(focus.labels, focus.concerns),
                 project=opened.project,
                 state_file=opened.handle_path(task),
             )

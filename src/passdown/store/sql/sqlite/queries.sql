@@ -101,19 +101,27 @@ SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fing
 FROM items WHERE task = :task AND letter = :letter AND ordinal > :after
 ORDER BY ordinal LIMIT :limit;
 
--- name: newest_items
+-- name: items_before
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes
-FROM items WHERE task = :task AND letter = :letter ORDER BY ordinal DESC LIMIT :limit;
+FROM items WHERE task = :task AND letter = :letter AND ordinal < :before
+ORDER BY ordinal DESC LIMIT :limit;
+
+-- name: titles_before
+SELECT ordinal, title FROM items
+WHERE task = :task AND letter = :letter AND ordinal < :before
+ORDER BY ordinal DESC LIMIT :limit;
+
+-- name: known_labels
+SELECT wanted.value FROM json_each(:labels) wanted
+WHERE EXISTS (SELECT 1 FROM labels l WHERE l.task = :task AND l.label = wanted.value);
 
 -- name: labelled_items
 SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
     i.fingerprint, i.path, i.closed_at, i.note, i.grade, i.sizes
-FROM json_each(:labels) wanted, items i
-WHERE i.task = :task AND (i.letter, i.ordinal) IN (
-    SELECT l.letter, l.ordinal FROM labels l
-    WHERE l.task = :task AND l.label = wanted.value ORDER BY l.ordinal DESC LIMIT :limit)
-ORDER BY i.letter, i.ordinal DESC;
+FROM items i WHERE i.task = :task AND (i.letter, i.ordinal) IN (
+    SELECT l.letter, l.ordinal FROM labels l WHERE l.task = :task AND l.label = :label
+    ORDER BY l.letter, l.ordinal DESC LIMIT :limit);
 
 -- name: item
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
