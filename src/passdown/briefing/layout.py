@@ -160,6 +160,7 @@ def task_parts(facts: Facts) -> dict[str, Part]:
     details, row = facts.row.details, facts.row
     texts = {
         "title": flat(details.get("title") or ""),
+        "story": _story(row.header.get("story") or {}),
         "criteria": listed(details.get("criteria") or []),
         "description": flat(details.get("description") or ""),
         "inputs": listed(details.get("inputs") or []),
@@ -171,6 +172,11 @@ def task_parts(facts: Facts) -> dict[str, Part]:
         for name, text in texts.items()
         if text
     }
+
+
+def _story(story: dict[str, Any]) -> str:
+    names = ("id", "path", "status", "current_task", "branch")
+    return ", ".join(flat(story[name]) for name in names if story.get(name))
 
 
 def heading(part: Part, marker: str) -> str:

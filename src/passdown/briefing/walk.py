@@ -27,24 +27,23 @@ if TYPE_CHECKING:
 
     Rank = Callable[[Sequence[ItemRow]], list[Ranked]]
 
-TITLE_UNITS, CRITERIA_UNITS = 240, 600
-"""Up to this length the task's title comes first, and its criteria before what is optional."""
+EARLY = {"title": 240, "story": 320, "criteria": 600}
+"""The task's texts that come before what is optional, as long as they aren't longer than this."""
 
 LEVELS = ("least", "where", "head")
 """What stands around the items: the way to everything; the task and how it stands; the fence."""
 
-_TASK_TEXTS = ("title", "criteria", "description", "inputs", "outputs")
+_TASK_TEXTS = ("title", "story", "criteria", "description", "inputs", "outputs")
 
 
 def begin_of(task: Mapping[str, Part]) -> tuple[list[Step], list[Step], list[Step]]:
     """The steps before all items, before what is optional, and after everything else."""
     steps = {name: Step(task[name].address, "full") for name in _TASK_TEXTS if name in task}
-    limits = {"title": TITLE_UNITS, "criteria": CRITERIA_UNITS}
-    early = {name for name in steps if len(task[name].line) <= limits.get(name, 0)}
+    early = [name for name in steps if len(task[name].line) <= EARLY.get(name, 0)]
     begin = [Step("", level) for level in LEVELS]
     begin += [steps["title"]] if "title" in early else []
-    late = sorted(steps.keys() - early, key=lambda name: (len(task[name].line), name))
-    middle = [steps["criteria"]] if "criteria" in early else []
+    late = sorted(steps.keys() - set(early), key=lambda name: (len(task[name].line), name))
+    middle = [steps[name] for name in early if name != "title"]
     return begin, middle, [steps[name] for name in late]
 
 

@@ -14,7 +14,7 @@ from passdown.model.kinds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from passdown.model.record import Record
     from passdown.store.statements import Reader
@@ -45,6 +45,41 @@ def _line(record: Record) -> Document:
         "kind": record.kind,
         **body,
     }
+
+
+def artifacts_of(reader: Reader, task: str, limit: int = PAGE) -> list[Document]:
+    """The switch artifacts of a task, newest first, each with whether it was consumed."""
+    return _artifacts(reader.records_before(deliveries_of(task), NEWEST, limit))
+
+
+def waiting_artifacts(reader: Reader, agent: str) -> list[Document]:
+    """The artifacts that wait for an agent, of all tasks, newest first."""
+    found = _artifacts(reader.latest(NEWEST, MOST_SCANNED, DELIVERY_STREAM))
+    return [entry for entry in found if entry["to_agent"] == agent and not entry["consumed"]]
+
+
+def _artifacts(records: Iterable[Record]) -> list[Document]:
+    consumed: set[tuple[str, str]] = set()
+    found: list[Document] = []
+    for record in records:
+        if record.kind not in ("switched", "artifact_saved"):
+            continue
+        body = record.document()
+        task = record.stream.removeprefix(DELIVERY_STREAM)
+        consumed.update((task, name) for name in body.get("consumed", ()))
+        if "file" in body:
+            entry = {
+                "task": task,
+                "file": body["file"],
+                "from_agent": body["from_agent"],
+                "to_agent": body["agent"],
+                "version": body["version"],
+                "at": record.at,
+                "artifact": body["artifact"],
+                "consumed": (task, body["file"]) in consumed,
+            }
+            found.append(entry)
+    return found
 
 
 def why(reader: Reader, item: str, agent: str) -> Document:
@@ -93,7 +128,7 @@ def _to(reader: Reader, task: str, agent: str) -> Iterator[Document]:
         else:
             page = reader.records_before(deliveries_of(task), before, PAGE)
         for record in page:
-            if record.author == agent:
+            if record.author == agent and record.kind in ("briefed", "switched"):
                 yield _line(record)
         scanned += len(page)
         if len(page) < PAGE:

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from passdown.model.handoff import Handoff
+from passdown.model.tokens import Counter
 
-CounterLike = str | Callable[[str], int] | None
+CounterLike = str | Callable[[str], int] | Counter | None
 Clock = Callable[[], datetime] | None
 Document = dict[str, Any]
 HandoffLike = Handoff | Mapping[str, Any] | str | bytes

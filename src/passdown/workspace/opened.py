@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from passdown.ledger.disk import Project
     from passdown.ledger.writing import Clock, Ledger, Written
     from passdown.recall.handles import HandleFiles
+    from passdown.recall.profiles import Profiles
     from passdown.store.protocol import Store
     from passdown.workspace.locating import Place
 
@@ -70,7 +71,23 @@ class Opened:
         """What an agent declares that it needs: in the settings, else in its profile."""
         if agent in self.settings.needs:
             return self.settings.needs[agent]
-        return {}
+        if not self.has_profiles:
+            return {}
+        profile = self.profiles().get(agent)
+        return profile.needs if profile else {}
+
+    @cached_property
+    def has_profiles(self) -> bool:
+        """Whether there is any folder of profiles: asked before anything is imported for them."""
+        folders = (self.settings.agents_folder, "agents", ".claude/agents", ".passdown/agents")
+        return any(os.path.isdir(os.path.join(self.root, name)) for name in folders if name)
+
+    def profiles(self, folder: str = "") -> Profiles:
+        """The agents' profiles: of the folder that is named, set or usual."""
+        from passdown.recall.profiles import Profiles
+
+        folder = os.path.abspath(folder) if folder else self.settings.agents_folder
+        return Profiles(self.root, folder, self.settings.registry)
 
     def handle_path(self, task: str) -> str:
         """A task's handle file, relative to the project root where it is inside."""

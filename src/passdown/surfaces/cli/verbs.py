@@ -14,9 +14,10 @@ class Verb(NamedTuple):
     line: str
 
 
-_START, _WRITE, _READ, _GATES, _SAFE, _TOOLS = (
+_START, _WRITE, _TELL, _READ, _GATES, _SAFE, _TOOLS = (
     "Start",
     "Record",
+    "Tell the next agent",
     "Read",
     "Gates",
     "Safety",
@@ -35,6 +36,13 @@ VERBS: dict[str, Verb] = {
         Verb("note", _WRITE, "noting", "record a pattern or a gotcha"),
         Verb("warn", _WRITE, "noting", "record a warning that stays with a task"),
         Verb("mark", _WRITE, "noting", "resolve, answer, close or retract an item"),
+        Verb("brief", _TELL, "briefing", "what an agent needs to know of a task, within a budget"),
+        Verb("switch", _TELL, "switching", "the whole context of an agent that takes over"),
+        Verb("artifact", _TELL, "switching", "save, list and check what agents leave behind"),
+        Verb("context", _TELL, "gathering", "what the past has for a task"),
+        Verb("rules", _TELL, "ruling", "rules by layer: list, show, and put them into a prompt"),
+        Verb("why", _TELL, "briefing", "whether an agent was told an item, and why not"),
+        Verb("measure", _TELL, "measuring", "how contexts grow from switch to switch"),
         Verb("state", _READ, "reading", "a task's whole state, now or at a version"),
         Verb("summary", _READ, "reading", "a task in a few lines, or whether one still holds"),
         Verb("log", _READ, "history", "records, newest first"),

@@ -1,0 +1,249 @@
+"""Reads that gather what a prompt is made from: as much of each task as is used, and no more.
+
+However long a task's past is, at most the newest `NEWEST` items of a kind are read from it; what
+stays unread is counted and passed on, so that the text can say so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.briefing.needs import NeedsFacts
+from passdown.errors import unknown_task
+from passdown.model.kinds import KINDS, WORKSPACE_TASK
+from passdown.model.names import normal_path
+from passdown.recall.state import documents, mark_superseded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from passdown.briefing.computed import Computed
+    from passdown.model.rows import ItemRow, TaskRow
+    from passdown.store.statements import Reader
+    from passdown.workspace.opened import Opened
+
+Document = dict[str, Any]
+
+NEWEST = 200
+TASKS = 50
+NEWEST_FOR_NEEDS = 500
+_STANDING = ("active", "open", "recorded")
+_LIVE = ("accepted", "proposed")
+
+# Letter of the items, their list in a state, and the section of an injected text that has them.
+_INJECTED = (
+    ("r", "reading", "files_to_read"),
+    ("p", "patterns", "patterns"),
+    ("g", "gotchas", "gotchas"),
+    ("q", "questions", "open_questions"),
+    ("n", "next_steps", "suggested_next_steps"),
+)
+
+
+def injection(opened: Opened, task: str) -> str:
+    """What the tasks that a task depends on pass on to it, in the order it names them.
+
+    Empty for a task that depends on none.
+    """
+    from passdown.briefing.injection import injection_for
+
+    with opened.store.reading() as reader:
+        needs: list[str] = _task(reader, task).details["depends_on"]
+        return injection_for([_injected(reader, need) for need in needs])
+
+
+def _injected(reader: Reader, task: str) -> Document:
+    """As much of a state as an injected text shows."""
+    row = reader.task(task)
+    if row is None:
+        return {"task_id": task, "title": "not made yet"}
+    state: Document = {"task_id": task, "title": row.details["title"], "version": row.version}
+    left_out: dict[str, int] = {}
+    for letter, field, section in _INJECTED:
+        rows, older = _newest(reader, row, letter)
+        state[field] = [document for _, document in documents(reader, task, rows)]
+        left_out[section] = older
+    return {**state, "left_out": left_out}
+
+
+def breakdown(opened: Opened, task: str) -> list[Document]:
+    """The open next steps of a task, in an order in which they can be taken."""
+    from passdown.briefing.injection import steps_for_breakdown
+
+    with opened.store.reading() as reader:
+        _task(reader, task)
+        steps = documents(reader, task, reader.open_items(task, ("n",)))
+    return steps_for_breakdown({"task_id": task, "next_steps": [step for _, step in steps]})
+
+
+def compacted(opened: Opened, task: str) -> str:
+    """A task in at most 2,000 characters."""
+    from passdown.briefing.compaction import NAMED, SHOWN, compact_context
+
+    with opened.store.reading() as reader:
+        row = _task(reader, task)
+        rows, _ = _newest(reader, row, "d", statuses=_LIVE)
+        replaced = {link.target for link in reader.superseders(task)}
+        live = [item for item in rows if item.address not in replaced][-SHOWN - NAMED :]
+        decisions = [document for _, document in documents(reader, task, live)]
+        blockers = documents(reader, task, reader.open_items(task, ("b",)))
+    return compact_context(
+        {
+            "task_id": task,
+            "title": row.details["title"],
+            "phase": row.phase,
+            "previous_phase": row.header["previous_phase"],
+            "context_summary": row.header["context_summary"],
+            "version": row.version,
+            "decisions": decisions,
+            "totals": {"decisions": row.header["counts"].get("d", 0)},
+            "blockers": [document for _, document in blockers],
+        }
+    )
+
+
+def computed(opened: Opened, task: str, complexity: str = "normal") -> Computed:
+    """What bears on a task of all that it, its dependencies and the workspace have recorded."""
+    from passdown.briefing.computed import computed_context
+
+    with opened.store.reading() as reader:
+        row = _task(reader, task)
+        needs = list(dict.fromkeys(row.details["depends_on"]))
+        found = _Candidates(reader, beyond_tasks=max(len(needs) - TASKS, 0))
+        for name in dict.fromkeys((task, *needs[:TASKS], WORKSPACE_TASK)):
+            found.read(name, is_dependency=name in needs)
+        steps = documents(reader, task, reader.open_items(task, ("n",))[-NEWEST:])
+    signals = {
+        **row.details,
+        "task_id": task,
+        "next_steps": [step for _, step in steps],
+        "paths": found.paths.get(task, []),
+        "beyond": found.beyond,
+    }
+    return computed_context(signals, found.by_kind, complexity)
+
+
+class _Candidates:
+    """What may bear on a task, by kind; `beyond` counts what was too old to be read."""
+
+    def __init__(self, reader: Reader, beyond_tasks: int) -> None:
+        self.reader = reader
+        self.by_kind: dict[str, list[Document]] = {
+            kind: [] for kind in ("patterns", "gotchas", "code_refs", "prior_tasks")
+        }
+        self.beyond = dict.fromkeys(self.by_kind, 0)
+        self.beyond["prior_tasks"] = beyond_tasks
+        self.paths: dict[str, list[str]] = {}
+
+    def read(self, task: str, *, is_dependency: bool) -> None:
+        row = self.reader.task(task)
+        if row is None:
+            return
+        self._take(row, "p", "patterns")
+        self._take(row, "g", "gotchas")
+        self._take(row, "r", "code_refs")
+        self.paths[task] = [entry["path"] for entry in self._take(row, "a", "code_refs")]
+        if is_dependency:
+            self.by_kind["prior_tasks"].append(_prior(row, self.paths[task]))
+
+    def _take(self, row: TaskRow, letter: str, kind: str) -> list[Document]:
+        rows, older = _newest(self.reader, row, letter)
+        found = [document for _, document in documents(self.reader, row.task, rows)]
+        if letter == "a":
+            found = _present(found)
+        if letter == "r":
+            found = [{**entry, "path": entry["file"]} for entry in found]
+        self.by_kind[kind] += found
+        self.beyond[kind] += older
+        return found
+
+
+def _present(artifacts: Sequence[Document]) -> list[Document]:
+    """The newest entry of each path, without files that are gone."""
+    newest = {entry["path"]: entry for entry in artifacts}
+    return [entry for entry in newest.values() if entry.get("change") != "delete"]
+
+
+def _prior(row: TaskRow, paths: list[str]) -> Document:
+    return {
+        "address": row.task,
+        "task": row.task,
+        "relation": "dependency",
+        "title": row.details["title"],
+        "summary": row.header["context_summary"],
+        "phase": row.phase,
+        "outcome": row.header["outcome"],
+        "paths": paths,
+        "at": row.header["updated_at"],
+        "version": row.version,
+    }
+
+
+def needs_facts(
+    opened: Opened,
+    reader: Reader,
+    task: str,
+    agent: str,
+    needs: Mapping[str, Sequence[str]] | None = None,
+) -> NeedsFacts:
+    """What a task has of what an agent needs; `needs` are the settings' where none are given.
+
+    Types, named paths and gates are looked up; for patterns and topics the newest 500 files and
+    decisions are read, and only when the agent asks for any.
+    """
+    row = _task(reader, task)
+    wanted = opened.settings.needs.get(agent, {}) if needs is None else needs
+    gates: Mapping[str, str] = row.header["gates"]
+    files = _files(reader, row, wanted["files"]) if wanted.get("files") else ()
+    decisions = _decisions(reader, row) if wanted.get("decisions") else ()
+    return NeedsFacts(agent, tuple(files), tuple(decisions), gates)
+
+
+def _files(reader: Reader, row: TaskRow, wanted: Sequence[str]) -> list[tuple[str, str]]:
+    rows, _ = _newest(reader, row, "a", NEWEST_FOR_NEEDS)
+    paths = {item.path: item.grade for item in rows}
+    paths |= reader.known_paths(row.task, [normal_path(path) for path in wanted])
+    found = [(path, kind) for path, kind in paths.items() if kind]
+    # A type counts however old its files are; the header knows it without their names.
+    return [*found, *(("", kind) for kind in row.header["types"])]
+
+
+def _decisions(reader: Reader, row: TaskRow) -> list[tuple[str, str, tuple[str, ...]]]:
+    rows, _ = _newest(reader, row, "d", NEWEST_FOR_NEEDS, statuses=_LIVE)
+    found = [document for _, document in documents(reader, row.task, rows)]
+    mark_superseded(reader, row.task, found)
+    return [
+        (entry["summary"], entry["rationale"], tuple(entry.get("tags", ())))
+        for entry in found
+        if entry["status"] in _LIVE
+    ]
+
+
+def _task(reader: Reader, task: str) -> TaskRow:
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    return row
+
+
+def _newest(
+    reader: Reader,
+    row: TaskRow,
+    letter: str,
+    limit: int = NEWEST,
+    *,
+    statuses: Sequence[str] = _STANDING,
+) -> tuple[list[ItemRow], int]:
+    """The newest items of a kind that still stand, oldest first, and how many weren't looked at.
+
+    Of a kind that opens and closes, however old, every open item counts as one that stands.
+    """
+    if KINDS[letter].is_open:
+        rows = reader.open_items(row.task, (letter,))
+        return rows[-limit:], max(len(rows) - limit, 0)
+    older = max(row.header["counts"].get(letter, 0) - limit, 0)
+    rows = reader.items_of_kind(row.task, letter, after=older)
+    return [item for item in rows if item.status in statuses], older
+
+
+__all__ = ["breakdown", "compacted", "computed", "injection", "needs_facts"]

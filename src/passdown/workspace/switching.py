@@ -1,0 +1,307 @@
+"""A switch of agents: the artifact of the one that leaves, the context of the one that comes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.briefing.switching.artifact import (
+    MAX_RETAINED,
+    artifact_name,
+    artifact_of,
+    artifact_text,
+    short_summary,
+)
+from passdown.briefing.switching.assembly import assemble, tokens_by_part
+from passdown.errors import InvalidInput, PassdownError, Problem, unknown_task
+from passdown.model.names import agent_problems
+from passdown.model.times import stamp
+from passdown.model.tokens import counter_of
+from passdown.recall.deliveries import artifacts_of
+from passdown.recall.turns import agent_before, turn_facts
+from passdown.workspace.briefings import brief_for, delivery_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from passdown.briefing.brief import Brief
+    from passdown.model.tokens import Counter
+    from passdown.recall.git_state import GitCheck
+    from passdown.recall.profiles import Profile
+    from passdown.workspace.aliases import CounterLike
+    from passdown.workspace.opened import Opened
+
+Document = dict[str, Any]
+
+FOLDER = "handoffs"
+BRIEF_SHARE = 0.5
+"""At least this share of what a switch may add is the brief's."""
+
+_BETWEEN = 3
+
+
+class Switched(NamedTuple):
+    """The context for an agent that takes over, and an account of it.
+
+    `parts` are tokens by part and in all; `summaries` are the artifacts of earlier agents that the
+    context holds, `artifact_file` the one that this switch wrote.
+    """
+
+    task: str
+    from_agent: str
+    to_agent: str
+    version: int
+    digest: str
+    counter: str
+    text: str
+    tokens: int
+    parts: dict[str, int]
+    summaries: tuple[str, ...]
+    artifact_file: str
+    brief: Brief
+    git: GitCheck | None
+    warnings: tuple[Problem, ...]
+
+    def document(self) -> Document:
+        """The switch as plain JSON."""
+        git = self.git._asdict() if self.git else None
+        return {
+            **self._asdict(),
+            "summaries": list(self.summaries),
+            "brief": self.brief.document(),
+            "git": git,
+            "warnings": [problem._asdict() for problem in self.warnings],
+        }
+
+
+class Ask(NamedTuple):
+    """What is asked of a switch."""
+
+    task: str
+    to_agent: str
+    from_agent: str = ""
+    budget: int | None = None
+    counter: CounterLike = None
+    profiles: str = ""
+    rules: str = ""
+    record: bool = True
+
+
+def switch(opened: Opened, ask: Ask) -> Switched:
+    """Hand the context over: one profile, what earlier agents left, and the brief."""
+    by = counter_of(ask.counter, opened.settings.counter)
+    room = opened.settings.switch_budget if ask.budget is None else ask.budget
+    _check(ask.to_agent, ask.from_agent, room)
+    leaving = _leaving(opened, ask)
+    profile = opened.profiles(ask.profiles).get(ask.to_agent)
+    kept = leaving.retained(ask.to_agent)
+    summaries = _summaries(kept, by, int(room * (1 - BRIEF_SHARE)))
+    spent = sum(by.tokens(text) + _BETWEEN for text in summaries)
+    brief = brief_for(
+        opened, ask.task, ask.to_agent, max(room - spent, 1), counter=by, record=False
+    )
+    assembled = assemble(
+        profile.text if profile else "", summaries, brief.text, _rules(profile, ask.rules)
+    )
+    parts = tokens_by_part(assembled, by)
+    git = _git(opened, leaving, ask.to_agent)
+    warnings = [*_profile_warnings(profile, ask.to_agent), *_git_warnings(git), *brief.warnings]
+    if ask.record:
+        warnings += _record(opened, leaving, brief, parts)
+    return Switched(
+        task=ask.task,
+        from_agent=leaving.facts["from_agent"],
+        to_agent=ask.to_agent,
+        version=leaving.facts["version"],
+        digest=leaving.facts["digest"],
+        counter=by.name,
+        text=assembled.text,
+        tokens=parts["total"],
+        parts=parts,
+        summaries=tuple(entry["file"] for entry in kept),
+        artifact_file=leaving.made["file"] if leaving.made else "",
+        brief=brief,
+        git=git,
+        warnings=tuple(warnings),
+    )
+
+
+def _check(to_agent: object, from_agent: str, room: object) -> None:
+    problems = agent_problems(to_agent, "to")
+    problems += agent_problems(from_agent, "from_agent") if from_agent else []
+    if not isinstance(room, int) or isinstance(room, bool) or room < 1:
+        problems.append(Problem("budget", "out_of_range", f"{room!r:.40}", "a whole number from 1"))
+    if problems:
+        raise InvalidInput("no switch was made", problems)
+
+
+class _Leaving(NamedTuple):
+    """What the agent that leaves has done, the artifact of it, and those of earlier switches."""
+
+    facts: Document
+    made: Document | None
+    known: list[Document]
+
+    def retained(self, to_agent: str) -> list[Document]:
+        """The latest artifact of each other agent, at most three, oldest first."""
+        latest: dict[str, Document] = {}
+        for entry in ([self.made] if self.made else []) + self.known:
+            if entry["from_agent"] != to_agent:
+                latest.setdefault(entry["from_agent"], entry)
+        return list(latest.values())[:MAX_RETAINED][::-1]
+
+    def consumed(self, to_agent: str) -> list[Document]:
+        """The artifacts that this switch delivers for the first time."""
+        waiting = [e for e in self.known if e["to_agent"] == to_agent and not e["consumed"]]
+        is_new = self.made is not None and self.made not in waiting
+        return [*([self.made] if self.made and is_new else []), *waiting]
+
+
+def _leaving(opened: Opened, ask: Ask) -> _Leaving:
+    with opened.store.reading() as reader:
+        known = artifacts_of(reader, ask.task)
+        row = reader.task(ask.task)
+        if row is None:
+            raise unknown_task(ask.task)
+        active = known[0]["to_agent"] if known and known[0]["consumed"] else ""
+        before = active if active != ask.to_agent else ""
+        from_agent = ask.from_agent or before or agent_before(row, ask.to_agent)
+        facts = turn_facts(reader, ask.task, from_agent, ask.to_agent)
+    if not from_agent or from_agent == ask.to_agent:
+        return _Leaving(facts, None, known)
+    return _Leaving(facts, _artifact(opened, facts, known), known)
+
+
+def _artifact(opened: Opened, facts: Document, known: Sequence[Document]) -> Document:
+    """The artifact of a turn: the one that waits already, if nothing has happened since."""
+    ends = (facts["from_agent"], facts["to_agent"], facts["version"])
+    for entry in known:
+        same = (entry["from_agent"], entry["to_agent"], entry["version"]) == ends
+        if same and not entry["consumed"]:
+            return entry
+    at = stamp(opened.clock())
+    name = artifact_name(facts["from_agent"], facts["to_agent"], at, [e["file"] for e in known])
+    whole = {**facts, "at": at, "full_record": opened.handle_path(facts["task"])}
+    artifact = artifact_of(whole, counter=opened.settings.counter)
+    return {
+        "file": name,
+        "from_agent": facts["from_agent"],
+        "to_agent": facts["to_agent"],
+        "version": facts["version"],
+        "artifact": {**artifact, "consumed": False},
+        "consumed": False,
+    }
+
+
+def _summaries(kept: Sequence[Document], by: Counter, room: int) -> list[str]:
+    """Earlier agents in short, oldest first; the latest gets half of the room, the others less."""
+    shares = {1: (1.0,), 2: (0.4, 0.6), 3: (0.25, 0.3, 0.45)}.get(len(kept), ())
+    texts: list[str] = []
+    for entry, share in zip(kept, shares, strict=True):
+        whole = {**entry["artifact"], "full_record": f".passdown/{FOLDER}/{entry['file']}"}
+        texts.append(short_summary(whole, counter=by, max_tokens=max(int(room * share), 1)))
+    return texts
+
+
+def _rules(profile: Profile | None, rules: str) -> str:
+    if profile is None or not profile.tools:
+        return rules
+    from passdown.recall.registry import tools_text
+
+    return "\n\n".join(part for part in (tools_text(profile.tools), rules) if part)
+
+
+def _profile_warnings(profile: Profile | None, agent: str) -> list[Problem]:
+    if profile is None:
+        message = f"{agent} has no profile; the context holds the brief alone"
+        fix = f"write agents/{agent}.md, or name another folder in the settings"
+        return [Problem("profile", "no_profile", message, f"{agent}.md", fix, "warning")]
+    return [problem._replace(level="warning") for problem in profile.problems]
+
+
+def _git(opened: Opened, leaving: _Leaving, to_agent: str) -> GitCheck | None:
+    """How the files of the turn stand in git, where the project is a repository."""
+    hashes: Mapping[str, str | None] = leaving.facts["hashes"]
+    if not hashes or not _has_git(opened.root):
+        return None
+    from passdown.recall.git_state import compare_with_git
+
+    return compare_with_git(opened.root, hashes)
+
+
+def _has_git(folder: str) -> bool:
+    while True:
+        if os.path.exists(os.path.join(folder, ".git")):
+            return True
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+
+
+def _git_warnings(git: GitCheck | None) -> list[Problem]:
+    if git is None or not git.warns:
+        return []
+    named = ", ".join(f"{path} ({reason})" for path, reason in git.differing[:5])
+    message = f"{len(git.differing)} of {git.named} named files are not as recorded: {named}"
+    fix = "look at git status before you build on them"
+    return [Problem("files", "differs_from_git", message, "at most 20 %", fix, "warning")]
+
+
+def _record(
+    opened: Opened, leaving: _Leaving, brief: Brief, parts: Mapping[str, int]
+) -> list[Problem]:
+    """Record the switch, then write its artifact; neither ever keeps an agent from its context."""
+    consumed = leaving.consumed(brief.agent)
+    body = {
+        **delivery_of(brief),
+        "from_agent": leaving.facts["from_agent"],
+        "consumed": [entry["file"] for entry in consumed],
+        "parts": dict(parts),
+    }
+    if leaving.made is not None and leaving.made not in leaving.known:
+        body |= {"file": leaving.made["file"], "artifact": leaving.made["artifact"]}
+    try:
+        opened.ledger.deliver(brief.task, "switched", brief.agent, body)
+        for entry in consumed:
+            write_artifact(opened, {**entry, "artifact": {**entry["artifact"], "consumed": True}})
+    except PassdownError as error:
+        message = f"the switch could not be recorded: {error.message}"
+        return [Problem("", "not_recorded", message, "", error.next_step, "warning")]
+    return []
+
+
+def write_artifact(opened: Opened, entry: Document) -> str:
+    """Write an artifact's file under the runtime folder; gives its path."""
+    from passdown.ledger.durable_files import replace_file
+
+    path = os.path.join(opened.place.folder, FOLDER, entry["file"])
+    replace_file(path, artifact_text(entry["artifact"]))
+    return path
+
+
+def save_artifact(opened: Opened, task: str, to_agent: str, from_agent: str) -> Document:
+    """Leave an artifact for an agent that comes later; it waits until a switch consumes it."""
+    _check(to_agent, from_agent, 1)
+    leaving = _leaving(opened, Ask(task, to_agent, from_agent))
+    if leaving.made is None:
+        message = f"{to_agent} has the task already"
+        raise InvalidInput(
+            "nothing was saved", [Problem("to", "same_agent", message, "another agent")]
+        )
+    if leaving.made not in leaving.known:
+        facts, entry = leaving.facts, leaving.made
+        body = {
+            "agent": to_agent,
+            "from_agent": facts["from_agent"],
+            "version": facts["version"],
+            "digest": facts["digest"],
+            "file": entry["file"],
+            "artifact": entry["artifact"],
+        }
+        opened.ledger.deliver(task, "artifact_saved", facts["from_agent"], body)
+    path = write_artifact(opened, leaving.made)
+    return {**leaving.made, "task": task, "path": path}
+
+
+__all__ = ["Ask", "Switched", "save_artifact", "switch", "write_artifact"]
