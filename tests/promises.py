@@ -1,7 +1,8 @@
 """What Passdown promises: one id, one sentence. `test_promises.py` ties each row to a test.
 
-`P-n` are the promises of the README. `S0-n`, `S1-n` and `S3-n` are the finer rows behind them:
-S0 for decisions, contexts and checksums, S1 for the state of a task, S3 for the handoff note.
+`P-n` are the promises of the README. The others are the finer rows behind them: S0 for decisions,
+contexts and checksums, S1 for the state of a task, S2 for switches of agents and rules, S3 for the
+handoff note and what the next task gets from it.
 An id is never given to another promise; a promise that is withdrawn takes its id with it.
 """
 
@@ -20,6 +21,11 @@ README = {
     "P-7": "A refused handoff lists every reason and changes nothing.",
     "P-8": "What a handoff and a brief cost doesn't grow with the history behind them.",
     "P-9": "The handle file never disagrees with the ledger without saying so.",
+    "P-10": "A brief is never over its budget, cuts no item in the middle, shows with a larger "
+    "budget all that it showed with a smaller one, and says what it leaves out and how to get it.",
+    "P-11": "What an agent was told is on record: when, from which version, and what kept the rest "
+    "out.",
+    "P-12": "A context holds one profile, whatever the number of switches.",
 }
 
 DECISIONS_AND_CHECKSUMS = {
@@ -41,6 +47,8 @@ DECISIONS_AND_CHECKSUMS = {
     "S0-26": "An integrity violation is logged with agents and fields and the run goes on; in "
     "strict mode it raises.",
     "S0-34": "Input is validated where it comes in; inside there are only plain typed values.",
+    "S0-38": "What a receiver declares that it needs, by file, decision topic or gate, and doesn't "
+    "get is a warning that says who needs what.",
     "S0-35": "Sources and tests are fully annotated and pass the strict type check; logs are "
     "structured.",
 }
@@ -61,6 +69,16 @@ STATE_OF_A_TASK = {
     "action and whether a person is needed (by default not); other severities are refused.",
     "S1-8": "A state also holds id, title, summary, warnings, gates passed and failed, source, "
     "target, time of handoff and version.",
+    "S1-9": "A summary is never longer than its budget, for any content and by any counter; whole "
+    "lines go, the state file's last.",
+    "S1-10": "A summary has task and title, phases, file count and types, the last two decisions, "
+    "blockers, gates and the state file.",
+    "S1-11": "The same state gives the same summary, and open issues below blocker are mentioned.",
+    "S1-12": "Fifty files and twenty decisions take less than 2,000 characters.",
+    "S1-13": "A compacted context has at most 2,000 characters: the last five live decisions with "
+    "reasons cut at 100 characters, the older ones counted, every cut marked.",
+    "S1-14": "Compaction is due from a share of the window (25 % unless set otherwise), long "
+    "before it is full, and whenever a number can't be trusted.",
     "S1-15": "Saving a state file is atomic and durable: a failure or a kill leaves the old file "
     "or the new one, whole, and a failure leaves no temporary file.",
     "S1-16": "A writer waits for its lock up to a limit (30 s by default), backs off with jitter "
@@ -96,8 +114,70 @@ STATE_OF_A_TASK = {
     "and a reference stays.",
     "S1-36": "A summary carries the number of the version it was made from, so a stale one is "
     "recognised.",
+    "S1-37": "The example agent decides from the summary, loads the full state when it needs it, "
+    "and hands on to QA.",
     "S1-38": "A task names inputs, outputs, testable criteria, a time limit and dependencies; a "
     "cycle of dependencies is refused.",
+}
+
+SWITCHES_AND_RULES = {
+    "S2-1": "An artifact and its template hold story, decisions, files modified, blockers and next "
+    "action.",
+    "S2-2": "An artifact is never over 500 tokens, for any input and any counter; what doesn't fit "
+    "stays out whole.",
+    "S2-3": "An artifact is YAML in a fixed order that reads back as the same data, and markdown "
+    "with fixed sections.",
+    "S2-4": "An artifact has version, ISO time, from, to, the five story fields, three lists and a "
+    "next action of at most two sentences.",
+    "S2-5": "The limits (500 tokens, 3 retained, 5 decisions, 10 files, 3 blockers) are named "
+    "constants, and documented.",
+    "S2-6": "When a limit cuts, the newest and most severe stay, the cut is counted, and the full "
+    "record is named.",
+    "S2-7": "After a switch, the old agent's persona, instructions and tools are gone from the "
+    "context, and its artifact stands in their place.",
+    "S2-8": "The new agent's profile is its whole file byte for byte, first in the context, with "
+    "at most three summaries.",
+    "S2-9": "Never more than one full persona is in a context, for any number of switches.",
+    "S2-10": "With the fourth switch the oldest summary goes, at most three are shown, and a "
+    "return to an earlier agent works.",
+    "S2-11": "`@agent` and slash forms call known, inactive agents only; addresses, paths, code, "
+    "decorators, quotes and escapes don't; an explicit call is possible as well.",
+    "S2-12": "Where a switch is built in is documented: library call, prompt hook, instruction "
+    "file.",
+    "S2-13": "With switches turned off, a prompt comes out byte for byte as it went in.",
+    "S2-14": "An artifact is stored under the runtime folder, which is made and kept out of "
+    "version control on first use, under a name of from, to and time that is never taken twice.",
+    "S2-15": "Context growth over a chain of agents is measured per step on real artifacts, with "
+    "and without.",
+    "S2-16": "After a full run, story, path, status, task, branch, decisions, files, blockers and "
+    "next action are all found or reachable.",
+    "S2-17": "The whole suite is collected and runs; no test is switched off without a reason.",
+    "S2-18": "Rules come from eight layers that a manifest and domain files define, within time "
+    "limits, brackets and a remembered session; a faulty file or layer takes no other down.",
+    "S2-19": "A change from one agent, workflow or squad to another is reported as a switch and "
+    "makes compaction due exactly once.",
+    "S2-20": "At a switch, constitution and global rules stay, the old agent's rules go and the "
+    "new one's come.",
+    "S2-21": "Brackets begin at 60, 40 and 25 percent with budgets of 800, 1,500, 2,000 and 2,500 "
+    "tokens; bad numbers count as CRITICAL, which carries the handoff warning; a window must be "
+    "above 0.",
+    "S2-22": "Over budget, whole sections fall in the stated order, named and counted in the text; "
+    "the context line, constitution, global and agent rules never fall.",
+    "S2-23": "An agent's tools come from the registry; a missing, broken or partial one only gives "
+    "warnings.",
+    "S2-24": "Only the keep list is carried; persona, commands, dependencies, tools, settings and "
+    "greetings are refused at any depth.",
+    "S2-25": "Commands measure contexts and check artifacts, and their exit codes say the result.",
+    "S2-26": "An artifact without story context or next action is reported as an error.",
+    "S2-27": "The empty template has every field and is under 500 tokens; a switch writes under "
+    "the runtime folder alone.",
+    "S2-28": "Artifacts outlive the process; one that nobody consumed is found by the next agent, "
+    "and consumed once.",
+    "S2-29": "A prompt that calls an agent switches by itself, and a save that fails never keeps "
+    "the prompt back.",
+    "S2-30": "Named files are compared with disk and git within a time limit; above 20 % "
+    "difference a warning is due.",
+    "S2-31": "A subagent gets persona and task unchanged, and a kind of task has its executor.",
 }
 
 HANDOFF_NOTE = {
@@ -131,9 +211,17 @@ HANDOFF_NOTE = {
     "S3-21": "Fields are required, recommended or optional, and a completeness score can be shown.",
     "S3-26": "A blocker is active and its named tasks are blocked until it is resolved; then they "
     "are released.",
+    "S3-27": "What the next task gets: open reading, live patterns, gotchas above low, blocking "
+    "questions, and next steps.",
+    "S3-28": "The injected text has the task's id and name, a table of files and reasons, patterns "
+    "with location, warnings with mitigation; empty sections are left out.",
+    "S3-29": "Open next steps come with addresses, by priority and behind what they depend on.",
+    "S3-30": "No stored text can add a row, a heading or an item to the injected text.",
     "S3-31": "Processing the same handoff twice changes nothing the second time.",
     "S3-32": "A task file template is produced with metadata, objective, criteria, context, log, "
     "handoff and completion time.",
+    "S3-39": "Computed context is chosen by points within limits per complexity, and explains each "
+    "entry and what was left out.",
     "S3-41": "Every fact says which task and which agent it came from.",
     "S3-42": "The note's schema has a version; an unknown one is reported.",
 }
@@ -142,5 +230,6 @@ PROMISES: dict[str, str] = {
     **README,
     **DECISIONS_AND_CHECKSUMS,
     **STATE_OF_A_TASK,
+    **SWITCHES_AND_RULES,
     **HANDOFF_NOTE,
 }
