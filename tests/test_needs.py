@@ -180,3 +180,30 @@ def test_only_what_is_asked_for_is_read(ws: Workspace) -> None:
         assert needs_facts(opened, reader, "T-1", "coder") == ("coder", (), (), {})
         given = needs_facts(opened, reader, "T-1", "coder", {"decisions": ["x"]})
     assert given.decisions == (("x", "y", ()),)
+
+
+@pytest.mark.promise("S0-38")
+def test_a_handoff_says_what_its_receiver_lacks(tmp_path: Path) -> None:
+    """What its profile declares and it doesn't get: recorded all the same, with warnings."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "qa.md").write_text(
+        "---\nneeds:\n  files: [test]\n  decisions: [storage]\n  plan: true\n---\nYou test.\n"
+    )
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").write_text("pass\n")
+    handoff = {"task": "T-1", "from_agent": "dev", "to_agent": "qa", "outcome": "completed"}
+    with passdown.open(str(tmp_path)) as ws:
+        ws.create_task("T-1", title="Export", agent="dev")
+        checked = ws.check(handoff)
+        command = ws.hand_off(handoff)
+        for found in (checked.problems, command.warnings):
+            lacking = [p.path for p in found if p.code == "need_missing"]
+            assert lacking == ["needs.files[0]", "needs.decisions[0]", "needs.gates[0]"]
+        more = {
+            **handoff,
+            "files_created": [{"path": "tests/test_a.py", "purpose": "tests"}],
+            "decisions": [{"summary": "Storage is SQLite", "rationale": "one file"}],
+            "gates": [{"name": "plan", "result": "passed"}],
+        }
+        assert not [p for p in ws.check(more).problems if p.code == "need_missing"]
+        assert not [p for p in ws.hand_off(more).warnings if p.code == "need_missing"]

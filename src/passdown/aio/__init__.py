@@ -11,9 +11,10 @@ ask again with the same key to know.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from passdown import workspace as _sync
+from passdown.aio.tells import AsyncTells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 
 NEWEST = _sync.NEWEST
-
-T = TypeVar("T")
 
 
 def open(
@@ -69,21 +68,14 @@ class Opening:
             await self._entered.close()
 
 
-class AsyncWorkspace:
+class AsyncWorkspace(AsyncTells):
     """A workspace whose methods are awaited; see `Workspace` for what each one does."""
-
-    def __init__(self, workspace: _sync.Workspace) -> None:
-        """Wrap a workspace that is open already."""
-        self._workspace = workspace
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    async def _call(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        return await asyncio.to_thread(method, *args, **kwargs)
 
     async def close(self) -> None:
         """Let go of the store. Nothing is lost by not calling it."""

@@ -85,8 +85,9 @@ def item_lines(letter: str, ordinal: int, entry: Entry) -> tuple[str, str, str]:
     grade = entry.get(shape.grade) if shape.grade else None
     if grade is not None and letter == "q":
         grade = "blocking" if grade else None
-    head = f"- {letter}{ordinal} ({flat(grade)}) {flat(main)}" if grade else ""
-    head = head or f"- {letter}{ordinal} {flat(main or '')}"
+    graded = f"({flat(grade)})" if grade else ""
+    parts = (f"- {letter}{ordinal}", graded, flat(main or ""))
+    head = " ".join(part for part in parts if part)
     short = head + _more(shape.short, entry)
     full = short + _more(shape.full, entry)
     return (head + "\n", short + "\n", full + "\n")

@@ -34,6 +34,7 @@ class Page:
         self.superseded = superseded
         self._rows: dict[tuple[str, int], tuple[ItemRow, Document]] = {}
         self._texts: dict[tuple[str, int], str] = {}
+        self._by_path: dict[str, tuple[str, int]] = {}
 
     def lists(self) -> dict[str, list[str]]:
         """The texts by list, in the order of the file."""
@@ -45,9 +46,10 @@ class Page:
     def add(self, row: ItemRow, document: Document) -> None:
         """Show an item; an artifact takes the place of an older entry with the same path."""
         if row.path:
-            for key, (known, _) in list(self._rows.items()):
-                if known.path == row.path:
-                    self._drop(key)
+            older = self._by_path.get(row.path)
+            if older is not None:
+                self._drop(older)
+            self._by_path[row.path] = (row.letter, row.ordinal)
         self._put(row, document)
 
     def _put(self, row: ItemRow, document: Document) -> None:
@@ -86,7 +88,9 @@ class Page:
                 self._drop(key)
 
     def _drop(self, key: tuple[str, int]) -> None:
-        del self._rows[key]
+        row, _ = self._rows.pop(key)
+        if self._by_path.get(row.path) == key:
+            del self._by_path[row.path]
         del self._texts[key]
 
 

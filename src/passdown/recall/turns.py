@@ -57,7 +57,11 @@ def turn_facts(reader: Reader, task: str, from_agent: str, to_agent: str) -> Doc
         "blockers": blockers,
         "next_steps": [d for d in open_items if "step" in d],
         "totals": {"decisions": len(live), "files": len(files), "blockers": len(blockers)},
-        "hashes": {path: document.get("sha256") for path, document in files.items()},
+        "hashes": {
+            path: document.get("sha256")
+            for path, document in files.items()
+            if document.get("change") != "delete"
+        },
         "version": row.version,
         "digest": row.digest,
     }

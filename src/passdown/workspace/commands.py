@@ -9,7 +9,7 @@ from passdown.errors import GateRefused, Problem, unknown_task
 from passdown.model.command import HandoffCommand
 from passdown.model.documents import delta_document, item_document, replay
 from passdown.model.fold import Before, Changes, changes, settled_keys
-from passdown.model.kinds import task_of
+from passdown.model.kinds import LIVE, task_of
 from passdown.recall.state import documents, state_then
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 
+
+_END = 2**62
+_RECENT = 40
 
 FILE_LISTS = ("files_created", "files_modified", "artifacts")
 
@@ -115,10 +118,9 @@ def short_state(
     reader: Reader, task: str, header: dict[str, Any], version: int, digest: str
 ) -> dict[str, Any]:
     """As much of a state as a summary needs, read without touching the past."""
-    counts: dict[str, int] = header["counts"]
-    newest = reader.items_of_kind(task, "d", after=max(counts.get("d", 0) - 8, 0))
     replaced = {link.target for link in reader.superseders(task)}
-    live = [row for row in newest if row.address not in replaced]
+    newest = reader.items_before(task, "d", _END, _RECENT)
+    live = [row for row in newest if row.address not in replaced and row.status in LIVE][:2][::-1]
     blockers = documents(reader, task, reader.open_items(task, ("b",)))
     return _short(header, (task, version, digest), live, [document for _, document in blockers])
 

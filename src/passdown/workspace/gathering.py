@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from passdown.briefing.computed import Computed
+    from passdown.errors import Problem
     from passdown.model.rows import ItemRow, TaskRow
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
@@ -197,6 +198,38 @@ def needs_facts(
     files = _files(reader, row, wanted["files"]) if wanted.get("files") else ()
     decisions = _decisions(reader, row) if wanted.get("decisions") else ()
     return NeedsFacts(agent, tuple(files), tuple(decisions), gates)
+
+
+def need_warnings(
+    opened: Opened, task: str, agent: str, body: Document | None = None
+) -> list[Problem]:
+    """What an agent needs and doesn't get with a task; `body` is of a handoff not yet recorded."""
+    needs = opened.needs_of(agent) if agent else {}
+    if not needs:
+        return []
+    from passdown.briefing.needs import missing_needs
+
+    with opened.store.reading() as reader:
+        if reader.task(task) is None:
+            return []
+        has = needs_facts(opened, reader, task, agent, needs)
+    return missing_needs(needs, _with(has, body or {}))
+
+
+def _with(has: NeedsFacts, body: Document) -> NeedsFacts:
+    """The facts after a handoff that brings more."""
+    files = [
+        (a["path"], a["type"]) for a in body.get("artifacts", ()) if a.get("change") != "delete"
+    ]
+    decisions = [
+        (d["summary"], d["rationale"], tuple(d.get("tags", ()))) for d in body.get("decisions", ())
+    ]
+    gates = {gate["name"]: gate["result"] for gate in body.get("gates", ())}
+    return has._replace(
+        paths=(*has.paths, *files),
+        decisions=(*has.decisions, *decisions),
+        gates={**has.gates, **gates},
+    )
 
 
 def _files(reader: Reader, row: TaskRow, wanted: Sequence[str]) -> list[tuple[str, str]]:

@@ -94,6 +94,7 @@ def hand_off(
     written = opened.ledger.append(entry, guard)
     warnings = [*checked.warnings, *notices, *_redactions(written)]
     warnings += opened.mirror(written)
+    warnings += _needs(opened, value)
     return command_of(opened, written, tuple(warnings), completeness(plain))
 
 
@@ -129,8 +130,17 @@ def check(
             gates += handoff_notices(reader, value.task, before, body)
         except NotFound as error:
             gates = [_no_task(error)]
-    problems = (*checked.problems, *disk, *gates)
+    problems = (*checked.problems, *disk, *gates, *_needs(opened, value, body))
     return Check(problems, completeness(plain), body)
+
+
+def _needs(opened: Opened, handoff: Handoff, body: dict[str, Any] | None = None) -> list[Problem]:
+    """What the receiver declares that it needs and doesn't get."""
+    if not handoff.to_agent or not (opened.settings.needs or opened.has_profiles):
+        return []
+    from passdown.workspace.gathering import need_warnings
+
+    return need_warnings(opened, handoff.task, handoff.to_agent, body)
 
 
 def _check_key(key: object) -> None:

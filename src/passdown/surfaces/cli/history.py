@@ -27,8 +27,16 @@ Document = dict[str, Any]
 
 def log(parser: Parser) -> None:
     """The arguments of `log`."""
-    parser.show("passdown log", "passdown log T-1 --limit 5", "passdown log T-1 --before 12 --json")
+    parser.show(
+        "passdown log",
+        "passdown log T-1 --limit 5",
+        "passdown log T-1 --before 12 --json",
+        "passdown log T-1 --briefs",
+    )
     parser.add_argument("task", metavar=TASK, nargs="?")
+    parser.add_argument(
+        "--briefs", action="store_true", help="what was told to whom, instead of records"
+    )
     parser.add_argument("--limit", metavar="N", type=whole_number, default=50, help="at most")
     parser.add_argument(
         "--before",
@@ -43,10 +51,18 @@ def log(parser: Parser) -> None:
 def _log(args: Namespace) -> int:
     before = {} if args.before is None else {"before": args.before}
     with opened(args) as workspace:
-        found = workspace.log(args.task, limit=args.limit, **before)
+        ask = workspace.briefs if args.briefs else workspace.log
+        found = ask(args.task, limit=args.limit, **before)
     if args.json:
         print_json(found)
-        return 0
+    elif args.briefs:
+        _print_briefs(found, args)
+    else:
+        _print_log(found, args)
+    return 0
+
+
+def _print_log(found: list[Document], args: Namespace) -> None:
     first = "version" if args.task else "seq"
     rows = [
         [
@@ -61,9 +77,34 @@ def _log(args: Namespace) -> int:
     ]
     names = (first, "task", "at (UTC)", "author", "kind", "what")
     table(names, rows, "nothing recorded", whole=names[:-1], short=("what",))
-    if len(found) == args.limit and rows:
+    _say_older(rows, args.limit)
+
+
+def _say_older(rows: list[list[Any]], limit: int) -> None:
+    if len(rows) == limit and rows:
         line(f"older: --before {rows[-1][0]}")
-    return 0
+
+
+def _print_briefs(found: list[Document], args: Namespace) -> None:
+    """Print deliveries: when, to whom, from which version, how long, and what was left out."""
+    first = "number" if args.task else "seq"
+    rows = [
+        [
+            entry[first],
+            "" if args.task else entry["task"],
+            short_time(entry["at"]),
+            entry["kind"].replace("_", " "),
+            entry["agent"],
+            entry["version"],
+            f"{entry['tokens']}/{entry['budget']}" if "tokens" in entry else "",
+            len(entry["shown"]) if "shown" in entry else "",
+            sum(entry["left_out"].values()) if "left_out" in entry else "",
+        ]
+        for entry in found
+    ]
+    names = (first, "task", "at (UTC)", "kind", "to", "version", "tokens", "shown", "left out")
+    table(names, rows, "nobody was told anything yet", whole=names)
+    _say_older(rows, args.limit)
 
 
 def show(parser: Parser) -> None:
