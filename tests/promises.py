@@ -140,8 +140,8 @@ SWITCHES_AND_RULES = {
     "S2-9": "Never more than one full persona is in a context, for any number of switches.",
     "S2-10": "With the fourth switch the oldest summary goes, at most three are shown, and a "
     "return to an earlier agent works.",
-    "S2-11": "`@agent` and slash forms call known, inactive agents only; addresses, paths, code, "
-    "decorators, quotes and escapes don't; an explicit call is possible as well.",
+    "S2-11": "Known, inactive agents are called by `@agent` or a slash form; addresses, paths, "
+    "code, decorators, quotes and escapes call nobody; an explicit call is possible as well.",
     "S2-12": "Where a switch is built in is documented: library call, prompt hook, instruction "
     "file.",
     "S2-13": "With switches turned off, a prompt comes out byte for byte as it went in.",

@@ -9,7 +9,7 @@ with passdown.open(".") as ws:
         rationale="scripts cannot read it",
         alternatives=["localStorage"],
     )
-    command = ws.hand_off(
+    ws.hand_off(
         {
             "task": "T-1",
             "from_agent": "planner",
@@ -20,4 +20,4 @@ with passdown.open(".") as ws:
             "suggested_next_steps": [{"step": "Write the middleware", "priority": "high"}],
         }
     )
-    print(command.context_summary)
+    print(ws.brief("T-1", agent="coder", budget=500).text, end="")

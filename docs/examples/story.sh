@@ -6,6 +6,7 @@ passdown handoff --task T-1 --from planner --to coder --outcome completed --phas
 passdown handoff handoff.yaml --dry-run
 passdown handoff handoff.yaml
 passdown task list
+passdown brief T-1 --agent tester --budget 300
 passdown show T-1#d1
 passdown diff T-1 1 4
 passdown verify
