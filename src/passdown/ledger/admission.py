@@ -6,6 +6,7 @@ is checked as if it were being written here: canonical bytes, the rules of its k
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, Problem
@@ -14,6 +15,7 @@ from passdown.model.canonical import canonical_bytes
 from passdown.model.fold import RECORD_KINDS
 from passdown.model.handoff import as_plain
 from passdown.model.intake import check_entry, check_handoff, check_task
+from passdown.model.items import cited_in
 from passdown.model.kinds import KINDS, parse_address, task_of
 from passdown.model.names import agent_problems
 from passdown.model.plain import load_json
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     Body = dict[str, Any]
 
 MAX_KEY = 512
+_SHA256 = re.compile("[0-9a-f]{64}")
 MAX_BODY_BYTES = 4 * 1_048_576
 
 
@@ -87,13 +90,25 @@ def _body(record: Record) -> list[Problem]:
         named = ", ".join(sorted(odd))[:80]
         return [Problem("body", "unknown_field", f"holds {named}", "the fields of its kind")]
     check = _CHECKS.get(record.kind)
-    return check(task_of(record.stream) or "", body) if check else []
+    found = check(task_of(record.stream) or "", body) if check else []
+    return found + _cited(body)
+
+
+def _cited(body: Body) -> list[Problem]:
+    """The hashes of cited files: of files that its items do cite, and hashes."""
+    given: object = body.get("cited", {})
+    named = set(cited_in(body))
+    is_right = isinstance(given, dict) and all(
+        path in named and isinstance(sha256, str) and _SHA256.fullmatch(sha256)
+        for path, sha256 in cast("dict[str, object]", given).items()
+    )
+    return [] if is_right else [Problem("cited", "wrong_type", "is no map", "path to SHA-256")]
 
 
 def _handoff(task: str, body: Body) -> list[Problem]:
     value = handoff_from_body(task, body)
     plain = as_plain(value)
-    if handoff_body(plain, value.artifacts) != body:
+    if handoff_body(plain, value.artifacts) != {k: v for k, v in body.items() if k != "cited"}:
         return [Problem("body", "not_as_written", "is not how a handoff is written", "its form")]
     return list(check_handoff(plain).errors)
 
@@ -151,9 +166,9 @@ def _answered(task: str, body: Body) -> list[Problem]:
 
 
 _FIELDS: dict[str, set[str]] = {
-    "decided": {"decisions"},
+    "decided": {"decisions", "cited"},
     "gate_recorded": {"gates"},
-    "noted": {"patterns", "gotchas"},
+    "noted": {"patterns", "gotchas", "cited"},
     "warned": {"warnings"},
     "marked": {"marks"},
     "gate_answered": {"gate", "answer", "by", "reason"},

@@ -6,7 +6,7 @@ are there together or not at all.
 
 from __future__ import annotations
 
-import uuid
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -123,7 +123,7 @@ class Ledger:
         """Record that something was told to an agent: beside the task, whose version stays."""
         data = canonical_bytes(redact_value(body)[0])
         stream = deliveries_of(task)
-        key = uuid.uuid4().hex
+        key = os.urandom(16).hex()
         with self.store.writing([stream]) as writer:
             tip = writer.tip(stream, key)
             if tip is not None:
@@ -262,7 +262,7 @@ def _intent(body: dict[str, Any]) -> dict[str, Any]:
         {k: v for k, v in artifact.items() if k not in measured}
         for artifact in body.get("artifacts", ())
     ]
-    return {**body, "artifacts": artifacts}
+    return {**{k: v for k, v in body.items() if k != "cited"}, "artifacts": artifacts}
 
 
 def check_head_record(reader: Reader, head: Head) -> None:

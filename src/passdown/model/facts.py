@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 
 class Told(NamedTuple):
-    """What a record says of an item, and who wrote it."""
+    """What a record says of an item, who wrote it, and the hashes of the files that it cites."""
 
     entry: dict[str, Any]
     author: str
     at: str
+    cited: dict[str, str] = {}  # noqa: RUF012
 
 
 class Facts(NamedTuple):

@@ -38,3 +38,28 @@ def grade_of(letter: str, entry: dict[str, Any]) -> str:
     if letter == "q":
         return "blocking" if entry.get("blocking") else ""
     return str(entry.get("severity") or entry.get("priority") or "")
+
+
+MOST_CITED = 50
+
+
+def cited_by(letter: str, entry: dict[str, Any]) -> list[str]:
+    """The files that an item speaks of, other than an artifact of itself."""
+    if letter == "d":
+        return sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
+    if letter == "p":
+        location = entry.get("location", "").partition(":")[0]
+        return [location] if location else []
+    return [entry["file"]] if letter == "r" else []
+
+
+def cited_in(body: dict[str, Any]) -> list[str]:
+    """The files that a record's items speak of and that aren't among its artifacts."""
+    lists = {"d": "decisions", "p": "patterns", "r": "reading"}
+    found = {
+        path
+        for letter, field in lists.items()
+        for entry in body.get(field, ())
+        for path in cited_by(letter, entry)
+    }
+    return sorted(found - {entry["path"] for entry in body.get("artifacts", ())})[:MOST_CITED]

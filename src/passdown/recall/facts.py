@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import unknown_task
 from passdown.model.facts import Facts, Told
-from passdown.model.items import entry_of
+from passdown.model.items import cited_by, entry_of
 from passdown.model.kinds import LIVE, WORKSPACE_TASK, stream_of
 
 if TYPE_CHECKING:
@@ -199,7 +199,8 @@ class _Records:
         if record is None:
             return Told({}, "", "")
         entry = entry_of(body, item.field, item.index)
-        return Told(entry, entry.get("agent") or record.author, entry.get("at") or record.at)
+        author = entry.get("agent") or record.author
+        return Told(entry, author, entry.get("at") or record.at, body.get("cited", {}))
 
 
 class _Stale:
@@ -213,12 +214,15 @@ class _Stale:
 
     def of(self, item: ItemRow, told: Told) -> tuple[str, ...]:
         """The cited files that are not any more what they were, each with what became of it."""
-        found = ((path, self._change(item, path)) for path in _cited(item, told.entry))
+        paths = [item.path] if item.letter == "a" else cited_by(item.letter, told.entry)
+        found = ((path, self._change(item, told, path)) for path in paths)
         return tuple(f"{path} {change}" for path, change in found if change)
 
-    def _change(self, item: ItemRow, path: str) -> str:
-        artifact = item if item.letter == "a" else self._reader.artifact_at(item, path)
-        recorded = self._records.told(artifact).entry.get("sha256") if artifact else None
+    def _change(self, item: ItemRow, told: Told, path: str) -> str:
+        recorded = told.cited.get(path)
+        if recorded is None:
+            artifact = item if item.letter == "a" else self._reader.artifact_at(item, path)
+            recorded = self._records.told(artifact).entry.get("sha256") if artifact else None
         if not recorded:
             return ""
         if path not in self._now:
@@ -227,13 +231,3 @@ class _Stale:
         if now is None:
             return "is gone"
         return "" if now == recorded.removeprefix("sha256:") else "has changed"
-
-
-def _cited(item: ItemRow, entry: dict[str, Any]) -> list[str]:
-    if item.letter == "a":
-        return [item.path]
-    if item.letter == "d":
-        return sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
-    if item.letter == "p":
-        return [entry.get("location", "").partition(":")[0]]
-    return [entry["file"]] if item.letter == "r" else []

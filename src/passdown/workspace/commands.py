@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _END = 2**62
-_RECENT = 40
+_RECENT, _FURTHER = 8, 200
 
 FILE_LISTS = ("files_created", "files_modified", "artifacts")
 
@@ -119,10 +119,16 @@ def short_state(
 ) -> dict[str, Any]:
     """As much of a state as a summary needs, read without touching the past."""
     replaced = {link.target for link in reader.superseders(task)}
-    newest = reader.items_before(task, "d", _END, _RECENT)
-    live = [row for row in newest if row.address not in replaced and row.status in LIVE][:2][::-1]
+    live: list[ItemRow] = []
+    for limit in (_RECENT, _FURTHER):
+        newest = reader.items_before(task, "d", _END, limit)
+        live = [row for row in newest if row.address not in replaced and row.status in LIVE]
+        if len(live) >= 2 or len(newest) < limit:
+            break
     blockers = documents(reader, task, reader.open_items(task, ("b",)))
-    return _short(header, (task, version, digest), live, [document for _, document in blockers])
+    return _short(
+        header, (task, version, digest), live[:2][::-1], [document for _, document in blockers]
+    )
 
 
 def _short(

@@ -83,7 +83,7 @@ def hand_off(
         task=value.task,
         kind="handoff",
         author=value.from_agent,
-        body=handoff_body(plain, artifacts),
+        body=opened.with_hashes(handoff_body(plain, artifacts)),
         key=key,
         expect_version=value.expect_version,
         rebase=rebase,

@@ -110,7 +110,7 @@ def add_entry(
     guard = entry_guard(supersede_problems) if kind == "decision" else None
     warnings = [p for p in problems if p.level == "warning"]
     task = task or _workspace_task(opened, agent, body)
-    written = Entry(task, record, agent, body, key, expect_version)
+    written = Entry(task, record, agent, opened.with_hashes(body), key, expect_version)
     receipt = _write(opened, written, guard, warnings)
     if receipt.is_replay and not is_own_key and _was_taken_back(opened, receipt):
         # Said again after it was taken back: that is news, not a repeat.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Damaged, InvalidInput, Problem, StoreUnavailable
 from passdown.model.settings import DEFAULTS, Settings, checked_settings, parse_settings
@@ -88,6 +88,16 @@ class Opened:
 
         folder = os.path.abspath(folder) if folder else self.settings.agents_folder
         return Profiles(self.root, folder, self.settings.registry)
+
+    def with_hashes(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A record's body with the hashes of the files that its items cite and that are there."""
+        from passdown.model.items import cited_in
+        from passdown.model.names import normal_path, path_problems
+
+        paths = [path for path in cited_in(body) if not path_problems(path, "")]
+        found = {path: self.project.measure(normal_path(path)).sha256 for path in paths}
+        cited = {path: sha256 for path, sha256 in found.items() if sha256}
+        return {**body, "cited": cited} if cited else body
 
     def handle_path(self, task: str) -> str:
         """A task's handle file, relative to the project root where it is inside."""

@@ -1,0 +1,54 @@
+"""Items that cite files carry their hashes, so that a brief can say what has changed since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import passdown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_decision_carries_the_hashes_of_the_files_it_cites(tmp_path: Path) -> None:
+    """Also where no handoff has named the file; a change on disk marks the decision as stale."""
+    file = tmp_path / "auth.py"
+    file.write_text("one\n")
+    with passdown.open(str(tmp_path)) as ws:
+        ws.create_task("T-1", title="Login", agent="planner")
+        ws.decide(
+            task="T-1", agent="planner", summary="Use JWT", rationale="stateless", paths=["auth.py"]
+        )
+        ws.note("pattern", task="T-1", agent="planner", pattern="Errors", location="auth.py:1-2")
+        assert "STALE" not in ws.brief("T-1", agent="coder").text
+        file.write_text("two\n")
+        text = ws.brief("T-1", agent="coder").text
+        assert text.count("STALE: auth.py has changed") == 2
+        file.unlink()
+        assert "STALE: auth.py is gone" in ws.brief("T-1", agent="coder").text
+        ws.hand_off({"task": "T-1", "from_agent": "planner", "outcome": "completed"})
+        assert ws.verify().ok
+
+
+def test_hashes_of_cited_files_travel_in_bundles(tmp_path: Path) -> None:
+    """A bundle with them is admitted, and a retry after the file changed is the same record."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.py").write_text("one\n")
+    decision = {"summary": "Use JWT", "rationale": "stateless", "paths": ["a.py"]}
+    handoff = {
+        "task": "T-1",
+        "from_agent": "planner",
+        "outcome": "completed",
+        "decisions": [decision],
+        "dependencies_for_next": [{"file": "a.py", "reason": "the entry"}],
+    }
+    with passdown.open(str(tmp_path / "one")) as ws:
+        ws.create_task("T-1", title="Login", agent="planner")
+        first = ws.hand_off(handoff, key="k-1")
+        (tmp_path / "one" / "a.py").write_text("two\n")
+        assert ws.hand_off(handoff, key="k-1").version == first.version
+        ws.export(str(tmp_path / "all.zip"))
+    with passdown.open(str(tmp_path / "two")) as ws:
+        ws.import_bundle(str(tmp_path / "all.zip"))
+        assert ws.verify().ok
+        assert "STALE: a.py is gone" in ws.brief("T-1", agent="coder").text
