@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import (
+    brief,
     command_line,
     commit,
     concurrency,
     flat,
     handoff,
+    notes,
     opening,
     picture,
     report,
+    switches,
     verify,
 )
 from bench.run import Run
@@ -28,15 +31,18 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 
-# In this order: `flat` goes on with the workspace that `handoff` has grown.
+# In this order: `flat` and `brief` go on with the workspace that `handoff` has grown.
 MEASUREMENTS = {
     "handoff": handoff.measure,
     "flat": flat.measure,
+    "brief": brief.measure,
     "commit": commit.measure,
     "command_line": command_line.measure,
     "concurrency": concurrency.measure,
     "verify": verify.measure,
     "opening": opening.measure,
+    "switches": switches.measure,
+    "notes": notes.measure,
 }
 
 

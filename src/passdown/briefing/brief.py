@@ -96,9 +96,9 @@ def brief(
     render = _checked(budget, format, counter)
     letters = LETTERS.get(format, ALL)
 
-    def rank(rows: Sequence[ItemRow]) -> list[Ranked]:
+    def rank(rows: Sequence[ItemRow], are_older: bool) -> list[Ranked]:
         kept = [row for row in rows if row.letter in letters]
-        return ranked(kept, focus, facts.row.phase, facts.labelled)
+        return ranked(kept, focus, facts.row.phase, facts.labelled, are_older=are_older)
 
     for page in (page_of(facts, agent, attempt) for attempt in count()):
         walk = Walk(facts, page, rank, counter, render)

@@ -30,21 +30,27 @@ _MOST = 6.0
 
 
 class Focus(NamedTuple):
-    """Words with their weights, and the labels under which older items are looked up."""
+    """Words with their weights, and the labels under which older items are looked up.
+
+    `wider` are the words of the task and of what the agent needs: those that open items, which
+    all other words come from, are compared with.
+    """
 
     words: Mapping[str, float]
+    wider: Mapping[str, float]
     labels: tuple[str, ...]
 
     def concerns(self, text: str) -> bool:
         """Whether a text has any word of the focus."""
         return not self.words.keys().isdisjoint(words_of(text))
 
-    def matches(self, text: str) -> tuple[str, ...]:
+    def matches(self, text: str, *, is_open: bool = False) -> tuple[str, ...]:
         """The words of the focus that a text has, heaviest first."""
-        if not self.words:
+        words = self.wider if is_open else self.words
+        if not words:
             return ()
-        found = self.words.keys() & set(words_of(text))
-        return tuple(sorted(found, key=lambda word: (-self.words[word], word)))
+        found = words.keys() & set(words_of(text))
+        return tuple(sorted(found, key=lambda word: (-words[word], word)))
 
     def score(self, matches: Iterable[str]) -> float:
         """How much a text with these matches has to do with what comes next: 0 to 1."""
@@ -60,6 +66,24 @@ def words_of(text: str) -> list[str]:
     ]
 
 
+class _Gathering:
+    """Words and labels while they are being gathered."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, float] = {}
+        self.wider: dict[str, float] = {}
+        self.labels: dict[str, None] = {}
+
+    def weigh(self, text: str, weight: float) -> None:
+        for word in words_of(text):
+            self.words[word] = max(self.words.get(word, 0.0), weight)
+            if weight != STEP:
+                self.wider[word] = max(self.wider.get(word, 0.0), weight)
+            self.labels.setdefault(word)
+        for path in _PATH.findall(text):
+            self.labels.setdefault(path)
+
+
 def focus_of(
     row: TaskRow,
     open_items: Iterable[ItemRow],
@@ -67,28 +91,18 @@ def focus_of(
     tags: Iterable[str] = (),
 ) -> Focus:
     """What comes next for the receiver of a task: its needs, the open steps, the task itself."""
-    words: dict[str, float] = {}
-    labels: dict[str, None] = {}
-
-    def weigh(text: str, weight: float) -> None:
-        for word in words_of(text):
-            words[word] = max(words.get(word, 0.0), weight)
-            labels.setdefault(word)
-        for path in _PATH.findall(text):
-            labels.setdefault(path)
-
+    found = _Gathering()
     for topic in (*needs.get("decisions", ()), *tags):
-        labels.setdefault(topic)
-        weigh(topic, NEED)
-    for pattern in needs.get("files", ()):
-        labels.setdefault(pattern)
+        found.labels.setdefault(topic)
+        found.weigh(topic, NEED)
+    for name in needs.get("files", ()):
+        found.labels.setdefault(name)
     for item in open_items:
-        if item.letter in "nqb":
-            weigh(item.title, STEP)
-        elif item.letter == "r":
-            labels.setdefault(item.title)
-            weigh(item.title, STEP)
-    weigh(str(row.details.get("title") or "")[:500], TITLE)
+        if item.letter == "r":
+            found.labels.setdefault(item.title)
+        if item.letter != "k":
+            found.weigh(item.title, STEP)
+    found.weigh(str(row.details.get("title") or "")[:500], TITLE)
     for criterion in (row.details.get("criteria") or ())[:20]:
-        weigh(str(criterion)[:500], TITLE)
-    return Focus(words, tuple(labels)[:MOST_LABELS])
+        found.weigh(str(criterion)[:500], TITLE)
+    return Focus(found.words, found.wider, tuple(found.labels)[:MOST_LABELS])

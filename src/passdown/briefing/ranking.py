@@ -37,6 +37,9 @@ _PHASES: dict[str, dict[str, float]] = {
 _GRADES = {"blocker": 1.5, "blocking": 1.5, "high": 1.25, "medium": 1.0, "low": 0.6}
 _SHARES = (0.6, 0.25, 0.15)
 _ORDER = "kbqnhrdgwpa"
+_OPEN = "nqbr"
+_FADING = 0.12
+"""How fast the worth of a kind's items fades, so that one kind doesn't take all the room."""
 
 
 class Ranked(NamedTuple):
@@ -57,19 +60,25 @@ class Step(NamedTuple):
 
 
 def ranked(
-    items: Sequence[ItemRow], focus: Focus, phase: str, labelled: frozenset[str] = frozenset()
+    items: Sequence[ItemRow],
+    focus: Focus,
+    phase: str,
+    labelled: frozenset[str] = frozenset(),
+    *,
+    are_older: bool = False,
 ) -> list[Ranked]:
     """Every item with its worth, in the order in which they stand when shown.
 
-    `labelled` are the addresses of items that are filed under something of the focus.
+    `labelled` are the addresses of items that are filed under something of the focus. Of a page
+    of older items, none has to be told.
     """
     first_step = _first_step(items)
     seen: dict[str, int] = {}
     found: list[Ranked] = []
     for row in items:
         rank = seen[row.letter] = seen.get(row.letter, -1) + 1
-        is_mandatory = _is_mandatory(row) or row is first_step
-        matches = focus.matches(row.title)
+        is_mandatory = not are_older and (_is_mandatory(row) or row is first_step)
+        matches = focus.matches(row.title, is_open=row.letter in _OPEN)
         is_labelled = row.address in labelled
         score = max(focus.score(matches), 0.5 if is_labelled else 0.0)
         worth = (
@@ -77,11 +86,11 @@ def ranked(
             * _PHASES.get(phase, {}).get(row.letter, 1.0)
             * _GRADES.get(row.grade, 1.0)
             * (1 + 3 * score)
-            / (1 + rank * 0.05)
+            / (1 + rank * _FADING)
         )
         why = "must be told" if is_mandatory else _why(matches, rank, is_labelled=is_labelled)
         found.append(Ranked(row, worth, why, is_mandatory, bool(matches) or is_labelled))
-    found.sort(key=lambda r: (_ORDER.index(r.row.letter), -r.worth, r.row.task, -r.row.ordinal))
+    found.sort(key=lambda r: (_ORDER.index(r.row.letter), -r.worth, r.row.task, r.row.ordinal))
     return found
 
 
@@ -101,13 +110,13 @@ def _why(matches: Sequence[str], rank: int, *, is_labelled: bool) -> str:
         return "has to do with: " + ", ".join(matches[:4])
     if is_labelled:
         return "is filed under what comes next"
-    return "the newest of its kind" if rank == 0 else f"number {rank + 1} of its kind by age"
+    return "the first of its kind" if rank == 0 else f"number {rank + 1} of its kind"
 
 
 class Order(NamedTuple):
     """The steps of some items as a growing budget takes them: those that are `large` at the end.
 
-    `must` is how many of the first are of items that have to be told.
+    `must` is how many of the first are for what has to be told.
     """
 
     first: list[Step]
@@ -121,6 +130,12 @@ def order(items: Sequence[Ranked]) -> Order:
     mandatory = [r for r in items if r.is_mandatory]
     steps = [Step(r.row.address, _first_length(r)) for r in _in_turn(mandatory)]
     first = {step.address: step.length for step in steps}
+    # What must be told is spelled out before anything else, unless that takes too much room.
+    for r in _in_turn(mandatory):
+        if first[r.row.address] == REFERENCE and _line_tokens(r) <= LARGE_TOKENS:
+            first[r.row.address] = _own_sentence(r)
+            steps.append(Step(r.row.address, first[r.row.address]))
+    must = len(steps)
     related = [r for r in items if not r.is_mandatory and r.is_relevant and _is_brief(r)]
     for r in sorted(related, key=lambda r: (-r.worth, _ORDER.index(r.row.letter), r.row.address)):
         first[r.row.address] = _first_length(r)
@@ -132,7 +147,7 @@ def order(items: Sequence[Ranked]) -> Order:
         for gain, extra, length in _upgrades(r, first.get(address, "")):
             entry = (-gain / extra, index, LENGTHS.index(length), Step(address, length))
             (rest if extra <= LARGE_TOKENS else large).append(entry)
-    return Order(steps, [e[3] for e in sorted(rest)], [e[3] for e in sorted(large)], len(mandatory))
+    return Order(steps, [e[3] for e in sorted(rest)], [e[3] for e in sorted(large)], must)
 
 
 def _in_turn(mandatory: Sequence[Ranked]) -> list[Ranked]:
@@ -147,15 +162,21 @@ def _in_turn(mandatory: Sequence[Ranked]) -> list[Ranked]:
 
 
 def _first_length(r: Ranked) -> str:
-    """The item's own sentence, by the name of the longest form that it is; or a reference."""
-    if not _is_brief(r):
-        return REFERENCE
+    return _own_sentence(r) if _is_brief(r) else REFERENCE
+
+
+def _own_sentence(r: Ranked) -> str:
+    """The length of an item's own sentence, by the name of the longest form that it is."""
     tokens = sizes_of(r.row.sizes).tokens
     return LENGTHS[max(index for index in range(3) if tokens[index] == tokens[0])]
 
 
 def _is_brief(r: Ranked) -> bool:
-    return sizes_of(r.row.sizes).tokens[0] <= LINE_TOKENS
+    return _line_tokens(r) <= LINE_TOKENS
+
+
+def _line_tokens(r: Ranked) -> int:
+    return sizes_of(r.row.sizes).tokens[0]
 
 
 def _upgrades(r: Ranked, shown: str) -> list[tuple[float, int, str]]:

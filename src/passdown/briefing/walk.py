@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from passdown.model.rows import ItemRow
     from passdown.model.tokens import Counter
 
-    Rank = Callable[[Sequence[ItemRow]], list[Ranked]]
+    Rank = Callable[[Sequence[ItemRow], bool], list[Ranked]]
 
 EARLY = {"title": 240, "story": 320, "criteria": 600}
 """The task's texts that come before what is optional, as long as they aren't longer than this."""
@@ -80,7 +80,7 @@ class Walk:
     def go(self, budget: int) -> list[Step]:
         """Take as many steps as fit; gives the next ones, which didn't."""
         begin, middle, late = begin_of(self.task)
-        found = self._ranked(self.facts.items)
+        found = self._ranked(self.facts.items, are_older=False)
         steps = [*begin, *found.first[: found.must], *middle]
         steps += [*found.first[found.must :], *found.rest]
         late = [*found.large, *late]
@@ -88,7 +88,7 @@ class Walk:
         if taken < len(steps):
             return [*steps[taken:], *late]
         for page in self.facts.older():
-            found = self._ranked(page)
+            found = self._ranked(page, are_older=True)
             steps = [*found.first, *found.rest]
             late += found.large
             taken = self._take(steps, budget)
@@ -96,8 +96,8 @@ class Walk:
                 return [*steps[taken:], *late]
         return late[self._take(late, budget) :]
 
-    def _ranked(self, rows: Sequence[ItemRow]) -> Order:
-        items = self._rank(rows)
+    def _ranked(self, rows: Sequence[ItemRow], *, are_older: bool) -> Order:
+        items = self._rank(rows, are_older)
         for item in items:
             self._place[item.row.address] = len(self._place)
             self.items[item.row.address] = item

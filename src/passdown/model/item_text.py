@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.model.kinds import NOT_STATED
 from passdown.model.text import visible
 from passdown.model.tokens import DEFAULT_COUNTER, units, vocabulary
 
@@ -95,7 +96,8 @@ def item_lines(letter: str, ordinal: int, entry: Entry) -> tuple[str, str, str]:
 
 def _more(fields: Fields, entry: Entry) -> str:
     parts = [(label, entry.get(name)) for label, name in fields]
-    return "".join(f" | {label}{_value(value)}" for label, value in parts if value)
+    told = [(label, value) for label, value in parts if value and value != NOT_STATED]
+    return "".join(f" | {label}{_value(value)}" for label, value in told)
 
 
 def _value(value: Any) -> str:

@@ -55,6 +55,9 @@ KINDS: dict[str, Kind] = {
     )
 }
 
+NOT_STATED = "Not stated."
+"""What stands for a reason where a shape that has no place for one was read."""
+
 LIVE = frozenset({"accepted", "proposed", "active", "open"})
 """The statuses of an item that still holds."""
 

@@ -174,7 +174,11 @@ def _older(own: _Pool, shared: _Pool) -> Iterator[list[ItemRow]]:
 
 
 def _newest_first(items: Sequence[ItemRow]) -> list[ItemRow]:
-    return sorted(items, key=lambda item: (item.letter, item.task == WORKSPACE_TASK, -item.ordinal))
+    """By kind; the latest record first, and its items as it lists them."""
+    return sorted(
+        items,
+        key=lambda item: (item.letter, item.task == WORKSPACE_TASK, -item.position, item.ordinal),
+    )
 
 
 def _status(reader: Reader, task: str) -> str:
