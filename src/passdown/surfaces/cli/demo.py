@@ -27,18 +27,25 @@ def demo(parser: Parser) -> None:
 def _demo(args: Namespace) -> int:
     import tempfile
 
+    from passdown.surfaces.cli.demo_briefs import CHAPTERS as TOLD
     from passdown.surfaces.cli.demo_story import CHAPTERS
 
     if args.keep:
         _refuse_existing(args.keep)
-        Stage(os.path.abspath(args.keep)).play(CHAPTERS)
+        Stage(os.path.abspath(args.keep)).play((*CHAPTERS, *TOLD))
         line(f"Kept in {args.keep}. Look further:")
         line(f"cd {args.keep}", 2)
-        for command in ("task list", "state T-1", "log", "verify"):
+        for command in (
+            "task list",
+            "state T-1",
+            "log --briefs",
+            "measure --personas agents",
+            "verify",
+        ):
             line(f"passdown {command}", 2)
         return 0
     with tempfile.TemporaryDirectory(prefix="passdown-demo-") as folder:
-        Stage(os.path.join(folder, "shop")).play(CHAPTERS)
+        Stage(os.path.join(folder, "shop")).play((*CHAPTERS, *TOLD))
     line("Look further: passdown demo --keep DIR leaves everything to explore; then")
     for command in ("passdown init", "passdown help handoff", "passdown template"):
         line(command, 2)

@@ -1,0 +1,191 @@
+"""`brief` and `why`: what an agent is told of a task, and why it wasn't told something."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from passdown.surfaces.cli.parsing import (
+    FILE,
+    ITEM,
+    TAG,
+    TASK,
+    listed,
+    whole_number,
+    with_agent,
+    with_store,
+)
+from passdown.surfaces.cli.printing import (
+    counted,
+    heading,
+    line,
+    pairs,
+    print_json,
+    short_time,
+    table,
+    verbatim,
+)
+from passdown.surfaces.cli.session import Misuse, author, opened
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
+
+    from passdown.errors import Problem
+    from passdown.surfaces.cli.parsing import Parser
+    from passdown.workspace import Workspace
+    from passdown.workspace.briefings import Freshness
+
+Document = dict[str, Any]
+
+_FORMATS = ("markdown", "plain", "yaml", "json", "summary", "injection")
+_COUNTERS = ("o200k_base", "cl100k_base", "chars4")
+_DISPLACED = 12
+
+
+def with_counter(parser: Parser) -> None:
+    """The options that say how long a text may be, and by whose count."""
+    parser.add_argument(
+        "--budget", metavar="TOKENS", type=whole_number, help="at most; default: the settings'"
+    )
+    parser.add_argument("--counter", choices=_COUNTERS, help="what counts; default: the settings'")
+
+
+def brief(parser: Parser) -> None:
+    """The arguments of `brief`."""
+    parser.show(
+        "passdown brief T-1 --agent coder",
+        "passdown brief T-1 --agent coder --budget 300 --counter chars4 --tag money",
+        "passdown brief T-1 --agent coder --format yaml --no-record",
+        "passdown brief T-1 --check prompt.txt",
+    )
+    parser.add_argument("task", metavar=TASK)
+    with_agent(parser, help="who it is for")
+    with_counter(parser)
+    parser.add_argument("--format", choices=_FORMATS, default="markdown", help="of the text")
+    listed(parser, "--tag", TAG, "look for this as well", "tags")
+    parser.add_argument(
+        "--no-record", action="store_true", help="don't write down that it was delivered"
+    )
+    parser.add_argument(
+        "--check", metavar=FILE, help="whether this brief still holds; exit code 1 when it doesn't"
+    )
+    with_store(parser)
+    parser.set_defaults(run=_brief)
+
+
+def _brief(args: Namespace) -> int:
+    with opened(args) as workspace:
+        if args.check:
+            return _check(workspace, args)
+        found = workspace.brief(
+            args.task,
+            agent=author(args),
+            budget=args.budget,
+            counter=args.counter,
+            format=args.format,
+            tags=args.tags,
+            record=not args.no_record,
+        )
+    if args.json:
+        print_json(found.document())
+        return 0
+    verbatim(found.text.removesuffix("\n"))
+    say_warnings(found.warnings)
+    return 0
+
+
+def say_warnings(warnings: Iterable[Problem]) -> None:
+    """What the one who asked should know besides the text; kept apart from it."""
+    from passdown.model.text import visible
+
+    for problem in warnings:
+        print(visible(f"{problem.level}: {problem.line()}"), file=sys.stderr)
+
+
+def _check(workspace: Workspace, args: Namespace) -> int:
+    """1 when the brief has been overtaken."""
+    from passdown.surfaces.cli.session import read_input
+
+    if args.agent or args.tags or args.budget is not None:
+        raise Misuse("--check reads a brief; --agent, --tag and --budget are for making one")
+    text = read_input(args.check).decode(errors="replace")
+    found = _freshness(workspace, args.task, text)
+    if args.json:
+        print_json(found._asdict())
+    elif found.is_current:
+        line(f"current: made from version {found.made_from}")
+    else:
+        line(f"overtaken: made from version {found.made_from}, {args.task} is at {found.now}")
+    return 0 if found.is_current else 1
+
+
+def _freshness(workspace: Workspace, task: str, text: str) -> Freshness:
+    """Of a brief, or of the short summary that is one of its formats."""
+    from passdown.errors import InvalidInput
+
+    try:
+        return workspace.check_brief(task, text)
+    except InvalidInput as error:
+        try:
+            return workspace.check_summary(task, text)
+        except InvalidInput:
+            raise error from None
+
+
+def why(parser: Parser) -> None:
+    """The arguments of `why`."""
+    parser.show("passdown why T-1#d3 --agent coder", "passdown why T-1#d3 --agent coder --json")
+    parser.add_argument("item", metavar=ITEM, help="an address such as T-1#d3")
+    with_agent(parser, help="who was told, or wasn't")
+    with_store(parser)
+    parser.set_defaults(run=_why)
+
+
+def _why(args: Namespace) -> int:
+    with opened(args) as workspace:
+        found = workspace.why(args.item, agent=author(args))
+    if args.json:
+        print_json(found)
+    else:
+        print_why(found)
+    return 0
+
+
+def print_why(found: Document) -> None:
+    """Print whether an agent was told an item, when, and what came first otherwise."""
+    heading(f"{found['item']}  {found['title']}")
+    pairs(
+        [
+            ("kind", found["kind"].replace("_", " ")),
+            ("status", found["status"]),
+            ("recorded in", f"version {found['recorded_in_version']}"),
+            ("agent", f"{found['agent']}, {counted(found['briefs'], 'brief')} so far"),
+            ("told", found["told"]),
+            ("why", found["reason"]),
+            ("came first", _first(found.get("displaced_by", []))),
+        ],
+        2,
+    )
+    if found["times"]:
+        line()
+        names = ("at (UTC)", "length", "as", "version", "budget")
+        rows = [
+            [
+                short_time(time["at"]),
+                time["length"],
+                time["kind"],
+                time["version"],
+                f"{time['budget']} {time['counter']}",
+            ]
+            for time in found["times"]
+        ]
+        table(names, rows)
+
+
+def _first(addresses: list[str]) -> str:
+    more = len(addresses) - _DISPLACED
+    return ", ".join(addresses[:_DISPLACED]) + (f" and {more} more" if more > 0 else "")
+
+
+BUILDERS = {"brief": brief, "why": why}
