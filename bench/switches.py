@@ -30,25 +30,25 @@ def measure(run: Run) -> Measured:
 
     for counter in ("chars4", "o200k_base"):
         growth = measure_growth(personas, chain=CHAIN, counter=counter)
-        last = growth.steps[-1]
+        last = growth.last
         target = Target("at most", LIMIT) if counter == "chars4" else None
         found.rows.append(
             Row(
                 f"four agents, tokens by {counter}",
-                f"{last.with_switch:,}",
+                f"{last.context:,}",
                 f"{last.without:,} without ({PUBLISHED:,} published)"
                 if counter == "chars4"
                 else f"{last.without:,} without",
-                last.with_switch,
+                last.context,
                 target,
             )
         )
         found.rows.append(
             Row(
                 f"lost of story, decisions, files and blockers, by {counter}",
-                str(growth.lost),
-                f"{growth.found} found, {growth.reachable} reachable",
-                growth.lost,
+                str(len(growth.kept.lost)),
+                f"{growth.kept.found} found, {growth.kept.reachable} reachable",
+                len(growth.kept.lost),
                 Target("exactly", 0),
             )
         )
@@ -63,8 +63,8 @@ def _many(run: Run, personas: str) -> Row:
 
     switches = 12 if run.quick else 50
     growth = measure_growth(personas, chain=CHAIN, counter="chars4", switches=switches)
-    over = sum(s.with_switch > s.persona + 3 * SUMMARY + s.brief for s in growth.steps)
-    most = max(step.with_switch - step.persona for step in growth.steps)
+    over = sum(s.context > s.profile + 3 * SUMMARY + s.brief for s in growth.steps)
+    most = max(step.context - step.profile for step in growth.steps)
     return Row(
         f"contexts over persona + 3 x {SUMMARY} + brief in {switches} switches",
         str(over),

@@ -261,7 +261,7 @@ def test_a_folder_that_cannot_be_written_keeps_nobody_from_a_context(workspace: 
     hand(workspace, "planner", "coder", 1)
     found = workspace.switch("T-1", to="coder")
     assert found.text.startswith(profile("coder"))
-    assert [problem.code for problem in found.warnings] == ["not_recorded"]
+    assert [problem.code for problem in found.warnings] == ["not_written"]
     assert "choice 1." in found.text
     # What was recorded is there for the next switch, with the file or without it.
     hand(workspace, "coder", "tester", 2)

@@ -182,7 +182,7 @@ def test_a_save_that_fails_keeps_no_prompt_back(team: Path, obstacle: str) -> No
     assert time.monotonic() - began < 5
     assert out.startswith(PROFILES["coder"].encode())
     assert out.endswith(b"\n\n@coder go on")
-    assert "not_recorded" in said
+    assert "not_written" in said
 
 
 @pytest.mark.promise("S2-29")

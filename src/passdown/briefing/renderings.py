@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from passdown.briefing.layout import SECTIONS, footer, heading, ordered
@@ -55,6 +56,10 @@ def document(
     facts: Facts, page: Page, parts: Sequence[Part], left_out: Mapping[str, int]
 ) -> dict[str, Any]:
     """The selection as plain data: what YAML and JSON hold."""
+    return {**_top(facts), **_sections(parts), **_end(facts, left_out)}
+
+
+def _top(facts: Facts) -> dict[str, Any]:
     row, header = facts.row, facts.row.header
     found: dict[str, Any] = {
         "task": row.task,
@@ -71,12 +76,22 @@ def document(
         found["needs"] = dict(facts.needs[:5])
     if facts.blocked_by:
         found["blocked_by"] = list(facts.blocked_by[:5])
+    return found
+
+
+def _sections(parts: Sequence[Part]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
     for letter, group in ordered(parts):
         name = SECTIONS[letter].lower().replace(" ", "_")
         found.setdefault(name, []).extend(_entry(part) for part in group)
-    if left_out:
-        found["left_out"] = {WORDS[letter]: count for letter, count in left_out.items()}
-    return {**found, "all": f"passdown state {row.task}", "one": f"passdown show {row.task}#d1"}
+    return found
+
+
+def _end(facts: Facts, left_out: Mapping[str, int]) -> dict[str, Any]:
+    counts = {WORDS[letter]: count for letter, count in left_out.items()}
+    found: dict[str, Any] = {"left_out": counts} if counts else {}
+    task = facts.row.task
+    return {**found, "all": f"passdown state {task}", "one": f"passdown show {task}#d1"}
 
 
 def _entry(part: Part) -> dict[str, Any]:
@@ -97,10 +112,18 @@ def as_json(facts: Facts, page: Page, parts: Sequence[Part], left_out: Mapping[s
 
 def as_yaml(facts: Facts, page: Page, parts: Sequence[Part], left_out: Mapping[str, int]) -> str:
     """YAML in block style, in the order in which a reader wants it."""
+    pieces = [_yaml(json.dumps(_top(facts)))]
+    for name, entries in _sections(parts).items():
+        pieces += [f"{name}:\n", *(_yaml(json.dumps([entry])) for entry in entries)]
+    return "".join([*pieces, _yaml(json.dumps(_end(facts, left_out)))])
+
+
+@lru_cache(maxsize=1_024)
+def _yaml(data: str) -> str:
+    # Written piece by piece: a brief is counted at every step, and only one piece is new in each.
     import yaml
 
-    found = document(facts, page, parts, left_out)
-    return yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=2**20)
+    return yaml.safe_dump(json.loads(data), sort_keys=False, allow_unicode=True, width=2**20)
 
 
 def injection(facts: Facts, page: Page, parts: Sequence[Part], left_out: Mapping[str, int]) -> str:
@@ -120,7 +143,7 @@ def injection(facts: Facts, page: Page, parts: Sequence[Part], left_out: Mapping
         "suggested_next_steps": lists.get("n", []),
     }
     text = injection_text(context)
-    return f"{text.rstrip()}\n\n{footer(page, left_out)}"
+    return f"{text.rstrip()}\n\n{page.head[0].removeprefix('# ')}{footer(page, left_out)}"
 
 
 RENDERINGS: dict[str, Render] = {

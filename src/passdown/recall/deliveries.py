@@ -76,6 +76,7 @@ def _artifacts(records: Iterable[Record]) -> list[Document]:
                 "version": body["version"],
                 "at": record.at,
                 "artifact": body["artifact"],
+                "decisions": body.get("decisions", {}),
                 "consumed": (task, body["file"]) in consumed,
             }
             found.append(entry)

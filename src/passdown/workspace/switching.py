@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.briefing.switching.artifact import (
+    MAX_DECISIONS,
     MAX_RETAINED,
     artifact_name,
     artifact_of,
@@ -14,6 +15,7 @@ from passdown.briefing.switching.artifact import (
 )
 from passdown.briefing.switching.assembly import assemble, tokens_by_part
 from passdown.errors import InvalidInput, PassdownError, Problem, unknown_task
+from passdown.model.kinds import LIVE, parse_address
 from passdown.model.names import agent_problems
 from passdown.model.times import stamp
 from passdown.model.tokens import counter_of
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from passdown.model.tokens import Counter
     from passdown.recall.git_state import GitCheck
     from passdown.recall.profiles import Profile
+    from passdown.store.statements import Reader
     from passdown.workspace.aliases import CounterLike
     from passdown.workspace.opened import Opened
 
@@ -141,6 +144,7 @@ class _Leaving(NamedTuple):
     facts: Document
     made: Document | None
     known: list[Document]
+    still: _Still
 
     def retained(self, to_agent: str) -> list[Document]:
         """The latest artifact of each other agent, at most three, oldest first."""
@@ -148,13 +152,44 @@ class _Leaving(NamedTuple):
         for entry in ([self.made] if self.made else []) + self.known:
             if entry["from_agent"] != to_agent:
                 latest.setdefault(entry["from_agent"], entry)
-        return list(latest.values())[:MAX_RETAINED][::-1]
+        kept = list(latest.values())[:MAX_RETAINED][::-1]
+        return [self.still.holding(entry) for entry in kept[:-1]] + kept[-1:]
 
     def consumed(self, to_agent: str) -> list[Document]:
         """The artifacts that this switch delivers for the first time."""
         waiting = [e for e in self.known if e["to_agent"] == to_agent and not e["consumed"]]
         is_new = self.made is not None and self.made not in waiting
         return [*([self.made] if self.made and is_new else []), *waiting]
+
+
+class _Still:
+    """What of an earlier artifact still holds: it was written when its agent left."""
+
+    def __init__(self, reader: Reader, blockers: Sequence[Document]) -> None:
+        self._reader = reader
+        self._open = {blocker["blocker"] for blocker in blockers}
+        self._gone: dict[str, bool] = {}
+
+    def look(self, entries: Sequence[Document]) -> None:
+        """Look up, while the store is open for reading, which decisions have been replaced."""
+        for entry in entries:
+            for address in entry.get("decisions", {}):
+                parsed = parse_address(address)
+                item = self._reader.item(*parsed) if parsed else None
+                self._gone[address] = item is None or item.status not in LIVE
+
+    def holding(self, entry: Document) -> Document:
+        """An artifact without the blockers, steps and decisions that are no longer."""
+        artifact = entry["artifact"]
+        gone = [s for a, s in entry.get("decisions", {}).items() if self._gone.get(a)]
+        decisions = [
+            text
+            for text in artifact.get("decisions", ())
+            if not any(text.startswith(summary) for summary in gone)
+        ]
+        blockers = [text for text in artifact.get("blockers", ()) if text in self._open]
+        still = {**artifact, "decisions": decisions, "blockers": blockers, "next_action": ""}
+        return {**entry, "artifact": still}
 
 
 def _leaving(opened: Opened, ask: Ask) -> _Leaving:
@@ -167,9 +202,13 @@ def _leaving(opened: Opened, ask: Ask) -> _Leaving:
         before = active if active != ask.to_agent else ""
         from_agent = ask.from_agent or before or agent_before(row, ask.to_agent)
         facts = turn_facts(reader, ask.task, from_agent, ask.to_agent)
-    if not from_agent or from_agent == ask.to_agent:
-        return _Leaving(facts, None, known)
-    return _Leaving(facts, _artifact(opened, facts, known), known)
+        still = _Still(reader, facts["blockers"])
+        still.look(known)
+    # An agent that is called again while it is active hasn't been left by anyone.
+    is_active = active == ask.to_agent and not ask.from_agent
+    if is_active or not from_agent or from_agent == ask.to_agent:
+        return _Leaving(facts, None, known, still)
+    return _Leaving(facts, _artifact(opened, facts, known), known, still)
 
 
 def _artifact(opened: Opened, facts: Document, known: Sequence[Document]) -> Document:
@@ -189,6 +228,7 @@ def _artifact(opened: Opened, facts: Document, known: Sequence[Document]) -> Doc
         "to_agent": facts["to_agent"],
         "version": facts["version"],
         "artifact": {**artifact, "consumed": False},
+        "decisions": {d["address"]: d["summary"] for d in facts["decisions"][:MAX_DECISIONS]},
         "consumed": False,
     }
 
@@ -260,15 +300,20 @@ def _record(
         "parts": dict(parts),
     }
     if leaving.made is not None and leaving.made not in leaving.known:
-        body |= {"file": leaving.made["file"], "artifact": leaving.made["artifact"]}
+        body |= {name: leaving.made[name] for name in ("file", "artifact", "decisions")}
+    problems: list[Problem] = []
     try:
         opened.ledger.deliver(brief.task, "switched", brief.agent, body)
+    except PassdownError as error:
+        message = f"the switch could not be recorded: {error.message}"
+        problems.append(Problem("", "not_recorded", message, "", error.next_step, "warning"))
+    try:
         for entry in consumed:
             write_artifact(opened, {**entry, "artifact": {**entry["artifact"], "consumed": True}})
     except PassdownError as error:
-        message = f"the switch could not be recorded: {error.message}"
-        return [Problem("", "not_recorded", message, "", error.next_step, "warning")]
-    return []
+        message = f"an artifact's file could not be written: {error.message}"
+        problems.append(Problem("", "not_written", message, "", error.next_step, "warning"))
+    return problems
 
 
 def write_artifact(opened: Opened, entry: Document) -> str:
@@ -298,6 +343,7 @@ def save_artifact(opened: Opened, task: str, to_agent: str, from_agent: str) -> 
             "digest": facts["digest"],
             "file": entry["file"],
             "artifact": entry["artifact"],
+            "decisions": entry["decisions"],
         }
         opened.ledger.deliver(task, "artifact_saved", facts["from_agent"], body)
     path = write_artifact(opened, leaving.made)
