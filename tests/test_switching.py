@@ -110,7 +110,7 @@ def test_any_chain_of_switches_holds_one_profile(chain: list[str], budget: int |
                 assert added <= (budget or FULL_BRIEF) + 8
 
 
-@pytest.mark.promise("S2-9", "S2-15")
+@pytest.mark.promise("S2-9", "S2-15", "P-12")
 def test_fifty_switches_add_no_more_than_three_summaries_and_a_brief(workspace: Workspace) -> None:
     chain = [NAMES[index % len(NAMES)] for index in range(50)]
     found = play(workspace, chain)

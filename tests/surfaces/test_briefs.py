@@ -102,6 +102,7 @@ def test_a_delivery_leaves_the_task_at_its_version(
     cli("verify")
 
 
+@pytest.mark.promise("P-11")
 def test_why_tells_when_or_what_came_first(
     filled: Path, cli: Run, as_json: Callable[..., Any]
 ) -> None:
@@ -122,6 +123,7 @@ def test_why_tells_when_or_what_came_first(
     assert "no item" in cli("why", "T-1#d9", "--agent", "reviewer", code=1).err
 
 
+@pytest.mark.promise("P-11")
 def test_log_shows_who_was_told_how_much(
     filled: Path, cli: Run, as_json: Callable[..., Any]
 ) -> None:
