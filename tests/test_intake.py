@@ -324,6 +324,28 @@ def test_every_fault_of_a_part_is_named_with_its_path(
 
 
 @pytest.mark.promise("S3-20", "P-7")
+def test_a_missing_choice_lists_what_it_may_be(ws: Workspace) -> None:
+    """At any depth, also in smaller writes."""
+    handoff = {
+        "task": "T-1",
+        "gotchas": [{"issue": "i", "mitigation": "m"}],
+        "files_modified": [{"path": "a.py", "lines": "all", "description": "d"}],
+        "gates": [{"name": "lint"}],
+        "decisions": [{"summary": "s"}],
+    }
+    expected = {p.path: p.expected for p in ws.check(handoff).problems if p.code == "required"}
+    assert expected == {
+        "outcome": "completed | partial | failed | blocked",
+        "gotchas[0].severity": "high | medium | low",
+        "files_modified[0].change_type": "add | modify | delete | refactor",
+        "gates[0].result": "passed | failed",
+        "decisions[0].rationale": "a value for rationale",
+    }
+    with pytest.raises(InvalidInput) as caught:
+        ws.note("gotcha", agent="a", task="T-1", issue="i", mitigation="m")
+    assert [p.expected for p in caught.value.problems] == ["high | medium | low"]
+
+
 def test_all_faults_of_a_handoff_come_at_once(ws: Workspace) -> None:
     """One refusal names every fault of every part, and the broken rules across fields too."""
     handoff = minimal(outcome="failed", from_agent="system", phase="shipping")

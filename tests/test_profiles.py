@@ -290,6 +290,7 @@ def test_a_broken_registry_is_done_without(folder: Path, text: str | bytes, code
     assert profile is not None
     assert profile.text == "Q"
     assert [(p.code, p.level) for p in profile.problems] == [(code, "warning")]
+    assert "tools.yaml" in profile.problems[0].line()
 
 
 @pytest.mark.promise("S2-23")
@@ -301,6 +302,17 @@ def test_a_missing_registry_is_done_without(folder: Path) -> None:
         assert (profile.text, profile.tools) == ("Q", ())
         assert [p.level for p in profile.problems] == ["warning"]
     assert registry_of("") == Registry()
+    profile = Profiles(str(folder.parent), registry="reg.yaml").get("qa")
+    assert profile is not None
+    assert profile.problems[0].line().startswith("registry: reg.yaml isn't there")
+
+
+def test_a_fault_in_the_front_matter_names_its_file(folder: Path) -> None:
+    put(folder, "qa", "---\nname: other\nneeds: {colours: [red]}\n---\nQ")
+    profile = Profiles(str(folder.parent)).get("qa")
+    assert profile is not None
+    paths = [problem.path.replace(os.sep, "/") for problem in profile.problems]
+    assert paths == ["agents/qa.md: needs.colours", "agents/qa.md: name"]
 
 
 def test_half_a_registry_gives_its_good_half(tmp_path: Path) -> None:

@@ -802,6 +802,8 @@ SESSIONS = st.builds(
     st.floats(0, 100),
     st.builds(History, st.lists(NAMES).map(tuple), st.lists(NAMES).map(tuple)),
     st.just("2026-01-09T10:00:00Z"),
+    st.none() | st.integers(0, 10**9),
+    st.just(0),
 )
 
 
@@ -826,9 +828,46 @@ def test_a_session_is_saved_after_every_prompt(opened: Opened) -> None:
         "percent": 50.0,
         "history": {"agents": ["dev"], "domains": []},
         "updated_at": "2026-01-09T10:00:00.000000Z",
+        "used_tokens": 100_000,
+        "counted_at": 1,
     }
     assert found.session.as_document() == json.loads(session_file(opened).read_text("utf-8"))
     assert {path.name for path in session_file(opened).parent.iterdir()} == {"s1.json", ".locks"}
+
+
+@pytest.mark.promise("S2-18")
+def test_a_count_holds_until_the_next_one(opened: Opened) -> None:
+    """A prompt without a count goes on from the last one, and says that it is an estimate."""
+    first = rules_for(opened, "", session="s1", used_tokens=190_000)
+    assert (first.bracket, first.percent) == ("CRITICAL", 5.0)
+    assert "Context: CRITICAL, 5 % left." in first.text
+    for prompt in (1, 2):
+        after = rules_for(opened, "", session="s1")
+        assert after.percent == pytest.approx(5.0 - prompt * 0.9)
+        assert after.compaction.used == 190_000 + prompt * 1_800
+        assert after.compaction.due
+        assert f"CRITICAL, about {4 - (prompt > 1)} % left (estimated)." in after.text
+    wrong: Any = math.nan
+    assert rules_for(opened, "", session="s1", used_tokens=wrong).percent == 0
+    again = rules_for(opened, "", session="s1")
+    assert again.compaction.used == 190_000 + 4 * 1_800
+    smaller = rules_for(opened, "", session="s1", used_tokens=20_000)
+    assert "Context: FRESH, 90 % left." in smaller.text
+    assert rules_for(opened, "", session="s1").percent == pytest.approx(89.1)
+    other = rules_for(opened, "", session="s2")
+    assert "(estimated)" not in other.text
+
+
+def test_a_session_without_a_count_is_read(opened: Opened) -> None:
+    """Sessions that were saved before counts were kept go on."""
+    rules_for(opened, "", session="s1", agent="dev")
+    path = session_file(opened)
+    document = json.loads(path.read_text("utf-8"))
+    del document["used_tokens"], document["counted_at"]
+    path.write_text(json.dumps(document), "utf-8")
+    found = rules_for(opened, "", session="s1")
+    assert found.problems == ()
+    assert found.session.prompt_count == 2
 
 
 @pytest.mark.promise("S2-18")
@@ -871,6 +910,10 @@ def test_a_session_is_stale_after_a_day(opened: Opened, clock: Clock) -> None:
         {"updated_at": "2026-01-09T10:00:00"},
         {"updated_at": 5},
         {"more": 1},
+        {"used_tokens": -1},
+        {"used_tokens": "many"},
+        {"counted_at": 2},
+        {"counted_at": -1},
     ],
 )
 @pytest.mark.promise("S2-18")

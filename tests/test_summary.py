@@ -77,6 +77,17 @@ states = st.builds(
     ),
     blockers=st.lists(st.builds(blocker, TEXTS, st.sampled_from(["blocker", "low"])), max_size=3),
     held_by=st.lists(st.sampled_from(["T-1#k1", "T-1#k20"]), max_size=30),
+    questions=st.lists(
+        TEXTS.map(
+            lambda text: {
+                "address": "T-1#q1",
+                "question": text,
+                "blocking": True,
+                "status": "open",
+            }
+        ),
+        max_size=3,
+    ),
 )
 
 
@@ -127,10 +138,52 @@ def test_the_same_state_gives_the_same_summary(state: Document, budget: int) -> 
 def test_issues_below_blocker_are_mentioned() -> None:
     """Only a task without open issues says None."""
     state = a_state(blockers=[blocker("slow tests", "low"), blocker("old", status="resolved")])
-    assert "\nBlocking: 1 below blocker: slow tests\n" in summary(state, FILE)
+    found = "\nBlocking: 1 blocker, not of severity blocker: slow tests\n"
+    assert found in summary(state, FILE)
+    two = a_state(blockers=[blocker("slow tests", "low"), blocker("no docs", "medium")])
+    found = "\nBlocking: 2 blockers, none of severity blocker: slow tests\n"
+    assert found in summary(two, FILE)
     both = a_state(blockers=[blocker("slow tests", "medium"), blocker("no key")])
-    found = "\nBlocking: 1 blocker(s): no key; 1 below blocker: slow tests\n"
+    found = "\nBlocking: 1 blocker(s): no key; 1 less severe: slow tests\n"
     assert found in summary(both, FILE)
+
+
+def question(text: str, ordinal: int = 1, **changes: Any) -> Document:
+    address = f"T-1#q{ordinal}"
+    return {"address": address, "question": text, "blocking": True, "status": "open", **changes}
+
+
+@pytest.mark.promise("S1-11")
+def test_a_blocking_question_is_in_the_way_too() -> None:
+    """One that is open and blocks; the others are no obstacle."""
+    asked = question("Which region?", 3)
+    others = [question("Tabs?", 1, blocking=False), question("Old?", 2, status="answered")]
+    state = a_state(questions=[*others, asked])
+    assert "\nBlocking: question q3: Which region?\n" in summary(state, FILE)
+    assert "\nBlocking: question q3: Which region?\n" in compact_context(state) + "\n"
+    assert "\nBlocking: None\n" in summary(a_state(questions=others), FILE)
+    both = a_state(blockers=[blocker("no key")], questions=[asked, question("Why?", 4)])
+    found = "\nBlocking: 1 blocker(s): no key; question q3 (and 1 more): Which region?\n"
+    assert found in summary(both, FILE)
+
+
+@pytest.mark.promise("S1-11")
+def test_a_handoffs_summary_names_the_question_that_blocks(ws: Workspace) -> None:
+    """Whether the handoff brought it, repeats it, or says nothing of questions."""
+    ws.create_task("T-1", title="Login", agent="planner")
+    asked = {"question": "Which region?", "blocking": True}
+    plain: Document = {"task": "T-1", "outcome": "completed"}
+    turns = [
+        {"from_agent": "a", "to_agent": "b", "open_questions": [asked]},
+        {"from_agent": "b", "to_agent": "c", "summary": "no word of it"},
+        {"from_agent": "c", "to_agent": "d", "open_questions": [asked]},
+    ]
+    for turn in turns:
+        command = ws.hand_off({**plain, **turn})
+        assert "\nBlocking: question q1: Which region?\n" in command.context_summary
+        assert ws.summary("T-1") == command.context_summary
+    done = ws.hand_off({**plain, "from_agent": "d", "to_agent": "e", "resolves": ["T-1#q1"]})
+    assert "\nBlocking: None\n" in done.context_summary
 
 
 @pytest.mark.promise("S1-9")

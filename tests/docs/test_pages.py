@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from passdown.briefing.switching import artifact
+from passdown.model.intake.checking import handoff_schema
+from passdown.model.settings import CONFIG_TEMPLATE, Settings, parse_settings
+from passdown.recall.profiles import Profiles
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
@@ -42,6 +46,54 @@ def test_the_page_on_switches_has_the_limits_and_the_three_ways_in() -> None:
         assert re.search(rf"\b{value} {name}", page), name
     for way in ("ws.switch(", "ws.prompt(", "passdown switch --task", "AGENTS.md"):
         assert way in page
+
+
+def test_the_front_matter_and_the_registry_of_the_page_can_be_used(tmp_path: Path) -> None:
+    """Both are taken in without a warning and give what the page says."""
+    page = (DOCS / "switches.md").read_text()
+    front, registry = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "qa.md").write_text(front + "You are qa.\n", "utf-8")
+    (tmp_path / "tools.yaml").write_text(registry, "utf-8")
+    profiles = Profiles(str(tmp_path), registry="tools.yaml")
+    profile = profiles.get("qa")
+    assert profile is not None
+    assert profile.problems == ()
+    assert profile.needs == {
+        "files": ["source", "tests/**"],
+        "decisions": ["storage"],
+        "gates": ["lint", "plan"],
+    }
+    assert [(t.name, t.defer) for t in profile.tools] == [
+        ("Read", False),
+        ("Bash", False),
+        ("Search", True),
+    ]
+    assert profiles.registry.executor_for("review") == "qa"
+    assert [tool.name for tool in profiles.registry.tools_for("other")] == ["Read"]
+
+
+def test_the_page_on_handoffs_has_every_setting() -> None:
+    """The settings that `init` writes stand on the page, with their defaults."""
+    page = (DOCS / "handoffs.md").read_text()
+    block = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert block is not None
+    shown = tomllib.loads(block[1])
+    written = tomllib.loads(re.sub(r"(?m)^# (?=\[|[a-z_]+ = )", "", CONFIG_TEMPLATE))
+    assert shown == written
+    assert parse_settings(shown)._replace(needs={}) == Settings()
+
+
+def test_the_page_on_handoffs_marks_what_an_entry_must_have() -> None:
+    """Bold on the page is required in the schema, and the other way round."""
+    page = (DOCS / "handoffs.md").read_text()
+    schema = handoff_schema()
+    for name, field in schema["properties"].items():
+        part = field.get("items", {}).get("$ref", "").rpartition("/")[2]
+        row = re.search(rf"(?m)^\| `{name}` \|.*$", page)
+        if part and row:
+            required = set(schema["$defs"][part].get("required", ()))
+            assert set(re.findall(r"\*\*`(\w+)`\*\*", row[0])) == required, name
 
 
 @pytest.mark.promise("S2-17")

@@ -235,6 +235,35 @@ def test_the_sender_is_the_agent_of_the_environment(
     assert as_json("state", task)["source_agent"] == "robot"
 
 
+@pytest.mark.promise("P-7")
+def test_a_refusal_of_flags_speaks_in_flags(task: str, cli: Run) -> None:
+    """Each missing field names its flag; a task that isn't there is among the problems."""
+    said = cli("handoff", "--task", "T-9", "--outcome", "partial", "--to", "qa", code=1).err
+    assert "there is no task 'T-9'" in said
+    assert "Try: --blocker 'TEXT :: FIX'" in said
+    assert "Try: --next TEXT" in said
+    ask = ("handoff", "--task", task, "--blocker", "no key")
+    assert "Try: --blocks TASK" in cli(*ask, "--outcome", "blocked", code=1).err
+    assert "Try: --blocker 'TEXT :: FIX'" in cli(*ask, "--outcome", "failed", code=1).err
+    same = ("--from", "qa", "--to", "qa", "--outcome", "completed")
+    assert "Try: another --to, or none" in cli("handoff", "--task", task, *same, code=1).err
+    gone = cli("handoff", "--task", task, "--outcome", "completed", "--file", "gone.py", code=1)
+    assert "gone.py" in gone.err
+    assert "write the file" in gone.err
+    dry = cli("handoff", "--task", "T-9", "--outcome", "partial", "--dry-run", code=1).out
+    assert dry.count("not_found") == 1
+    assert "--next TEXT" in dry
+
+
+@pytest.mark.promise("P-7")
+def test_a_refusal_of_a_file_speaks_of_its_fields(cli: Run, project: Path) -> None:
+    (project / "h.yaml").write_text("task: T-9\noutcome: partial\n", "utf-8")
+    said = cli("handoff", "h.yaml", code=1).err
+    assert "there is no task 'T-9'" in said
+    assert "suggested_next_steps: is missing" in said
+    assert "--next" not in said
+
+
 def test_it_runs_as_a_program(task: str, program: Run) -> None:
     answer = program("handoff", "--task", task, "--outcome", "completed", "--json")
     assert json.loads(answer.out)["version"] == 2

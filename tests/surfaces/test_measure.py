@@ -113,6 +113,8 @@ def test_a_limit_decides_the_exit_code(personas: Path, cli: Run, limit: str, cod
     ask = ("measure", "--personas", str(personas), "--chain", ",".join(CHAIN), "--files", "1")
     answer = cli(*ask, "--counter", "chars4", "--check", limit, code=code)
     assert ("over the limit" in answer.out) == bool(code)
+    share = r" \([\d.]+ % of [\d,]+\)" if "%" in limit else ""
+    assert re.search(rf"limit: [\d,]+ tokens; the limit is [\d,]+{share}\n", answer.out)
     for wrong in ("-1", "x%", "", "1e3", "%"):
         cli(*ask, "--check", wrong, code=2)
 
@@ -120,7 +122,8 @@ def test_a_limit_decides_the_exit_code(personas: Path, cli: Run, limit: str, cod
 def test_the_table_has_a_row_and_a_bar_for_each_switch(personas: Path, cli: Run) -> None:
     ask = ("measure", "--personas", str(personas), "--switches", "6", "--decisions", "1")
     lines = cli(*ask, "--files", "0", "--blockers", "0").out.splitlines()
-    assert lines[0].split()[:5] == ["switch", "agent", "profile", "without", "with"]
+    names = ["switch", "agent", "profile", "without", "with", "on", "top", "saved"]
+    assert lines[0].split()[:8] == names
     assert [line.split()[1] for line in lines[1:7]] == [
         *("coder", "planner", "release", "tester", "coder", "planner")
     ]
@@ -128,6 +131,43 @@ def test_the_table_has_a_row_and_a_bar_for_each_switch(personas: Path, cli: Run)
     assert all(re.fullmatch(r"#+\.*", bar) for bar in bars)
     assert len(bars[-1]) == 24
     assert "0 lost" in lines[-1]
+
+
+def test_a_story_is_the_same_each_time(personas: Path) -> None:
+    """Its clock and its ids are its own, so that two measurements can be compared."""
+    first, *others = (
+        measure_growth(str(personas), chain=CHAIN, switches=6, files=3) for _ in range(3)
+    )
+    assert others == [first, first]
+
+
+def test_what_costs_more_is_said_in_tokens_and_where_it_begins_to_pay(
+    personas: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    (personas / "short.md").write_text("You are short.\n", "utf-8")
+    ask = ("measure", "--personas", str(personas), "--chain", "short,coder,planner")
+    out = cli(*ask).out
+    first = as_json(*ask)["steps"][0]
+    assert f"more: {first['context'] - first['without']:,}" in out
+    assert first["on_top"] == first["context"] - first["profile"]
+    assert "-" not in out.splitlines()[1]
+    pays = as_json(*ask)["pays_from"]
+    assert pays in (2, 3)
+    assert f"shorter than without from switch {pays} on" in out
+    alone = cli("measure", "--personas", str(personas), "--chain", "short").out
+    assert "not shorter than without within 1 switch\n" in alone
+
+
+@pytest.mark.parametrize(
+    ("contexts", "pays"), [([5, 5, 5], 0), ([9, 9, 9], 0), ([0, 30, 5], 3), ([5, 9, 9], 2)]
+)
+def test_it_pays_from_where_no_later_context_is_longer(contexts: list[int], pays: int) -> None:
+    steps = [Step(n, "a", 5, 5 * n, size, 0, 0) for n, size in enumerate(contexts, 1)]
+    if contexts == [5, 5, 5]:
+        steps = [step._replace(without=5) for step in steps]
+    if contexts == [9, 9, 9]:
+        steps = [step._replace(without=9) for step in steps]
+    assert Growth("chars4", tuple(steps), 5, None).pays_from == pays
 
 
 def test_what_cannot_be_measured_is_said_at_once(
@@ -144,6 +184,7 @@ def test_what_cannot_be_measured_is_said_at_once(
     with pytest.raises(InvalidInput):
         measure_growth(str(personas), chain=["bad", "coder"])
     cli("measure", code=2)
+    assert "--switches" in cli(*ask, "--switches", "0", code=2).err
     cli(*ask, "--task", "T-1", code=2)
     cli("measure", "--task", "T-1", "--chain", "coder", code=2)
     assert not list(project.glob("*.svg"))
@@ -194,6 +235,23 @@ def test_the_picture_is_well_formed_and_stays_inside(count: int) -> None:
     assert all(0 <= x <= 860 and y >= 100 and y + high <= 400 for x, y, high in places)
     assert "prefers-color-scheme: dark" in text
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize("count", [3, 12, 13])
+def test_up_to_twelve_switches_have_names_under_their_bars(count: int) -> None:
+    text = growth_picture(Growth("chars4", steps_of(count), 100, None))
+    assert text.count(">dev</text>") == (count if count <= 12 else 0)
+
+
+@pytest.mark.parametrize(
+    ("most", "top"), [(1_100, 1_200), (10_001, 12_000), (4_900, 5_000), (3, 3)]
+)
+def test_the_axis_ends_close_above_the_highest_bar(most: int, top: int) -> None:
+    step = Step(1, "dev", most, most, 1, 0, 0)
+    root = ElementTree.fromstring(growth_picture(Growth("chars4", (step,), most, None)))
+    words = ["".join(node.itertext()) for node in root.iter(f"{SVG}text")]
+    ticks = [int(word.replace(",", "")) for word in words[4:-1] if word.replace(",", "").isdigit()]
+    assert max(ticks) == top
 
 
 def test_names_in_the_picture_are_text() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from passdown.surfaces.cli.printing import print_json, table
 from passdown.surfaces.cli.terminal import cut, text_width, wrapped
+from passdown.workspace import open as open_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,6 +181,25 @@ def test_wrapping_keeps_every_visible_character(text: str, width: int) -> None:
     lines = wrapped(text, width)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert all(text_width(line) <= max(width, 2) for line in lines)
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", ">&- <&-"])
+def test_without_standard_output_nothing_is_begun(filled: Path, closed: str) -> None:
+    """One line where there is a place for it, exit code 1, and no trace of a brief."""
+    command = f'"{sys.executable}" -m passdown brief T-1 --agent coder {closed}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    said = "" if "2>" in closed else "passdown: standard output is closed; nothing was done\n"
+    assert done.stderr == said
+    with open_workspace(str(filled)) as workspace:
+        assert workspace.briefs() == []
+
+
+def test_standard_error_may_be_closed(filled: Path) -> None:
+    """What would be said there doesn't turn up on standard output."""
+    command = f'"{sys.executable}" -m passdown brief T-9 --agent coder 2>&- <&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
 
 
 def test_nothing_is_cut_when_output_goes_to_a_file(filled: Path, program: Run) -> None:

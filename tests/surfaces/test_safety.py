@@ -15,6 +15,7 @@ import pytest
 from passdown.surfaces.cli.completion import bash_script, fish_script, zsh_script
 from passdown.surfaces.cli.main import main
 from passdown.surfaces.cli.verbs import VERBS
+from passdown.workspace import open as open_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,6 +118,9 @@ try passdown task new X --phase i
 try passdown handoff --task T
 try passdown ingest no
 try passdown --store x.db hea
+try passdown switch --task T-1 --to ""
+try passdown brief T-1 --agent c
+try passdown rules show ""
 """
 
 
@@ -124,6 +128,13 @@ def test_completion_in_a_real_bash(
     filled: Path, tmp_path: Path, project_root: Path, need_program: Callable[[str], str]
 ) -> None:
     bash = need_program("bash")
+    (filled / "agents").mkdir()
+    for name in ("coder", "tester"):
+        (filled / "agents" / f"{name}.md").write_text("You.\n", "utf-8")
+    rules = filled / ".passdown" / "rules"
+    rules.mkdir()
+    (rules / "manifest").write_text("HOUSE.layer=global\n", "utf-8")
+    (rules / "HOUSE").write_text("Tests first.\n", "utf-8")
     folder = tmp_path / "bin"
     folder.mkdir()
     start = folder / "passdown"
@@ -148,7 +159,51 @@ def test_completion_in_a_real_bash(
         "T-1",
         "note.yaml",
         "heads",
+        "coder tester",
+        "coder",
+        "HOUSE global",
     ]
+
+
+def test_completion_needs_a_shell_and_offers_plain_names_alone(project: Path, cli: Run) -> None:
+    """A shell expands what it is offered, so a name with a dollar in it is none to offer."""
+    assert "name a shell" in cli("completion", code=2).err
+    rules = project / ".passdown" / "rules"
+    rules.mkdir()
+    (rules / "manifest").write_text("$(id).layer=global\nHOUSE.layer=star\nHOUSE.trigger=x\n")
+    for name in ("$(id)", "HOUSE"):
+        (rules / name).write_text("Tests first.\n", "utf-8")
+    assert "$" not in cli("completion", "--offer", "rules").out
+    assert cli("completion", "--offer", "agents").out == ""
+
+
+def test_git_gets_what_a_team_writes_by_hand_and_no_record(
+    filled: Path, need_program: Callable[[str], str]
+) -> None:
+    """Settings, rules and profiles are shared; ledger, state, handoffs and sessions stay."""
+    git = need_program("git")
+    runtime = filled / ".passdown"
+    shared = [".gitignore", "config.toml", "rules/manifest", "rules/more/deep", "agents/qa.md"]
+    for name in (*shared, "sessions/s1.json", "handoffs/h.yaml", "sessions/rules/x"):
+        path = runtime / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.write_text("x\n", "utf-8")
+    assert (runtime / "ledger.db").exists()
+    assert (runtime / "state").exists()
+    subprocess.run([git, "init", "-q"], cwd=filled, check=True)
+    subprocess.run([git, "add", ".passdown"], cwd=filled, check=True)
+    listed = [git, "ls-files", ".passdown"]
+    found = subprocess.run(listed, cwd=filled, check=True, capture_output=True, text=True)
+    assert set(found.stdout.split()) == {f".passdown/{name}" for name in shared}
+
+
+def test_an_ignore_file_that_is_there_stays(tmp_path: Path) -> None:
+    (tmp_path / ".passdown").mkdir()
+    ignore = tmp_path / ".passdown" / ".gitignore"
+    ignore.write_text("*\n", "utf-8")
+    open_workspace(str(tmp_path)).close()
+    assert ignore.read_text("utf-8") == "*\n"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.workspace import open as open_workspace
+from passdown.workspace.artifacts import every_artifact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.surfaces.running import Run
 
+UNCOMPARED = "well formed; not compared (no record of this file)"
 ROOT = Path(__file__).resolve().parents[2]
 PROFILES = {
     "coder": "# Coder\n\nYou write small programs.\tTabs stay, and so does \u202e this.\r\n",
@@ -68,7 +71,8 @@ def test_the_new_agents_profile_stands_alone_and_unchanged(
     )
     assert done.stdout.startswith(PROFILES["coder"].encode() + b"\n\n")
     found = as_json("switch", "--task", "T-1", "--to", "reviewer")
-    assert found["text"].startswith(PROFILES["reviewer"] + "\n\nFrom coder to reviewer, ")
+    assert found["text"].startswith(PROFILES["reviewer"] + "\n\n")
+    assert "From coder to reviewer, " in found["text"].splitlines()[4]
     assert "small programs" not in found["text"]
     assert f".passdown/handoffs/{found['artifact_file']}" in found["text"]
 
@@ -94,7 +98,7 @@ def test_profiles_may_come_from_another_folder(team: Path, cli: Run) -> None:
     assert out.startswith("Another tester.\n")
     answer = cli("switch", "--task", "T-1", "--to", "nobody")
     assert "no_profile" in answer.err
-    assert answer.out.splitlines()[0].startswith("From ")
+    assert "From " in answer.out.splitlines()[0]
 
 
 def test_nothing_is_written_on_request(team: Path, cli: Run, as_json: Callable[..., Any]) -> None:
@@ -108,8 +112,8 @@ def test_nothing_is_written_on_request(team: Path, cli: Run, as_json: Callable[.
     [
         [],
         ["--to", "coder", "--prompt", "-"],
-        ["--prompt", "-", "--no-record"],
-        ["--prompt", "-", "--budget", "10"],
+        ["--prompt", "-", "--profiles", "agents"],
+        ["--prompt", "-", "--rules", "rules.md"],
         ["--to", "coder", "--active", "tester"],
     ],
     ids=" ".join,
@@ -164,6 +168,19 @@ def test_a_prompt_that_calls_an_agent_comes_behind_its_context(
     assert found["agent"] == "reviewer"
     assert found["switched"]["summaries"]
     assert found["text"].endswith("\n\n/reviewer look at it")
+
+
+def test_a_prompt_takes_a_budget_and_may_leave_no_record(
+    team: Path, as_json: Callable[..., Any]
+) -> None:
+    ask = ("--task", "T-1", "--active", "tester", "--no-record", "--json")
+    whole, _ = hook(team, b"@coder go on", *ask)
+    tight, _ = hook(team, b"@coder go on", *ask, "--budget", "80")
+    parts = json.loads(tight)["switched"]["parts"]
+    assert parts["brief"] + parts["summaries"] <= 80
+    assert parts["brief"] < json.loads(whole)["switched"]["parts"]["brief"]
+    assert as_json("log", "T-1", "--briefs") == []
+    assert handoffs(team) == []
 
 
 @pytest.mark.promise("S2-29")
@@ -242,7 +259,7 @@ def test_an_artifact_waits_for_its_agent_and_is_consumed_once(
     assert file.name.startswith("handoff-")
     assert "-to-tester-" in file.name
     assert file.suffix == ".yaml"
-    assert (team / ".passdown" / ".gitignore").read_text("utf-8") == "*\n"
+    assert (team / ".passdown" / ".gitignore").read_text("utf-8").startswith("*\n")
     assert "waits" in program("artifact", "list", "--agent", "tester").out
     waiting = as_json("artifact", "list", "--agent", "tester")
     assert [(entry["file"], entry["consumed"]) for entry in waiting] == [(file.name, False)]
@@ -258,9 +275,28 @@ def test_an_artifact_waits_for_its_agent_and_is_consumed_once(
     assert file.name not in as_json("log", "T-1", "--briefs")[0]["consumed"]
 
 
-def test_artifacts_need_a_task_or_an_agent(team: Path, cli: Run) -> None:
-    assert "required" in cli("artifact", "list", code=1).err
+def test_artifacts_are_listed_by_task_by_agent_or_all(
+    team: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """Without options the latest of all tasks; a task that isn't there is refused."""
+    assert "no artifacts" in cli("artifact", "list").out
     assert "no artifacts" in cli("artifact", "list", "--task", "T-1").out
+    assert "T-9" in cli("artifact", "list", "--task", "T-9", code=1).err
+    assert "T-9" in cli("artifact", "list", "--task", "T-9", "--agent", "coder", code=1).err
+    cli("task", "new", "T-2", "--title", "Logout", "--agent", "planner")
+    for task, agent in (("T-1", "tester"), ("T-2", "coder")):
+        cli("switch", "--task", task, "--to", agent)
+    cli("artifact", "save", "--task", "T-1", "--to", "coder")
+    found = as_json("artifact", "list")
+    assert [(e["task"], e["to_agent"], e["consumed"]) for e in found] == [
+        ("T-1", "coder", False),
+        ("T-2", "coder", True),
+        ("T-1", "tester", True),
+    ]
+    alone = as_json("artifact", "list", "--task", "T-1")
+    assert [entry["file"] for entry in alone] == [found[0]["file"], found[2]["file"]]
+    with open_workspace(str(team)) as workspace:
+        assert [e["file"] for e in every_artifact(workspace, 1)] == [found[0]["file"]]
     assert "same_agent" in cli("artifact", "save", "--task", "T-1", "--to", "reviewer",
                                "--from", "reviewer", code=1).err  # fmt: skip
 
@@ -277,6 +313,15 @@ def test_check_finds_an_edit_by_the_record(
     assert file.read_text("utf-8") != whole
     found = as_json("artifact", "check", str(file), code=1)
     assert [(p["path"], p["code"]) for p in found["files"][str(file)]] == [("blockers", "edited")]
+    said = cli("artifact", "check", str(file), code=1).out
+    assert "is this fine?" in said
+    assert "is this legal?" in said
+    copy = team / "copy.yaml"
+    copy.write_text(file.read_text("utf-8"), "utf-8")
+    assert "edited" in cli("artifact", "check", str(copy), code=1).out
+    copy.write_text(whole, "utf-8")
+    assert cli("artifact", "check", str(copy)).out == f"{copy}: sound\n"
+    assert as_json("artifact", "check", str(copy))["compared"] == [str(copy)]
     file.write_text(whole.replace("consumed: true", "consumed: false"), "utf-8")
     assert "warning" in cli("artifact", "check", str(file)).out
     file.write_text("a: [", "utf-8")
@@ -301,7 +346,7 @@ def test_check_and_show_work_without_a_workspace(
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     Path("copy.yaml").write_text(text, "utf-8")
-    assert cli("artifact", "check", "copy.yaml").out == "copy.yaml: sound\n"
+    assert cli("artifact", "check", "copy.yaml").out == f"copy.yaml: {UNCOMPARED}\n"
     assert "## Blockers\n\n- is this legal?" in cli(
         "artifact", "show", "copy.yaml", "--markdown"
     ).out.replace("(medium) ", "")
@@ -309,7 +354,7 @@ def test_check_and_show_work_without_a_workspace(
     assert '"to_agent": "tester"' in cli("artifact", "show", "copy.yaml", "--json").out
     Path("empty.yaml").write_text(cli("artifact", "template").out, "utf-8")
     out = cli("artifact", "check", "empty.yaml", "copy.yaml", "gone.yaml", code=1).out
-    for said in ("from_agent", "story_context", "next_action", "missing_file", "copy.yaml: sound"):
+    for said in ("from_agent", "story_context", "next_action", "missing_file", UNCOMPARED):
         assert said in out
     Path("carried.yaml").write_text(text + "persona: a coder\n", "utf-8")
     assert "never_carried" in cli("artifact", "check", "carried.yaml", code=1).out
@@ -324,4 +369,4 @@ def test_an_artifact_of_another_workspace_is_judged_by_itself(
     other = tmp_path / "other"
     open_workspace(str(other)).close()
     monkeypatch.chdir(other)
-    assert cli("artifact", "check", str(file)).out == f"{file}: sound\n"
+    assert cli("artifact", "check", str(file)).out == f"{file}: {UNCOMPARED}\n"

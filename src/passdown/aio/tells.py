@@ -95,11 +95,24 @@ class AsyncTells(Calling):
         return await self._call(self._workspace.switch_artifacts, task=task, agent=agent)
 
     async def prompt(
-        self, text: str, *, task: str, active: str = "", counter: CounterLike = None
+        self,
+        text: str,
+        *,
+        task: str,
+        active: str = "",
+        budget: int | None = None,
+        counter: CounterLike = None,
+        record: bool = True,
     ) -> Prompted:
         """A user's prompt, behind the new agent's context where it calls one (`@name`, `/name`)."""
         return await self._call(
-            self._workspace.prompt, text, task=task, active=active, counter=counter
+            self._workspace.prompt,
+            text,
+            task=task,
+            active=active,
+            budget=budget,
+            counter=counter,
+            record=record,
         )
 
     async def subagent_prompt(self, agent: str, text: str) -> str:

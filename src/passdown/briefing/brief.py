@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.briefing.layout import page_of
 from passdown.briefing.ranking import ranked
 from passdown.briefing.renderings import ALL, LETTERS, RENDERINGS, WORDS
 from passdown.briefing.walk import Walk
 from passdown.errors import InvalidInput, Problem
+from passdown.model.facts import told_as
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from passdown.briefing.focus import Focus
     from passdown.briefing.layout import Part
@@ -28,9 +29,28 @@ if TYPE_CHECKING:
     from passdown.model.rows import ItemRow
     from passdown.model.tokens import Counter
 
+FORMATS = (*RENDERINGS, "summary")
+"""What a brief can be asked for as; the last is made from the task's summary, not here."""
+
 MAX_WAITING = 40
-_VERSION = re.compile(r", version (\d+) \(([0-9a-f]{12})\)")
-_YAML_VERSION = re.compile(r"\"?version\"?: (\d+),?\s+\"?digest\"?: \"?sha256:([0-9a-f]{12})")
+MAX_BUDGET = 1_000_000_000
+# Each stands where no stored text can: at the beginning of a line.
+_VERSIONS = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^(?:# )?\S+ for \S+, version (\d+) \(([0-9a-f]{12})\)\r?$",
+        r"^version: (\d+)\r?\ndigest: sha256:([0-9a-f]{12})[0-9a-f]{52}\r?$",
+        r"^\{\"task\": \"\S+\", \"version\": (\d+), \"digest\": \"sha256:([0-9a-f]{12})",
+        r"^Version: (\d+) \(sha256:([0-9a-f]{12})[0-9a-f]{52}\)\r?$",
+    )
+)
+
+
+_TASKS = (
+    r"^(?:# )?(\S+) for \S+, version \d+ \([0-9a-f]{12}\)\r?$",
+    r"^task: (\S+)\r?\nversion: \d+\r?\ndigest: sha256:",
+    r"^\{\"task\": \"(\S+)\", \"version\": \d+, \"digest\": \"sha256:",
+)
 
 
 class Shown(NamedTuple):
@@ -66,6 +86,7 @@ class Brief(NamedTuple):
     parts: dict[str, int]
     reach: tuple[str, ...]
     warnings: tuple[Problem, ...] = ()
+    marker: str = ""
 
     def document(self) -> dict[str, Any]:
         """The brief as plain JSON."""
@@ -97,7 +118,7 @@ def brief(
     letters = LETTERS.get(format, ALL)
 
     def rank(rows: Sequence[ItemRow], are_older: bool) -> list[Ranked]:
-        kept = [row for row in rows if row.letter in letters]
+        kept = [row for row in rows if told_as(row) in letters and _has_place(row, format)]
         return ranked(kept, focus, facts.row.phase, facts.labelled, are_older=are_older)
 
     for page in (page_of(facts, agent, attempt) for attempt in count()):
@@ -127,25 +148,49 @@ def _account(walk: Walk, waiting: Sequence[Step], *, agent: str, budget: int, fo
         waiting=_waiting(waiting, walk.parts),
         parts=walk.tokens_by_part(),
         reach=_reach(facts),
+        marker=walk.marker,
     )
 
 
 def made_from(text: str) -> tuple[int, str] | None:
     """The version and the beginning of the digest that a brief says it was made from."""
-    found = _VERSION.search(text) or _YAML_VERSION.search(text)
+    matches = (pattern.search(text) for pattern in _VERSIONS)
+    found = min(filter(None, matches), key=lambda match: match.start(), default=None)
     return (int(found[1]), found[2]) if found else None
 
 
-def _checked(budget: object, format: str, counter: Counter) -> Render:
+def ask_problems(budget: object, format: object, formats: Iterable[str] = FORMATS) -> list[Problem]:
+    """What is wrong with a budget, and with a format that has to be one of some."""
     problems: list[Problem] = []
-    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
-        problems.append(
-            Problem("budget", "out_of_range", f"{budget!r:.40}", "a whole number from 1")
-        )
-    if format not in RENDERINGS:
-        known = " | ".join(RENDERINGS)
+    is_whole = isinstance(budget, int) and not isinstance(budget, bool)
+    if not is_whole or not 1 <= cast("int", budget) <= MAX_BUDGET:
+        expected = f"a whole number from 1 to {MAX_BUDGET:,}"
+        problems.append(Problem("budget", "out_of_range", f"{str(budget)[:40]!r}", expected))
+    if not isinstance(format, str) or format not in formats:
+        known = " | ".join(formats)
         problems.append(Problem("format", "invalid_choice", f"{format!r:.40}", known))
-    if not problems and isinstance(budget, int) and counter.tokens("") > budget:
+    return problems
+
+
+def task_named_in(text: str) -> str:
+    """The task that a brief says it is of; empty where it doesn't say."""
+    matches = (re.search(pattern, text, re.MULTILINE) for pattern in _TASKS)
+    found = min(filter(None, matches), key=lambda match: match.start(), default=None)
+    return found[1] if found else ""
+
+
+def _has_place(row: ItemRow, format: str) -> bool:
+    """An injection passes on what blocks and what is grave; every other format has room for all."""
+    if format != "injection":
+        return True
+    return not (row.letter == "q" and row.grade != "blocking") and not (
+        row.letter == "g" and row.grade == "low"
+    )
+
+
+def _checked(budget: int, format: str, counter: Counter) -> Render:
+    problems = ask_problems(budget, format, RENDERINGS)
+    if not problems and counter.tokens("") > budget:
         message = f"{counter.name} counts {counter.tokens('')} for a text without a character"
         problems.append(Problem("counter", "too_large", message, f"at most {budget}"))
     if problems:

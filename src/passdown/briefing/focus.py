@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from passdown.model.rows import ItemRow, TaskRow
 
 _WORD = re.compile(r"[^\W_]{2,}")
-_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
+_NAME = re.compile(r"\.?[\w-]+(?:[./]+[\w-]+)*")
 _COMMON = frozenset(
     re.findall(
         r"\w+",
@@ -25,7 +25,7 @@ _COMMON = frozenset(
 NEED, STEP, TITLE = 3.0, 2.0, 1.0
 """How much a word weighs: declared by the agent, in a next step or a blocker, in the task."""
 
-MOST_LABELS = 60
+MOST_LABELS = 120
 _MOST = 6.0
 
 
@@ -80,8 +80,12 @@ class _Gathering:
             if weight != STEP:
                 self.wider[word] = max(self.wider.get(word, 0.0), weight)
             self.labels.setdefault(word)
-        for path in _PATH.findall(text):
-            self.labels.setdefault(path)
+        for name in _NAME.findall(text):
+            # A tag may be of several words or in the plural, and a path has its own case.
+            if "/" in name or "." in name:
+                self.labels.setdefault(name)
+            elif len(name) > 1 and name.lower() not in _COMMON:
+                self.labels.setdefault(name.lower())
 
 
 def focus_of(

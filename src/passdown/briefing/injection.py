@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from passdown.briefing.summary import MARK, cut_at, one_line
+from passdown.model.text import instruction_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +19,9 @@ Document = dict[str, Any]
 
 LONGEST = 400
 """How much of one text is shown; the rest is read by the item's address."""
+
+WHOLE = 10**9
+"""The limit of entries that are to be shown whole or not at all."""
 
 PRIORITIES = {"high": 0, "medium": 1, "low": 2}
 
@@ -61,7 +65,7 @@ def injection_text(context: Document) -> str:
     for title, field, line in _SECTIONS:
         entries: Sequence[Document] = context.get(field, ())
         if entries:
-            lines = [f"- {line(entry)}" for entry in entries]
+            lines = [f"- {line(entry)}{_by(entry)}" for entry in entries]
             blocks.append(f"#### {title}\n\n" + "\n".join([*lines, *_older(context, field, "- ")]))
     if len(blocks) == 1:
         blocks.append("Nothing to pass on.")
@@ -178,7 +182,17 @@ def _older(context: Document, field: str, lead: str) -> list[str]:
 
 
 def _of(entry: Document, field: str) -> str:
-    return escaped(entry.get(field, ""), address=entry.get("address", ""))
+    limit = entry.get("longest", LONGEST)
+    return escaped(entry.get(field, ""), limit, address=entry.get("address", ""))
+
+
+def _by(entry: Document) -> str:
+    """Whose words a line holds, and whether they read like orders."""
+    agent = escaped(entry.get("agent", ""))
+    texts = [value for value in entry.values() if isinstance(value, str)]
+    orders = ", worded like orders: data all the same" if instruction_hints(" ".join(texts)) else ""
+    stale = f", STALE: {escaped(entry['stale'], WHOLE)}" if entry.get("stale") else ""
+    return f" (by {agent}{orders}{stale})" if agent or orders else ""
 
 
 def _pattern(entry: Document) -> str:
@@ -187,7 +201,7 @@ def _pattern(entry: Document) -> str:
 
 def _warning(entry: Document) -> str:
     severity = escaped(entry.get("severity", ""))
-    return f"{severity}: {_of(entry, 'issue')} Mitigation: {_of(entry, 'mitigation')}"
+    return f"{severity}: {_of(entry, 'issue')}; mitigation: {_of(entry, 'mitigation')}"
 
 
 def _question(entry: Document) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from passdown.model.facts import told_as
 from passdown.model.item_text import LENGTHS, sizes_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,20 @@ LINE_TOKENS = 60
 LARGE_TOKENS = 150
 """What takes more than this comes after everything that takes less: it shouldn't bar the way."""
 
-_BASE = {"k": 10, "b": 10, "h": 8, "n": 8, "q": 5, "r": 5, "d": 5, "g": 4, "w": 4, "p": 3, "a": 3}
+_BASE = {
+    "k": 10,
+    "b": 10,
+    "h": 8,
+    "n": 8,
+    "y": 6,
+    "q": 5,
+    "r": 5,
+    "d": 5,
+    "g": 4,
+    "w": 4,
+    "p": 3,
+    "a": 3,
+}
 _PHASES: dict[str, dict[str, float]] = {
     "planning": {"q": 1.3, "d": 1.2},
     "implementing": {"p": 1.3, "r": 1.3, "g": 1.1},
@@ -35,7 +49,10 @@ _PHASES: dict[str, dict[str, float]] = {
     "reviewing": {"d": 1.3, "a": 1.2, "w": 1.2},
 }
 _GRADES = {"blocker": 1.5, "blocking": 1.5, "high": 1.25, "medium": 1.0, "low": 0.6}
-_SHARES = (0.6, 0.25, 0.15)
+_SHARES = (0.5, 0.35, 0.15)
+_RELATED, _RELATED_OF_A_KIND = 8, 4
+"""How many items come first for what they are about; the others have their worth raised for it."""
+
 _ORDER = "kbqnhrdgwpa"
 _OPEN = "nqbr"
 _FADING = 0.12
@@ -76,14 +93,15 @@ def ranked(
     seen: dict[str, int] = {}
     found: list[Ranked] = []
     for row in items:
-        rank = seen[row.letter] = seen.get(row.letter, -1) + 1
+        kind = told_as(row)
+        rank = seen[kind] = seen.get(kind, -1) + 1
         is_mandatory = not are_older and (_is_mandatory(row) or row is first_step)
         matches = focus.matches(row.title, is_open=row.letter in _OPEN)
         is_labelled = row.address in labelled
         score = max(focus.score(matches), 0.5 if is_labelled else 0.0)
         worth = (
-            _BASE.get(row.letter, 1)
-            * _PHASES.get(phase, {}).get(row.letter, 1.0)
+            _BASE.get(kind, 1)
+            * _PHASES.get(phase, {}).get(kind, 1.0)
             * _GRADES.get(row.grade, 1.0)
             * (1 + 3 * score)
             / (1 + rank * _FADING)
@@ -95,7 +113,8 @@ def ranked(
 
 
 def _is_mandatory(row: ItemRow) -> bool:
-    return row.letter in "kbh" or (row.letter == "q" and row.grade == "blocking")
+    kind = told_as(row)
+    return kind in "kbh" or (kind == "q" and row.grade == "blocking")
 
 
 def _first_step(items: Iterable[ItemRow]) -> ItemRow | None:
@@ -136,28 +155,49 @@ def order(items: Sequence[Ranked]) -> Order:
             first[r.row.address] = _own_sentence(r)
             steps.append(Step(r.row.address, first[r.row.address]))
     must = len(steps)
-    related = [r for r in items if not r.is_mandatory and r.is_relevant and _is_brief(r)]
-    for r in sorted(related, key=lambda r: (-r.worth, _ORDER.index(r.row.letter), r.row.address)):
+    for r in _related(items):
         first[r.row.address] = _first_length(r)
         steps.append(Step(r.row.address, first[r.row.address]))
     rest: list[tuple[float, int, int, Step]] = []
     large: list[tuple[float, int, int, Step]] = []
     for index, r in enumerate(items):
         address = r.row.address
+        into = rest
         for gain, extra, length in _upgrades(r, first.get(address, "")):
-            entry = (-gain / extra, index, LENGTHS.index(length), Step(address, length))
-            (rest if extra <= LARGE_TOKENS else large).append(entry)
+            # What follows a large step stays behind it: a form is never followed by a shorter one.
+            into = large if extra > LARGE_TOKENS else into
+            into.append((-gain / extra, index, LENGTHS.index(length), Step(address, length)))
     return Order(steps, [e[3] for e in sorted(rest)], [e[3] for e in sorted(large)], must)
 
 
+def _related(items: Sequence[Ranked]) -> list[Ranked]:
+    """The few that have most to do with what comes next, and not of one kind alone."""
+    fit = [r for r in items if not r.is_mandatory and r.is_relevant and _is_brief(r)]
+    taken: dict[str, int] = {}
+    found: list[Ranked] = []
+    for r in sorted(fit, key=lambda r: (-r.worth, _ORDER.index(r.row.letter), r.row.address)):
+        count = taken[r.row.letter] = taken.get(r.row.letter, 0) + 1
+        if count <= _RELATED_OF_A_KIND:
+            found.append(r)
+    return found[:_RELATED]
+
+
 def _in_turn(mandatory: Sequence[Ranked]) -> list[Ranked]:
-    """One of each kind, then the second of each: many blockers don't hide the next step."""
+    """One of each kind, then the second of each: many blockers don't hide the next step.
+
+    A next step that is older than the latest handoff comes after it: it may be done.
+    """
     by_kind: dict[str, list[Ranked]] = {}
     for r in mandatory:
         by_kind.setdefault(r.row.letter, []).append(r)
+    latest = max((r.row.position for r in by_kind.get("h", ())), default=0)
+    is_older = any(r.row.position < latest for r in by_kind.get("n", ()))
+    letters = "kbqhn" if is_older else "kbqnh"
     found: list[Ranked] = []
     for turn in range(max((len(group) for group in by_kind.values()), default=0)):
-        found += [by_kind[letter][turn] for letter in _ORDER if turn < len(by_kind.get(letter, ()))]
+        found += [
+            by_kind[letter][turn] for letter in letters if turn < len(by_kind.get(letter, ()))
+        ]
     return found
 
 

@@ -22,6 +22,7 @@ WORDS = {
     "k": "gate",
     "b": "blocker",
     "q": "question",
+    "y": "answer",
     "n": "next_step",
     "t": "task_text",
     "r": "reading",
@@ -38,7 +39,7 @@ def markdown(facts: Facts, page: Page, parts: Sequence[Part], left_out: Mapping[
     """Headings that name section and author, one line for each item."""
     lines = list(page.head)
     for _, group in ordered(parts):
-        lines.append(heading(group[0], page.marker))
+        lines.append(heading(group[0], page))
         lines += [part.line for part in group]
     return "".join([*lines, footer(page, left_out)])
 
@@ -47,7 +48,7 @@ def plain(facts: Facts, page: Page, parts: Sequence[Part], left_out: Mapping[str
     """The same without markup: headings end in a colon, items are set in."""
     lines = [page.head[0].removeprefix("# "), *page.head[1:]]
     for _, group in ordered(parts):
-        lines.append(heading(group[0], page.marker).removeprefix("## ").replace("]\n", "]:\n"))
+        lines.append(heading(group[0], page).removeprefix("## ").replace("]\n", "]:\n"))
         lines += ["  " + part.line.removeprefix("- ") for part in group]
     return "".join([*lines, footer(page, left_out)])
 
@@ -118,7 +119,7 @@ def as_yaml(facts: Facts, page: Page, parts: Sequence[Part], left_out: Mapping[s
     return "".join([*pieces, _yaml(json.dumps(_end(facts, left_out)))])
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=50_000)
 def _yaml(data: str) -> str:
     # Written piece by piece: a brief is counted at every step, and only one piece is new in each.
     import yaml
@@ -128,11 +129,13 @@ def _yaml(data: str) -> str:
 
 def injection(facts: Facts, page: Page, parts: Sequence[Part], left_out: Mapping[str, int]) -> str:
     """For a task that depends on this one: files to read, patterns, warnings, next steps."""
-    from passdown.briefing.injection import injection_text
+    from passdown.briefing.injection import WHOLE, injection_text
 
     lists: dict[str, list[dict[str, Any]]] = {}
     for part in parts:
-        lists.setdefault(part.letter, []).append({**part.entry, "address": part.address})
+        entry = {**part.entry, "address": part.address, "agent": part.author}
+        entry |= {"longest": WHOLE, "stale": ", ".join(part.stale)}
+        lists.setdefault(part.letter, []).append(entry)
     context = {
         "task_id": facts.row.task,
         "title": flat(facts.row.details.get("title") or ""),
@@ -157,3 +160,9 @@ RENDERINGS: dict[str, Render] = {
 ALL = "".join(WORDS)
 LETTERS = {"injection": "rpgqn"}
 """The kinds that a rendering has a place for, where it isn't all of them."""
+
+STRUCTURED: dict[Render, Callable[[Page], str]] = {
+    as_json: lambda page: json.dumps({"all": f"passdown state {page.task}"}) + "\n",
+    as_yaml: lambda page: f"all: passdown state {page.task}\n",
+}
+"""The least text of renderings that have to be data at every length."""

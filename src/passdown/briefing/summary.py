@@ -113,7 +113,7 @@ def is_live(decision: Document) -> bool:
 
 
 def blocking(state: Document, limit: int) -> str:
-    """The open issues of a state in one line: blockers first, then how many weigh less."""
+    """The open issues of a state in one line: blockers by severity, then blocking questions."""
     issues = [b for b in state["blockers"] if b["status"] == "open"]
     hard = [b for b in issues if b["severity"] == "blocker"]
     softer = [b for b in issues if b["severity"] != "blocker"]
@@ -121,8 +121,21 @@ def blocking(state: Document, limit: int) -> str:
     if hard:
         parts.append(f"{len(hard)} blocker(s): {shortened(hard[0]['blocker'], limit)}")
     if softer:
-        parts.append(f"{len(softer)} below blocker: {shortened(softer[0]['blocker'], limit)}")
+        parts.append(f"{_softer(len(softer), hard)}: {shortened(softer[0]['blocker'], limit)}")
+    questions = [q for q in state.get("questions", ()) if q["status"] == "open" and q["blocking"]]
+    if questions:
+        more = f" (and {len(questions) - 1} more)" if len(questions) > 1 else ""
+        name = questions[0]["address"].partition("#")[2]
+        parts.append(f"question {name}{more}: {shortened(questions[0]['question'], limit)}")
     return "; ".join(parts) or "None"
+
+
+def _softer(number: int, hard: list[Document]) -> str:
+    if hard:
+        return f"{number} less severe"
+    if number == 1:
+        return "1 blocker, not of severity blocker"
+    return f"{number} blockers, none of severity blocker"
 
 
 def _held(state: Document) -> str:

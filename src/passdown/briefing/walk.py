@@ -15,7 +15,7 @@ from passdown.briefing.layout import (
     task_parts,
 )
 from passdown.briefing.ranking import Order, Ranked, Step, order
-from passdown.briefing.renderings import WORDS, markdown
+from passdown.briefing.renderings import STRUCTURED, WORDS, injection, markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,9 +72,12 @@ class Walk:
         self._rest = _totals(facts)
         self._weight = sum(map(self._weigh, page.head)) if self._weigh else 0
         self._headings: dict[str, int] = {}
-        self.task = task_parts(facts)
+        texts = task_parts(facts, page)
+        # An injection names the task in its heading and has no place for its other texts.
+        kept = ("title",) if render is injection else texts.keys()
+        self.task = {name: part for name, part in texts.items() if name in kept}
         self.parts: dict[str, Part] = {}
-        self._rest["t"] = len(self.task)
+        self._rest["t"] = len(texts)
         self._task_texts = {part.address: part for part in self.task.values()}
 
     def go(self, budget: int) -> list[Step]:
@@ -121,7 +124,7 @@ class Walk:
             return None
         part = self._task_texts.get(step.address)
         if part is None:
-            part = part_of(self.facts, self.items[step.address].row, step.length)
+            part = part_of(self.facts, self._page, self.items[step.address].row, step.length)
         self._put(step.address, part)
         return part
 
@@ -139,7 +142,7 @@ class Walk:
     def _weigh_part(self, part: Part, sign: int) -> None:
         if self._weigh is None:
             return
-        line = heading(part, self._page.marker)
+        line = heading(part, self._page)
         used = self._headings[line] = self._headings.get(line, 0) + sign
         self._weight += sign * self._weigh(part.line)
         if used == (1 if sign > 0 else 0):
@@ -151,14 +154,22 @@ class Walk:
         last = self._weigh(footer(self._page, self.left_out()))
         return self.counter.total(self._weight + last)
 
+    @property
+    def marker(self) -> str:
+        """The mark under which this brief names authors."""
+        return self._page.marker
+
     def is_forged(self) -> bool:
         """Whether some stored text holds the marker of this brief."""
-        return any(self._page.marker in part.line for part in self.parts.values())
+        marker = self._page.marker
+        return any(marker in part.stored or marker in part.author for part in self.parts.values())
 
     def text(self) -> str:
         """The text of what has been taken so far."""
         if not self._level:
             return ""
+        if self._level != "head" and self._render in STRUCTURED:
+            return STRUCTURED[self._render](self._page)
         if self._level == "least":
             return least(self._page)
         if self._level == "where":

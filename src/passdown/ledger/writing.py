@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from passdown.store.statements import Reader, Tip, Writer
 
     Clock = Callable[[], datetime]
+    Amend = Callable[[Reader, str, dict[str, Any]], dict[str, Any]]
     Guard = Callable[[Reader, Before, dict[str, Any]], None]
 
 MAX_BODY_BYTES = 4 * 1_048_576
@@ -119,15 +120,26 @@ class Ledger:
             touched = (entry.task, *_touched(writer, step))
         return Written(record, entry.body, before, step, False, redacted, touched)
 
-    def deliver(self, task: str, kind: str, agent: str, body: dict[str, Any]) -> Record:
-        """Record that something was told to an agent: beside the task, whose version stays."""
-        data = canonical_bytes(redact_value(body)[0])
+    def deliver(
+        self,
+        task: str,
+        kind: str,
+        agent: str,
+        body: dict[str, Any],
+        amend: Amend | None = None,
+    ) -> Record:
+        """Record that something was told to an agent: beside the task, whose version stays.
+
+        `amend` may change the body once nobody else can write.
+        """
         stream = deliveries_of(task)
         key = os.urandom(16).hex()
         with self.store.writing([stream]) as writer:
             tip = writer.tip(stream, key)
             if tip is not None:
                 check_last(tip.head, tip.last)
+            body = amend(writer, task, body) if amend else body
+            data = canonical_bytes(redact_value(body)[0])
             at = stamp(self._clock())
             record = Record(stream, 0, at, agent, kind, key, "", "", data)
             return writer.append(chained(record, tip.head if tip else None))

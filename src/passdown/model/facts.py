@@ -11,12 +11,25 @@ if TYPE_CHECKING:
 
 
 class Told(NamedTuple):
-    """What a record says of an item, who wrote it, and the hashes of the files that it cites."""
+    """What a record says of an item, who wrote it, and the hashes of the files that it cites.
+
+    Of a question or a gate that was settled, `answer` is how, and `author` who did.
+    """
 
     entry: dict[str, Any]
     author: str
     at: str
     cited: dict[str, str] = {}  # noqa: RUF012
+    answer: str = ""
+
+
+ANSWER = "y"
+"""The letter under which a settled question or gate is told: not as open, but for its answer."""
+
+
+def told_as(row: ItemRow) -> str:
+    """The letter under which an item is told."""
+    return ANSWER if row.letter in "qk" and not row.is_open else row.letter
 
 
 class Facts(NamedTuple):

@@ -189,7 +189,7 @@ def _move(step: Step) -> None:
         base_status=_status_after(body["outcome"], header["phase"]),
     )
     if "story" in body:
-        header["story"] = body["story"]
+        header.update(story=body["story"], story_by=step.record.author)
     step.inbox = (body.get("to_agent", ""), step.is_held())
 
 

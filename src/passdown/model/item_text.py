@@ -53,7 +53,7 @@ class _Shape(NamedTuple):
 
 
 _SHAPES: dict[str, _Shape] = {
-    "h": _Shape("outcome", "summary", (), (("Story: ", "story"),)),
+    "h": _Shape("outcome", "summary"),
     "d": _Shape(
         "",
         "summary",

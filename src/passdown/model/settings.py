@@ -9,7 +9,7 @@ from passdown.model.kinds import ARTIFACT_TYPES, PHASES
 from passdown.model.tokens import COUNTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 Requirements = dict[str, dict[str, int]]
 Needs = dict[str, dict[str, list[str]]]
@@ -118,10 +118,16 @@ def parse_settings(document: Mapping[str, Any]) -> Settings:
             for name, value in cast("dict[str, Any]", values).items():
                 _read(f"{section}.{name}", value, fields, problems)
         else:
-            problems.append(_unknown(section, " | ".join(("gates", "needs", *sorted(_SECTIONS)))))
+            problems.append(_no_section(section, values))
     if problems:
         raise InvalidInput("the configuration has faults", problems, next_step=_WHERE)
     return Settings(**fields)
+
+
+def _no_section(section: str, values: object) -> Problem:
+    if section in _SECTIONS:
+        return Problem(section, "wrong_type", f"{type(values).__name__} given", "a table")
+    return _unknown(section, ("gates", "needs", *sorted(_SECTIONS)), _KNOWN)
 
 
 def checked_settings(settings: Settings) -> Settings:
@@ -163,14 +169,25 @@ _KNOWN: dict[str, _Known] = {
 _SECTIONS = {path.partition(".")[0] for path in _KNOWN}
 
 
-def _unknown(path: str, expected: str) -> Problem:
-    return Problem(path, "unknown_setting", "is not a setting", expected)
+def _unknown(path: str, known: Sequence[str], further: Iterable[str] = ()) -> Problem:
+    """A setting that there isn't, with the one that was probably meant."""
+    from difflib import get_close_matches
+
+    last = path.rpartition(".")[2]
+    names = [*known, *further]
+    close = [
+        *get_close_matches(path, names, 1, 0.6),
+        *get_close_matches(last, names, 1, 0.6),
+        *(name for name in names if name.rpartition(".")[2] == last),
+    ]
+    fix = f"did you mean {close[0]}?" if close else ""
+    return Problem(path, "unknown_setting", "is not a setting", " | ".join(known), fix)
 
 
 def _read(path: str, value: Any, fields: dict[str, Any], problems: list[Problem]) -> None:
     known = _KNOWN.get(path)
     if known is None:
-        problems.append(_unknown(path, " | ".join(_KNOWN)))
+        problems.append(_unknown(path, tuple(_KNOWN)))
     elif not isinstance(value, known.types) or (
         isinstance(value, bool) and bool not in known.types
     ):
@@ -209,7 +226,7 @@ def needs_of(values: object, path: str, problems: list[Problem]) -> dict[str, li
         if name == "plan" and value in (True, False, "approved"):
             found["gates"] = [*found.get("gates", []), *(["plan"] if value else [])]
         elif name not in NEEDS:
-            problems.append(_unknown(f"{path}.{name}", " | ".join((*NEEDS, "plan"))))
+            problems.append(_unknown(f"{path}.{name}", (*NEEDS, "plan")))
         elif not isinstance(listed, list) or not all(
             isinstance(part, str) and part for part in cast("list[object]", listed)
         ):
@@ -226,13 +243,13 @@ def _gates(values: Any, problems: list[Problem]) -> Requirements:
     phases = cast("dict[str, object]", values) if isinstance(values, dict) else {}
     for phase, wanted in phases.items():
         if phase not in PHASES or not isinstance(wanted, dict):
-            problems.append(_unknown(f"gates.{phase}", " | ".join(PHASES)))
+            problems.append(_unknown(f"gates.{phase}", PHASES))
             continue
         found[str(phase)] = {}
         for kind, count in cast("dict[str, object]", wanted).items():
             path = f"gates.{phase}.{kind}"
             if kind not in ARTIFACT_TYPES:
-                problems.append(_unknown(path, " | ".join(ARTIFACT_TYPES)))
+                problems.append(_unknown(path, ARTIFACT_TYPES))
             elif not isinstance(count, int) or isinstance(count, bool) or count < 0:
                 problems.append(Problem(path, "wrong_type", f"{count!r} given", "0 or more"))
             else:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import NotFound, unknown_task
+from passdown.ledger.writing import damaged_tail
 from passdown.model.kinds import (
     DELIVERY_STREAM,
     KINDS,
+    LIVE,
     WORKSPACE_TASK,
     deliveries_of,
     parse_address,
+    stream_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from passdown.model.record import Record
+    from passdown.model.rows import ItemRow
     from passdown.store.statements import Reader
 
 Document = dict[str, Any]
@@ -24,6 +28,7 @@ Document = dict[str, Any]
 NEWEST = 2**62
 PAGE = 200
 MOST_SCANNED = 20_000
+_WITH_ARTIFACTS = ("switched", "artifact_saved")
 
 
 def delivered(reader: Reader, task: str | None, *, before: int, limit: int) -> list[Document]:
@@ -36,7 +41,7 @@ def delivered(reader: Reader, task: str | None, *, before: int, limit: int) -> l
 
 
 def _line(record: Record) -> Document:
-    body = record.document()
+    body = _body(record)
     return {
         "seq": record.seq,
         "task": record.stream.removeprefix(DELIVERY_STREAM),
@@ -47,14 +52,23 @@ def _line(record: Record) -> Document:
     }
 
 
+def _body(record: Record) -> Document:
+    """What a delivery says; raises Damaged where it isn't what was written."""
+    if not record.is_intact():
+        raise damaged_tail(record.stream, record.position)
+    return record.document()
+
+
 def artifacts_of(reader: Reader, task: str, limit: int = PAGE) -> list[Document]:
     """The switch artifacts of a task, newest first, each with whether it was consumed."""
-    return _artifacts(reader.records_before(deliveries_of(task), NEWEST, limit))
+    stream = deliveries_of(task)
+    return _artifacts(reader.records_before(stream, NEWEST, limit, kinds=_WITH_ARTIFACTS))
 
 
 def waiting_artifacts(reader: Reader, agent: str) -> list[Document]:
     """The artifacts that wait for an agent, of all tasks, newest first."""
-    found = _artifacts(reader.latest(NEWEST, MOST_SCANNED, DELIVERY_STREAM))
+    records = reader.latest(NEWEST, MOST_SCANNED, DELIVERY_STREAM, kinds=_WITH_ARTIFACTS)
+    found = _artifacts(records)
     return [entry for entry in found if entry["to_agent"] == agent and not entry["consumed"]]
 
 
@@ -62,9 +76,7 @@ def _artifacts(records: Iterable[Record]) -> list[Document]:
     consumed: set[tuple[str, str]] = set()
     found: list[Document] = []
     for record in records:
-        if record.kind not in ("switched", "artifact_saved"):
-            continue
-        body = record.document()
+        body = _body(record)
         task = record.stream.removeprefix(DELIVERY_STREAM)
         consumed.update((task, name) for name in body.get("consumed", ()))
         if "file" in body:
@@ -101,18 +113,43 @@ def why(reader: Reader, item: str, agent: str) -> Document:
         length = delivery["shown"].get(item)
         if length:
             told.append(_when(delivery, length))
+    status = _status(reader, row)
     found: Document = {
         "item": item,
         "agent": agent,
         "kind": KINDS[address.letter].word,
         "title": row.title,
-        "status": row.status,
+        "status": status,
         "recorded_in_version": row.position,
         "told": bool(told),
         "briefs": briefs,
         "times": told[:20],
     }
-    return {**found, **_reason(item, row.position, latest, told, row.status)}
+    if latest is None:
+        return {**found, "reason": "this agent has had no brief of this task"}
+    if told:
+        times = "once" if len(told) == 1 else f"{len(told)} times"
+        reason = f"told {times}, last on {told[0]['at']} ({told[0]['length']})"
+        return {**found, "reason": reason}
+    is_later = _is_later(reader, row, latest)
+    return {**found, **_reason(row, latest, status, is_later=is_later)}
+
+
+def _status(reader: Reader, row: ItemRow) -> str:
+    """What has become of an item, also by a decision of another task."""
+    if row.letter != "d":
+        return row.status
+    links = reader.open_links_to(row.address)
+    is_replaced = any(link.relation == "supersedes" for link in links)
+    return "superseded" if is_replaced else row.status
+
+
+def _is_later(reader: Reader, row: ItemRow, latest: Document) -> bool:
+    """Whether an item was recorded after a brief was made."""
+    if row.task == latest["task"]:
+        return row.position > latest["version"]
+    record = reader.record(stream_of(row.task), row.position)
+    return record is not None and record.seq > latest["seq"]
 
 
 def _when(delivery: Document, length: str) -> Document:
@@ -137,28 +174,23 @@ def _to(reader: Reader, task: str, agent: str) -> Iterator[Document]:
         before = page[-1].seq if task == WORKSPACE_TASK else page[-1].position
 
 
-def _reason(
-    item: str, position: int, latest: Document | None, told: list[Document], status: str
-) -> Document:
-    """In one sentence, why an agent knows an item or doesn't; and what stood in its place."""
-    if latest is None:
-        return {"reason": "this agent has had no brief of this task"}
-    if told:
-        times = "once" if len(told) == 1 else f"{len(told)} times"
-        return {"reason": f"told {times}, last on {told[0]['at']} ({told[0]['length']})"}
+def _reason(row: ItemRow, latest: Document, status: str, *, is_later: bool) -> Document:
+    """In one sentence, why an agent doesn't know an item; and what stood in its place."""
     where = f"the latest brief was made from version {latest['version']}"
-    is_own = not item.startswith(f"{WORKSPACE_TASK}#")
-    if is_own and position > latest["version"]:
-        return {"reason": f"recorded in version {position}, and {where}: a new brief can show it"}
+    if latest["task"] != row.task:
+        where += f" of {latest['task']}"
     first = list(latest["shown"])
-    if item in latest["waiting"]:
-        place = latest["waiting"].index(item) + 1
+    if row.address in latest["waiting"]:
+        place = latest["waiting"].index(row.address) + 1
         reason = (
             f"left out for its budget of {latest['budget']} tokens: {len(first)} others came "
             f"first, and it was number {place} of those that waited"
         )
         return {"reason": reason, "displaced_by": first}
-    if status in ("superseded", "reverted", "retracted", "replaced", "resolved", "answered"):
+    if status not in LIVE and status not in ("recorded", "pending"):
         return {"reason": f"it is {status}, and briefs show what still holds", "displaced_by": []}
+    if is_later:
+        reason = f"recorded in version {row.position}, and {where}: a new brief can show it"
+        return {"reason": reason}
     reason = f"{where}, where it was not among those that came into question or near the budget"
     return {"reason": reason, "displaced_by": first}

@@ -7,17 +7,20 @@ large enough to show them.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import unknown_task
-from passdown.model.facts import Facts, Told
+from passdown.model.facts import ANSWER, Facts, Told, told_as
+from passdown.model.item_text import sizes_of
 from passdown.model.items import cited_by, entry_of
-from passdown.model.kinds import LIVE, WORKSPACE_TASK, stream_of
+from passdown.model.kinds import LIVE, WORKSPACE_TASK, parse_address, stream_of
+from passdown.model.tokens import DEFAULT_COUNTER, units, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from passdown.ledger.disk import Project
+    from passdown.ledger.disk import OnDisk, Project
     from passdown.model.record import Record
     from passdown.model.rows import ItemRow, TaskRow
     from passdown.store.statements import Reader
@@ -29,7 +32,9 @@ WINDOW = {"d": 60, "g": 40, "p": 40, "w": 20}
 """How far back titles are compared with what comes next."""
 
 FIRST_ELSEWHERE = 8
+LATEST_ANSWERS = 12
 LABELLED = 12
+NAMED_NEEDS = 5
 PAGE = 100
 _OPEN = ("b", "k", "n", "q", "r")
 _ELSEWHERE = "dgpw"
@@ -65,17 +70,21 @@ def facts_of(
     own = _Pool(reader, row, FIRST, search)
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
     shared = _Pool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
-    own.add(open_items)
+    gated = _gated(open_items)
+    own.add([item for item in open_items if item.address not in gated])
+    answers = [_with_answer(item) for item in _answers(reader, row)]
+    own.add(answers)
     read = _Records(reader)
     return Facts(
         row=row,
-        needs=tuple((need, _status(reader, need)) for need in reader.needs(row.task)[:6]),
+        needs=_needs(reader, row.task),
         blocked_by=tuple(link.source for link in reader.open_links_to(row.task)),
         items=tuple(_newest_first([*own.items.values(), *shared.items.values()])),
         labelled=frozenset((*own.labelled, *shared.labelled)),
-        older=lambda: _older(own, shared),
+        older=_Older(own, shared),
         totals={
-            **own.totals(),
+            **_less(own.totals(), "b", len(gated)),
+            ANSWER: len(answers),
             "a": sum(row.header["types"].values()),
             "k": sum(item.letter == "k" for item in open_items),
             "h": row.header["counts"].get("h", 0),
@@ -86,6 +95,47 @@ def facts_of(
         told=read.told,
         stale=_Stale(reader, project, read).of,
     )
+
+
+def _gated(open_items: Sequence[ItemRow]) -> set[str]:
+    """The blockers that a person has to settle: each is told once, as the gate that waits."""
+    places = {(item.position, item.index) for item in open_items if item.letter == "k"}
+    return {
+        item.address
+        for item in open_items
+        if item.letter == "b" and (item.position, item.index) in places
+    }
+
+
+def _less(totals: dict[str, int], letter: str, count: int) -> dict[str, int]:
+    return {**totals, letter: totals.get(letter, 0) - count}
+
+
+def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
+    """The questions and gates that were settled lately, with words: what was asked is known now."""
+    counts, live = row.header["counts"], row.header["live"]
+    found: list[ItemRow] = []
+    if counts.get("q", 0) > live.get("q", 0):
+        found += [
+            item
+            for item in reader.items_before(row.task, "q", _END, LATEST_ANSWERS)
+            if item.status == "answered" and item.note and not item.note.startswith("by ")
+        ]
+    if counts.get("k"):
+        found += [
+            item
+            for item in reader.items_before(row.task, "k", _END, LATEST_ANSWERS)
+            if item.status == "approved" and item.field == "blockers"
+        ]
+    return found
+
+
+def _with_answer(item: ItemRow) -> ItemRow:
+    """A settled item, as long as it is together with its answer: that is how it is told."""
+    sizes = sizes_of(item.sizes)
+    tokens = sizes.tokens[0] + vocabulary(DEFAULT_COUNTER)(item.note)
+    long = sizes.units[0] + units(item.note)
+    return item._replace(sizes=" ".join(map(str, (*[tokens] * 3, *[long] * 3))))
 
 
 class _Pool:
@@ -103,7 +153,9 @@ class _Pool:
         self.items: dict[str, ItemRow] = {}
         self.labelled: list[str] = []
         if row is not None:
-            self._replaced = {link.target for link in reader.superseders(row.task)}
+            self._replaced = {
+                link.target for link in reader.superseders(row.task) if not link.closed_seq
+            }
             for letter in self._kinds:
                 self._take(letter, _END, first[letter])
                 self._compare(letter, search)
@@ -160,17 +212,29 @@ class _Pool:
         """How many items of each kind hold, as the task's header has counted them."""
         if self._row is None:
             return {}
-        live: dict[str, int] = {k: v for k, v in self._row.header["live"].items() if v}
-        if self._replaced:
-            live["d"] = live.get("d", 0) - len(self._replaced)
-        return live
+        live: dict[str, int] = dict(self._row.header["live"])
+        # What was taken back or replaced in its own task too isn't counted as live there.
+        for address in map(parse_address, self._replaced):
+            item = self._reader.item(*address) if address else None
+            live["d"] = live.get("d", 0) - (item is not None and item.status in LIVE)
+        return {letter: count for letter, count in live.items() if count > 0}
 
 
-def _older(own: _Pool, shared: _Pool) -> Iterator[list[ItemRow]]:
-    for page in own.pages():
-        yield _newest_first(page)
-    for page in shared.pages():
-        yield _newest_first(page)
+class _Older:
+    """The items that don't come first, page by page, each page read once.
+
+    Every call begins with the first page again.
+    """
+
+    def __init__(self, *pools: _Pool) -> None:
+        self._unread = chain.from_iterable(pool.pages() for pool in pools)
+        self._read: list[list[ItemRow]] = []
+
+    def __call__(self) -> Iterator[list[ItemRow]]:
+        yield from self._read
+        for page in self._unread:
+            self._read.append(_newest_first(page))
+            yield self._read[-1]
 
 
 def _newest_first(items: Sequence[ItemRow]) -> list[ItemRow]:
@@ -179,6 +243,13 @@ def _newest_first(items: Sequence[ItemRow]) -> list[ItemRow]:
         items,
         key=lambda item: (item.letter, item.task == WORKSPACE_TASK, -item.position, item.ordinal),
     )
+
+
+def _needs(reader: Reader, task: str) -> tuple[tuple[str, str], ...]:
+    """What a task depends on; how it stands for the first, which are those that may be named."""
+    needs = reader.needs(task)
+    named = [(need, _status(reader, need)) for need in needs[:NAMED_NEEDS]]
+    return (*named, *((need, "") for need in needs[NAMED_NEEDS:]))
 
 
 def _status(reader: Reader, task: str) -> str:
@@ -203,8 +274,18 @@ class _Records:
         if record is None:
             return Told({}, "", "")
         entry = entry_of(body, item.field, item.index)
+        if told_as(item) == ANSWER:
+            return self._answered(item, entry)
         author = entry.get("agent") or record.author
         return Told(entry, author, entry.get("at") or record.at, body.get("cited", {}))
+
+    def _answered(self, item: ItemRow, entry: dict[str, Any]) -> Told:
+        """A question or a gate with its answer, in the words of whoever gave it."""
+        record = self._reader.record(stream_of(item.task), item.closed_at)
+        body = record.document() if record else {}
+        author = body.get("by") or (record.author if record else "")
+        answer = body.get("reason") or item.note if item.letter == "q" else body.get("reason", "")
+        return Told(entry, author, record.at if record else "", {}, answer or item.status)
 
 
 class _Stale:
@@ -214,7 +295,7 @@ class _Stale:
         self._reader = reader
         self._project = project
         self._records = records
-        self._now: dict[str, str | None] = {}
+        self._now: dict[str, OnDisk] = {}
 
     def of(self, item: ItemRow, told: Told) -> tuple[str, ...]:
         """The cited files that are not any more what they were, each with what became of it."""
@@ -230,8 +311,10 @@ class _Stale:
         if not recorded:
             return ""
         if path not in self._now:
-            self._now[path] = self._project.measure(path).sha256
+            self._now[path] = self._project.measure(path)
         now = self._now[path]
-        if now is None:
+        if now.problem is not None:
+            return "can't be read any more"
+        if now.sha256 is None:
             return "is gone"
-        return "" if now == recorded.removeprefix("sha256:") else "has changed"
+        return "" if now.sha256 == recorded.removeprefix("sha256:") else "has changed"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LIMIT = 0.2
 """The share of named files that may differ before a warning is due."""
 TIMEOUT_S = 5.0
+MOST_UNNAMED = 200
 
 _OPTIONS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 _STATUS = (
@@ -68,7 +69,7 @@ def compare_with_git(
     git = _Git(root, timeout_s)
     try:
         prefix = git.answer("rev-parse", "--show-prefix").removesuffix("\n")
-        changed = _changed(git.answer(*_STATUS), prefix)
+        changed = _changed(git.answer(*_without_filters(git), *_STATUS), prefix)
         project = Project(root, store_path or os.path.join(root, OWN_FOLDER, "ledger.db"))
         reasons = {path: _difference(project, path, named[path]) for path in named}
         asked = [path for path in named if not reasons[path] and _composed(path) not in changed]
@@ -81,8 +82,20 @@ def compare_with_git(
     differing = tuple((path, reason) for path, reason in reasons.items() if reason)
     share = len(differing) / len(named) if named else 0.0
     known = {_composed(path) for path in named}
-    unnamed = tuple(sorted(changed - known))
+    unnamed = tuple(sorted(changed - known)[:MOST_UNNAMED])
     return GitCheck(True, len(named), differing, unnamed, share, share > limit)
+
+
+def _without_filters(git: _Git) -> list[str]:
+    """Options that switch off every filter of the repository: each would be a program to run."""
+    try:
+        names = git.answer("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")
+    except _NoAnswer:
+        return []
+    filters = {name.rpartition(".")[0] for name in names.split("\0") if name}
+    settings = [f"{name}.{key}=" for name in sorted(filters) for key in ("clean", "process")]
+    settings += [f"{name}.required=false" for name in sorted(filters)]
+    return [part for setting in settings for part in ("-c", setting)]
 
 
 def _difference(project: Project, path: str, recorded: str | None) -> str:
@@ -166,6 +179,8 @@ class _Git:
 def _environment(given: Iterable[tuple[str, str]]) -> dict[str, str]:
     kept = {name: value for name, value in given if name not in _FOREIGN}
     fixed = {"GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
+    # Nothing is fetched for an answer, whatever the repository is set up to do.
+    fixed |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
     return {**kept, **fixed, "LC_ALL": "C"}
 
 

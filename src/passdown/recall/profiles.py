@@ -53,14 +53,15 @@ class Profiles:
     def __init__(self, root: str, folder: str = "", registry: str = "") -> None:
         self.root = root
         self.folder = os.path.join(root, folder) if folder else _first_folder(root)
-        self._registry_path = os.path.join(root, registry) if registry else ""
+        self._registry = registry
 
     @cached_property
     def registry(self) -> Registry:
         """The tool registry, read once; empty when there is none or it can't be used."""
         from passdown.recall.registry import registry_of
 
-        return registry_of(self._registry_path)
+        path = os.path.join(self.root, self._registry) if self._registry else ""
+        return registry_of(path, self._registry)
 
     def names(self) -> tuple[str, ...]:
         """The agents that have a profile, in order."""
@@ -95,7 +96,17 @@ class Profiles:
         problems: list[Problem] = []
         needs = _declared(name, text, problems)
         tools = self.registry.tools_for(name)
-        return Profile(name, text, path, needs, tools, (*problems, *self.registry.problems))
+        named = self._named(path, problems)
+        return Profile(name, text, path, needs, tools, (*named, *self.registry.problems))
+
+    def _named(self, path: str, problems: list[Problem]) -> tuple[Problem, ...]:
+        """Problems with the name of a profile's file, from the project's root where it is there."""
+        if not problems:
+            return ()
+        from passdown.recall.registry import in_file
+
+        relative = os.path.relpath(path, self.root)
+        return in_file(excerpt(path if relative.startswith("..") else relative, 200), problems)
 
     def _unusable(self, name: str, path: str, problem: Problem) -> Profile:
         return Profile(name, "", path, {}, (), (problem._replace(path=excerpt(path, 200)),))

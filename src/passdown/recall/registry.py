@@ -74,26 +74,39 @@ def tools_text(tools: Iterable[Tool]) -> str:
     return "\n".join(lines)
 
 
-def registry_of(path: str) -> Registry:
-    """The registry in a YAML file; never raises. An empty path means that there is none."""
+def registry_of(path: str, name: str = "") -> Registry:
+    """The registry in a YAML file; never raises. An empty path means that there is none.
+
+    `name` is what its problems call the file; its path, when left out.
+    """
     if not path:
         return Registry()
     from passdown.model.plain import load_yaml
 
+    file = excerpt(name or path, 200)
     try:
         document = load_yaml(_read(path), max_bytes=MAX_BYTES)
     except InvalidInput as error:
-        return Registry(problems=tuple(p._replace(level="warning") for p in error.problems))
+        warnings = [problem._replace(level="warning") for problem in error.problems]
+        return Registry(problems=in_file(file, warnings))
+    except FileNotFoundError:
+        expected = "a file, or no [agents] registry in the settings"
+        message = f"{file} isn't there"
+        return Registry(problems=(_warning("registry", "missing_registry", message, expected),))
     except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        code = "missing_registry" if isinstance(error, FileNotFoundError) else "unreadable_file"
-        message = f"{excerpt(path, 200)}: {getattr(error, 'strerror', None) or error}"
-        return Registry(problems=(_warning("", code, message),))
+        message = f"{file} can't be read: {getattr(error, 'strerror', None) or error}"
+        return Registry(problems=(_warning("registry", "unreadable_file", message),))
     problems: list[Problem] = []
     fields = _mapping(document, "", problems)
     tools = dict(_tools(fields.get("tools"), problems))
     profiles = dict(_profiles(fields.get("profiles"), tools, problems))
     executors = dict(_executors(fields.get("task_bindings"), problems))
-    return Registry(tools, profiles, executors, tuple(problems))
+    return Registry(tools, profiles, executors, in_file(file, problems))
+
+
+def in_file(file: str, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Problems with the name of the file that they are in before their paths."""
+    return tuple(p._replace(path=f"{file}: {p.path}" if p.path else file) for p in problems)
 
 
 def _read(path: str) -> bytes:

@@ -69,13 +69,13 @@ def turn_facts(reader: Reader, task: str, from_agent: str, to_agent: str) -> Doc
 
 def _turn(reader: Reader, task: str, agent: str) -> list[Record]:
     """The records of an agent's latest turn, newest first: back to the handoff that began it."""
-    found: list[Record] = []
-    for record in reader.records_before(stream_of(task), _NEWEST, MOST_RECORDS):
-        if record.author == agent:
-            found.append(record)
-        elif found and record.kind == "handoff":
-            break
-    return found
+    stream = stream_of(task)
+    own = reader.records_before(stream, _NEWEST, MOST_RECORDS, author=agent)
+    if not own:
+        return []
+    handoffs = reader.records_before(stream, own[0].position, MOST_RECORDS, kinds=("handoff",))
+    began = next((record.position for record in handoffs if record.author != agent), 0)
+    return [record for record in own if record.position > began]
 
 
 def agent_before(row: TaskRow, to_agent: str) -> str:

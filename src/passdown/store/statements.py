@@ -99,9 +99,23 @@ class Reader:
                 return
             after = rows[-1][1]
 
-    def records_before(self, stream: str, before: int, limit: int) -> list[Record]:
-        """Up to `limit` records below a position, newest first."""
-        values = {"stream": stream, "before": before, "limit": limit}
+    def records_before(
+        self,
+        stream: str,
+        before: int,
+        limit: int,
+        *,
+        author: str = "",
+        kinds: Sequence[str] = (),
+    ) -> list[Record]:
+        """Up to `limit` records below a position, newest first: of an author, of some kinds."""
+        values = {
+            "stream": stream,
+            "before": before,
+            "limit": limit,
+            "author": author,
+            "kinds": json.dumps(kinds) if kinds else "",
+        }
         return [Record(*row) for row in self.run("records_before", values)]
 
     def record(self, stream: str, position: int) -> Record | None:
@@ -124,11 +138,14 @@ class Reader:
                 return
             after = rows[-1][9]
 
-    def latest(self, before: int, limit: int, prefix: str = "") -> list[Record]:
+    def latest(
+        self, before: int, limit: int, prefix: str = "", *, kinds: Sequence[str] = ()
+    ) -> list[Record]:
         """Up to `limit` records below a sequence number, newest first, of all streams whose name
-        starts with `prefix`.
+        starts with `prefix`; of all kinds, or of some.
         """
-        rows = self.run("latest", {"before": before, "limit": limit, "prefix": prefix})
+        values = {"before": before, "limit": limit, "prefix": prefix}
+        rows = self.run("latest", {**values, "kinds": json.dumps(kinds) if kinds else ""})
         return [Record(*row) for row in rows]
 
     def totals(self) -> tuple[int, int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.briefing.brief import Brief, brief, made_from
+from passdown.briefing.brief import Brief, ask_problems, brief, made_from, task_named_in
 from passdown.briefing.focus import focus_of
 from passdown.briefing.summary import Freshness
-from passdown.errors import InvalidInput, Problem, StoreError, unknown_task
+from passdown.errors import InvalidInput, PassdownError, Problem, unknown_task
 from passdown.model.names import agent_problems
 from passdown.model.tokens import counter_of
 from passdown.recall.facts import Search, facts_of, standing
@@ -36,11 +36,11 @@ def brief_for(
     record: bool = True,
 ) -> Brief:
     """The brief of a task for an agent; that it was delivered is recorded beside the task."""
-    problems = agent_problems(agent, "agent")
+    budget = opened.settings.brief_budget if budget is None else budget
+    problems = [*agent_problems(agent, "agent"), *ask_problems(budget, format)]
     if problems:
         raise InvalidInput("no brief was made", problems)
     by = counter_of(counter, opened.settings.counter)
-    budget = opened.settings.brief_budget if budget is None else budget
     with opened.store.reading() as reader:
         if format == "summary":
             found = _summary(opened, reader, task, agent, budget=budget, counter=by)
@@ -97,7 +97,7 @@ def _recorded(opened: Opened, found: Brief) -> Brief:
     body = delivery_of(found)
     try:
         opened.ledger.deliver(found.task, "briefed", found.agent, body)
-    except StoreError as error:
+    except PassdownError as error:
         message = f"that this brief was delivered could not be recorded: {error.message}"
         warning = Problem("", "not_recorded", message, "", error.next_step, "warning")
         return found._replace(warnings=(*found.warnings, warning))
@@ -125,6 +125,10 @@ def check_brief(opened: Opened, task: str, text: str) -> Freshness:
     found = made_from(text)
     if found is None:
         problem = Problem("brief", "no_version", "names no version", "a line with its version")
+        raise InvalidInput("the brief can't be judged", [problem])
+    named = task_named_in(text)
+    if named and named != task:
+        problem = Problem("brief", "other_task", f"is of {named}", f"a brief of {task}")
         raise InvalidInput("the brief can't be judged", [problem])
     with opened.store.reading() as reader:
         row: TaskRow | None = reader.task(task)

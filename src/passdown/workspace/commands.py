@@ -8,7 +8,7 @@ from passdown.briefing.summary import summary
 from passdown.errors import GateRefused, Problem, unknown_task
 from passdown.model.command import HandoffCommand
 from passdown.model.documents import delta_document, item_document, replay
-from passdown.model.fold import Before, Changes, changes, settled_keys
+from passdown.model.fold import Before, Changes, changes, open_letters, settled_keys
 from passdown.model.kinds import LIVE, task_of
 from passdown.recall.state import documents, state_then
 
@@ -80,11 +80,16 @@ def _state_at_hand(
     record = written.record
     decisions = [row for row in step.added if row.letter == "d"]
     blockers = [row for row in _open_after(before, step) if row.letter == "b"]
-    is_enough = len(decisions) >= 2 or len(decisions) == step.header["counts"].get("d", 0)
+    counts = step.header["counts"]
+    is_enough = len(decisions) >= 2 or len(decisions) == counts.get("d", 0)
+    # A record that says nothing of questions hasn't read those that were open before.
+    if counts.get("q", 0) and "q" not in open_letters(record.kind, written.body):
+        return None
     if not is_enough or any(row.position != record.position for row in blockers):
         return None
     documents = [item_document(row, record, written.body) for row in blockers]
-    return _short(step.header, (task, record.position, record.digest), decisions, documents)
+    short = _short(step.header, (task, record.position, record.digest), decisions, documents)
+    return {**short, "questions": _questions(_open_after(before, step))}
 
 
 def _again(reader: Reader, record: Record) -> tuple[Before, Changes]:
@@ -125,10 +130,26 @@ def short_state(
         live = [row for row in newest if row.address not in replaced and row.status in LIVE]
         if len(live) >= 2 or len(newest) < limit:
             break
-    blockers = documents(reader, task, reader.open_items(task, ("b",)))
-    return _short(
+    rows = reader.open_items(task, ("b", "q"))
+    blockers = documents(reader, task, [row for row in rows if row.letter == "b"])
+    short = _short(
         header, (task, version, digest), live[:2][::-1], [document for _, document in blockers]
     )
+    return {**short, "questions": _questions(rows)}
+
+
+def _questions(rows: Sequence[ItemRow]) -> list[dict[str, Any]]:
+    """The open questions among some items, by their titles: a summary shows no more."""
+    return [
+        {
+            "address": row.address,
+            "question": row.title,
+            "blocking": row.grade == "blocking",
+            "status": row.status,
+        }
+        for row in rows
+        if row.letter == "q"
+    ]
 
 
 def _short(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from passdown.model.text import excerpt
+from passdown.model.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 860, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 28, 118, 76
 _MOST_BARS = 14
+_MOST_NAMES = 12
 _MOST_FIGURES = 8
 _MOST_NUMBERS = 16
-_TICKS = 5
+_TICKS = 8
 _NAME = 14
+_LETTER = 7.5
+"""How wide a letter is at most, on average."""
 
 _STYLE = """\
   text { font-family: system-ui, sans-serif; font-size: 13px; fill: #1f2328; }
@@ -48,7 +51,10 @@ _STYLE = """\
 def growth_picture(growth: Growth) -> str:
     """The picture of a measurement: bars for a few switches, lines for many."""
     steps = growth.steps
-    top = _ceiling(max(max(step.without, step.context) for step in steps))
+    most = max(max(step.without, step.context) for step in steps)
+    between = _step(most)
+    # The axis ends at the first line that no bar passes.
+    top = max(-(-most // between), 1) * between
     drawn = _bars(steps, top) if len(steps) <= _MOST_BARS else _lines(steps, top)
     title = "Tokens in an agent's context, switch by switch"
     parts = [
@@ -61,7 +67,7 @@ def growth_picture(growth: Growth) -> str:
         _text(_LEFT, 34, title, "title"),
         _text(_LEFT, 58, _headline(growth), "soft"),
         *_legend(),
-        *_grid(top),
+        *_grid(top, between),
         *drawn,
         *_names(steps),
         _text(_LEFT, HEIGHT - 16, f"switch (tokens by {growth.counter})", "soft"),
@@ -89,19 +95,18 @@ def _legend() -> Iterator[str]:
         x += 250
 
 
-def _ceiling(most: int) -> int:
-    """The end of the axis: a round number that is no smaller."""
+def _step(most: int) -> int:
+    """The distance of two lines: a round number, so that at most eight of them are enough."""
     unit = 1
     while True:
         for factor in (1, 2, 5):
             if most <= unit * factor * _TICKS:
-                return unit * factor * _TICKS
+                return unit * factor
         unit *= 10
 
 
-def _grid(top: int) -> Iterator[str]:
-    for index in range(_TICKS + 1):
-        value = top * index // _TICKS
+def _grid(top: int, step: int) -> Iterator[str]:
+    for value in range(0, top + 1, step):
         y = _y(value, top)
         yield f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{WIDTH - _RIGHT}" y2="{y}"/>'
         yield _text(_LEFT - 10, y + 4, f"{value:,}", "soft", "end")
@@ -156,8 +161,14 @@ def _names(steps: Sequence[Step]) -> Iterator[str]:
         if index % every == 0:
             x = _x(index, len(steps))
             yield _text(x, y, str(step.number), "soft", "middle")
-            if len(steps) <= _MOST_FIGURES:
-                yield _text(x, y + 17, excerpt(step.agent, _NAME), "", "middle")
+            if len(steps) <= _MOST_NAMES:
+                yield _text(x, y + 17, _name(step.agent, len(steps)), "", "middle")
+
+
+def _name(agent: str, count: int) -> str:
+    """An agent's name, as long as its place is wide."""
+    room = min(int((WIDTH - _LEFT - _RIGHT) / count / _LETTER), _NAME)
+    return visible(agent if len(agent) <= room else agent[: room - 1] + "…")
 
 
 def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:

@@ -94,7 +94,7 @@ def hand_off(
     written = opened.ledger.append(entry, guard)
     warnings = [*checked.warnings, *notices, *_redactions(written)]
     warnings += opened.mirror(written)
-    warnings += _needs(opened, value)
+    warnings += [*_needs(opened, value), *_left_open(opened, value, written)]
     return command_of(opened, written, tuple(warnings), completeness(plain))
 
 
@@ -141,6 +141,21 @@ def _needs(opened: Opened, handoff: Handoff, body: dict[str, Any] | None = None)
     from passdown.workspace.gathering import need_warnings
 
     return need_warnings(opened, handoff.task, handoff.to_agent, body)
+
+
+def _left_open(opened: Opened, handoff: Handoff, written: Written) -> list[Problem]:
+    """The next steps of others that a completed turn says nothing of: done, or still to do?"""
+    if handoff.outcome != "completed" or handoff.suggested_next_steps or written.is_replay:
+        return []
+    with opened.store.reading() as reader:
+        rows = reader.open_items(handoff.task, ("n",))
+    if not rows:
+        return []
+    first = rows[0]
+    more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
+    message = f"{first.address}{more} is still open: {first.title}"
+    fix = f"if it is done, name {first.address} in resolves, or mark it done"
+    return [Problem("resolves", "still_open", message, "", fix, "warning")]
 
 
 def _check_key(key: object) -> None:

@@ -11,6 +11,17 @@ FOLDER = ".passdown"
 LEDGER = "ledger.db"
 _SQLITE = "sqlite:///"
 
+# Ledger, state, handoffs and sessions are this machine's; what a team writes by hand is shared.
+_IGNORED = """\
+*
+!.gitignore
+!config.toml
+!rules/
+!rules/**
+!agents/
+!agents/**
+"""
+
 
 class Place(NamedTuple):
     """A workspace's project root, its own folder, and the address of its store."""
@@ -68,13 +79,13 @@ def _of_file(path: str) -> Place:
 
 
 def make_folder(place: Place) -> None:
-    """The workspace's folder, private and kept out of version control."""
+    """The workspace's folder, private; version control gets its settings, and no record."""
     ignore = os.path.join(place.folder, ".gitignore")
     try:
         os.makedirs(place.folder, mode=0o700, exist_ok=True)
         if os.path.basename(place.folder) == FOLDER and not os.path.exists(ignore):
             with open(ignore, "w", encoding="utf-8") as file:
-                file.write("*\n")
+                file.write(_IGNORED)
     except OSError as error:
         raise StoreUnavailable(
             f"{place.folder} can't be made ({error.strerror or error})",

@@ -45,13 +45,18 @@ class Step(NamedTuple):
     brief: int
 
     @property
+    def on_top(self) -> int:
+        """What the context holds besides the profile."""
+        return self.context - self.profile
+
+    @property
     def saved(self) -> float:
         """What is saved, in per cent of the context without."""
         return 100 * (1 - self.context / self.without) if self.without else 0.0
 
     def document(self) -> Document:
         """The step as plain JSON."""
-        return {**self._asdict(), "saved_percent": round(self.saved, 1)}
+        return {**self._asdict(), "on_top": self.on_top, "saved_percent": round(self.saved, 1)}
 
 
 class Kept(NamedTuple):
@@ -75,6 +80,16 @@ class Growth(NamedTuple):
         """The last switch."""
         return self.steps[-1]
 
+    @property
+    def pays_from(self) -> int:
+        """The switch from which on every context is shorter than the one without; 0 for none."""
+        found = 0
+        for step in reversed(self.steps):
+            if step.context >= step.without:
+                break
+            found = step.number
+        return found
+
     def document(self) -> Document:
         """The measurement as plain JSON."""
         kept = {**self.kept._asdict(), "lost": list(self.kept.lost)} if self.kept else None
@@ -82,6 +97,7 @@ class Growth(NamedTuple):
             "counter": self.counter,
             "steps": [step.document() for step in self.steps],
             "each_profile_once": self.each_once,
+            "pays_from": self.pays_from,
             "kept": kept,
         }
 
@@ -102,23 +118,28 @@ def measure_growth(
 
     Each agent of the chain takes over, leaves so many decisions, files and blockers in a handoff,
     and the next one takes over; the chain goes round until there were so many switches. Without a
-    chain, all agents of the folder in order; without a number, each once.
+    chain, all agents of the folder in order; without a number, each once. Its clock is its own, so
+    that the same profiles give the same numbers.
     """
     import tempfile
 
+    from passdown.model.settings import DEFAULTS
     from passdown.model.tokens import counter_of
     from passdown.recall.profiles import Profiles
-    from passdown.workspace import init
-    from passdown.workspace.sample_story import Size
+    from passdown.workspace import Workspace
+    from passdown.workspace.locating import in_folder, make_folder
+    from passdown.workspace.sample_story import Size, clock
 
     profiles = Profiles(os.getcwd(), os.path.abspath(personas))
     names = tuple(chain) or profiles.names()
     count = min(switches or len(names), MOST_SWITCHES + 1)
     order = [names[index % len(names)] for index in range(count) if names]
     _check(profiles, order, switches, (decisions, files, blockers))
-    with tempfile.TemporaryDirectory(prefix="passdown-measure-") as folder, init(folder) as ws:
-        play = _Play(ws, profiles.folder, counter_of(counter), budget)
-        return play.of(order, Size(decisions, files, blockers), progress)
+    with tempfile.TemporaryDirectory(prefix="passdown-measure-") as folder:
+        make_folder(place := in_folder(folder))
+        with Workspace(place, settings=DEFAULTS, clock=clock()) as workspace:
+            play = _Play(workspace, profiles.folder, counter_of(counter), budget)
+            return play.of(order, Size(decisions, files, blockers), progress)
 
 
 def _check(
@@ -170,7 +191,9 @@ class _Play:
         """Play it in that order of agents."""
         from passdown.workspace.sample_story import CRITERIA, TASK, TITLE, critical
 
-        self.workspace.create_task(TASK, title=TITLE, agent=order[0], criteria=CRITERIA)
+        self.workspace.create_task(
+            TASK, title=TITLE, agent=order[0], criteria=CRITERIA, key="story"
+        )
         switched: list[Switched] = []
         for number, agent in enumerate(order):
             if number:

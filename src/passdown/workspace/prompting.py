@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
+BORDER = "# The prompt"
+"""Stands between the context, which is facts, and what the user asks for."""
+
 
 class Prompted(NamedTuple):
     """A prompt to pass on. `agent` is who it calls, `switched` the switch that this made."""
@@ -22,19 +25,30 @@ class Prompted(NamedTuple):
     switched: Switched | None
 
 
-def prompt(opened: Opened, text: str, task: str, active: str, *, counter: CounterLike) -> Prompted:
+def prompt(
+    opened: Opened,
+    text: str,
+    task: str,
+    active: str,
+    *,
+    budget: int | None,
+    counter: CounterLike,
+    record: bool,
+) -> Prompted:
     """The prompt as it was, or behind the context of the agent that it calls."""
     if not opened.settings.switch_enabled:
         return Prompted(text, active, None)
     from passdown.briefing.switching.triggers import find_switch
 
-    called = find_switch(text, opened.profiles().names(), active)
-    if called is None:
+    profiles = opened.profiles()
+    called = find_switch(text, profiles.names(), active)
+    profile = profiles.get(called) if called else None
+    if called is None or profile is None or not profile.text.strip():
         return Prompted(text, active, None)
     from passdown.workspace.switching import Ask, switch
 
-    found = switch(opened, Ask(task, called, active, counter=counter))
-    return Prompted(f"{found.text}\n\n{text}", called, found)
+    found = switch(opened, Ask(task, called, active, budget, counter, record=record))
+    return Prompted(f"{found.text}\n\n{BORDER}\n\n{text}", called, found)
 
 
 def subagent_prompt(opened: Opened, agent: str, text: str) -> str:

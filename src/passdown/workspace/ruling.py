@@ -13,6 +13,7 @@ from passdown.briefing.rules.brackets import (
     estimated_tokens,
     is_number,
     remaining_percent,
+    used_since,
 )
 from passdown.briefing.rules.engine import LayerRun, run_layers
 from passdown.briefing.rules.fitting import Extras, Fallen, Fitted, fitted
@@ -23,6 +24,7 @@ from passdown.briefing.rules.sessions import (
     Session,
     active_problems,
     begun,
+    counted,
     ended,
     is_stale,
     read_session,
@@ -165,8 +167,10 @@ def _injected(
 ) -> RulesInjected:
     window = opened.settings.window
     session, switched = begun(before, request.active)
-    known, prompts = request.used_tokens, session.prompt_count
-    percent = remaining_percent(window, prompts=prompts, used_tokens=known)
+    known = request.used_tokens
+    session = counted(session, known)
+    used = known if known is not None else _reckoned(session)
+    percent = remaining_percent(window, used_tokens=used)
     bracket = bracket_of(percent)
     asked = Asked(
         request.prompt,
@@ -178,9 +182,10 @@ def _injected(
     )
     chosen = run_layers(bracket, providers(rules.domains, asked), request.timer)
     faults = sum(problem.level == "error" for problem in rules.problems)
-    extras = Extras(request.memory, request.summary, rules.devmode, faults)
+    is_estimated = known is None and session.used_tokens is not None
+    extras = Extras(request.memory, request.summary, rules.devmode, faults, is_estimated)
     text = fitted(bracket, percent, chosen, request.counter, extras)
-    used = [name for run in text.layers if run.state == "used" for name in run.domains]
+    names = [name for run in text.layers if run.state == "used" for name in run.domains]
     return RulesInjected(
         text.text,
         text.tokens,
@@ -189,13 +194,19 @@ def _injected(
         text.layers,
         text.fallen,
         switched,
-        _compaction(opened, estimated_tokens(prompts) if known is None else known, switched),
+        _compaction(opened, used, switched),
         (*_number_problems(known), *_layer_problems(text)),
-        ended(session, percent, used, now),
+        ended(session, percent, names, now),
         text.over_by > 0,
         text.over_by,
         text.held,
     )
+
+
+def _reckoned(session: Session) -> float | None:
+    """What is used by now: since the last count, else since the beginning."""
+    since = used_since(session.used_tokens, session.prompt_count - session.counted_at)
+    return estimated_tokens(session.prompt_count) if since is None else since
 
 
 def _number_problems(used: object) -> list[Problem]:

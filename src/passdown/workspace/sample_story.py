@@ -5,7 +5,12 @@ Every text of it is different from every other, so that one can look for each.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Document = dict[str, Any]
 
@@ -62,6 +67,7 @@ _STEPS = (
     "Roll the {} out to the first two customers and watch the error rate",
 )
 _PHASES = ("planning", "implementing", "testing", "reviewing")
+_MORNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 _SEVERITIES = ("high", "medium", "low", "blocker")
 
 
@@ -78,6 +84,12 @@ class Turn(NamedTuple):
 
     handoff: Document
     files: dict[str, str]
+
+
+def clock() -> Callable[[], datetime]:
+    """The time in the story: from one morning on, a minute later with each look."""
+    looks = count()
+    return lambda: _MORNING + timedelta(minutes=next(looks))
 
 
 def turn(number: int, agent: str, to_agent: str, size: Size) -> Turn:

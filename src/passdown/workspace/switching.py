@@ -11,17 +11,17 @@ from passdown.briefing.switching.artifact import (
     artifact_name,
     artifact_of,
     artifact_text,
-    short_summary,
 )
 from passdown.briefing.switching.assembly import assemble, tokens_by_part
-from passdown.errors import InvalidInput, PassdownError, Problem, unknown_task
-from passdown.model.kinds import LIVE, parse_address
+from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable, unknown_task
 from passdown.model.names import agent_problems
 from passdown.model.times import stamp
 from passdown.model.tokens import counter_of
 from passdown.recall.deliveries import artifacts_of
+from passdown.recall.git_head import current_branch, has_git
 from passdown.recall.turns import agent_before, turn_facts
 from passdown.workspace.briefings import brief_for, delivery_of
+from passdown.workspace.earlier import FOLDER, Still, fenced, summaries_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-FOLDER = "handoffs"
 BRIEF_SHARE = 0.5
 """At least this share of what a switch may add is the brief's."""
 
@@ -98,19 +97,23 @@ def switch(opened: Opened, ask: Ask) -> Switched:
     leaving = _leaving(opened, ask)
     profile = opened.profiles(ask.profiles).get(ask.to_agent)
     kept = leaving.retained(ask.to_agent)
-    summaries = _summaries(kept, by, int(room * (1 - BRIEF_SHARE)))
+    summaries = summaries_of(kept, by, int(room * (1 - BRIEF_SHARE)))
+    shown = [entry["file"] for entry, text in zip(kept, summaries, strict=True) if text]
     spent = sum(by.tokens(text) + _BETWEEN for text in summaries)
     brief = brief_for(
         opened, ask.task, ask.to_agent, max(room - spent, 1), counter=by, record=False
     )
     assembled = assemble(
-        profile.text if profile else "", summaries, brief.text, _rules(profile, ask.rules)
+        profile.text if profile else "",
+        fenced(summaries, brief.marker),
+        brief.text,
+        _rules(profile, ask.rules),
     )
     parts = tokens_by_part(assembled, by)
     git = _git(opened, leaving, ask.to_agent)
     warnings = [*_profile_warnings(profile, ask.to_agent), *_git_warnings(git), *brief.warnings]
     if ask.record:
-        warnings += _record(opened, leaving, brief, parts)
+        warnings += _record(opened, leaving, brief, parts, shown)
     return Switched(
         task=ask.task,
         from_agent=leaving.facts["from_agent"],
@@ -121,7 +124,7 @@ def switch(opened: Opened, ask: Ask) -> Switched:
         text=assembled.text,
         tokens=parts["total"],
         parts=parts,
-        summaries=tuple(entry["file"] for entry in kept),
+        summaries=tuple(shown),
         artifact_file=leaving.made["file"] if leaving.made else "",
         brief=brief,
         git=git,
@@ -144,7 +147,7 @@ class _Leaving(NamedTuple):
     facts: Document
     made: Document | None
     known: list[Document]
-    still: _Still
+    still: Still
 
     def retained(self, to_agent: str) -> list[Document]:
         """The latest artifact of each other agent, at most three, oldest first."""
@@ -153,43 +156,14 @@ class _Leaving(NamedTuple):
             if entry["from_agent"] != to_agent:
                 latest.setdefault(entry["from_agent"], entry)
         kept = list(latest.values())[:MAX_RETAINED][::-1]
-        return [self.still.holding(entry) for entry in kept[:-1]] + kept[-1:]
+        return [entry if entry is self.made else self.still.holding(entry) for entry in kept]
 
-    def consumed(self, to_agent: str) -> list[Document]:
-        """The artifacts that this switch delivers for the first time."""
+    def consumed(self, to_agent: str, shown: Sequence[str]) -> list[Document]:
+        """The artifacts that this switch delivers for the first time: of those that it shows."""
         waiting = [e for e in self.known if e["to_agent"] == to_agent and not e["consumed"]]
         is_new = self.made is not None and self.made not in waiting
-        return [*([self.made] if self.made and is_new else []), *waiting]
-
-
-class _Still:
-    """What of an earlier artifact still holds: it was written when its agent left."""
-
-    def __init__(self, reader: Reader, blockers: Sequence[Document]) -> None:
-        self._reader = reader
-        self._open = {blocker["blocker"] for blocker in blockers}
-        self._gone: dict[str, bool] = {}
-
-    def look(self, entries: Sequence[Document]) -> None:
-        """Look up, while the store is open for reading, which decisions have been replaced."""
-        for entry in entries:
-            for address in entry.get("decisions", {}):
-                parsed = parse_address(address)
-                item = self._reader.item(*parsed) if parsed else None
-                self._gone[address] = item is None or item.status not in LIVE
-
-    def holding(self, entry: Document) -> Document:
-        """An artifact without the blockers, steps and decisions that are no longer."""
-        artifact = entry["artifact"]
-        gone = [s for a, s in entry.get("decisions", {}).items() if self._gone.get(a)]
-        decisions = [
-            text
-            for text in artifact.get("decisions", ())
-            if not any(text.startswith(summary) for summary in gone)
-        ]
-        blockers = [text for text in artifact.get("blockers", ()) if text in self._open]
-        still = {**artifact, "decisions": decisions, "blockers": blockers, "next_action": ""}
-        return {**entry, "artifact": still}
+        found = [*([self.made] if self.made and is_new else []), *waiting]
+        return [entry for entry in found if entry["file"] in shown]
 
 
 def _leaving(opened: Opened, ask: Ask) -> _Leaving:
@@ -202,16 +176,17 @@ def _leaving(opened: Opened, ask: Ask) -> _Leaving:
         before = active if active != ask.to_agent else ""
         from_agent = ask.from_agent or before or agent_before(row, ask.to_agent)
         facts = turn_facts(reader, ask.task, from_agent, ask.to_agent)
-        still = _Still(reader, facts["blockers"])
+        still = Still(reader, facts["blockers"])
         still.look(known)
     # An agent that is called again while it is active hasn't been left by anyone.
     is_active = active == ask.to_agent and not ask.from_agent
     if is_active or not from_agent or from_agent == ask.to_agent:
         return _Leaving(facts, None, known, still)
-    return _Leaving(facts, _artifact(opened, facts, known), known, still)
+    by = counter_of(ask.counter, opened.settings.counter)
+    return _Leaving(facts, _artifact(opened, facts, known, by), known, still)
 
 
-def _artifact(opened: Opened, facts: Document, known: Sequence[Document]) -> Document:
+def _artifact(opened: Opened, facts: Document, known: Sequence[Document], by: Counter) -> Document:
     """The artifact of a turn: the one that waits already, if nothing has happened since."""
     ends = (facts["from_agent"], facts["to_agent"], facts["version"])
     for entry in known:
@@ -220,8 +195,10 @@ def _artifact(opened: Opened, facts: Document, known: Sequence[Document]) -> Doc
             return entry
     at = stamp(opened.clock())
     name = artifact_name(facts["from_agent"], facts["to_agent"], at, [e["file"] for e in known])
-    whole = {**facts, "at": at, "full_record": opened.handle_path(facts["task"])}
-    artifact = artifact_of(whole, counter=opened.settings.counter)
+    story = {"branch": current_branch(opened.root), **facts["story"]}
+    record = opened.handle_path(facts["task"])
+    whole = {**facts, "story": story, "at": at, "full_record": record}
+    artifact = artifact_of(whole, counter=by)
     return {
         "file": name,
         "from_agent": facts["from_agent"],
@@ -231,16 +208,6 @@ def _artifact(opened: Opened, facts: Document, known: Sequence[Document]) -> Doc
         "decisions": {d["address"]: d["summary"] for d in facts["decisions"][:MAX_DECISIONS]},
         "consumed": False,
     }
-
-
-def _summaries(kept: Sequence[Document], by: Counter, room: int) -> list[str]:
-    """Earlier agents in short, oldest first; the latest gets half of the room, the others less."""
-    shares = {1: (1.0,), 2: (0.4, 0.6), 3: (0.25, 0.3, 0.45)}.get(len(kept), ())
-    texts: list[str] = []
-    for entry, share in zip(kept, shares, strict=True):
-        whole = {**entry["artifact"], "full_record": f".passdown/{FOLDER}/{entry['file']}"}
-        texts.append(short_summary(whole, counter=by, max_tokens=max(int(room * share), 1)))
-    return texts
 
 
 def _rules(profile: Profile | None, rules: str) -> str:
@@ -256,27 +223,21 @@ def _profile_warnings(profile: Profile | None, agent: str) -> list[Problem]:
         message = f"{agent} has no profile; the context holds the brief alone"
         fix = f"write agents/{agent}.md, or name another folder in the settings"
         return [Problem("profile", "no_profile", message, f"{agent}.md", fix, "warning")]
-    return [problem._replace(level="warning") for problem in profile.problems]
+    found = [problem._replace(level="warning") for problem in profile.problems]
+    if not profile.text.strip() and not found:
+        message = f"{profile.path} says nothing; the context holds the brief alone"
+        found.append(Problem("profile", "empty", message, "a profile", "", "warning"))
+    return found
 
 
 def _git(opened: Opened, leaving: _Leaving, to_agent: str) -> GitCheck | None:
     """How the files of the turn stand in git, where the project is a repository."""
     hashes: Mapping[str, str | None] = leaving.facts["hashes"]
-    if not hashes or not _has_git(opened.root):
+    if not hashes or not has_git(opened.root):
         return None
     from passdown.recall.git_state import compare_with_git
 
     return compare_with_git(opened.root, hashes)
-
-
-def _has_git(folder: str) -> bool:
-    while True:
-        if os.path.exists(os.path.join(folder, ".git")):
-            return True
-        above = os.path.dirname(folder)
-        if above == folder:
-            return False
-        folder = above
 
 
 def _git_warnings(git: GitCheck | None) -> list[Problem]:
@@ -289,10 +250,14 @@ def _git_warnings(git: GitCheck | None) -> list[Problem]:
 
 
 def _record(
-    opened: Opened, leaving: _Leaving, brief: Brief, parts: Mapping[str, int]
+    opened: Opened,
+    leaving: _Leaving,
+    brief: Brief,
+    parts: Mapping[str, int],
+    shown: Sequence[str],
 ) -> list[Problem]:
     """Record the switch, then write its artifact; neither ever keeps an agent from its context."""
-    consumed = leaving.consumed(brief.agent)
+    consumed = leaving.consumed(brief.agent, shown)
     body = {
         **delivery_of(brief),
         "from_agent": leaving.facts["from_agent"],
@@ -303,24 +268,36 @@ def _record(
         body |= {name: leaving.made[name] for name in ("file", "artifact", "decisions")}
     problems: list[Problem] = []
     try:
-        opened.ledger.deliver(brief.task, "switched", brief.agent, body)
+        opened.ledger.deliver(brief.task, "switched", brief.agent, body, _consumed_once)
     except PassdownError as error:
         message = f"the switch could not be recorded: {error.message}"
         problems.append(Problem("", "not_recorded", message, "", error.next_step, "warning"))
     try:
-        for entry in consumed:
-            write_artifact(opened, {**entry, "artifact": {**entry["artifact"], "consumed": True}})
+        made = [leaving.made] if leaving.made and leaving.made not in consumed else []
+        for entry in (*made, *consumed):
+            mark = {"consumed": entry in consumed}
+            write_artifact(opened, {**entry, "artifact": {**entry["artifact"], **mark}})
     except PassdownError as error:
         message = f"an artifact's file could not be written: {error.message}"
         problems.append(Problem("", "not_written", message, "", error.next_step, "warning"))
     return problems
 
 
+def _consumed_once(reader: Reader, task: str, body: Document) -> Document:
+    """Leave out what another process has consumed in the meantime."""
+    taken = {entry["file"] for entry in artifacts_of(reader, task) if entry["consumed"]}
+    return {**body, "consumed": [name for name in body["consumed"] if name not in taken]}
+
+
 def write_artifact(opened: Opened, entry: Document) -> str:
     """Write an artifact's file under the runtime folder; gives its path."""
     from passdown.ledger.durable_files import replace_file
 
-    path = os.path.join(opened.place.folder, FOLDER, entry["file"])
+    folder = os.path.join(opened.place.folder, FOLDER)
+    if os.path.islink(folder):
+        message = f"{folder} is a link, and artifacts are written beneath the workspace alone"
+        raise StoreUnavailable(message, next_step="Put a folder in its place.")
+    path = os.path.join(folder, entry["file"])
     replace_file(path, artifact_text(entry["artifact"]))
     return path
 

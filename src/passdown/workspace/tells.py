@@ -113,7 +113,14 @@ class Tells(Held):
         return switch_artifacts(self._opened, task, agent)
 
     def prompt(
-        self, text: str, *, task: str, active: str = "", counter: CounterLike = None
+        self,
+        text: str,
+        *,
+        task: str,
+        active: str = "",
+        budget: int | None = None,
+        counter: CounterLike = None,
+        record: bool = True,
     ) -> Prompted:
         """A user's prompt, behind the new agent's context where it calls one (`@name`, `/name`).
 
@@ -121,7 +128,9 @@ class Tells(Held):
         """
         from passdown.workspace.prompting import prompt
 
-        return prompt(self._opened, text, task, active, counter=counter)
+        return prompt(
+            self._opened, text, task, active, budget=budget, counter=counter, record=record
+        )
 
     def subagent_prompt(self, agent: str, text: str) -> str:
         """An agent's whole profile and a task's whole text, both unchanged."""

@@ -91,6 +91,14 @@ def estimated_tokens(prompts: object) -> float | None:
     return min(prompts, 10**15) * TOKENS_PER_PROMPT * PROMPT_FACTOR
 
 
+def used_since(count: object, prompts: object) -> float | None:
+    """What is used a number of prompts after a count; None where nothing was counted."""
+    since = estimated_tokens(prompts)
+    if since is None or not is_number(count) or count < 0:
+        return None
+    return min(count, 10**15) + since
+
+
 def remaining_percent(window: object, *, prompts: object = 0, used_tokens: object = None) -> float:
     """How much of the window is left, from 0 to 100: by count, or by the number of prompts.
 

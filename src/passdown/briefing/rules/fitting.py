@@ -51,12 +51,16 @@ class Fallen(NamedTuple):
 
 
 class Extras(NamedTuple):
-    """What a prompt carries besides the layers; `faults` counts those in the rules' files."""
+    """What a prompt carries besides the layers; `faults` counts those in the rules' files.
+
+    `is_estimated`: what is left was reckoned from an earlier count.
+    """
 
     memory: tuple[str, ...] = ()
     summary: str = ""
     devmode: bool = False
     faults: int = 0
+    is_estimated: bool = False
 
 
 NO_EXTRAS = Extras()
@@ -121,7 +125,7 @@ def sections(
     bracket: Bracket, percent: float, chosen: Sequence[Chosen], extras: Extras = NO_EXTRAS
 ) -> list[Section]:
     """Every section that the bracket has, in the order in which they are read."""
-    found = [Section("bracket", _bracket_text(bracket, percent))]
+    found = [Section("bracket", _bracket_text(bracket, percent, extras.is_estimated))]
     for each in chosen:
         rules = [rule for domain in each.domains for rule in domain.rules]
         if rules:
@@ -139,9 +143,10 @@ def sections(
     return found
 
 
-def _bracket_text(bracket: Bracket, percent: float) -> str:
+def _bracket_text(bracket: Bracket, percent: float, is_estimated: bool) -> str:
     # Rounded down, so that the number never contradicts the bracket.
-    text = f"Context: {bracket.name}, {math.floor(percent)} % left."
+    left = f"{math.floor(percent)} % left"
+    text = f"Context: {bracket.name}, {f'about {left} (estimated)' if is_estimated else left}."
     if bracket is FRESH:
         names = [layer.name for layer in LAYERS if layer.number not in bracket.layers]
         listed = f"{', '.join(names[:-1])} and {names[-1]}"

@@ -33,7 +33,11 @@ class History(NamedTuple):
 
 
 class Session(NamedTuple):
-    """A conversation: how many prompts it had, what is active in it, and how full it is."""
+    """A conversation: how many prompts it had, what is active in it, and how full it is.
+
+    `used_tokens` is the last count of its tokens that a prompt came with, None where none did, and
+    `counted_at` the number of that prompt.
+    """
 
     id: str
     prompt_count: int = 0
@@ -45,6 +49,8 @@ class Session(NamedTuple):
     percent: float = 100.0
     history: History = History()
     updated_at: str = ""
+    used_tokens: float | None = None
+    counted_at: int = 0
 
     def as_document(self) -> dict[str, Any]:
         """The session as a plain JSON object; `read_session` takes it back."""
@@ -99,6 +105,13 @@ def begun(before: Session, active: Active) -> tuple[Session, tuple[str, ...]]:
     return after, switched
 
 
+def counted(session: Session, used_tokens: object) -> Session:
+    """The session with a count of its tokens; what is no such count leaves it as it is."""
+    if not is_number(used_tokens) or not 0 <= used_tokens < 10**15:
+        return session
+    return session._replace(used_tokens=used_tokens, counted_at=session.prompt_count)
+
+
 def ended(session: Session, percent: float, domains: Iterable[str], now: datetime) -> Session:
     """The session after its prompt was served."""
     return session._replace(
@@ -119,7 +132,7 @@ def read_session(document: object, id: str) -> Session | None:
     """The session in a JSON document; None unless it is whole, and the one that is meant."""
     if not isinstance(document, dict):
         return None
-    given = cast("dict[str, object]", document)
+    given = {"used_tokens": None, "counted_at": 0, **cast("dict[str, object]", document)}
     names = {f"active_{scope}": given.get(f"active_{scope}") for scope in _ACTIVE}
     history = _history(given.get("history"))
     is_whole = (
@@ -129,6 +142,7 @@ def read_session(document: object, id: str) -> Session | None:
         and _is_count(given["prompt_count"])
         and given["bracket"] in [bracket.name for bracket in BRACKETS]
         and is_number(given["percent"])
+        and _is_counted(given)
         and history is not None
         and _is_time(given["updated_at"])
     )
@@ -154,6 +168,13 @@ def _is_texts(value: object) -> bool:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15
+
+
+def _is_counted(given: dict[str, object]) -> bool:
+    used, at, now = given["used_tokens"], given["counted_at"], given["prompt_count"]
+    if not _is_count(at) or cast("int", at) > cast("int", now):
+        return False
+    return used is None or (is_number(used) and 0 <= used < 10**15)
 
 
 def _is_time(value: object) -> bool:

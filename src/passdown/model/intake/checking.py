@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -151,10 +151,10 @@ def _validated(model: type[BaseModel], data: object) -> tuple[Any, list[Problem]
     try:
         return model.model_validate(data), []
     except ValidationError as error:
-        return None, [_problem(details) for details in error.errors(include_url=False)]
+        return None, [_problem(details, model) for details in error.errors(include_url=False)]
 
 
-def _problem(details: ErrorDetails) -> Problem:
+def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     path = ""
     for part in details["loc"]:
         path = child_path(path, part)
@@ -166,13 +166,35 @@ def _problem(details: ErrorDetails) -> Problem:
     message = details["msg"][:1].lower() + details["msg"][1:]
     expected, fix = str(context.get("expected", "")), str(context.get("fix", ""))
     if code == "required":
-        message, expected = "is missing", f"a value for {details['loc'][-1]}"
+        message = "is missing"
+        expected = _choices(model, details["loc"]) or f"a value for {details['loc'][-1]}"
     elif code == "invalid_choice":
         message = f"{excerpt(str(given))!r} is not one of the choices"
         choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
         close = get_close_matches(str(given).lower(), choices, 1, 0.75)
         expected, fix = " | ".join(c for c in choices if c), close[0] if close else ""
     return Problem(path, code, message, expected, fix)
+
+
+def _choices(model: type[BaseModel], location: Sequence[int | str]) -> str:
+    """The words that the field at a place may be; empty where it may be anything."""
+    found: Any = model
+    for name in (part for part in location if isinstance(part, str)):
+        inner = next((part for part in _inside(found) if _is_model(part)), None)
+        if inner is None or name not in inner.model_fields:
+            return ""
+        found = inner.model_fields[name].annotation
+    words = get_args(found) if get_origin(found) is Literal else ()
+    return " | ".join(str(word) for word in words if word)
+
+
+def _inside(kind: Any) -> list[Any]:
+    """A type and those that it is made of."""
+    return [kind, *(part for each in get_args(kind) for part in _inside(each))]
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def _names(model: type[BaseModel]) -> set[str]:

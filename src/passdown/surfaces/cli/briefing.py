@@ -11,7 +11,7 @@ from passdown.surfaces.cli.parsing import (
     TAG,
     TASK,
     listed,
-    whole_number,
+    token_budget,
     with_agent,
     with_store,
 )
@@ -46,7 +46,7 @@ _DISPLACED = 12
 def with_counter(parser: Parser) -> None:
     """The options that say how long a text may be, and by whose count."""
     parser.add_argument(
-        "--budget", metavar="TOKENS", type=whole_number, help="at most; default: the settings'"
+        "--budget", metavar="TOKENS", type=token_budget, help="at most; default: the settings'"
     )
     parser.add_argument("--counter", choices=_COUNTERS, help="what counts; default: the settings'")
 

@@ -1,14 +1,15 @@
 """`completion`: scripts for shells, made from the parsers of the verbs themselves.
 
-A script knows every verb, the verbs below it, their options and the choices of each; task ids are
-asked for when they are needed.
+A script knows every verb, the verbs below it, their options and the choices of each; task ids,
+agents and rules are asked for when they are needed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.surfaces.cli.parsing import FILE, HIDDEN, TASK
+from passdown.surfaces.cli.parsing import AGENT, DOMAIN, FILE, HIDDEN, TASK
+from passdown.surfaces.cli.session import Misuse
 from passdown.surfaces.cli.verbs import VERBS
 
 if TYPE_CHECKING:
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
     from passdown.surfaces.cli.parsing import Parser
 
 _FILES = (FILE, "DIR", "PATH")
-_ASK = "command passdown task list --all --ids 2>/dev/null"
+_ASKED = {
+    "@tasks": "command passdown task list --all --ids 2>/dev/null",
+    "@agents": "command passdown completion --offer agents 2>/dev/null",
+    "@rules": "command passdown completion --offer rules 2>/dev/null",
+}
+"""The command that lists the values of each source."""
 
 
 class _Level(NamedTuple):
@@ -37,13 +43,35 @@ def completion(parser: Parser) -> None:
         'eval "$(passdown completion zsh)"',
         "passdown completion fish > ~/.config/fish/completions/passdown.fish",
     )
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-    parser.set_defaults(run=_completion)
+    parser.add_argument("shell", nargs="?", choices=("bash", "zsh", "fish"))
+    parser.add_argument("--offer", choices=("agents", "rules"), help=HIDDEN)
+    parser.set_defaults(run=_completion, store=None)
 
 
 def _completion(args: Namespace) -> int:
+    if args.offer:
+        return _offer(args)
+    if not args.shell:
+        raise Misuse("name a shell: bash, zsh or fish")
     scripts = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
     print(scripts[args.shell](), end="")
+    return 0
+
+
+def _offer(args: Namespace) -> int:
+    """Print names, one a line; shells expand what they are offered, so only plain ones."""
+    from passdown.model.names import id_problems
+    from passdown.surfaces.cli.session import opened
+
+    with opened(args) as workspace:
+        if args.offer == "agents":
+            names = list(workspace.agents())
+        else:
+            domains = workspace.rule_report()["domains"]
+            names = [domain[key] for key in ("name", "layer_name") for domain in domains]
+    for name in dict.fromkeys(names):
+        if not id_problems(name, "name"):
+            print(name)
     return 0
 
 
@@ -81,11 +109,12 @@ def _level(path: str, parser: Parser) -> _Level:
 
 
 def _source(action: Action) -> str:
-    """Where the values of an argument come from: `@tasks`, `@files`, some words, or nowhere."""
+    """Where an argument's values come from: one of `_ASKED`, `@files`, some words, or nowhere."""
     if action.choices is not None:
         return " ".join(str(choice) for choice in action.choices)
-    if action.metavar == TASK:
-        return "@tasks"
+    asked = {TASK: "@tasks", AGENT: "@agents", DOMAIN: "@rules"}
+    if action.metavar in asked:
+        return asked[str(action.metavar)]
     return "@files" if action.metavar in _FILES else ""
 
 
@@ -109,7 +138,10 @@ def bash_script() -> str:
     return _BASH.format(
         verbs=" ".join(VERBS),
         groups=pairs,
-        ask=_ASK,
+        asked="\n".join(
+            f'    {source}) COMPREPLY=( $(compgen -W "$({command})" -- "$current") ) ;;'
+            for source, command in _ASKED.items()
+        ),
         cases="\n".join(cases),
         words="\n".join(words),
     )
@@ -143,7 +175,7 @@ _passdown() {{
     from=$place
   fi
   case "$from" in
-    @tasks) COMPREPLY=( $(compgen -W "$({ask})" -- "$current") ) ;;
+{asked}
     @files) compopt -o filenames 2>/dev/null; COMPREPLY=( $(compgen -f -- "$current") ) ;;
     *) COMPREPLY=( $(compgen -W "$from" -- "$current") ) ;;
   esac
@@ -197,7 +229,7 @@ def _fish_source(source: str) -> str:
 def _fish_place(source: str) -> str:
     if source == "@files":
         return "-F"
-    return f"-a {_fish_quoted(f'({_ASK})' if source == '@tasks' else source)}"
+    return f"-a {_fish_quoted(f'({_ASKED[source]})' if source in _ASKED else source)}"
 
 
 BUILDERS = {"completion": completion}

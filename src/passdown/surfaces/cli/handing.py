@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
+from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.model.kinds import OUTCOMES, PHASES
-from passdown.surfaces.cli.parsing import FILE, TASK, listed, whole_number, with_store
+from passdown.surfaces.cli.parsing import AGENT, FILE, TASK, listed, whole_number, with_store
 from passdown.surfaces.cli.session import Misuse, opened, read_input
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable, Iterator
 
     from passdown.surfaces.cli.parsing import Parser
     from passdown.workspace import Workspace
@@ -27,6 +30,30 @@ _FIELDS = {
     "expect_version": "--expect-version",
 }
 
+
+_FLAGS = {
+    "task": "--task ID",
+    "outcome": f"--outcome {'|'.join(OUTCOMES)}",
+    "from_agent": "--from NAME",
+    "to_agent": "--to NAME",
+    "phase": f"--phase {'|'.join(PHASES)}",
+    "summary": "--summary TEXT",
+    "files_created": "--file PATH",
+    "files_modified": "--file PATH",
+    "artifacts": "--file PATH",
+    "decisions": "--decision 'TEXT :: WHY'",
+    "patterns_discovered": "--pattern 'TEXT :: PLACE'",
+    "gotchas": "--gotcha 'TEXT :: HOW'",
+    "warnings": "--warning TEXT",
+    "suggested_next_steps": "--next TEXT",
+    "dependencies_for_next": "--read 'PATH :: WHY'",
+    "open_questions": "--question TEXT",
+    "resolves": "--resolves ITEM",
+    "blockers": "--blocker 'TEXT :: FIX'",
+    "blockers.blocking_tasks": "--blocks TASK",
+    "expect_version": "--expect-version N",
+}
+_NEW_TASK = "passdown task new ID --title TEXT"
 
 _REPEATED = (
     ("--file", "PATH", "an artifact; may be repeated, like those that follow"),
@@ -53,8 +80,8 @@ def handoff(parser: Parser) -> None:
     )
     parser.add_argument("file", metavar=FILE, nargs="?", help="YAML, JSON or a task file; - reads")
     parser.add_argument("--task", metavar=TASK)
-    parser.add_argument("--from", dest="from_agent", metavar="NAME", help="default: the holder")
-    parser.add_argument("--to", dest="to_agent", metavar="NAME", help="the receiver")
+    parser.add_argument("--from", dest="from_agent", metavar=AGENT, help="default: the holder")
+    parser.add_argument("--to", dest="to_agent", metavar=AGENT, help="the receiver")
     parser.add_argument("--outcome", choices=OUTCOMES)
     parser.add_argument("--phase", choices=PHASES, help="the phase that the task moves to")
     parser.add_argument("--summary", metavar="TEXT", help="the state of the work")
@@ -86,11 +113,45 @@ def _handoff(args: Namespace) -> int:
         given, defaults = _merged(text, args)
         if args.dry_run:
             check = workspace.check(given, rebase=args.rebase, changed_files=changed, **defaults)
-            return print_check(check, as_json=args.json)
-        command = workspace.hand_off(
-            given, key=args.key, rebase=args.rebase, changed_files=changed, **defaults
-        )
+            problems = tuple(_told(workspace, given, check.problems, args))
+            return print_check(check._replace(problems=problems), as_json=args.json)
+        try:
+            command = workspace.hand_off(
+                given, key=args.key, rebase=args.rebase, changed_files=changed, **defaults
+            )
+        except InvalidInput as error:
+            problems = _told(workspace, given, error.problems, args)
+            raise InvalidInput(error.message, problems, next_step=error.next_step) from error
     return print_command(command, as_json=args.json)
+
+
+def _told(
+    workspace: Workspace, given: Plain | bytes, problems: Iterable[Problem], args: Namespace
+) -> Iterator[Problem]:
+    """The problems of a handoff, a task that isn't there among them; with flags for flags."""
+    known = tuple(problems)
+    task = given.get("task") if isinstance(given, dict) else None
+    if isinstance(task, str) and not any(problem.path == "task" for problem in known):
+        try:
+            workspace.task(task)
+        except NotFound as error:
+            yield Problem("task", "not_found", error.message, "a task that exists", _NEW_TASK)
+    for problem in known:
+        # A file is mended in the file; of what was typed, the flag is what one has to type.
+        yield problem if args.file is not None else problem._replace(fix=_as_flag(problem))
+
+
+def _as_flag(problem: Problem) -> str:
+    """What to try, in flags: the flag of a field that is missing, else what was proposed."""
+    if problem.code == "same_agent":
+        return "another --to, or none"
+    is_told = problem.fix and problem.code != "required"
+    return problem.fix if is_told or problem.level != "error" else _flag_of(problem.path)
+
+
+def _flag_of(path: str) -> str:
+    field = re.sub(r"\[\d+\]", "", path)
+    return _FLAGS.get(field) or _FLAGS.get(field.partition(".")[0], "")
 
 
 def _merged(text: bytes | None, args: Namespace) -> tuple[Plain | bytes, Plain]:
@@ -99,7 +160,6 @@ def _merged(text: bytes | None, args: Namespace) -> tuple[Plain | bytes, Plain]:
     Flags fill what a file leaves out, lists get longer, and a flag that contradicts the file is a
     misuse. A text that can't be read is passed on as it is, for the workspace to say why.
     """
-    from passdown.errors import InvalidInput
     from passdown.model.intake.reading import read_handoff_text
     from passdown.model.intake.shapes import to_handoff_shape
 

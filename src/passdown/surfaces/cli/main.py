@@ -24,6 +24,8 @@ _PACKAGE = "passdown.surfaces.cli."
 
 def run() -> NoReturn:
     """The program: runs with the process's arguments and exits."""
+    if not _have_streams():
+        sys.exit(1)
     # What a stream can't spell becomes an escape; JSON is kept to ASCII there anyway.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -38,6 +40,21 @@ def run() -> NoReturn:
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
+
+
+def _have_streams() -> bool:
+    """Whether there is anywhere to print to; a closed standard input or error is as if empty.
+
+    Without standard output nothing is begun: its number would go to the next file that is opened.
+    """
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
+        print("passdown: standard output is closed; nothing was done", file=sys.stderr)
+        return False
+    return True
 
 
 def main(argv: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.surfaces.cli.briefing import with_counter
 from passdown.surfaces.cli.parsing import FILE, TASK, several, whole_number, with_store
-from passdown.surfaces.cli.printing import line, print_json, table
+from passdown.surfaces.cli.printing import counted, line, print_json, table
 from passdown.surfaces.cli.session import Misuse, opened
 from passdown.surfaces.cli.terminal import terminal_width
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from passdown.surfaces.cli.parsing import Parser
-    from passdown.workspace.measuring import Growth
+    from passdown.workspace.measuring import Growth, Step
 
 _BAR = 24
 _NARROW_BAR = 10
@@ -33,6 +33,11 @@ class Limit(NamedTuple):
     def most(self, without: int) -> int:
         """The limit in tokens."""
         return int(without * self.value / 100) if self.is_share else int(self.value)
+
+    def said(self, without: int) -> str:
+        """The limit in words, with what it is a share of."""
+        most = f"{self.most(without):,}"
+        return f"{most} ({self.value:g} % of {without:,})" if self.is_share else most
 
 
 def measure(parser: Parser) -> None:
@@ -81,6 +86,8 @@ def limit(text: str) -> Limit:
 def _measure(args: Namespace) -> int:
     if bool(args.personas) == bool(args.task):
         raise Misuse("name a folder with --personas, or a task with --task")
+    if args.switches == 0:
+        raise Misuse("--switches has to be 1 or more")
     found = _recorded(args) if args.task else _played(args)
     if args.svg:
         _draw(found, args.svg)
@@ -91,7 +98,7 @@ def _measure(args: Namespace) -> int:
         print_json({**found.document(), "limit": most, "passed": not (is_over or is_lost)})
     else:
         print_growth(found)
-        _say(found, most, args.svg)
+        _say(found, args.check, args.svg)
     return int(is_over or is_lost)
 
 
@@ -140,15 +147,25 @@ def print_growth(found: Growth) -> None:
             f"{step.profile:,}",
             f"{step.without:,}",
             f"{step.context:,}",
-            f"{step.saved:.1f} %",
+            f"{step.on_top:,}",
+            _saved(step),
             step.summaries,
             step.brief,
             _bar(step.context / most, step.without / most, length),
         ]
         for step in found.steps
     ]
-    names = ("switch", "agent", "profile", "without", "with", "saved", "summaries", "brief", "bar")
+    names = (
+        *("switch", "agent", "profile", "without", "with", "on top", "saved"),
+        *("summaries", "brief", "bar"),
+    )
     table(names, rows, whole=names[:-1], short=("bar",))
+
+
+def _saved(step: Step) -> str:
+    if step.context > step.without:
+        return f"more: {step.context - step.without:,}"
+    return f"{step.saved:.1f} %"
 
 
 def _bar(context: float, without: float, length: int) -> str:
@@ -156,12 +173,16 @@ def _bar(context: float, without: float, length: int) -> str:
     return "#" * inked + "." * max(round(without * length) - inked, 0)
 
 
-def _say(found: Growth, most: int | None, picture: str | None) -> None:
+def _say(found: Growth, most: Limit | None, picture: str | None) -> None:
     last = found.last
     line(
         f"tokens by {found.counter}; without: every profile, each time it was loaded "
-        f"(each once: {found.each_once:,})"
+        f"(each once: {found.each_once:,}); on top: what comes with the profile"
     )
+    if found.pays_from:
+        line(f"shorter than without from switch {found.pays_from} on")
+    else:
+        line(f"not shorter than without within {counted(len(found.steps), 'switch', 'switches')}")
     if found.kept:
         total = found.kept.found + found.kept.reachable + len(found.kept.lost)
         line(
@@ -171,8 +192,9 @@ def _say(found: Growth, most: int | None, picture: str | None) -> None:
         for text in found.kept.lost[:20]:
             line(f"lost: {text}", 2)
     if most is not None:
-        verdict = "within" if last.context <= most else "over"
-        line(f"the last context is {verdict} the limit: {last.context:,} of {most:,}")
+        verdict = "within" if last.context <= most.most(last.without) else "over"
+        said = f"{last.context:,} tokens; the limit is {most.said(last.without)}"
+        line(f"the last context is {verdict} the limit: {said}")
     if picture:
         line(f"picture: {picture}")
 

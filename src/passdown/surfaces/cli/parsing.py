@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from passdown.model.text import excerpt
 from passdown.surfaces.cli.session import Misuse
 from passdown.surfaces.cli.terminal import terminal_width
 
@@ -22,8 +23,18 @@ HIDDEN = argparse.SUPPRESS
 TAG = "TAG"
 ITEM = "ITEM"
 
+AGENT = "AGENT"
+"""The metavar of arguments that name an agent; completion scripts offer those with a profile."""
+
+DOMAIN = "DOMAIN"
+"""The metavar of arguments that name rules: a domain, or a layer."""
+
 FILE = "FILE"
 """The metavar of arguments that name a file."""
+
+MAX_BUDGET = 1_000_000_000
+_DIGITS = 15
+_UNKNOWN = "unrecognized arguments: "
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -91,6 +102,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Misuse: `main` says what is wrong and where to read on."""
+        head, _, unknown = message.partition(_UNKNOWN)
+        if not head and unknown.startswith("--"):
+            known = {option: None for action in self.offers for option in action.option_strings}
+            message += close_to(unknown.partition(" ")[0].partition("=")[0], known)
         raise Misuse(message, self.prog)
 
 
@@ -113,7 +128,7 @@ def with_agent(parser: Parser, option: str = "--agent", help: str = "who writes 
     parser.add_argument(
         option,
         dest="agent",
-        metavar="NAME",
+        metavar=AGENT,
         help=f"{help}; default: PASSDOWN_AGENT, else your user name",
     )
 
@@ -147,8 +162,17 @@ def _one(text: str) -> list[str]:
     return [text]
 
 
+def token_budget(text: str) -> int:
+    """An argument that says how many tokens there may be: at least one."""
+    found = int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else 0
+    if not 1 <= found <= MAX_BUDGET:
+        expected = f"a whole number from 1 to {MAX_BUDGET:,}"
+        raise argparse.ArgumentTypeError(f"{excerpt(text)!r} given, expected {expected}")
+    return found
+
+
 def whole_number(text: str) -> int:
     """An argument that counts something: a whole number, 0 or more."""
-    if not text.isascii() or not text.isdigit() or len(text) > 15:
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)

@@ -64,9 +64,9 @@ def verbatim(text: str) -> None:
     print(visible(text, keep_newlines=True))
 
 
-def counted(number: int, word: str) -> str:
+def counted(number: int, word: str, plural: str = "") -> str:
     """A number and what it counts: `1 record`, `2 records`."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    return f"{number} {word}" if number == 1 else f"{number} {plural or word + 's'}"
 
 
 def short_digest(digest: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.surfaces.cli.parsing import TASK, whole_number, with_store
+from passdown.surfaces.cli.parsing import AGENT, TASK, whole_number, with_store
 from passdown.surfaces.cli.printing import (
     heading,
     line,
@@ -195,7 +195,7 @@ def _unwrapped(text: str) -> str:
 def inbox(parser: Parser) -> None:
     """The arguments of `inbox`."""
     parser.show("passdown inbox coder", "passdown inbox coder --json")
-    parser.add_argument("agent", metavar="AGENT")
+    parser.add_argument("agent", metavar=AGENT)
     with_store(parser)
     parser.set_defaults(run=_inbox)
 

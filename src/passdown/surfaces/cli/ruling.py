@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from passdown.surfaces.cli.parsing import whole_number, with_store
+from passdown.surfaces.cli.parsing import AGENT, DOMAIN, TASK, whole_number, with_store
 from passdown.surfaces.cli.printing import (
     heading,
     line,
@@ -42,7 +42,7 @@ def rules(parser: Parser) -> None:
         "passdown rules show keyword",
         run=_show,
     )
-    show.add_argument("name", metavar="NAME", help="a domain or a layer")
+    show.add_argument("name", metavar=DOMAIN, help="a domain or a layer")
     with_store(show)
     inject = parser.subverb(
         "inject",
@@ -55,9 +55,10 @@ def rules(parser: Parser) -> None:
     inject.add_argument("--session", metavar="ID", required=True, help="what conversation it is of")
     for name in ("agent", "workflow", "squad", "task"):
         help = f"the active {name}; left out: as before, empty: none"
-        inject.add_argument(f"--{name}", metavar="NAME", help=help)
+        metavar = {"agent": AGENT, "task": TASK}.get(name, "NAME")
+        inject.add_argument(f"--{name}", metavar=metavar, help=help)
     inject.add_argument(
-        "--used", metavar="TOKENS", type=whole_number, help="tokens in the context; else a guess"
+        "--used", metavar="TOKENS", type=whole_number, help="tokens in the context; else reckoned"
     )
     with_store(inject)
 

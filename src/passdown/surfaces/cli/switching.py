@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from passdown.surfaces.cli.briefing import say_warnings, with_counter
-from passdown.surfaces.cli.parsing import FILE, TASK, with_store
+from passdown.surfaces.cli.parsing import AGENT, FILE, TASK, with_store
 from passdown.surfaces.cli.printing import (
     line,
     pairs,
@@ -22,9 +22,10 @@ from passdown.surfaces.cli.session import Misuse, opened, read_input, store_of
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from passdown.errors import PassdownError, Problem
+    from passdown.errors import PassdownError
     from passdown.surfaces.cli.parsing import Parser
     from passdown.workspace import Workspace
+    from passdown.workspace.artifacts import Compared
     from passdown.workspace.prompting import Prompted
 
 Document = dict[str, Any]
@@ -41,9 +42,9 @@ def switch(parser: Parser) -> None:
         "passdown switch --task T-1 --prompt - --active planner < prompt.txt",
     )
     parser.add_argument("--task", metavar=TASK, required=True, help="the task that goes over")
-    parser.add_argument("--to", metavar="AGENT", help="who takes over")
+    parser.add_argument("--to", metavar=AGENT, help="who takes over")
     parser.add_argument(
-        "--from", dest="sender", metavar="AGENT", help="who leaves; default: who has the task"
+        "--from", dest="sender", metavar=AGENT, help="who leaves; default: who has the task"
     )
     with_counter(parser)
     parser.add_argument("--profiles", metavar="DIR", help="NAME.md files; default: the settings'")
@@ -55,15 +56,17 @@ def switch(parser: Parser) -> None:
         help="a user's prompt (- reads it): printed behind the context of the agent that it calls "
         "with @name or /name, else as it is",
     )
-    parser.add_argument("--active", metavar="AGENT", help="with --prompt: who has the word now")
+    parser.add_argument("--active", metavar=AGENT, help="with --prompt: who has the word now")
     with_store(parser)
     parser.set_defaults(run=_switch)
 
 
 def _switch(args: Namespace) -> int:
-    making = ("to", "sender", "profiles", "rules", "no_record")
-    if args.prompt and (args.budget is not None or any(getattr(args, name) for name in making)):
-        raise Misuse("--prompt finds the agent in the prompt; it goes with --active and --counter")
+    if args.prompt and any(getattr(args, name) for name in ("to", "sender", "profiles", "rules")):
+        raise Misuse(
+            "--prompt finds the agent in the prompt; it goes with --active, --budget, --counter "
+            "and --no-record"
+        )
     if args.prompt:
         return _prompt(args)
     if not args.to or args.active:
@@ -105,7 +108,12 @@ def _prompt(args: Namespace) -> int:
     try:
         with _quick_to_answer(args) as workspace:
             found = workspace.prompt(
-                text, task=args.task, active=args.active or "", counter=args.counter
+                text,
+                task=args.task,
+                active=args.active or "",
+                budget=args.budget,
+                counter=args.counter,
+                record=not args.no_record,
             )
     except Exception as error:  # noqa: BLE001
         return _went_on(given, error, args)
@@ -170,18 +178,19 @@ def artifact(parser: Parser) -> None:
         run=_save,
     )
     save.add_argument("--task", metavar=TASK, required=True)
-    save.add_argument("--to", metavar="AGENT", required=True, help="who it waits for")
-    save.add_argument("--from", dest="sender", metavar="AGENT", help="default: who has the task")
+    save.add_argument("--to", metavar=AGENT, required=True, help="who it waits for")
+    save.add_argument("--from", dest="sender", metavar=AGENT, help="default: who has the task")
     with_store(save)
     listing = parser.subverb(
         "list",
-        "the artifacts of a task, or those that wait for an agent",
+        "the latest artifacts of all tasks, those of a task, or those that wait for an agent",
+        "passdown artifact list",
         "passdown artifact list --task T-1",
         "passdown artifact list --agent tester --json",
         run=_list,
     )
     listing.add_argument("--task", metavar=TASK)
-    listing.add_argument("--agent", metavar="AGENT", help="only what waits for it")
+    listing.add_argument("--agent", metavar=AGENT, help="only what waits for it")
     with_store(listing)
     _of_files(parser)
 
@@ -226,8 +235,15 @@ def _save(args: Namespace) -> int:
 
 
 def _list(args: Namespace) -> int:
+    from passdown.workspace.artifacts import every_artifact
+
     with opened(args) as workspace:
-        found = workspace.switch_artifacts(task=args.task or "", agent=args.agent or "")
+        if args.task:
+            workspace.task(args.task)  # which refuses one that isn't there
+        if args.task or args.agent:
+            found = workspace.switch_artifacts(task=args.task or "", agent=args.agent or "")
+        else:
+            found = every_artifact(workspace)
     if args.json:
         print_json(found)
         return 0
@@ -252,34 +268,40 @@ def _list(args: Namespace) -> int:
 def _check(args: Namespace) -> int:
     """1 when a file has an error; a warning alone leaves it sound."""
     found = {path: _findings(args, path) for path in args.files}
-    is_sound = all(p.level != "error" for problems in found.values() for p in problems)
+    is_sound = all(p.level != "error" for each in found.values() for p in each.problems)
     if args.json:
-        plain = {path: [p._asdict() for p in problems] for path, problems in found.items()}
-        print_json({"sound": is_sound, "files": plain})
+        plain = {path: [p._asdict() for p in each.problems] for path, each in found.items()}
+        known = [path for path, each in found.items() if each.is_known]
+        print_json({"sound": is_sound, "files": plain, "compared": known})
         return int(not is_sound)
-    for path, problems in found.items():
-        bad = any(problem.level == "error" for problem in problems)
-        line(f"{path}: {'not sound' if bad else 'sound'}")
-        print_problems(problems)
+    for path, each in found.items():
+        line(f"{path}: {_verdict(each)}")
+        print_problems(each.problems)
     return int(not is_sound)
 
 
-def _findings(args: Namespace, path: str) -> list[Problem]:
+def _verdict(found: Compared) -> str:
+    if any(problem.level == "error" for problem in found.problems):
+        return "not sound"
+    return "sound" if found.is_known else "well formed; not compared (no record of this file)"
+
+
+def _findings(args: Namespace, path: str) -> Compared:
     from passdown.errors import InvalidInput, NotFound
-    from passdown.workspace.artifacts import check_artifact, check_recorded
+    from passdown.workspace.artifacts import Compared, check_artifact, compared
 
     try:
         data = read_input(path)
     except InvalidInput as error:
-        return list(error.problems)
+        return Compared(list(error.problems), is_known=False)
     try:
         workspace = opened(args)
     except NotFound:
         if args.store:
             raise
-        return check_artifact(data)
+        return Compared(check_artifact(data), is_known=False)
     with workspace:
-        return check_recorded(workspace, path, data)
+        return compared(workspace, path, data)
 
 
 def _show(args: Namespace) -> int:

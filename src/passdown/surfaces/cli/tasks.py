@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.model.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK
-from passdown.surfaces.cli.parsing import HIDDEN, TASK, listed, whole_number, with_agent, with_store
+from passdown.surfaces.cli.parsing import (
+    AGENT,
+    HIDDEN,
+    TASK,
+    listed,
+    whole_number,
+    with_agent,
+    with_store,
+)
 from passdown.surfaces.cli.session import author, opened
 
 if TYPE_CHECKING:
@@ -33,7 +41,7 @@ def task(parser: Parser) -> None:
         "passdown task new T-3 --title 'Tests for login' --needs T-1,T-2 --phase testing",
         run=_new,
     )
-    new.add_argument("task", metavar="ID", help="letters, digits, '.', '_' and '-'")
+    new.add_argument("task", metavar="ID", help="ASCII letters, digits, '.', '_' and '-'")
     new.add_argument("--title", metavar="TEXT", required=True, help="what it is about")
     new.add_argument("--phase", choices=PHASES, default="planning", help="where it begins")
     _fields(new)
@@ -66,7 +74,7 @@ def task(parser: Parser) -> None:
 def _filters(found: Parser) -> None:
     found.add_argument("--status", choices=TASK_STATUSES, default="", help="only these")
     found.add_argument("--phase", choices=PHASES, default="", help="only in this phase")
-    found.add_argument("--agent", metavar="NAME", default="", help="only those that NAME holds")
+    found.add_argument("--agent", metavar=AGENT, default="", help="only those that AGENT holds")
     found.add_argument("--limit", metavar="N", type=whole_number, default=1_000, help="at most")
     found.add_argument("--after", metavar="SEQ", type=whole_number, default=0, help="from there on")
     found.add_argument("--all", action="store_true", help="what concerns all work as well")

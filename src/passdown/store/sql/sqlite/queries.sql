@@ -26,6 +26,8 @@ WHERE s.name = :stream;
 SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
 FROM records r JOIN streams s ON s.id = r.stream
 WHERE s.name = :stream AND r.position < :before
+    AND (:author = '' OR r.author = :author)
+    AND (:kinds = '' OR r.kind IN (SELECT value FROM json_each(:kinds)))
 ORDER BY r.position DESC LIMIT :limit;
 
 -- name: record_by_key
@@ -42,6 +44,7 @@ WHERE r.seq > :after ORDER BY r.seq LIMIT :limit;
 SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
 FROM records r JOIN streams s ON s.id = r.stream
 WHERE r.seq < :before AND substr(s.name, 1, length(:prefix)) = :prefix
+    AND (:kinds = '' OR r.kind IN (SELECT value FROM json_each(:kinds)))
 ORDER BY r.seq DESC LIMIT :limit;
 
 -- name: totals
