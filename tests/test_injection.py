@@ -297,7 +297,7 @@ def test_a_dependent_task_gets_what_its_dependencies_pass_on(ws: Workspace) -> N
         "### From T-9: not made yet",
     ]
     assert "| `src/a.py` | it is the door |" in text
-    assert "- Which key?\n" in text
+    assert "- Which key? (by " in text
     assert len(re.findall("^- Pattern ", text, re.MULTILINE)) == NEWEST - 1
     assert "- … 3 older not read; all of them: passdown state T-1 --json" in text
     ws.mark("T-1#q1", "answered", agent="coder")

@@ -240,7 +240,7 @@ def test_a_prompt_changes_only_where_it_calls_another_agent(workspace: Workspace
     found = workspace.prompt("@tester try it", task="T-1", active="coder")
     assert found.switched
     assert found.agent == "tester"
-    assert found.text == f"{found.switched.text}\n\n@tester try it"
+    assert found.text == f"{found.switched.text}\n\n# The prompt\n\n@tester try it"
     assert found.text.startswith(profile("tester"))
 
 

@@ -30,7 +30,7 @@ def test_a_dependent_task_gets_what_its_dependencies_pass_on(
     """The text for a prompt, and its own steps below."""
     out = cli("context", "T-2").out
     assert out.startswith("### From T-1: Login\n\n#### Warnings\n\n- high: clock is UTC")
-    assert "#### Suggested next steps\n\n- medium: ask\n" in out
+    assert "#### Suggested next steps\n\n- medium: ask (by coder)\n" in out
     found = as_json("context", "T-2", "--for", "next")
     assert found["text"].rstrip("\n") == out.rstrip("\n")
     assert (found["task"], found["next_steps"]) == ("T-2", [])

@@ -201,7 +201,9 @@ def _pattern(entry: Document) -> str:
 
 def _warning(entry: Document) -> str:
     severity = escaped(entry.get("severity", ""))
-    return f"{severity}: {_of(entry, 'issue')}; mitigation: {_of(entry, 'mitigation')}"
+    issue = _of(entry, "issue")
+    stop = "" if issue.endswith((".", "!", "?", "…", ")")) else "."
+    return f"{severity}: {issue}{stop} Mitigation: {_of(entry, 'mitigation')}"
 
 
 def _question(entry: Document) -> str:

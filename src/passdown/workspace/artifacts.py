@@ -164,10 +164,10 @@ def _edited(name: str, found: object, meant: object) -> Problem:
 
 def _only(value: object, other: object) -> object:
     """Of two lists, what is in the first alone: that says more than their beginnings."""
-    if not isinstance(value, list) or not isinstance(other, list):
-        return value
-    entries, others = cast("list[object]", value), cast("list[object]", other)
-    return [entry for entry in entries if entry not in others]
+    if isinstance(value, list) and isinstance(other, list):
+        others = cast("list[object]", other)
+        return [entry for entry in cast("list[object]", value) if entry not in others]
+    return cast("object", value)
 
 
 def _shown(value: object) -> str:

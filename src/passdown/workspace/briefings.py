@@ -38,9 +38,12 @@ def brief_for(
     """The brief of a task for an agent; that it was delivered is recorded beside the task."""
     budget = opened.settings.brief_budget if budget is None else budget
     problems = [*agent_problems(agent, "agent"), *ask_problems(budget, format)]
+    try:
+        by = counter_of(counter, opened.settings.counter)
+    except InvalidInput as error:
+        raise InvalidInput("no brief was made", [*problems, *error.problems]) from None
     if problems:
         raise InvalidInput("no brief was made", problems)
-    by = counter_of(counter, opened.settings.counter)
     with opened.store.reading() as reader:
         if format == "summary":
             found = _summary(opened, reader, task, agent, budget=budget, counter=by)
