@@ -418,8 +418,9 @@ def check_markdown(case: Case, found: Brief) -> None:
             address = name if "#" in name else f"T-1#{name}"
             made_by = case.facts.row.header["story_by" if name == "story" else "created_by"]
             assert author == flat(case.authors.get(address, made_by))
-    # The marker stands above each author's words, in its own explanation, and nowhere else.
-    assert found.text.count(marker) == 1 + headings
+    # The marker stands above each author's words, at what we say of them, and nowhere else.
+    notes = sum(bool(item.stale) + bool(item.hints) for item in found.shown)
+    assert found.text.count(marker) == 1 + headings + notes
     check_lines(case, found, items)
 
 
@@ -433,8 +434,8 @@ def check_lines(case: Case, found: Brief, lines: dict[str, str]) -> None:
         line = lines.get(short if task == "T-1" else item.address) or lines[f"{short}:"]
         if item.length != "reference":
             assert main_of(case, item.address) in line
-        assert ("STALE: " in line) >= bool(item.stale)
-        assert ("data all the same" in line) >= bool(item.hints)
+        assert (f"| [{found.marker} STALE: " in line) == bool(item.stale)
+        assert (f"| [{found.marker} worded like orders" in line) == bool(item.hints)
 
 
 @settings(max_examples=300, suppress_health_check=SLOW)

@@ -192,6 +192,19 @@ def test_the_decision_that_shares_words_with_the_next_step_is_shown(ws: Workspac
     assert reason == "has to do with: cookie"
 
 
+def test_what_shares_more_words_comes_before_what_shares_few(ws: Workspace) -> None:
+    """Thirty newer ones have one word of the title; the oldest has three of the next step."""
+    ordinary = decisions(31, "Login {n:03} stays as it was")
+    ordinary[0]["summary"] = "Rotate signed cookies as it was"
+    for decision in ordinary:
+        ws.decide(task="T-1", agent="planner", **decision)
+    hand(ws, suggested_next_steps=[{"step": "Rotate the signed cookie"}])
+    found = told(ws, 160)
+    order = [item.address for item in found.shown if "#d" in item.address]
+    assert order[:1] == ["T-1#d1"]
+    assert len(order) < 5
+
+
 def many_after(ws: Workspace, **fields: Any) -> None:
     """One decision, and two hundred and fifty newer ones that have to do with nothing."""
     ws.decide(task="T-1", agent="planner", summary="Do it so", rationale="agreed", **fields)
@@ -501,6 +514,16 @@ def test_why_tells_what_came_later_or_has_ended(ws: Workspace) -> None:
     assert ws.why("T-1#d4", agent="coder")["reason"].startswith("it is reverted")
     ws.brief("T-2", agent="coder")
     assert ws.why("workspace#d1", agent="coder")["told"] is True
+
+
+def test_why_knows_that_a_gate_tells_its_blocker(ws: Workspace) -> None:
+    """What a person has to settle is told once, as the gate; it is no secret for that."""
+    asks = [{"blocker": "Is it legal?", "requires_human": True}, {"blocker": "No key"}]
+    hand(ws, outcome="partial", blockers=asks, suggested_next_steps=[{"step": "Ask"}])
+    found = ws.brief("T-1", agent="coder")
+    assert found.text.count("Is it legal?") == 1
+    for item in ("T-1#b1", "T-1#k1", "T-1#b2"):
+        assert ws.why(item, agent="coder")["told"] is True, item
 
 
 @pytest.mark.parametrize("item", ["T-1#d9", "T-9#d1", "nonsense", ""])

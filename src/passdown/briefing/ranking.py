@@ -60,13 +60,17 @@ _FADING = 0.12
 
 
 class Ranked(NamedTuple):
-    """An item with its worth, and why it is worth that."""
+    """An item with its worth, and why it is worth that.
+
+    `score` is how much it has to do with what comes next, however old it is: 0 to 1.
+    """
 
     row: ItemRow
     worth: float
     why: str
     is_mandatory: bool
     is_relevant: bool
+    score: float = 0.0
 
 
 class Step(NamedTuple):
@@ -107,7 +111,7 @@ def ranked(
             / (1 + rank * _FADING)
         )
         why = "must be told" if is_mandatory else _why(matches, rank, is_labelled=is_labelled)
-        found.append(Ranked(row, worth, why, is_mandatory, bool(matches) or is_labelled))
+        found.append(Ranked(row, worth, why, is_mandatory, score > 0, score))
     found.sort(key=lambda r: (_ORDER.index(r.row.letter), -r.worth, r.row.task, r.row.ordinal))
     return found
 
@@ -175,7 +179,8 @@ def _related(items: Sequence[Ranked]) -> list[Ranked]:
     fit = [r for r in items if not r.is_mandatory and r.is_relevant and _is_brief(r)]
     taken: dict[str, int] = {}
     found: list[Ranked] = []
-    for r in sorted(fit, key=lambda r: (-r.worth, _ORDER.index(r.row.letter), r.row.address)):
+    fit.sort(key=lambda r: (-r.score, -r.worth, _ORDER.index(r.row.letter), r.row.address))
+    for r in fit:
         count = taken[r.row.letter] = taken.get(r.row.letter, 0) + 1
         if count <= _RELATED_OF_A_KIND:
             found.append(r)

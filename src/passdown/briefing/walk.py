@@ -161,8 +161,9 @@ class Walk:
 
     def is_forged(self) -> bool:
         """Whether some stored text holds the marker of this brief."""
-        marker = self._page.marker
-        return any(marker in part.stored or marker in part.author for part in self.parts.values())
+        parts = self.parts.values()
+        texts = (text for part in parts for text in (part.stored, part.author, *part.stale))
+        return any(self._page.marker in text for text in texts)
 
     def text(self) -> str:
         """The text of what has been taken so far."""

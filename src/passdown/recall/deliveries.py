@@ -105,12 +105,13 @@ def why(reader: Reader, item: str, agent: str) -> Document:
             next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
         )
     told: list[Document] = []
+    gate = _gate_of(reader, row)
     briefs = 0
     latest: Document | None = None
     for delivery in _to(reader, address.task, agent):
         briefs += 1
         latest = latest or delivery
-        length = delivery["shown"].get(item)
+        length = delivery["shown"].get(item) or delivery["shown"].get(gate)
         if length:
             told.append(_when(delivery, length))
     status = _status(reader, row)
@@ -133,6 +134,15 @@ def why(reader: Reader, item: str, agent: str) -> Document:
         return {**found, "reason": reason}
     is_later = _is_later(reader, row, latest)
     return {**found, **_reason(row, latest, status, is_later=is_later)}
+
+
+def _gate_of(reader: Reader, row: ItemRow) -> str:
+    """The gate as which a blocker that a person has to settle is told; empty for anything else."""
+    items = reader.items_at(row.task, row.position) if row.letter == "b" else []
+    gates = [
+        i.address for i in items if (i.letter, i.field, i.index) == ("k", row.field, row.index)
+    ]
+    return gates[0] if gates else ""
 
 
 def _status(reader: Reader, row: ItemRow) -> str:

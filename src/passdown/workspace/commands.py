@@ -89,7 +89,7 @@ def _state_at_hand(
         return None
     documents = [item_document(row, record, written.body) for row in blockers]
     short = _short(step.header, (task, record.position, record.digest), decisions, documents)
-    return {**short, "questions": _questions(_open_after(before, step))}
+    return {**short, "questions": open_questions(_open_after(before, step))}
 
 
 def _again(reader: Reader, record: Record) -> tuple[Before, Changes]:
@@ -135,10 +135,10 @@ def short_state(
     short = _short(
         header, (task, version, digest), live[:2][::-1], [document for _, document in blockers]
     )
-    return {**short, "questions": _questions(rows)}
+    return {**short, "questions": open_questions(rows)}
 
 
-def _questions(rows: Sequence[ItemRow]) -> list[dict[str, Any]]:
+def open_questions(rows: Sequence[ItemRow]) -> list[dict[str, Any]]:
     """The open questions among some items, by their titles: a summary shows no more."""
     return [
         {

@@ -80,6 +80,7 @@ def breakdown(opened: Opened, task: str) -> list[Document]:
 def compacted(opened: Opened, task: str) -> str:
     """A task in at most 2,000 characters."""
     from passdown.briefing.compaction import NAMED, SHOWN, compact_context
+    from passdown.workspace.commands import open_questions
 
     with opened.store.reading() as reader:
         row = _task(reader, task)
@@ -88,6 +89,7 @@ def compacted(opened: Opened, task: str) -> str:
         live = [item for item in rows if item.address not in replaced][-SHOWN - NAMED :]
         decisions = [document for _, document in documents(reader, task, live)]
         blockers = documents(reader, task, reader.open_items(task, ("b",)))
+        questions = open_questions(reader.open_items(task, ("q",)))
     return compact_context(
         {
             "task_id": task,
@@ -99,6 +101,7 @@ def compacted(opened: Opened, task: str) -> str:
             "decisions": decisions,
             "totals": {"decisions": row.header["counts"].get("d", 0)},
             "blockers": [document for _, document in blockers],
+            "questions": questions,
         }
     )
 
