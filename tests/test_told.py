@@ -155,3 +155,19 @@ def test_asking_git_runs_nothing_that_the_repository_names(ws: Workspace, tmp_pa
     assert found.git is not None
     assert found.git.is_repository
     assert not ran.exists()
+
+
+def test_words_without_spaces_are_compared_too(ws: Workspace) -> None:
+    """In Chinese, the decision that shares words with the next step comes before newer ones."""
+    about = {"summary": "会话令牌保存在签名的饼干里", "rationale": "脚本读不到"}
+    others = [{"summary": f"日志第{n}行使用标准格式", "rationale": "收集器"} for n in range(12)]
+    handed(ws, decisions=[about, *others], suggested_next_steps=[{"step": "读取会话令牌的中间件"}])
+    found = ws.brief("T-1", agent="dev", budget=240)
+    assert "T-1#d1" in [item.address for item in found.shown]
+    assert found.left_out["decision"] > 5
+
+
+def test_tags_are_a_list(ws: Workspace) -> None:
+    """A text would be read letter by letter, so it is refused."""
+    with pytest.raises(passdown.errors.InvalidInput, match="no brief was made"):
+        ws.brief("T-1", agent="dev", tags="auth")

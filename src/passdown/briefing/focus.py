@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[^\W_]{2,}")
 _NAME = re.compile(r"\.?[\w-]+(?:[./]+[\w-]+)*")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _COMMON = frozenset(
     re.findall(
         r"\w+",
@@ -59,11 +60,18 @@ class Focus(NamedTuple):
 
 def words_of(text: str) -> list[str]:
     """The words of a text that can be compared: lower case, without the commonest, singular."""
-    return [
+    found = [
         word[:-1] if word[-1] == "s" and len(word) > 4 and word[-2] != "s" else word
         for word in _WORD.findall(text.lower())
         if word not in _COMMON
     ]
+    return found if text.isascii() else found + _pairs(found)
+
+
+def _pairs(words: list[str]) -> list[str]:
+    """Pairs of neighbouring characters, for scripts that don't put spaces between words."""
+    runs = [word for word in words if len(word) > 2 and _UNSPACED.match(word)]
+    return [run[index : index + 2] for run in runs for index in range(len(run) - 1)]
 
 
 class _Gathering:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 EARLY = {"title": 240, "story": 320, "criteria": 600}
 """The task's texts that come before what is optional, as long as they aren't longer than this."""
 
+SHORT_TITLE = 100
+"""A longer title comes after what must be told."""
+
 LEVELS = ("least", "where", "head")
 """What stands around the items: the way to everything; the task and how it stands; the fence."""
 
@@ -41,9 +44,10 @@ def begin_of(task: Mapping[str, Part]) -> tuple[list[Step], list[Step], list[Ste
     steps = {name: Step(task[name].address, "full") for name in _TASK_TEXTS if name in task}
     early = [name for name in steps if len(task[name].line) <= EARLY.get(name, 0)]
     begin = [Step("", level) for level in LEVELS]
-    begin += [steps["title"]] if "title" in early else []
+    is_short = "title" in early and len(task["title"].line) <= SHORT_TITLE
+    begin += [steps["title"]] if is_short else []
     late = sorted(steps.keys() - set(early), key=lambda name: (len(task[name].line), name))
-    middle = [steps[name] for name in early if name != "title"]
+    middle = [steps[name] for name in early if name != "title" or not is_short]
     return begin, middle, [steps[name] for name in late]
 
 

@@ -38,6 +38,8 @@ def brief_for(
     """The brief of a task for an agent; that it was delivered is recorded beside the task."""
     budget = opened.settings.brief_budget if budget is None else budget
     problems = [*agent_problems(agent, "agent"), *ask_problems(budget, format)]
+    if isinstance(tags, str):
+        problems.append(Problem("tags", "wrong_type", "a text given", "a list of tags"))
     try:
         by = counter_of(counter, opened.settings.counter)
     except InvalidInput as error:
