@@ -27,10 +27,11 @@ from passdown.briefing.layout import SECTIONS, marker_of
 from passdown.briefing.ranking import Ranked, order
 from passdown.briefing.renderings import WORDS
 from passdown.model.facts import Facts, Told, told_as
-from passdown.model.item_text import flat, item_lines, sizes_of, sizes_text
+from passdown.model.item_text import flat, item_lines, sizes_of
 from passdown.model.items import TITLE_LENGTH, entry_of, grade_of
 from passdown.model.rows import ItemRow, TaskRow
 from passdown.model.tokens import COUNTERS, counter_of, units
+from tests.sizes import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,7 +148,7 @@ def an_entry(letter: str, pick: Callable[[], str], rng: random.Random) -> Docume
 
 @cache
 def _sizes(letter: str, entry: str) -> str:
-    return sizes_text(item_lines(letter, 1, json.loads(entry)))
+    return counted(item_lines(letter, 1, json.loads(entry)))
 
 
 def a_row(task: str, letter: str, ordinal: int, entry: Document) -> ItemRow:

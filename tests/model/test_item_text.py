@@ -15,9 +15,9 @@ from passdown.model.item_text import (
     labels_of,
     listed,
     sizes_of,
-    sizes_text,
 )
 from passdown.model.tokens import counter_of, units
+from tests.sizes import counted
 
 Document = dict[str, Any]
 
@@ -94,7 +94,7 @@ def test_a_longer_form_adds_to_the_shorter_one(item: tuple[str, Document]) -> No
 @given(items())
 def test_sizes_are_the_counts_of_the_lines(item: tuple[str, Document]) -> None:
     lines = item_lines(item[0], 12, item[1])
-    sizes = sizes_of(sizes_text(lines))
+    sizes = sizes_of(counted(lines))
     count = counter_of("o200k_base").tokens
     assert sizes.tokens == tuple(map(count, lines))
     assert sizes.units == tuple(map(units, lines))

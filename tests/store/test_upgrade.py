@@ -15,11 +15,12 @@ import passdown
 from passdown import Settings
 from passdown.errors import PassdownError
 from passdown.ledger.writing import Ledger
-from passdown.model.item_text import item_lines, sizes_text
+from passdown.model.item_text import item_lines
 from passdown.model.items import entry_of
 from passdown.store.sqlite import SqliteStore, schema
 from passdown.store.sqlite.running import rows
 from passdown.store.statements import Reader, Writer
+from tests.sizes import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +96,7 @@ def test_its_items_have_sizes_and_labels(old: Path) -> None:
                 record = reader.record(f"task/{row.task}", row.position)
                 assert record is not None
                 entry = entry_of(record.document(), row.field, row.index)
-                assert row.sizes == sizes_text(item_lines(row.letter, row.ordinal, entry))
+                assert row.sizes == counted(item_lines(row.letter, row.ordinal, entry))
         entries = ws.state_document("T-1")["decisions"]
         assert {tag for entry in entries for tag in entry.get("tags", ())} <= labels
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from passdown.model.items import entry_of, fingerprint
 from passdown.model.kinds import KINDS, parse_address
 from passdown.model.rows import ItemRow, StatusChange
-from passdown.model.step import NOTHING, Before, Changes, Step
+from passdown.model.step import NOT_MEASURED, NOTHING, Before, Changes, Measured, Step, measured_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,12 +34,20 @@ _DETAILS = (
 _REPLACED_WHEN_LISTED = ("n", "r")
 
 
-def changes(before: Before, record: Record, body: dict[str, Any], *, sized: bool = True) -> Changes:
+def changes(
+    before: Before,
+    record: Record,
+    body: dict[str, Any],
+    *,
+    sized: bool = True,
+    measured: Measured = NOT_MEASURED,
+) -> Changes:
     """What `record` (with `body` as its parsed content) changes in the rows of its task.
 
     Without `sized`, rows lack their sizes: looking back doesn't need them, and counting takes time.
+    `measured` are the sizes of the body's entries, where they are known already.
     """
-    step = Step(before, record, body, sized=sized)
+    step = Step(before, record, body, sized=sized, measured=measured)
     _HANDLERS[record.kind](step)
     return step.result()
 
@@ -285,6 +293,7 @@ __all__ = [
     "Before",
     "Changes",
     "changes",
+    "measured_in",
     "open_letters",
     "paths_of",
     "settled_keys",

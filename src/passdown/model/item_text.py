@@ -79,6 +79,13 @@ _SHAPES: dict[str, _Shape] = {
 
 def item_lines(letter: str, ordinal: int, entry: Entry) -> tuple[str, str, str]:
     """An item as one line of text in each of the three lengths, line ends included."""
+    begin = f"- {letter}{ordinal}"
+    line, short, full = _after_number(letter, entry)
+    return (begin + line, begin + short, begin + full)
+
+
+def _after_number(letter: str, entry: Entry) -> tuple[str, str, str]:
+    """An item's lines without the number that they begin with."""
     shape = _SHAPES[letter]
     main = entry.get(shape.main)
     if letter == "k" and main is None:
@@ -86,9 +93,9 @@ def item_lines(letter: str, ordinal: int, entry: Entry) -> tuple[str, str, str]:
     grade = entry.get(shape.grade) if shape.grade else None
     if grade is not None and letter == "q":
         grade = "blocking" if grade else None
-    graded = f"({flat(grade)})" if grade else ""
-    parts = (f"- {letter}{ordinal}", graded, flat(main or ""))
-    head = " ".join(part for part in parts if part)
+    head = f" ({flat(grade)})" if grade else ""
+    text = flat(main or "")
+    head += f" {text}" if text else ""
     short = head + _more(shape.short, entry)
     full = short + _more(shape.full, entry)
     return (head + "\n", short + "\n", full + "\n")
@@ -106,19 +113,29 @@ def _value(value: Any) -> str:
     return listed(value)
 
 
-def sizes_text(lines: tuple[str, str, str]) -> str:
-    """The sizes of an item's lines, as they are kept in its row."""
+def measure(letter: str, entry: Entry) -> Sizes:
+    """How long an item's lines are but for its number, which it gets when it is written."""
     count: Callable[[str], int] = vocabulary(DEFAULT_COUNTER)
     tokens: list[int] = []
     long: list[int] = []
-    for index, line in enumerate(lines):
-        if index and line == lines[index - 1]:
-            tokens.append(tokens[-1])
-            long.append(long[-1])
-        else:
-            tokens.append(count(line))
-            long.append(units(line))
-    return " ".join(map(str, (*tokens, *long)))
+    before = ""
+    for line in _after_number(letter, entry):
+        is_same = line == before
+        tokens.append(tokens[-1] if is_same else count(line))
+        long.append(long[-1] if is_same else units(line))
+        before = line
+    return Sizes((tokens[0], tokens[1], tokens[2]), (long[0], long[1], long[2]))
+
+
+def sizes_text(sizes: Sizes, ordinal: int) -> str:
+    """The sizes of a numbered item's lines, as they are kept in its row.
+
+    A number ends where a token does: `-`, the letter, and three digits to a token.
+    """
+    digits = len(str(ordinal))
+    tokens, long = 2 - (-digits // 3), 3 + digits
+    numbers = (*(size + tokens for size in sizes.tokens), *(size + long for size in sizes.units))
+    return " ".join(map(str, numbers))
 
 
 def sizes_of(text: str) -> Sizes:

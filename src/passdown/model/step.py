@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.model.item_text import item_lines, labels_of, sizes_text
+from passdown.model.item_text import Sizes, labels_of, measure, sizes_text
 from passdown.model.items import entry_of, fingerprint, grade_of, title_of
 from passdown.model.kinds import KINDS, LIVE, task_of
 from passdown.model.rows import ItemRow, LabelRow, StatusChange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from passdown.model.record import Record
 
 
 # Kinds of items of which nobody asks whether the same one was recorded before.
 _NEVER_REPEATED = "hak"
+
+
+Measured = Mapping[tuple[str, str, int], Sizes]
+"""The sizes of a body's entries, by letter, field and place; what isn't there is measured."""
+
+
+NOT_MEASURED: Measured = MappingProxyType({})
+
+
+def measured_in(body: dict[str, Any]) -> Measured:
+    """Measure the items of a body beforehand: that takes time, and writers wait for each other."""
+    found: dict[tuple[str, str, int], Sizes] = {}
+    for letter, kind in KINDS.items():
+        if letter == "h":
+            continue
+        for index in range(len(body.get(kind.field, ()))):
+            entry = entry_of(body, kind.field, index)
+            found[letter, kind.field, index] = measure(letter, entry)
+    if "outcome" in body:
+        found["h", "handoff", 0] = measure("h", entry_of(body, "handoff", 0))
+    return found
 
 
 class Before(NamedTuple):
@@ -56,10 +76,17 @@ class Step:
     """The changes of one record while they are being worked out."""
 
     def __init__(
-        self, before: Before, record: Record, body: dict[str, Any], *, sized: bool
+        self,
+        before: Before,
+        record: Record,
+        body: dict[str, Any],
+        *,
+        sized: bool,
+        measured: Measured,
     ) -> None:
         """Begin with where the task stands."""
         self._sized = sized
+        self._measured = measured
         self.record = record
         self.body = body
         self.task = task_of(record.stream) or ""
@@ -115,7 +142,7 @@ class Step:
             fingerprint="" if letter in _NEVER_REPEATED else fingerprint(entry),
             path=entry["path"] if letter == "a" else "",
             grade=grade_of(letter, entry),
-            sizes=sizes_text(item_lines(letter, counts[letter], entry)) if self._sized else "",
+            sizes=self._sizes(letter, field, index) if self._sized else "",
         )
         self.added.append(row)
         self._settled[letter, row.ordinal] = status
@@ -129,6 +156,12 @@ class Step:
         if labels:
             self.labels += [LabelRow(self.task, name, row.letter, row.ordinal) for name in labels]
             self.header["labels"] = self.header.get("labels", 0) + len(labels)
+
+    def _sizes(self, letter: str, field: str, index: int) -> str:
+        known = self._measured.get((letter, field, index))
+        if known is None:
+            known = measure(letter, entry_of(self.body, field, index))
+        return sizes_text(known, self.header["counts"][letter])
 
     def _count_live(self, letter: str, old: str, new: str) -> None:
         """Keep count of the items of each kind that still hold."""
