@@ -24,9 +24,9 @@ from passdown.model.fold import (
     Before,
     Changes,
     changes,
-    measured_in,
     open_letters,
     paths_of,
+    prepared_items,
     settled_keys,
 )
 from passdown.model.kinds import deliveries_of, stream_of, task_of
@@ -101,7 +101,7 @@ class Ledger:
             problem = Problem("", "too_large", f"{len(data):,} bytes", expected)
             raise InvalidInput("the record is too large; nothing was written", [problem])
         stream = stream_of(entry.task)
-        measured = measured_in(entry.body)
+        items = prepared_items(entry.body)
         with self.store.writing([stream]) as writer:
             tip = writer.tip(stream, entry.key)
             if tip is not None and tip.known:
@@ -114,7 +114,7 @@ class Ledger:
             if guard is not None:
                 guard(writer, before, entry.body)
             record = self._chain(entry, data, stream, head)
-            step = changes(before, record, entry.body, measured=measured)
+            step = changes(before, record, entry.body, items=items)
             if head is not None and entry.expect_version not in (None, head.position):
                 _check_rebase(writer, entry, head, step)
             record = writer.append(record)

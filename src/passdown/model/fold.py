@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from passdown.model.items import entry_of, fingerprint
 from passdown.model.kinds import KINDS, parse_address
 from passdown.model.rows import ItemRow, StatusChange
-from passdown.model.step import NOT_MEASURED, NOTHING, Before, Changes, Measured, Step, measured_in
+from passdown.model.step import NOT_PREPARED, NOTHING, Before, Changes, Items, Step, prepared_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,14 +40,14 @@ def changes(
     body: dict[str, Any],
     *,
     sized: bool = True,
-    measured: Measured = NOT_MEASURED,
+    items: Items = NOT_PREPARED,
 ) -> Changes:
     """What `record` (with `body` as its parsed content) changes in the rows of its task.
 
     Without `sized`, rows lack their sizes: looking back doesn't need them, and counting takes time.
-    `measured` are the sizes of the body's entries, where they are known already.
+    `items` are the body's entries, where they have been prepared.
     """
-    step = Step(before, record, body, sized=sized, measured=measured)
+    step = Step(before, record, body, sized=sized, items=items)
     _HANDLERS[record.kind](step)
     return step.result()
 
@@ -293,8 +293,8 @@ __all__ = [
     "Before",
     "Changes",
     "changes",
-    "measured_in",
     "open_letters",
     "paths_of",
+    "prepared_items",
     "settled_keys",
 ]

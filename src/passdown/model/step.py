@@ -19,24 +19,46 @@ if TYPE_CHECKING:
 _NEVER_REPEATED = "hak"
 
 
-Measured = Mapping[tuple[str, str, int], Sizes]
-"""The sizes of a body's entries, by letter, field and place; what isn't there is measured."""
+class Prepared(NamedTuple):
+    """What a row says of an entry, whatever its number and its place in the ledger."""
+
+    title: str
+    fingerprint: str
+    path: str
+    grade: str
+    labels: tuple[str, ...]
+    sizes: Sizes | None
 
 
-NOT_MEASURED: Measured = MappingProxyType({})
+Items = Mapping[tuple[str, str, int], Prepared]
+"""The entries of a body, prepared, by letter, field and place."""
+
+NOT_PREPARED: Items = MappingProxyType({})
 
 
-def measured_in(body: dict[str, Any]) -> Measured:
-    """Measure the items of a body beforehand: that takes time, and writers wait for each other."""
-    found: dict[tuple[str, str, int], Sizes] = {}
+def prepared(letter: str, field: str, entry: dict[str, Any], *, sized: bool) -> Prepared:
+    """Prepare one entry; its sizes are counted only if they are wanted."""
+    return Prepared(
+        title=title_of(entry, "blocker" if field == "blockers" else KINDS[letter].text),
+        fingerprint="" if letter in _NEVER_REPEATED else fingerprint(entry),
+        path=entry["path"] if letter == "a" else "",
+        grade=grade_of(letter, entry),
+        labels=tuple(labels_of(letter, entry)),
+        sizes=measure(letter, entry) if sized else None,
+    )
+
+
+def prepared_items(body: dict[str, Any]) -> Items:
+    """Prepare the items of a body beforehand: it takes time, and writers wait for each other."""
+    found: dict[tuple[str, str, int], Prepared] = {}
     for letter, kind in KINDS.items():
-        if letter == "h":
-            continue
-        for index in range(len(body.get(kind.field, ()))):
+        entries = () if letter == "h" else body.get(kind.field, ())
+        for index in range(len(entries)):
             entry = entry_of(body, kind.field, index)
-            found[letter, kind.field, index] = measure(letter, entry)
+            found[letter, kind.field, index] = prepared(letter, kind.field, entry, sized=True)
     if "outcome" in body:
-        found["h", "handoff", 0] = measure("h", entry_of(body, "handoff", 0))
+        entry = entry_of(body, "handoff", 0)
+        found["h", "handoff", 0] = prepared("h", "handoff", entry, sized=True)
     return found
 
 
@@ -82,11 +104,11 @@ class Step:
         body: dict[str, Any],
         *,
         sized: bool,
-        measured: Measured,
+        items: Items,
     ) -> None:
         """Begin with where the task stands."""
         self._sized = sized
-        self._measured = measured
+        self._items = items
         self.record = record
         self.body = body
         self.task = task_of(record.stream) or ""
@@ -126,42 +148,39 @@ class Step:
         kind = KINDS[letter]
         field = field or kind.field
         entry = entry_of(self.body, field, index)
+        known = self._items.get((letter, field, index))
+        if known is None:
+            known = prepared(letter, field, entry, sized=self._sized)
         counts = self.header["counts"]
-        counts[letter] = counts.get(letter, 0) + 1
+        ordinal = counts[letter] = counts.get(letter, 0) + 1
         status = status or entry.get("status") or kind.starts
         row = ItemRow(
             task=self.task,
             letter=letter,
-            ordinal=counts[letter],
+            ordinal=ordinal,
             position=self.record.position,
             field=field,
             index=index,
             status=status,
             is_open=kind.is_open and status == kind.starts,
-            title=title_of(entry, "blocker" if field == "blockers" else kind.text),
-            fingerprint="" if letter in _NEVER_REPEATED else fingerprint(entry),
-            path=entry["path"] if letter == "a" else "",
-            grade=grade_of(letter, entry),
-            sizes=self._sizes(letter, field, index) if self._sized else "",
+            title=known.title,
+            fingerprint=known.fingerprint,
+            path=known.path,
+            grade=known.grade,
+            sizes=sizes_text(known.sizes, ordinal) if known.sizes else "",
         )
         self.added.append(row)
         self._settled[letter, row.ordinal] = status
         self._count_live(letter, "", status)
-        self._file(row, labels_of(letter, entry))
+        self._file(row, known.labels)
         if row.is_open:
             self.open[letter, row.ordinal] = row
         return row
 
-    def _file(self, row: ItemRow, labels: list[str]) -> None:
+    def _file(self, row: ItemRow, labels: tuple[str, ...]) -> None:
         if labels:
             self.labels += [LabelRow(self.task, name, row.letter, row.ordinal) for name in labels]
             self.header["labels"] = self.header.get("labels", 0) + len(labels)
-
-    def _sizes(self, letter: str, field: str, index: int) -> str:
-        known = self._measured.get((letter, field, index))
-        if known is None:
-            known = measure(letter, entry_of(self.body, field, index))
-        return sizes_text(known, self.header["counts"][letter])
 
     def _count_live(self, letter: str, old: str, new: str) -> None:
         """Keep count of the items of each kind that still hold."""
