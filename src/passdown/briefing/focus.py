@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Focus(NamedTuple):
         words = self.wider if is_open else self.words
         if not words:
             return ()
-        found = words.keys() & set(words_of(text))
+        found = words.keys() & words_of(text)
         return tuple(sorted(found, key=lambda word: (-words[word], word)))
 
     def score(self, matches: Iterable[str]) -> float:
@@ -58,14 +59,18 @@ class Focus(NamedTuple):
         return min(sum(self.words[word] for word in matches), _MOST) / _MOST
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a text that can be compared: lower case, without the commonest, singular."""
+@lru_cache(maxsize=8_192)
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text that can be compared: lower case, without the commonest, singular.
+
+    The titles of a task's items are the same from brief to brief, so they are kept.
+    """
     found = [
         word[:-1] if word[-1] == "s" and len(word) > 4 and word[-2] != "s" else word
         for word in _WORD.findall(text.lower())
         if word not in _COMMON
     ]
-    return found if text.isascii() else found + _pairs(found)
+    return frozenset(found if text.isascii() else found + _pairs(found))
 
 
 def _pairs(words: list[str]) -> list[str]:
@@ -83,7 +88,7 @@ class _Gathering:
         self.labels: dict[str, None] = {}
 
     def weigh(self, text: str, weight: float) -> None:
-        for word in words_of(text):
+        for word in sorted(words_of(text)):
             self.words[word] = max(self.words.get(word, 0.0), weight)
             if weight != STEP:
                 self.wider[word] = max(self.wider.get(word, 0.0), weight)

@@ -176,6 +176,16 @@ def _hint_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple((name, re.compile(source, re.IGNORECASE)) for name, source in sources.items())
 
 
+@cache
+def _hint_signs() -> re.Pattern[str]:
+    """One look for what any of the patterns needs: most text has none of it."""
+    signs = (
+        r"ignore|disregard|forget|override|curl|wget|you are now|from now on|act as|tool_calls"
+        r"|role[\"']|</?|<\||\[/?inst\]"
+    )
+    return re.compile(signs, re.IGNORECASE)
+
+
 def instruction_hints(text: str) -> tuple[str, ...]:
     """Names of the ways in which `text` reads like orders to a model; usually none.
 
@@ -183,4 +193,6 @@ def instruction_hints(text: str) -> tuple[str, ...]:
     may be allowed because this found nothing.
     """
     plain = text if text.isascii() else unicodedata.normalize("NFKC", ignorable().sub("", text))
+    if not _hint_signs().search(plain):
+        return ()
     return tuple(name for name, pattern in _hint_patterns() if pattern.search(plain))
