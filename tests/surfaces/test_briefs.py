@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -170,25 +167,3 @@ def test_every_verb_says_the_same_of_a_budget(
     said = cli(*argv, "--budget", budget, code=2).err
     assert "expected a whole number from 1 to 1,000,000,000" in said
     assert "--budget" in said
-
-
-@pytest.mark.parametrize("argv", [["brief", "T-1", "--no-record"], ["why", "T-1#d1"]])
-def test_briefs_start_without_anything_heavy(
-    filled: Path, project_root: Path, argv: list[str]
-) -> None:
-    source = (
-        "import sys\nfrom passdown.surfaces.cli.main import main\n"
-        f"code = main({[*argv, '--agent', 'reviewer']!r})\nimport json\n"
-        "print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", source],
-        env={"PYTHONPATH": str(project_root / "src"), "PATH": ""},
-        cwd=filled,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    code, modules = json.loads(done.stderr)
-    assert code == 0
-    assert HEAVY & set(modules) == set()

@@ -40,6 +40,8 @@ HEAVY = {
         ["task", "list", "--ids"],
         ["inbox", "coder"],
         ["gate", "list"],
+        ["brief", "T-1", "--no-record", "--agent", "reviewer"],
+        ["why", "T-1#d1", "--agent", "reviewer"],
         ["help"],
     ],
     ids=" ".join,

@@ -20,6 +20,7 @@ from passdown.surfaces.cli.printing import (
     heading,
     line,
     pairs,
+    print_freshness,
     print_json,
     short_time,
     table,
@@ -111,13 +112,7 @@ def _check(workspace: Workspace, args: Namespace) -> int:
         raise Misuse("--check reads a brief; --agent, --tag and --budget are for making one")
     text = read_input(args.check).decode(errors="replace")
     found = _freshness(workspace, args.task, text)
-    if args.json:
-        print_json(found._asdict())
-    elif found.is_current:
-        line(f"current: made from version {found.made_from}")
-    else:
-        line(f"overtaken: made from version {found.made_from}, {args.task} is at {found.now}")
-    return 0 if found.is_current else 1
+    return print_freshness(found, args.task, as_json=args.json)
 
 
 def _freshness(workspace: Workspace, task: str, text: str) -> Freshness:

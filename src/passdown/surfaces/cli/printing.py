@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from passdown.errors import PassdownError, Problem
+    from passdown.workspace.briefings import Freshness
 
 _GAP = "  "
 _NARROWEST = 8
@@ -233,3 +234,16 @@ def print_error(error: PassdownError, *, as_json: bool) -> None:
         print_json(error.as_document())
     else:
         print(visible(str(error), keep_newlines=True), file=sys.stderr)
+
+
+def print_freshness(found: Freshness, task: str, *, as_json: bool) -> int:
+    """Whether a text that was made from a version still holds; 1 when it doesn't."""
+    if as_json:
+        print_json(found._asdict())
+    elif found.is_current:
+        line(f"current: made from version {found.made_from}")
+    elif found.made_from == found.now:
+        line(f"overtaken: version {found.now} of {task} has another digest here: another history?")
+    else:
+        line(f"overtaken: made from version {found.made_from}, {task} is at {found.now}")
+    return 0 if found.is_current else 1
