@@ -224,3 +224,17 @@ def test_a_giant_prompt_is_read_in_one_go(text: str) -> None:
     for prompt in (giant, f"@{giant}", f"/{giant}", f"{giant}@dev"):
         find_switch(prompt, KNOWN)
     assert time.monotonic() - begin < 5
+
+
+@pytest.mark.promise("S2-11")
+@pytest.mark.parametrize(
+    ("text", "called"),
+    [
+        ("<!-- @qa look -->", None),
+        ("a <!-- @qa --> b <!-- @dev -->", None),
+        ("<!-- never closed @qa", None),
+        ("<!-- @qa --> @dev go", "dev"),
+    ],
+)
+def test_what_stands_in_a_comment_calls_nobody(text: str, called: str | None) -> None:
+    assert find_switch(text, ("dev", "qa")) == called

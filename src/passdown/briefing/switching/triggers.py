@@ -43,7 +43,7 @@ def find_switch(
     names = {name.casefold(): name for name in known}
     pattern = _calls(tuple(prefix))
     for paragraph in _paragraphs(text):
-        for found in pattern.finditer(_without_code_spans(paragraph)):
+        for found in pattern.finditer(_without_comments(_without_code_spans(paragraph))):
             name = _called(found, names)
             if name and name.casefold() != active.casefold():
                 return name
@@ -154,6 +154,17 @@ def _without_code_spans(paragraph: str) -> str:
         done = runs[closer].end()
         index = closer + 1
     return "".join([*kept, paragraph[done:]])
+
+
+def _without_comments(paragraph: str) -> str:
+    """A paragraph with each HTML comment blanked; one that isn't closed runs to the end."""
+    kept: list[str] = []
+    rest = paragraph
+    while "<!--" in rest:
+        before, _, after = rest.partition("<!--")
+        kept += [before, _CODE]
+        rest = after.partition("-->")[2]
+    return "".join([*kept, rest])
 
 
 def _is_escaped(text: str, position: int) -> bool:
