@@ -127,11 +127,6 @@ def test_a_task_without_a_story_stands_in_for_one() -> None:
 def test_the_limits_have_names() -> None:
     assert (MAX_TOKENS, MAX_RETAINED, MAX_SENTENCES) == (500, 3, 2)
     assert (MAX_DECISIONS, MAX_FILES, MAX_BLOCKERS) == (5, 10, 3)
-    assert (MAX_DECISIONS, MAX_FILES, MAX_BLOCKERS) == (
-        shapes.MAX_DECISIONS,
-        shapes.MAX_FILES,
-        shapes.MAX_BLOCKERS,
-    )
 
 
 @pytest.mark.promise("S2-5", "S2-6")

@@ -55,6 +55,11 @@ KINDS: dict[str, Kind] = {
     )
 }
 
+MAX_DECISIONS = 5
+MAX_FILES = 10
+MAX_BLOCKERS = 3
+"""What a switch artifact lists at most; what these cut is counted in it."""
+
 NOT_STATED = "Not stated."
 """What stands for a reason where a shape that has no place for one was read."""
 

@@ -4,10 +4,7 @@ from passdown.briefing.switching.checking import artifact_problems
 from passdown.briefing.switching.fields import (
     FIELDS,
     LIMITS,
-    MAX_BLOCKERS,
-    MAX_DECISIONS,
     MAX_FIELD,
-    MAX_FILES,
     MAX_RETAINED,
     MAX_SENTENCES,
     MAX_TOKENS,
@@ -22,6 +19,7 @@ from passdown.briefing.switching.naming import artifact_name
 from passdown.briefing.switching.short import short_summary
 from passdown.briefing.switching.views import artifact_markdown
 from passdown.briefing.switching.yaml_text import artifact_text, read_artifact
+from passdown.model.kinds import MAX_BLOCKERS, MAX_DECISIONS, MAX_FILES
 
 __all__ = [
     "FIELDS",

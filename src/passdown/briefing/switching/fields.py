@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from passdown.model.kinds import MAX_BLOCKERS, MAX_DECISIONS, MAX_FILES
+
 Artifact = dict[str, Any]
 """A switch artifact as plain data, in the order of `FIELDS`."""
 
@@ -13,10 +15,6 @@ MAX_TOKENS = 500
 """The length of a whole artifact, as YAML text, by whichever counter is in use."""
 MAX_RETAINED = 3
 """How many artifacts of earlier agents are shown; older ones stay on disk."""
-# The same three stand in `model.intake.shapes`, whose package needs pydantic; a test ties them.
-MAX_DECISIONS = 5
-MAX_FILES = 10
-MAX_BLOCKERS = 3
 MAX_SENTENCES = 2
 """The length of the next action."""
 MAX_FIELD = 256

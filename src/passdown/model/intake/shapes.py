@@ -11,14 +11,11 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from passdown.model.kinds import NOT_STATED
+from passdown.model.kinds import MAX_BLOCKERS, MAX_DECISIONS, MAX_FILES, NOT_STATED
 
 Plain = dict[str, Any]
 
 ARTIFACT_VERSION = "1.0"
-MAX_DECISIONS = 5
-MAX_FILES = 10
-MAX_BLOCKERS = 3
 
 _STATE_MARKS = {"decisions_made", "blocking_issues", "task_title", "quality_gates_passed"}
 _ARTIFACT_MARKS = {"story_context", "next_action"}
