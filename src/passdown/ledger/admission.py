@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.errors import InvalidInput, Problem
 from passdown.model.bodies import handoff_body, handoff_from_body
 from passdown.model.canonical import canonical_bytes
+from passdown.model.findable import edge_of, node_of
 from passdown.model.fold import RECORD_KINDS
+from passdown.model.graph import check_graph
 from passdown.model.handoff import as_plain
 from passdown.model.intake import check_entry, check_handoff, check_task
 from passdown.model.items import cited_in
@@ -165,6 +167,12 @@ def _answered(task: str, body: Body) -> list[Problem]:
     return found
 
 
+def _learned(task: str, body: Body) -> list[Problem]:
+    nodes, edges = map(node_of, body.get("nodes", ())), map(edge_of, body.get("edges", ()))
+    # Which nodes there are elsewhere, one record can't tell.
+    return [p for p in check_graph(nodes, edges) if p.code != "unknown_node"]
+
+
 _FIELDS: dict[str, set[str]] = {
     "decided": {"decisions", "cited"},
     "gate_recorded": {"gates"},
@@ -172,6 +180,7 @@ _FIELDS: dict[str, set[str]] = {
     "warned": {"warnings"},
     "marked": {"marks"},
     "gate_answered": {"gate", "answer", "by", "reason"},
+    "learned": {"nodes", "edges", "forgotten_nodes", "forgotten_edges"},
 }
 
 _CHECKS: dict[str, Callable[[str, Body], list[Problem]]] = {
@@ -184,4 +193,5 @@ _CHECKS: dict[str, Callable[[str, Body], list[Problem]]] = {
     "warned": _warned,
     "marked": _marked,
     "gate_answered": _answered,
+    "learned": _learned,
 }

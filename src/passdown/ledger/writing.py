@@ -19,6 +19,7 @@ from passdown.errors import (
     unknown_task,
 )
 from passdown.model.canonical import canonical_bytes
+from passdown.model.findable import SEARCHED, found_in, texts_of
 from passdown.model.fold import (
     NOTHING,
     Before,
@@ -38,6 +39,7 @@ from passdown.model.times import stamp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from passdown.model.findable import Texts
     from passdown.model.record import Head
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader, Tip, Writer
@@ -101,7 +103,7 @@ class Ledger:
             problem = Problem("", "too_large", f"{len(data):,} bytes", expected)
             raise InvalidInput("the record is too large; nothing was written", [problem])
         stream = stream_of(entry.task)
-        items = prepared_items(entry.body)
+        items, texts = prepared_items(entry.body), texts_of(entry.body)
         with self.store.writing([stream]) as writer:
             tip = writer.tip(stream, entry.key)
             if tip is not None and tip.known:
@@ -119,6 +121,7 @@ class Ledger:
                 _check_rebase(writer, entry, head, step)
             record = writer.append(record)
             apply_changes(writer, record, before, step)
+            add_found(writer, record, entry.body, step, texts)
             touched = (entry.task, *_touched(writer, step))
         return Written(record, entry.body, before, step, False, redacted, touched)
 
@@ -190,6 +193,7 @@ def redo(writer: Writer, record: Record) -> list[str]:
     before = before_of(writer, task, record.kind, body) if record.position > 1 else NOTHING
     step = changes(before, record, body)
     apply_changes(writer, record, before, step)
+    add_found(writer, record, body, step)
     return _touched(writer, step)
 
 
@@ -231,9 +235,20 @@ def apply_changes(writer: Writer, record: Record, before: Before, step: Changes)
         writer.open_link(source, relation, target, record.seq)
     if step.details is not None and step.details["depends_on"] != before.details.get("depends_on"):
         writer.set_needs(task, step.details["depends_on"])
+        writer.set_needed(task, step.details["depends_on"], record.position)
     if step.inbox is not None:
         agent, held = step.inbox
         writer.set_inbox(task, agent, header["handoff_version"], held=held)
+
+
+def add_found(
+    writer: Writer, record: Record, body: dict[str, Any], step: Changes, texts: Texts | None = None
+) -> None:
+    """Bring what can be searched for, and the graph, up to date with a record."""
+    task = task_of(record.stream) or ""
+    writer.add_found(found_in(record, body, step.added, texts), task, record.position)
+    marks = [(c.status, f"{task}#{c.letter}{c.ordinal}") for c in step.changed]
+    writer.mark_entries([mark for mark in marks if mark[1][len(task) + 1] in SEARCHED])
 
 
 def _touched(reader: Reader, step: Changes) -> list[str]:

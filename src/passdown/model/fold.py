@@ -257,6 +257,7 @@ _HANDLERS: dict[str, Callable[[Step], None]] = {
     "gate_recorded": _items_added,
     "gate_answered": _gate_answered,
     "marked": _marked,
+    "learned": lambda step: None,  # what it brings stands in the graph, not in the task
 }
 
 RECORD_KINDS = tuple(_HANDLERS)

@@ -154,3 +154,11 @@ def labels_of(letter: str, entry: Entry) -> list[str]:
     elif letter == "r":
         found = [entry["file"]]
     return sorted({label[:MAX_LABEL] for label in found if label})
+
+
+def searched_text(letter: str, entry: Entry) -> str:
+    """Everything that an item says, as plain text without labels, for search to read."""
+    shape = _SHAPES[letter]
+    names = (shape.main, *(name for _, name in (*shape.short, *shape.full)))
+    values = (entry.get(name) for name in names)
+    return "\n".join(_value(value) for value in values if value and value != NOT_STATED)

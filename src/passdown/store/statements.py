@@ -10,28 +10,19 @@ from __future__ import annotations
 import json
 import os.path
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.record import Head, Record
 from passdown.model.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
+from passdown.store.finding import FindingReader, FindingWriter
+from passdown.store.running import PAGE, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from passdown.model.rows import StatusChange
 
-Row = tuple[Any, ...]
-
 UNLIMITED = 2**62
-PAGE = 500
-
-
-class Run(Protocol):
-    """Runs one named statement with bound values and gives its rows."""
-
-    def __call__(self, name: str, values: Mapping[str, object] | Sequence[object], /) -> list[Row]:
-        """The rows of the statement, all of them."""
-        ...
 
 
 @cache
@@ -51,19 +42,8 @@ class Tip(NamedTuple):
     known: int
 
 
-class RunMany(Protocol):
-    """Runs one named statement once for each of many rows of values."""
-
-    def __call__(self, name: str, values: Sequence[Sequence[object]], /) -> None:
-        """Run it for all of them."""
-        ...
-
-
-class Reader:
+class Reader(FindingReader):
     """Questions about one moment of the store."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
 
     def head(self, stream: str) -> Head | None:
         """The last record of a stream, or None when there is no such stream."""
@@ -296,15 +276,14 @@ class Reader:
         return {table: self.run(f"dump_{table}", {}) for table in DERIVED}
 
 
-DERIVED = ("streams", "tasks", "details", "items", "labels", "links", "dependencies", "inbox")
+DERIVED = (
+    *("streams", "tasks", "details", "items", "labels", "links", "dependencies", "inbox"),
+    *("entries", "texts", "knowledge", "edges", "tags"),
+)
 
 
-class Writer(Reader):
+class Writer(FindingWriter, Reader):
     """A reader that can also add records and bring the derived rows up to date."""
-
-    def __init__(self, run: Run, run_many: RunMany) -> None:
-        super().__init__(run)
-        self.run_many = run_many
 
     def append(self, record: Record) -> Record:
         """Add a record at the end of its stream and move the head; gives it with its `seq`."""

@@ -25,6 +25,7 @@ from passdown.model.intake.rules import completeness, same_agent
 from passdown.model.intake.shapes import to_handoff_shape
 from passdown.model.names import normal_path, path_problems
 from passdown.workspace.commands import command_of
+from passdown.workspace.noting import alike_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,8 +92,10 @@ def hand_off(
     )
     notices: list[Problem] = []
     guard = handoff_guard(value.task, opened.settings, disk, notices)
+    alike = alike_warnings(opened, entry.body)
     written = opened.ledger.append(entry, guard)
     warnings = [*checked.warnings, *notices, *_redactions(written)]
+    warnings += [] if written.is_replay else alike
     warnings += opened.mirror(written)
     warnings += [*_needs(opened, value), *_left_open(opened, value, written)]
     return command_of(opened, written, tuple(warnings), completeness(plain))
@@ -130,7 +133,8 @@ def check(
             gates += handoff_notices(reader, value.task, before, body)
         except NotFound as error:
             gates = [_no_task(error)]
-    problems = (*checked.problems, *disk, *gates, *_needs(opened, value, body))
+    alike = alike_warnings(opened, body)
+    problems = (*checked.problems, *disk, *gates, *_needs(opened, value, body), *alike)
     return Check(problems, completeness(plain), body)
 
 

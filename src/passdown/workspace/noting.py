@@ -43,7 +43,7 @@ def create_task(opened: Opened, fields: dict[str, Any], key: str | None) -> Rece
             if reader.head(stream_of(need)) is None:
                 message = f"{need} does not exist yet"
                 warnings.append(Problem("depends_on", "unknown_task", message, level="warning"))
-    return _write(opened, entry, entry_guard(problems_of), warnings)
+    return write_entry(opened, entry, entry_guard(problems_of), warnings)
 
 
 def change_task(
@@ -70,7 +70,7 @@ def change_task(
         return cycle_problems(reader, task, given.get("depends_on", ()))
 
     entry = Entry(task, "task_changed", agent, body, uuid.uuid4().hex, expect_version)
-    return _write(opened, entry, entry_guard(problems_of), [])
+    return write_entry(opened, entry, entry_guard(problems_of), [])
 
 
 def add_entry(
@@ -106,15 +106,18 @@ def add_entry(
     body: dict[str, Any] = {field: [checked]}
     is_once = kind != "gate" and expect_version is None
     is_own_key = key is not None
-    key = key or (_key(agent, body) if is_once else uuid.uuid4().hex)
+    key = key or (content_key(agent, body) if is_once else uuid.uuid4().hex)
     guard = entry_guard(supersede_problems) if kind == "decision" else None
     warnings = [p for p in problems if p.level == "warning"]
-    task = task or _workspace_task(opened, agent, body)
+    task = task or workspace_task(opened, agent, body)
     written = Entry(task, record, agent, opened.with_hashes(body), key, expect_version)
-    receipt = _write(opened, written, guard, warnings)
+    alike = alike_warnings(opened, body)
+    receipt = write_entry(opened, written, guard, warnings)
+    if not receipt.is_replay:
+        receipt = receipt._replace(warnings=(*receipt.warnings, *alike))
     if receipt.is_replay and not is_own_key and _was_taken_back(opened, receipt):
         # Said again after it was taken back: that is news, not a repeat.
-        return _write(opened, written._replace(key=uuid.uuid4().hex), guard, warnings)
+        return write_entry(opened, written._replace(key=uuid.uuid4().hex), guard, warnings)
     return receipt
 
 
@@ -145,7 +148,7 @@ def mark(opened: Opened, item: str, status: str, agent: str, reason: str) -> Rec
     _refuse(problems)
     body = {"marks": [{k: v for k, v in checked.items() if v}]}
     entry = Entry(address.task, "marked", agent, body, uuid.uuid4().hex)
-    return _write(opened, entry, entry_guard(mark_problems), [])
+    return write_entry(opened, entry, entry_guard(mark_problems), [])
 
 
 def answer_gate(opened: Opened, gate: str, answer: str, by: str, reason: str) -> Receipt:
@@ -169,10 +172,10 @@ def answer_gate(opened: Opened, gate: str, answer: str, by: str, reason: str) ->
             raise GateRefused("the gate is not waiting; nothing was changed", [problem])
 
     entry = Entry(address.task, "gate_answered", by, body, uuid.uuid4().hex)
-    return _write(opened, entry, guard, [])
+    return write_entry(opened, entry, guard, [])
 
 
-def _workspace_task(opened: Opened, agent: str, body: dict[str, Any]) -> str:
+def workspace_task(opened: Opened, agent: str, body: dict[str, Any]) -> str:
     """The task that holds what concerns all work; made for the first entry that can be written."""
     with opened.store.reading() as reader:
         _refuse(supersede_problems(reader, body))
@@ -184,7 +187,8 @@ def _workspace_task(opened: Opened, agent: str, body: dict[str, Any]) -> str:
     return WORKSPACE_TASK
 
 
-def _key(agent: str, body: dict[str, Any]) -> str:
+def content_key(agent: str, body: dict[str, Any]) -> str:
+    """The key under which the same words of the same agent are the same record."""
     return "content-" + digest_bytes(canonical_bytes([agent, body])).removeprefix("sha256:")
 
 
@@ -205,7 +209,18 @@ def _refuse(problems: list[Problem]) -> None:
         raise InvalidInput(REFUSED, errors, next_step="Mend these and try again.")
 
 
-def _write(opened: Opened, entry: Entry, guard: Guard | None, warnings: list[Problem]) -> Receipt:
+def alike_warnings(opened: Opened, body: dict[str, Any]) -> list[Problem]:
+    """What a body says that was recorded before in nearly the same words."""
+    from passdown.recall.likeness import near_duplicates
+
+    with opened.store.reading() as reader:
+        return near_duplicates(reader, body)
+
+
+def write_entry(
+    opened: Opened, entry: Entry, guard: Guard | None, warnings: list[Problem]
+) -> Receipt:
+    """Append an entry, mirror the task's state, and answer with the items that it brought."""
     written = opened.ledger.append(entry, guard)
     for kind in written.redacted:
         message = f"a {kind} was removed before storing"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from passdown.errors import Problem
     from passdown.store.protocol import Progress
-    from passdown.store.statements import Row, Run, RunMany
+    from passdown.store.running import Row, Run, RunMany
 
 Synchronous = Literal["EXTRA", "NORMAL", "OFF"]
 

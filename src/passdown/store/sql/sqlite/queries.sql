@@ -325,3 +325,176 @@ SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema ORDER BY type,
 
 -- name: note_migration
 INSERT INTO migrations (number, name, applied_at) VALUES (:number, :name, :applied_at);
+
+-- name: next_entry
+SELECT coalesce(max(id), 0) + 1 FROM entries;
+
+-- name: add_entry
+INSERT INTO entries (id, address, task, kind, agent, at, status, position, length, passage)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: add_text
+INSERT INTO texts (rowid, words, marks) VALUES (?, ?, ?);
+
+-- name: mark_entry
+UPDATE entries SET status = ? WHERE address = ?;
+
+-- name: drop_text
+DELETE FROM texts WHERE rowid = (SELECT id FROM entries WHERE address = :address);
+
+-- name: drop_entry
+DELETE FROM entries WHERE address = :address;
+
+-- name: put_node
+INSERT INTO knowledge (id, type, summary, tags, attributes, task, position)
+VALUES (:id, :type, :summary, :tags, :attributes, :task, :position)
+ON CONFLICT (id) DO UPDATE SET type = excluded.type, summary = excluded.summary,
+    tags = excluded.tags, attributes = excluded.attributes, task = excluded.task,
+    position = excluded.position;
+
+-- name: drop_node
+DELETE FROM knowledge WHERE id = :id;
+
+-- name: drop_edges_of_node
+DELETE FROM edges WHERE source = :id OR target = :id;
+
+-- name: add_edge
+INSERT INTO edges (source, relation, target, attributes, task, position)
+VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (source, relation, target) DO UPDATE SET attributes = excluded.attributes,
+    task = excluded.task, position = excluded.position
+WHERE excluded.attributes <> attributes AND excluded.attributes <> '{}';
+
+-- name: drop_edge
+DELETE FROM edges WHERE source = :source AND relation = :relation AND target = :target;
+
+-- name: drop_edges_from
+DELETE FROM edges WHERE source = :source AND relation = :relation;
+
+-- name: add_tag
+INSERT INTO tags (tag, node) VALUES (?, ?) ON CONFLICT (tag, node) DO NOTHING;
+
+-- name: drop_tags
+DELETE FROM tags WHERE node = :node;
+
+-- name: newest_entry
+SELECT coalesce(max(id), 0) FROM entries;
+
+-- name: matching_upwards
+SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid LIMIT :limit;
+
+-- name: matching_downwards
+SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid DESC LIMIT :limit;
+
+-- name: matching_between
+SELECT rowid FROM texts WHERE texts MATCH :query AND rowid BETWEEN :first AND :last
+ORDER BY rowid DESC LIMIT :limit;
+
+-- name: first_entry_since
+SELECT min(id) FROM entries WHERE at >= :since;
+
+-- name: entries
+SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
+    CASE WHEN e.kind = 'decision' AND EXISTS (
+        SELECT 1 FROM edges g WHERE g.target = e.address AND g.relation = 'supersedes')
+    THEN 'superseded' ELSE e.status END,
+    e.position, e.length
+FROM json_each(:ids) j JOIN entries e ON e.id = j.value;
+
+-- name: words_of
+SELECT t.rowid, t.words FROM json_each(:ids) j JOIN texts t ON t.rowid = j.value;
+
+-- name: marks_of
+SELECT t.rowid, t.marks FROM json_each(:ids) j JOIN texts t ON t.rowid = j.value;
+
+-- name: entry_at
+SELECT id, address, task, kind, agent, at, status, position, length FROM entries
+WHERE address = :address;
+
+-- name: entries_before
+SELECT id FROM entries INDEXED BY entries_by_task
+WHERE task = :task AND id < :id ORDER BY id DESC LIMIT :limit;
+
+-- name: entries_after
+SELECT id FROM entries INDEXED BY entries_by_task
+WHERE task = :task AND id > :id ORDER BY id LIMIT :limit;
+
+-- name: entries_of_task
+SELECT e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.passage,
+    t.words, t.marks
+FROM entries e INDEXED BY entries_by_task JOIN texts t ON t.rowid = e.id
+WHERE e.task = :task ORDER BY e.id;
+
+-- name: node
+SELECT id, type, summary, tags, attributes, task, position FROM knowledge WHERE id = :id;
+
+-- name: nodes
+SELECT id, type, summary, tags, attributes, task, position FROM knowledge
+WHERE id > :after ORDER BY id LIMIT :limit;
+
+-- name: edges
+SELECT source, relation, target, attributes, task, position FROM edges
+WHERE source = :source AND (:relation = '' OR relation = :relation)
+    AND (:target = '' OR target = :target)
+ORDER BY source, relation, target LIMIT :limit;
+
+-- name: edges_to
+SELECT source, relation, target, attributes, task, position FROM edges INDEXED BY edges_by_target
+WHERE target = :target AND (:relation = '' OR relation = :relation)
+ORDER BY source, relation, target LIMIT :limit;
+
+-- name: all_edges
+SELECT source, relation, target, attributes, task, position FROM edges
+WHERE (source, relation, target) > (:source, :relation, :target)
+    AND (:only = '' OR relation = :only)
+ORDER BY source, relation, target LIMIT :limit;
+
+-- name: edges_of_task
+SELECT source, relation, target, attributes, task, position FROM edges WHERE task = :task
+ORDER BY source, relation, target;
+
+-- name: tags_of_node
+SELECT tag FROM tags WHERE node = :node ORDER BY tag;
+
+-- name: tags
+SELECT tag, count(*) FROM tags WHERE tag > :after GROUP BY tag ORDER BY tag LIMIT :limit;
+
+-- name: tagged
+SELECT node, count(*) FROM tags WHERE tag IN (SELECT value FROM json_each(:tags))
+GROUP BY node ORDER BY count(*) DESC, node LIMIT :limit;
+
+-- name: graph_items
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note, grade, sizes
+FROM items WHERE letter IN ('d', 'g', 'p', 'w') AND (task, letter, ordinal) > (:task, :letter, :ordinal)
+ORDER BY task, letter, ordinal LIMIT :limit;
+
+-- name: forget_entries
+DELETE FROM entries;
+
+-- name: forget_texts
+DELETE FROM texts;
+
+-- name: forget_knowledge
+DELETE FROM knowledge;
+
+-- name: forget_edges
+DELETE FROM edges;
+
+-- name: forget_tags
+DELETE FROM tags;
+
+-- name: dump_entries
+SELECT * FROM entries ORDER BY id;
+
+-- name: dump_texts
+SELECT rowid, words, marks FROM texts ORDER BY rowid;
+
+-- name: dump_knowledge
+SELECT * FROM knowledge ORDER BY id;
+
+-- name: dump_edges
+SELECT * FROM edges ORDER BY source, relation, target;
+
+-- name: dump_tags
+SELECT * FROM tags ORDER BY tag, node;

@@ -1,0 +1,284 @@
+"""What one record adds to search and to the knowledge graph. Pure; the ledger writes it down.
+
+Like the fold, this is used when a record is written, when rows are made again and when they are
+checked, so the three can't disagree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.model.graph import Edge, Node, summary_line
+from passdown.model.item_text import searched_text
+from passdown.model.items import entry_of
+from passdown.model.kinds import KINDS
+from passdown.model.likeness import band_marks
+from passdown.model.words import keywords, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from passdown.model.record import Record
+    from passdown.model.rows import ItemRow
+
+SEARCHED = "hdpgqbwn"
+"""The letters of the items that search finds."""
+
+LIKENED = "dpg"
+"""The letters of the items that are compared with what was recorded before."""
+
+NODE_LETTERS = {"d": "decision", "p": "pattern", "g": "gotcha", "w": "insight"}
+"""The items that are nodes of the graph, and the type of node each is."""
+
+KNOWLEDGE = "knowledge"
+"""The kind, among what search finds, of a node that somebody wrote down."""
+
+NODE_PREFIX = "node:"
+KEYWORD_TAGS = 5
+MAX_TAG = 100
+
+
+class EntryRow(NamedTuple):
+    """One thing that search finds. `words` are compared, `marks` are what filters ask for;
+    `passage` is a digest of its text: equal texts share a vector.
+    """
+
+    address: str
+    task: str
+    kind: str
+    agent: str
+    at: str
+    status: str
+    position: int
+    length: int
+    passage: bytes
+    words: str
+    marks: str
+
+
+class KnownRow(NamedTuple):
+    """A node that somebody wrote down, and where."""
+
+    node: Node
+    task: str
+    position: int
+
+
+class Found(NamedTuple):
+    """What a record adds. `dropped` are the addresses of entries, and `forgotten` the nodes and
+    edges, that it takes out of what stands; `edges` may repeat what is there.
+    """
+
+    entries: tuple[EntryRow, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[Node, ...] = ()
+    forgotten_nodes: tuple[str, ...] = ()
+    forgotten_edges: tuple[tuple[str, str, str], ...] = ()
+
+
+NOTHING_FOUND = Found()
+
+
+class Text(NamedTuple):
+    """An entry's text as search sees it: prepared once, before writers wait for each other."""
+
+    words: str
+    length: int
+    passage: bytes
+    tags: tuple[str, ...]
+
+
+Texts = dict[tuple[str, int], Text]
+"""The texts of a body, by field and place."""
+
+
+def texts_of(body: dict[str, Any]) -> Texts:
+    """Prepare the texts of a record's searched items beforehand."""
+    found: Texts = {}
+    for letter in SEARCHED:
+        field = KINDS[letter].field
+        count = ("outcome" in body) if letter == "h" else len(body.get(field, ()))
+        for index in range(count):
+            found[field, index] = _text_of(letter, entry_of(body, field, index))
+    for index, node in enumerate(body.get("nodes", ())):
+        found["nodes", index] = text_of_node(node_of(node))
+    return found
+
+
+def _text_of(letter: str, entry: dict[str, Any]) -> Text:
+    text = searched_text(letter, entry)
+    return _text(text, item_tags(letter, entry, text) if letter in NODE_LETTERS else ())
+
+
+def text_of_node(node: Node) -> Text:
+    """A written node's text: its id, its summary and whatever its attributes say."""
+    text = "\n".join(dict.fromkeys([node.id, node.summary, *node.attributes.values()]))
+    return _text(text, node.tags)
+
+
+def _text(text: str, tags: tuple[str, ...]) -> Text:
+    compared = words(text)
+    digest = hashlib.blake2b(text.encode(), digest_size=12).digest()
+    return Text(" ".join(compared), len(compared), digest, tags)
+
+
+def item_tags(letter: str, entry: dict[str, Any], text: str) -> tuple[str, ...]:
+    """The tags of an item: those it was given, else the words that stand out in it."""
+    given = entry.get("applies_to" if letter == "p" else "tags", ())
+    tags = {tag.strip().lower().replace(" ", "-")[:MAX_TAG] for tag in given}
+    return tuple(sorted(tags - {""})) or tuple(sorted(keywords(text, KEYWORD_TAGS)))
+
+
+def node_of(data: Mapping[str, Any]) -> Node:
+    """A node as it stands in a record's body."""
+    return Node(
+        data["id"],
+        data["type"],
+        data["summary"],
+        tuple(data.get("tags", ())),
+        dict(data.get("attributes", {})),
+    )
+
+
+def edge_of(data: Mapping[str, Any]) -> Edge:
+    """An edge as it stands in a record's body."""
+    attributes = dict(data.get("attributes", {}))
+    return Edge(data["source"], data["relation"], data["target"], attributes)
+
+
+def found_in(
+    record: Record, body: dict[str, Any], added: Sequence[ItemRow], texts: Texts | None = None
+) -> Found:
+    """What a record brings that can be found; `added` are the items that it brought."""
+    if not added and "nodes" not in body and "edges" not in body:
+        return NOTHING_FOUND
+    texts = texts_of(body) if texts is None else texts
+    entries = [*_item_entries(record, body, added, texts), *_node_entries(record, body, texts)]
+    return Found(
+        tuple(entries),
+        (*_item_edges(record, body, added), *map(edge_of, body.get("edges", ()))),
+        tuple(_tags(body, added, texts)),
+        tuple(map(node_of, body.get("nodes", ()))),
+        tuple(body.get("forgotten_nodes", ())),
+        tuple((e["source"], e["relation"], e["target"]) for e in body.get("forgotten_edges", ())),
+    )
+
+
+def _item_entries(
+    record: Record, body: dict[str, Any], added: Sequence[ItemRow], texts: Texts
+) -> Iterator[EntryRow]:
+    for row in added:
+        text = texts.get((row.field, row.index)) if row.letter in SEARCHED else None
+        if text is None or not text.words:
+            continue
+        entry = entry_of(body, row.field, row.index)
+        kind, agent = KINDS[row.letter].word, entry.get("agent") or record.author
+        marks = [*_marks(kind, agent, row.task, text.tags), *_path_marks(row.letter, entry)]
+        marks += band_marks(text.words.split()) if row.letter in LIKENED else []
+        yield EntryRow(
+            row.address,
+            row.task,
+            kind,
+            agent,
+            record.at,
+            row.status,
+            record.position,
+            text.length,
+            text.passage,
+            text.words,
+            " ".join(marks),
+        )
+
+
+def _node_entries(record: Record, body: dict[str, Any], texts: Texts) -> Iterator[EntryRow]:
+    task = record.stream.partition("/")[2]
+    for index, data in enumerate(body.get("nodes", ())):
+        node, text = node_of(data), texts["nodes", index]
+        marks = _marks(KNOWLEDGE, record.author, task, text.tags)
+        marks += [path_mark(node.attributes["path"])] if node.attributes.get("path") else []
+        yield EntryRow(
+            NODE_PREFIX + node.id,
+            task,
+            KNOWLEDGE,
+            record.author,
+            record.at,
+            node.attributes.get("status") or "current",
+            record.position,
+            text.length,
+            text.passage,
+            text.words,
+            " ".join(marks),
+        )
+
+
+def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) -> Iterator[Edge]:
+    task = "task:" + record.stream.partition("/")[2]
+    for row in added:
+        entry = entry_of(body, row.field, row.index)
+        if row.letter == "a":
+            yield Edge(f"file:{row.path}", "changed_in", task)
+        elif row.letter == "d":
+            yield Edge(row.address, "decided_by", f"agent:{entry.get('agent') or record.author}")
+            yield Edge(row.address, "relates_to", task)
+            for target in entry.get("supersedes", ()):
+                yield Edge(row.address, "supersedes", target)
+        elif row.letter in NODE_LETTERS:
+            yield Edge(row.address, "discovered_in", task)
+        for path in _paths_of(row.letter, entry):
+            yield Edge(row.address, "relates_to", f"file:{path}")
+
+
+def _paths_of(letter: str, entry: dict[str, Any]) -> list[str]:
+    if letter == "d":
+        return sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
+    location = entry.get("location", "").partition(":")[0] if letter == "p" else ""
+    return [location] if location else []
+
+
+def _tags(
+    body: dict[str, Any], added: Sequence[ItemRow], texts: Texts
+) -> Iterator[tuple[str, str]]:
+    for row in added:
+        if row.letter in NODE_LETTERS:
+            for tag in texts[row.field, row.index].tags:
+                yield (tag, row.address)
+    for data in body.get("nodes", ()):
+        for tag in sorted(set(data.get("tags", ()))):
+            yield (tag, data["id"])
+
+
+# Filters ask for marks within the same index as the words, so a filter costs no results however
+# few entries pass it. A mark is a digest: names may hold anything.
+
+
+def mark_of(name: str, value: str) -> str:
+    """The mark that an entry with this value for `name` carries."""
+    return hashlib.blake2b(f"{name}={value}".encode(), digest_size=8).hexdigest()
+
+
+def path_mark(path: str) -> str:
+    """The mark of an entry that speaks of a file."""
+    return mark_of("path", path)
+
+
+def _marks(kind: str, agent: str, task: str, tags: Iterable[str]) -> list[str]:
+    marks = [mark_of("kind", kind), mark_of("agent", agent), mark_of("task", task)]
+    return marks + [mark_of("tag", tag) for tag in tags]
+
+
+def _path_marks(letter: str, entry: dict[str, Any]) -> list[str]:
+    """Marks of the files that an item speaks of, and of the folders above them."""
+    found: dict[str, None] = {}
+    for path in _paths_of(letter, entry):
+        parts = path.split("/")
+        found.update(dict.fromkeys("/".join(parts[:end]) for end in range(len(parts), 0, -1)))
+    return [path_mark(path) for path in found if path]
+
+
+def item_node(row: ItemRow, tags: Sequence[str]) -> Node:
+    """An item as a node of the graph."""
+    attributes = {"status": row.status, **({"severity": row.grade} if row.letter == "g" else {})}
+    summary = summary_line(row.title) or row.address
+    return Node(row.address, NODE_LETTERS[row.letter], summary, tuple(tags), attributes)

@@ -1,0 +1,72 @@
+"""Which texts say nearly the same: found by marks that likely-equal sets of words share.
+
+Hashes of a text's words are dealt out to places and the least at each place is kept; the chance
+that two texts agree at a place is the share of words that they have in common. Places are joined
+into bands, so that texts with most words in common share a band and others hardly ever do. What
+shares a band is then compared word by word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+NEAR = 0.7
+"""From this share of words in common on, two texts say nearly the same."""
+
+FEWEST_WORDS = 4
+
+_BANDS = 8
+_ROWS = 3
+_PLACES = _BANDS * _ROWS
+
+
+@lru_cache(maxsize=50_000)
+def _number(word: str) -> int:
+    return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=7).digest())
+
+
+def band_marks(words: Iterable[str]) -> list[str]:
+    """The marks that a text shares with those that say nearly the same; none for a few words."""
+    numbers = [_number(word) for word in set(words)]
+    if len(numbers) < FEWEST_WORDS:
+        return []
+    least = _least(numbers)
+    marks: list[str] = []
+    for band in range(_BANDS):
+        values = least[band * _ROWS : (band + 1) * _ROWS]
+        text = f"{band}:{values}".encode()
+        marks.append("b" + hashlib.blake2b(text, digest_size=7).hexdigest())
+    return marks
+
+
+def _least(numbers: list[int]) -> list[int]:
+    """The least of the numbers that fall to each place; an empty place borrows from the next."""
+    places: list[int] = [-1] * _PLACES
+    for number in numbers:
+        place = number % _PLACES
+        if places[place] < 0 or number < places[place]:
+            places[place] = number
+    filled = [
+        next(
+            (places[(place + by) % _PLACES], by) for by in range(_PLACES) if _at(places, place + by)
+        )
+        for place in range(_PLACES)
+    ]
+    # A borrowed number isn't the place's own: where it came from makes it another.
+    return [number * _PLACES + by for number, by in filled]
+
+
+def _at(places: list[int], index: int) -> bool:
+    return places[index % _PLACES] >= 0
+
+
+def likeness(one: Collection[str], other: Collection[str]) -> float:
+    """The share of words that two texts have in common, 0 to 1."""
+    first, second = set(one), set(other)
+    joined = len(first | second)
+    return len(first & second) / joined if joined else 0.0

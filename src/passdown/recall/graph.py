@@ -1,0 +1,153 @@
+"""The knowledge graph as it is read: nodes from rows, neighbours with paths, subgraphs.
+
+Nothing here loads the whole graph to answer for a part of it, but `whole`, which is asked for by
+name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.model.findable import NODE_LETTERS, item_node
+from passdown.model.graph import Edge, Graph, Node, graph_of, summary_line
+from passdown.model.kinds import parse_address
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from passdown.store.statements import Reader
+
+MOST_REACHED = 10_000
+DIRECTIONS = ("out", "in", "both")
+
+
+class Reached(NamedTuple):
+    """A node that can be reached, in how many steps, and by which edges from the start."""
+
+    node: str
+    depth: int
+    path: tuple[Edge, ...]
+
+
+class Tagged(NamedTuple):
+    """A node found by its tags; `score` is the share of the asked tags that it has."""
+
+    node: Node
+    score: float
+    tags: tuple[str, ...]
+
+
+def node_at(reader: Reader, name: str) -> Node | None:
+    """The node with an id, or None where nothing is known by it."""
+    address = parse_address(name)
+    if address is not None and address.letter in NODE_LETTERS:
+        row = reader.item(*address)
+        return item_node(row, reader.tags_of_node(name)) if row else None
+    known = reader.known_node(name)
+    if known is not None:
+        return known.node
+    kind, _, rest = name.partition(":")
+    if kind == "task":
+        task = reader.task(rest)
+        if task is not None:
+            summary = summary_line(task.details["title"])
+            return Node(name, "task", summary or rest, (), {"status": task.status})
+    elif kind in ("agent", "file") and _has_edges(reader, name):
+        return Node(name, kind, summary_line(rest))
+    return None
+
+
+def _has_edges(reader: Reader, name: str) -> bool:
+    return bool(reader.edges(source=name, limit=1) or reader.edges(target=name, limit=1))
+
+
+def neighbours(
+    reader: Reader,
+    start: str,
+    *,
+    depth: int = 1,
+    direction: str = "out",
+    relations: Collection[str] = (),
+    limit: int = MOST_REACHED,
+) -> list[Reached]:
+    """The nodes that can be reached from one in up to `depth` steps, nearest first, without it.
+
+    Each comes once, by a shortest path; cycles do no harm.
+    """
+    found: dict[str, Reached] = {start: Reached(start, 0, ())}
+    wave = [found[start]]
+    for step in range(1, depth + 1):
+        later: list[Reached] = []
+        for place in wave:
+            for edge, node in _steps(reader, place.node, direction):
+                if node in found or (relations and edge.relation not in relations):
+                    continue
+                if len(found) > limit:
+                    return list(found.values())[1:]
+                found[node] = Reached(node, step, (*place.path, edge))
+                later.append(found[node])
+        wave = later
+        if not wave:
+            break
+    return list(found.values())[1:]
+
+
+def _steps(reader: Reader, node: str, direction: str) -> Iterator[tuple[Edge, str]]:
+    if direction != "in":
+        for edge in reader.edges(source=node):
+            yield edge, edge.target
+    if direction != "out":
+        for edge in reader.edges(target=node):
+            yield edge, edge.source
+
+
+def subgraph(reader: Reader, names: Iterable[str]) -> Graph:
+    """The named nodes, as far as they are known, and every edge between two of them."""
+    nodes = {name: node_at(reader, name) for name in dict.fromkeys(names)}
+    known = {name: node for name, node in nodes.items() if node is not None}
+    edges = [edge for name in known for edge in reader.edges(source=name) if edge.target in known]
+    return graph_of(known.values(), edges)
+
+
+def whole(reader: Reader, *, types: Collection[str] = ()) -> Graph:
+    """Everything: written nodes, items, and the tasks, agents and files that edges lead to."""
+    names = {row.node.id for row in reader.known_nodes()}
+    edges = list(reader.all_edges())
+    names.update(name for edge in edges for name in (edge.source, edge.target))
+    nodes = {name: node_at(reader, name) for name in names}
+    kept = {
+        name: node
+        for name, node in nodes.items()
+        if node is not None and (not types or node.type in types)
+    }
+    return graph_of(
+        kept.values(), (edge for edge in edges if edge.source in kept and edge.target in kept)
+    )
+
+
+def by_tags(
+    reader: Reader, tags: Sequence[str], *, types: Collection[str] = (), limit: int = 10
+) -> list[Tagged]:
+    """Nodes under any of some tags, those that share most of them first."""
+    wanted = sorted({tag.strip().lower() for tag in tags} - {""})
+    found: list[Tagged] = []
+    for name, count in reader.tagged(wanted, MOST_REACHED):
+        node = node_at(reader, name)
+        if node is not None and (not types or node.type in types):
+            shared = tuple(tag for tag in node.tags if tag in wanted)
+            found.append(Tagged(node, count / len(wanted), shared))
+            if len(found) == limit:
+                break
+    return found
+
+
+def tasks_about(reader: Reader, tag: str, types: Collection[str]) -> dict[str, list[Node]]:
+    """The tasks in which nodes under a tag were found, with those nodes; newest items last."""
+    found: dict[str, list[Node]] = {}
+    for tagged in by_tags(reader, [tag], types=types, limit=MOST_REACHED):
+        address = parse_address(tagged.node.id)
+        row = reader.known_node(tagged.node.id) if address is None else None
+        task = address.task if address else row.task if row else ""
+        if task:
+            found.setdefault(task, []).append(tagged.node)
+    return {task: found[task] for task in sorted(found)}

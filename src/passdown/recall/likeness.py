@@ -1,0 +1,63 @@
+"""What is recorded already in nearly the same words: reported when it is written again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.errors import Problem
+from passdown.model.findable import LIKENED, Text, texts_of
+from passdown.model.kinds import KINDS
+from passdown.model.likeness import NEAR, band_marks, likeness
+
+if TYPE_CHECKING:
+    from passdown.store.finding import Entry
+    from passdown.store.statements import Reader
+
+_COMPARED = 50
+
+
+def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
+    """A warning for each decision, pattern or gotcha of a body that stands in nearly the same
+    words already, with the address of the one that does.
+
+    What a decision supersedes is meant to be like it, so that isn't reported.
+    """
+    fields = {KINDS[letter].field: KINDS[letter].word for letter in LIKENED}
+    if not any(body.get(field) for field in fields):
+        return []
+    found: list[Problem] = []
+    for (field, index), text in texts_of(body).items():
+        if field in fields:
+            meant = set(body[field][index].get("supersedes", ()))
+            like = nearest(reader, text, fields[field], meant)
+            if like is not None:
+                found.append(_warning(f"{field}[{index}]", *like))
+    return found
+
+
+def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Entry, float] | None:
+    """The entry of a kind, still standing, whose words are nearest to a text, if near enough."""
+    own = text.words.split()
+    marks = band_marks(own)
+    if not marks:
+        return None
+    query = "marks : (" + " OR ".join(marks) + ")"
+    ids = reader.matching(query, _COMPARED, newest_first=True)
+    kept = {
+        entry.id: entry
+        for entry in reader.entries(ids)
+        if entry.kind == kind and entry.address not in meant and entry.status not in _GONE
+    }
+    words = reader.words_of(kept)
+    near = [(likeness(own, words[number].split()), -number) for number in kept]
+    best = max(near, default=(0.0, 0))
+    return (kept[-best[1]], best[0]) if best[0] >= NEAR else None
+
+
+_GONE = ("superseded", "reverted", "retracted")
+
+
+def _warning(path: str, entry: Entry, share: float) -> Problem:
+    message = f"{entry.address} says nearly the same ({share:.0%} of the words, by {entry.agent})"
+    fix = f"look at it (passdown show {entry.address}); a change of mind names it in supersedes"
+    return Problem(path, "near_duplicate", message, "", fix, "warning")

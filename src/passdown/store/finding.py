@@ -1,0 +1,215 @@
+"""What can be asked and written for search and the knowledge graph, by named statement."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.model.findable import NODE_PREFIX, EntryRow, KnownRow
+from passdown.model.graph import Edge, Node
+from passdown.store.running import PAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from passdown.model.findable import Found
+    from passdown.store.running import Row, Run, RunMany
+
+
+class Entry(NamedTuple):
+    """Something that search found, as far as its row tells."""
+
+    id: int
+    address: str
+    task: str
+    kind: str
+    agent: str
+    at: str
+    status: str
+    position: int
+    length: int
+
+
+class FindingReader:
+    """Questions about what can be found, at one moment of the store."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def newest_entry(self) -> int:
+        """The highest number that an entry has; about how many there are."""
+        return self.run("newest_entry", {})[0][0]
+
+    def matching(
+        self, query: str, limit: int, *, newest_first: bool = False, span: tuple[int, int] = (0, 0)
+    ) -> list[int]:
+        """The numbers of up to `limit` entries that match, oldest first or newest first.
+
+        `span`, where given, holds the first and last number that count.
+        """
+        values: dict[str, object] = {"query": query, "limit": limit}
+        if span != (0, 0):
+            values.update(first=span[0], last=span[1])
+            return [row[0] for row in self.run("matching_between", values)]
+        name = "matching_downwards" if newest_first else "matching_upwards"
+        return [row[0] for row in self.run(name, values)]
+
+    def first_entry_since(self, at: str) -> int | None:
+        """The number of the first entry at or after a time."""
+        return self.run("first_entry_since", {"since": at})[0][0]
+
+    def entries(self, ids: Iterable[int]) -> list[Entry]:
+        """Entries by number, in the order given; one that another decision supersedes says so."""
+        return [Entry(*row) for row in self.run("entries", {"ids": json.dumps(list(ids))})]
+
+    def entry_at(self, address: str) -> Entry | None:
+        """The entry of an item or node, or None."""
+        rows = self.run("entry_at", {"address": address})
+        return Entry(*rows[0]) if rows else None
+
+    def words_of(self, ids: Iterable[int]) -> dict[int, str]:
+        """The compared words of some entries."""
+        return dict(self._pairs("words_of", ids))
+
+    def marks_of(self, ids: Iterable[int]) -> dict[int, str]:
+        """The marks of some entries."""
+        return dict(self._pairs("marks_of", ids))
+
+    def _pairs(self, name: str, ids: Iterable[int]) -> list[tuple[int, str]]:
+        return [(row[0], row[1]) for row in self.run(name, {"ids": json.dumps(list(ids))})]
+
+    def entries_around(self, entry: Entry, count: int) -> tuple[list[int], list[int]]:
+        """The numbers of the entries before and after one in its task, nearest first."""
+        values = {"task": entry.task, "id": entry.id, "limit": count}
+        before = [row[0] for row in self.run("entries_before", values)]
+        return before, [row[0] for row in self.run("entries_after", values)]
+
+    def entries_of_task(self, task: str) -> list[EntryRow]:
+        """Every entry of a task with its text, oldest first."""
+        return [EntryRow(*row) for row in self.run("entries_of_task", {"task": task})]
+
+    def known_node(self, node: str) -> KnownRow | None:
+        """A node that somebody wrote down, or None."""
+        rows = self.run("node", {"id": node})
+        return _known(rows[0]) if rows else None
+
+    def known_nodes(self) -> Iterator[KnownRow]:
+        """Every node that somebody wrote down, by id."""
+        after = ""
+        while True:
+            rows = self.run("nodes", {"after": after, "limit": PAGE})
+            yield from map(_known, rows)
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][0]
+
+    def edges(
+        self, *, source: str = "", relation: str = "", target: str = "", limit: int = 2**62
+    ) -> list[Edge]:
+        """Edges by any mix of source, relation and target; at least one of the ends is named."""
+        values = {"source": source, "relation": relation, "target": target, "limit": limit}
+        name = "edges" if source else "edges_to"
+        return [_edge(row) for row in self.run(name, values)]
+
+    def all_edges(self, relation: str = "") -> Iterator[Edge]:
+        """Every edge, or every one of a relation, sorted."""
+        key = ("", "", "")
+        while True:
+            values = dict(zip(("source", "relation", "target"), key, strict=True))
+            rows = self.run("all_edges", {**values, "only": relation, "limit": PAGE})
+            yield from map(_edge, rows)
+            if len(rows) < PAGE:
+                return
+            key = rows[-1][:3]
+
+    def tags_of_node(self, node: str) -> list[str]:
+        """The tags of a node, sorted."""
+        return [row[0] for row in self.run("tags_of_node", {"node": node})]
+
+    def tags(self, after: str = "", limit: int = 2**62) -> dict[str, int]:
+        """How many nodes each tag has, by tag."""
+        return dict(self.run("tags", {"after": after, "limit": limit}))
+
+    def tagged(self, tags: Sequence[str], limit: int) -> list[tuple[str, int]]:
+        """Nodes under any of some tags with the number of them that each has, most first."""
+        rows = self.run("tagged", {"tags": json.dumps(list(tags)), "limit": limit})
+        return [(row[0], row[1]) for row in rows]
+
+
+class FindingWriter(FindingReader):
+    """A reader that can also bring what can be found up to date."""
+
+    def __init__(self, run: Run, run_many: RunMany) -> None:
+        super().__init__(run)
+        self.run_many = run_many
+
+    def add_found(self, found: Found, task: str, position: int) -> None:
+        """Write down what a record brings; what it takes out goes first."""
+        for node in found.forgotten_nodes:
+            self._forget_node(node)
+            self.run("drop_edges_of_node", {"id": node})
+        for source, relation, target in found.forgotten_edges:
+            values = {"source": source, "relation": relation, "target": target}
+            self.run("drop_edge", values)
+        for node in found.nodes:
+            self._forget_node(node.id)
+            self._put_node(node, task, position)
+        if found.entries:
+            self._add_entries(found.entries)
+        if found.edges:
+            rows = [(*edge.key, _dumped(edge.attributes), task, position) for edge in found.edges]
+            self.run_many("add_edge", rows)
+        if found.tags:
+            self.run_many("add_tag", found.tags)
+
+    def mark_entries(self, marks: Sequence[tuple[str, str]]) -> None:
+        """Give entries another status: (status, address) of each."""
+        if marks:
+            self.run_many("mark_entry", marks)
+
+    def set_needed(self, task: str, needs: Sequence[str], position: int) -> None:
+        """Write the edges of a task's dependencies anew."""
+        source = f"task:{task}"
+        self.run("drop_edges_from", {"source": source, "relation": "depends_on"})
+        rows = [(source, "depends_on", f"task:{need}", "{}", task, position) for need in needs]
+        if rows:
+            self.run_many("add_edge", rows)
+
+    def _forget_node(self, node: str) -> None:
+        address = {"address": NODE_PREFIX + node}
+        self.run("drop_text", address)
+        self.run("drop_entry", address)
+        self.run("drop_node", {"id": node})
+        self.run("drop_tags", {"node": node})
+
+    def _put_node(self, node: Node, task: str, position: int) -> None:
+        values: dict[str, Any] = {
+            "id": node.id,
+            "type": node.type,
+            "summary": node.summary,
+            "tags": json.dumps(sorted(set(node.tags)), ensure_ascii=False),
+            "attributes": _dumped(node.attributes),
+            "task": task,
+            "position": position,
+        }
+        self.run("put_node", values)
+
+    def _add_entries(self, entries: Sequence[EntryRow]) -> None:
+        first = self.run("next_entry", {})[0][0]
+        numbered = list(enumerate(entries, first))
+        self.run_many("add_entry", [(number, *entry[:9]) for number, entry in numbered])
+        texts = [(number, entry.words, entry.marks) for number, entry in numbered]
+        self.run_many("add_text", texts)
+
+
+def _known(row: Row) -> KnownRow:
+    node = Node(row[0], row[1], row[2], tuple(json.loads(row[3])), json.loads(row[4]))
+    return KnownRow(node, row[5], row[6])
+
+
+def _edge(row: Row) -> Edge:
+    return Edge(row[0], row[1], row[2], json.loads(row[3]))
+
+
+def _dumped(attributes: Mapping[str, str]) -> str:
+    return json.dumps(dict(attributes), ensure_ascii=False, sort_keys=True)

@@ -1,0 +1,153 @@
+"""Knowledge through the door: writing nodes and edges down, and asking the graph."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
+from passdown.ledger import Entry
+from passdown.model.command import Receipt
+from passdown.model.graph import Edge, Graph, Node, check_graph, graph_of, stands_for
+from passdown.model.kinds import stream_of
+from passdown.model.knowledge import learned_body, replaced
+from passdown.model.names import agent_problems, id_problems
+from passdown.recall import graph as graphs
+from passdown.workspace.noting import REFUSED, workspace_task, write_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from passdown.store.statements import Reader
+    from passdown.workspace.opened import Opened
+
+    Key = tuple[str, str, str]
+
+
+def learn(
+    opened: Opened,
+    nodes: Iterable[Node] = (),
+    edges: Iterable[Edge] = (),
+    *,
+    agent: str,
+    task: str = "",
+    key: str = "",
+    forget_nodes: Sequence[str] = (),
+    forget_edges: Sequence[Key] = (),
+) -> Receipt:
+    """Write knowledge down: nodes and edges are added, or take the place of those with the same
+    id; what is there already is not written again. Warnings name nodes that said something else.
+    """
+    nodes, edges = list(nodes), list(edges)
+    problems = agent_problems(agent, "agent") + (id_problems(task, "task") if task else [])
+    with opened.store.reading() as reader:
+        ends = {name for edge in edges for name in (edge.source, edge.target)}
+        known = [name for name in ends if reader.known_node(name) is not None]
+        problems += check_graph(nodes, edges, known)
+        problems += _unknown(reader, forget_nodes, ends)
+        if problems:
+            raise InvalidInput(REFUSED, problems, next_step="Mend these and try again.")
+        graph = graph_of(nodes, edges)
+        news, warnings = _news(reader, graph)
+    body = learned_body(news, forget_nodes, forget_edges)
+    if not body and not nodes and not edges:
+        nothing = Problem("nodes", "required", "nothing is given", "a node or an edge")
+        raise InvalidInput(REFUSED, [nothing])
+    task = task or workspace_task(opened, agent, {})
+    if not body:
+        return _known_already(opened, task)
+    entry = Entry(task, "learned", agent, body, key or uuid.uuid4().hex)
+    return write_entry(opened, entry, None, warnings)
+
+
+def _known_already(opened: Opened, task: str) -> Receipt:
+    """The answer where everything stands as given: nothing was written."""
+    with opened.store.reading() as reader:
+        head = reader.head(stream_of(task))
+    if head is None:
+        raise unknown_task(task)
+    return Receipt(task, head.position, head.digest, (), is_replay=True, warnings=())
+
+
+def _unknown(reader: Reader, nodes: Sequence[str], ends: set[str]) -> list[Problem]:
+    """What is wrong with forgetting: a node that nobody wrote down, or that an edge still names."""
+    found: list[Problem] = []
+    for index, name in enumerate(nodes):
+        where = f"forget_nodes[{index}]"
+        if reader.known_node(name) is None:
+            expected = "a node that was written down"
+            found.append(Problem(where, "unknown_node", f"there is no {name!r}", expected))
+        elif name in ends:
+            found.append(Problem(where, "in_use", f"an edge leads to {name!r}", "either of both"))
+    return found
+
+
+def _news(reader: Reader, graph: Graph) -> tuple[Graph, list[Problem]]:
+    """What of a graph isn't known yet word for word, and what it replaces."""
+    warnings: list[Problem] = []
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        known = reader.known_node(node.id)
+        old = graph_of([known.node], ()).nodes[0] if known else None
+        if old != node:
+            nodes.append(node)
+            if known is not None and old is not None:
+                warnings.append(replaced(old, node, f"{known.task} version {known.position}"))
+    edges = [edge for edge in graph.edges if edge not in _same_edges(reader, edge)]
+    return Graph(tuple(nodes), tuple(edges)), warnings
+
+
+def _same_edges(reader: Reader, edge: Edge) -> list[Edge]:
+    found = reader.edges(source=edge.source, relation=edge.relation, target=edge.target)
+    return [*graph_of((), found).edges]
+
+
+def known_or_refused(reader: Reader, name: str) -> Node:
+    """A node that has to be there."""
+    node = graphs.node_at(reader, name)
+    if node is None:
+        hint = "an item as T-1#d3, task:T-1, agent:NAME, file:PATH, or the id of a written node"
+        raise NotFound(f"nothing is known as {name[:140]!r}", next_step=f"Name {hint}.")
+    return node
+
+
+def graph_of_workspace(
+    opened: Opened,
+    *,
+    around: Sequence[str] = (),
+    depth: int = 1,
+    task: str = "",
+    tags: Sequence[str] = (),
+    types: Sequence[str] = (),
+) -> Graph:
+    """The graph, or the part of it around some nodes, a task or tags."""
+    with opened.store.reading() as reader:
+        starts = [*around, *([f"task:{task}"] if task else [])]
+        for name in starts:
+            known_or_refused(reader, name)
+        tagged = graphs.by_tags(reader, tags, limit=graphs.MOST_REACHED) if tags else []
+        starts += [found.node.id for found in tagged]
+        if not starts and not tags:
+            return graphs.whole(reader, types=types)
+        names = dict.fromkeys(starts)
+        for name in starts:
+            reached = graphs.neighbours(reader, name, depth=depth, direction="both")
+            names.update(dict.fromkeys(place.node for place in reached))
+        found = graphs.subgraph(reader, names)
+    if not types:
+        return found
+    kept = {node.id for node in found.nodes if node.type in types}
+    return graph_of(
+        (node for node in found.nodes if node.id in kept),
+        (edge for edge in found.edges if edge.source in kept and edge.target in kept),
+    )
+
+
+def written_graph(reader: Reader) -> Graph:
+    """What was written down: knowledge nodes, and every edge that starts or ends at one."""
+    nodes = {row.node.id: row.node for row in reader.known_nodes()}
+    edges = [edge for edge in reader.all_edges() if edge.source in nodes or edge.target in nodes]
+    return graph_of(
+        nodes.values(),
+        (e for e in edges if all(n in nodes or stands_for(n) for n in (e.source, e.target))),
+    )
