@@ -16,16 +16,28 @@ if TYPE_CHECKING:
 _LOCK_TIMEOUT_S = 5.0
 
 
-def replace_file(target: str, text: str) -> None:
+def replace_file(target: str, text: str, *, is_project_file: bool = False) -> None:
     """Put `text` in the place of a file; on failure the old file is whole and nothing stays.
 
-    The content is synced before it takes the name, so a power cut leaves one or the other.
+    The content is synced before it takes the name, so a power cut leaves one or the other. A file
+    of the project keeps its rights, or gets those that any new file gets; ours are private.
     """
     with _typed(target):
         if not os.path.isdir(os.path.dirname(target)):
             _make_private(os.path.dirname(target))
         with _synced(target, text.encode()) as temporary:
+            if is_project_file:
+                os.chmod(temporary, _rights(target))
             os.replace(temporary, target)
+
+
+def _rights(target: str) -> int:
+    try:
+        return os.stat(target).st_mode & 0o777
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
 
 
 def write_new(target: str, data: bytes) -> None:

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import PassdownError, Problem
+from passdown.ledger.verifying_found import FoundCheck
 from passdown.model.documents import Replayed, replay
 from passdown.model.kinds import task_of
 from passdown.model.record import GENESIS, Head
@@ -59,6 +60,7 @@ def verify(
             for head in reader.heads():
                 findings += visit.stream(head, chain_only=chain_only)
             findings += visit.leftovers()
+            findings += [] if chain_only else visit.found.graph()
             findings += _against(reader, against or {})
         except PassdownError as error:
             findings.append(_finding("", "unreadable", error.message))
@@ -81,6 +83,7 @@ class _Visit:
         self.streams = 0
         self.records = 0
         self._tasks = 0
+        self.found = FoundCheck(reader)
         self._progress = progress
         self._total = reader.totals()[1] if progress else 0
 
@@ -105,7 +108,7 @@ class _Visit:
             for _ in checked():
                 pass
         else:
-            findings += _check_derived(self.reader, task, checked(), findings)
+            findings += _check_derived(self.found, self.reader, task, checked(), findings)
         return findings + _check_head(head, last)
 
     def leftovers(self) -> list[Problem]:
@@ -149,7 +152,11 @@ def _check_record(record: Record, position: int, digest: str) -> list[Problem]:
 
 
 def _check_derived(
-    reader: Reader, task: str, records: Iterator[Record], findings: list[Problem]
+    known: FoundCheck,
+    reader: Reader,
+    task: str,
+    records: Iterator[Record],
+    findings: list[Problem],
 ) -> list[Problem]:
     """Compare the derived rows of a task with a replay of its records."""
     try:
@@ -174,7 +181,8 @@ def _check_derived(
         found.append(_finding(task, "derived_rows", "its labels are not what its records give"))
     if reader.inbox_of_task(task) != replayed.inbox:
         found.append(_finding(task, "derived_rows", "its inbox is not what its records give"))
-    return found + _check_items(task, reader.items_since(task), replayed.rows)
+    found += _check_items(task, reader.items_since(task), replayed.rows)
+    return found if findings else found + known.task(task, replayed)
 
 
 def _expected_row(reader: Reader, task: str, replayed: Replayed) -> TaskRow:

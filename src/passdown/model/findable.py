@@ -14,7 +14,7 @@ from passdown.model.item_text import searched_text
 from passdown.model.items import entry_of
 from passdown.model.kinds import KINDS
 from passdown.model.likeness import band_marks
-from passdown.model.words import keywords, words
+from passdown.model.words import headings, keywords, traits, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,14 +34,18 @@ NODE_LETTERS = {"d": "decision", "p": "pattern", "g": "gotcha", "w": "insight"}
 KNOWLEDGE = "knowledge"
 """The kind, among what search finds, of a node that somebody wrote down."""
 
+SEVERITY_ORDER = {"blocker": 0, "critical": 0, "high": 1, "medium": 2, "low": 3}
+
 NODE_PREFIX = "node:"
+LONGEST_TITLE = 300
 KEYWORD_TAGS = 5
 MAX_TAG = 100
+MOST_PATHS = 50
 
 
 class EntryRow(NamedTuple):
-    """One thing that search finds. `words` are compared, `marks` are what filters ask for;
-    `passage` is a digest of its text: equal texts share a vector.
+    """One thing that search finds. `words` are compared, `heads` are those of its headings, `marks`
+    are what filters ask for; `passage` is a digest of its text: equal texts share a vector.
     """
 
     address: str
@@ -52,6 +56,8 @@ class EntryRow(NamedTuple):
     status: str
     position: int
     length: int
+    traits: int
+    heads: str
     passage: bytes
     words: str
     marks: str
@@ -86,6 +92,8 @@ class Text(NamedTuple):
 
     words: str
     length: int
+    traits: int
+    heads: str
     passage: bytes
     tags: tuple[str, ...]
 
@@ -108,20 +116,31 @@ def texts_of(body: dict[str, Any]) -> Texts:
 
 
 def _text_of(letter: str, entry: dict[str, Any]) -> Text:
-    text = searched_text(letter, entry)
-    return _text(text, item_tags(letter, entry, text) if letter in NODE_LETTERS else ())
+    main, rest = searched_text(letter, entry)
+    text = f"{main}\n{rest}" if rest else main
+    tags = item_tags(letter, entry, text) if letter in NODE_LETTERS else ()
+    return _text(text, tags, main if rest else "")
 
 
 def text_of_node(node: Node) -> Text:
     """A written node's text: its id, its summary and whatever its attributes say."""
     text = "\n".join(dict.fromkeys([node.id, node.summary, *node.attributes.values()]))
-    return _text(text, node.tags)
+    return _text(text, node.tags, node.summary)
 
 
-def _text(text: str, tags: tuple[str, ...]) -> Text:
+def _text(text: str, tags: tuple[str, ...], title: str) -> Text:
     compared = words(text)
+    heads = words(title) if len(title) <= LONGEST_TITLE else []
+    heads += [word for line in headings(text) for word in words(line)]
     digest = hashlib.blake2b(text.encode(), digest_size=12).digest()
-    return Text(" ".join(compared), len(compared), digest, tags)
+    return Text(
+        words=" ".join(compared),
+        length=len(compared),
+        traits=traits(text),
+        heads=" ".join(heads),
+        passage=digest,
+        tags=tags,
+    )
 
 
 def item_tags(letter: str, entry: dict[str, Any], text: str) -> tuple[str, ...]:
@@ -152,7 +171,7 @@ def found_in(
     record: Record, body: dict[str, Any], added: Sequence[ItemRow], texts: Texts | None = None
 ) -> Found:
     """What a record brings that can be found; `added` are the items that it brought."""
-    if not added and "nodes" not in body and "edges" not in body:
+    if not added and record.kind != "learned":
         return NOTHING_FOUND
     texts = texts_of(body) if texts is None else texts
     entries = [*_item_entries(record, body, added, texts), *_node_entries(record, body, texts)]
@@ -175,7 +194,8 @@ def _item_entries(
             continue
         entry = entry_of(body, row.field, row.index)
         kind, agent = KINDS[row.letter].word, entry.get("agent") or record.author
-        marks = [*_marks(kind, agent, row.task, text.tags), *_path_marks(row.letter, entry)]
+        paths = _paths_in(body) if row.letter == "h" else _paths_of(row.letter, entry)
+        marks = [*_marks(kind, agent, row.task, text.tags), *_path_marks(paths)]
         marks += band_marks(text.words.split()) if row.letter in LIKENED else []
         yield EntryRow(
             row.address,
@@ -186,6 +206,8 @@ def _item_entries(
             row.status,
             record.position,
             text.length,
+            text.traits,
+            text.heads,
             text.passage,
             text.words,
             " ".join(marks),
@@ -207,6 +229,8 @@ def _node_entries(record: Record, body: dict[str, Any], texts: Texts) -> Iterato
             node.attributes.get("status") or "current",
             record.position,
             text.length,
+            text.traits,
+            text.heads,
             text.passage,
             text.words,
             " ".join(marks),
@@ -268,10 +292,15 @@ def _marks(kind: str, agent: str, task: str, tags: Iterable[str]) -> list[str]:
     return marks + [mark_of("tag", tag) for tag in tags]
 
 
-def _path_marks(letter: str, entry: dict[str, Any]) -> list[str]:
+def _paths_in(body: dict[str, Any]) -> list[str]:
+    """The files that a handoff brings, as far as it is found by them."""
+    return [artifact["path"] for artifact in body.get("artifacts", ())][:MOST_PATHS]
+
+
+def _path_marks(paths: Iterable[str]) -> list[str]:
     """Marks of the files that an item speaks of, and of the folders above them."""
     found: dict[str, None] = {}
-    for path in _paths_of(letter, entry):
+    for path in paths:
         parts = path.split("/")
         found.update(dict.fromkeys("/".join(parts[:end]) for end in range(len(parts), 0, -1)))
     return [path_mark(path) for path in found if path]

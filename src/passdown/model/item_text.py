@@ -156,9 +156,15 @@ def labels_of(letter: str, entry: Entry) -> list[str]:
     return sorted({label[:MAX_LABEL] for label in found if label})
 
 
-def searched_text(letter: str, entry: Entry) -> str:
-    """Everything that an item says, as plain text without labels, for search to read."""
+def searched_text(letter: str, entry: Entry) -> tuple[str, str]:
+    """Everything that an item says, as plain text without labels: its main field, and the rest."""
     shape = _SHAPES[letter]
-    names = (shape.main, *(name for _, name in (*shape.short, *shape.full)))
-    values = (entry.get(name) for name in names)
-    return "\n".join(_value(value) for value in values if value and value != NOT_STATED)
+    main = entry.get(shape.main)
+    others = (entry.get(name) for _, name in (*shape.short, *shape.full))
+    rest = "\n".join(_plain(value) for value in others if value and value != NOT_STATED)
+    return (_plain(main) if main else "", rest)
+
+
+def _plain(value: Any) -> str:
+    """A field with its lines as they were written: headings are told by them."""
+    return value if isinstance(value, str) else _value(value)

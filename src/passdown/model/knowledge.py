@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from passdown.errors import Problem
+from passdown.errors import InvalidInput, Problem
+from passdown.model.graph import Edge, Node, summary_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from passdown.model.graph import Edge, Graph, Node
+    from passdown.model.graph import Graph
 
 Document = dict[str, Any]
 
@@ -58,3 +59,78 @@ def replaced(old: Node, new: Node, where: str) -> Problem:
     message = f"{new.id!r} was known with other {', '.join(changed)} ({where}: {old.summary!r})"
     expected = "one meaning for each id; the newer one stands"
     return Problem(f"nodes.{new.id}", "replaced", message, expected, level="warning")
+
+
+_NODE_FIELDS = ("id", "type", "summary", "tags", "attributes")
+_EDGE_FIELDS = ("source", "relation", "target", "attributes")
+
+
+def as_values(
+    nodes: Sequence[Node | Document], edges: Sequence[Edge | Document]
+) -> tuple[list[Node], list[Edge]]:
+    """Nodes and edges that came as values or as plain data, as values.
+
+    Plain data may name attributes beside the fields; without a summary, it is made from the
+    attribute `description`. Raises InvalidInput with everything that isn't text where text belongs.
+    """
+    problems: list[Problem] = []
+    read = [_node(node, f"nodes[{i}]", problems) for i, node in enumerate(nodes)]
+    joined = [_edge(edge, f"edges[{i}]", problems) for i, edge in enumerate(edges)]
+    if problems:
+        raise InvalidInput("refused; nothing was changed", problems)
+    return read, joined
+
+
+def _node(given: Node | Document, where: str, problems: list[Problem]) -> Node:
+    if isinstance(given, Node):
+        return given
+    fields, attributes = _split(given, _NODE_FIELDS, where, problems)
+    tags = fields.pop("tags", ())
+    if not isinstance(tags, list | tuple) or not all(
+        isinstance(tag, str) for tag in cast("list[object]", tags)
+    ):
+        problems.append(Problem(f"{where}.tags", "wrong_type", "", "a list of texts"))
+        tags = ()
+    texts = _texts(fields, where, problems)
+    summary = texts.get("summary") or summary_line(attributes.get("description", ""))
+    listed = tuple(cast("list[str]", tags))
+    return Node(texts.get("id", ""), texts.get("type", ""), summary, listed, attributes)
+
+
+def _edge(given: Edge | Document, where: str, problems: list[Problem]) -> Edge:
+    if isinstance(given, Edge):
+        return given
+    fields, attributes = _split(given, _EDGE_FIELDS, where, problems)
+    texts = _texts(fields, where, problems)
+    return Edge(
+        texts.get("source", ""), texts.get("relation", ""), texts.get("target", ""), attributes
+    )
+
+
+def _split(
+    given: object, names: Sequence[str], where: str, problems: list[Problem]
+) -> tuple[Document, dict[str, str]]:
+    """The known fields, and everything else together with `attributes` as attributes."""
+    if not isinstance(given, dict):
+        problems.append(Problem(where, "wrong_type", type(given).__name__, "an object"))
+        return {}, {}
+    data = cast("Document", given)
+    inner: object = data.get("attributes", {})
+    if not isinstance(inner, dict):
+        problems.append(Problem(f"{where}.attributes", "wrong_type", "", "an object of texts"))
+        inner = {}
+    beside = {name: value for name, value in data.items() if name not in names}
+    attributes = _texts({**cast("Document", inner), **beside}, where, problems)
+    fields = {n: v for n, v in data.items() if n in names and n != "attributes"}
+    return fields, {name: value for name, value in attributes.items() if value}
+
+
+def _texts(fields: Document, where: str, problems: list[Problem]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in fields.items():
+        if isinstance(value, str):
+            found[name] = value
+        elif value is not None:
+            given = type(value).__name__
+            problems.append(Problem(f"{where}.{name}", "wrong_type", given, "text"))
+    return found

@@ -27,6 +27,7 @@ class Settings(NamedTuple):
     `kept_versions` is how many of the latest versions a handle file always shows; twice as many and
     the older half moves to its archive. `needs` maps an agent to what it has to get in a handoff.
     `compact_at` is the share of the context `window` from which compaction is due.
+    `migrate_command` answers the prompts of unclear notes, when it is asked to.
     """
 
     phase_gates: Requirements = {"testing": {"source": 1, "test": 1}}  # noqa: RUF012
@@ -43,6 +44,8 @@ class Settings(NamedTuple):
     switch_budget: int = 600
     window: int = 200_000
     compact_at: float = 0.25
+    migrate_command: str = ""
+    migrate_timeout_s: float = 120.0
     needs: Needs = {}  # noqa: RUF012
 
 
@@ -98,6 +101,12 @@ change one.
 # [context]
 # window = 200000
 # compact_at = 0.25
+
+# What answers the prompt of an unclear note (passdown migrate --ask): it reads the prompt from
+# standard input and prints the handoff. No shell reads this line.
+# [migrate]
+# command = ""
+# timeout_s = 120.0
 
 # Rules by layer, as docs/rules.md has them.
 # [rules]
@@ -163,6 +172,8 @@ _KNOWN: dict[str, _Known] = {
     "rules.folder": _Known("rules_folder", (str,)),
     "switch.enabled": _Known("switch_enabled", (bool,)),
     "switch.budget": _Known("switch_budget", (int,)),
+    "migrate.command": _Known("migrate_command", (str,)),
+    "migrate.timeout_s": _Known("migrate_timeout_s", (int, float), most=3_600),
     "context.window": _Known("window", (int,), most=100_000_000),
     "context.compact_at": _Known("compact_at", (int, float), most=1),
 }

@@ -1,17 +1,146 @@
-"""Text as the words that search compares (provisional)."""
+"""Text as the words that search compares.
+
+A word is a run of letters and digits. `fooBar`, `HTTPServer` and `sqlite3` give the joined form and
+their parts; `snake_case`, `kebab-case` and paths are several words. Accents and case are folded,
+English endings stemmed, stop words left out. Scripts without spaces give pairs of characters. What
+a word gives is remembered, since texts repeat themselves: that makes it fast.
+
+Stored text is compared in this form, so a change here means that derived rows are made again.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 
-_WORD = re.compile(r"[^\W_]+")
+from passdown.model.stemming import stem
+
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W\d_]{1,3}(?![^\W_]))?")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+_UNSPACED = re.compile(
+    "[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0003ffff]"
+)
+
+STOP_WORDS = frozenset(
+    """
+a about above after again all also although am an and any are as at be became because been before
+being below between both but by came can cannot come could d did do does doing don done down during
+each either else etc ever every few for from further get gets getting got had has have having he her
+here hers herself him himself his how however i if in into is isn it its itself just kind kinds let
+like ll m made make many may me might mine more most much must my myself neither no nor not now of
+off on once one only onto or other our ours ourselves out over own per re s same shall she should
+since so some such t than that the their theirs them themselves then there these they thing things
+this those though through thus to too type types under until up upon us use used uses using ve very
+via was wasn we were what whatever when where whether which while who whom whose why will with
+within without would yes yet you your yours yourself
+""".split()
+)
+
+_LONGEST = 64
+_MOST_REMEMBERED = 200_000
+_ORDINALS = ("st", "nd", "rd", "th")
+
+_remembered: dict[str, tuple[str, ...]] = {}
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in order."""
-    return [word.lower() for word in _WORD.findall(text)]
+    """The words of a text in order, as they are compared."""
+    found: list[str] = []
+    for word in _WORD.findall(text):
+        given = _remembered.get(word)
+        if given is None:
+            if len(_remembered) > _MOST_REMEMBERED:
+                _remembered.clear()
+            given = _remembered[word] = _given_by(word)
+        found += given
+    return found
+
+
+def folded(text: str) -> str:
+    """Lowercase, with accents off."""
+    text = text.lower()
+    if text.isascii():
+        return text
+    split = unicodedata.normalize("NFKD", text)
+    return "".join(letter for letter in split if not unicodedata.combining(letter))
+
+
+def _given_by(word: str) -> tuple[str, ...]:
+    if len(word) > _LONGEST:
+        return (folded(word[:_LONGEST]),)
+    cut = next((index for index, letter in enumerate(word) if letter in "'\u2019"), 0)
+    if cut:
+        if word[cut + 1 :] in "tT" and word[cut - 1] in "nN":  # don't, won't
+            return ()
+        word = word[:cut]
+    low = folded(word)
+    if low in STOP_WORDS or not low:
+        return ()
+    if low.isdecimal():
+        return (low.lstrip("0") or "0",)
+    if _UNSPACED.search(low):
+        return tuple(low[at : at + 2] for at in range(max(len(low) - 1, 1)))
+    return _parts(word, low) if _is_joined(word, low) else (stem(low),)
+
+
+def _is_joined(word: str, low: str) -> bool:
+    if not low.isalpha():
+        return True
+    is_plain = word.islower() or word.isupper() or word.istitle()
+    return word.isascii() and not is_plain
+
+
+def _parts(word: str, low: str) -> tuple[str, ...]:
+    parts = [part.lower() for part in _PART.findall(word)]
+    if len(parts) < 2:
+        return (stem(low),)
+    if len(parts) == 2 and parts[0].isdigit() and parts[1] in _ORDINALS:
+        return (parts[0].lstrip("0") or "0",)
+    kept = (part for part in parts if len(part) > 1 and not part.isdigit())
+    return (low, *(stem(part) for part in kept if part not in STOP_WORDS))
 
 
 def keywords(text: str, limit: int) -> list[str]:
-    """The words that stand out in a text."""
-    return list(dict.fromkeys(word for word in words(text) if len(word) > 3))[:limit]
+    """The words that stand out in a text, as they were written: the most frequent, then the
+    longest.
+    """
+    found = (folded(word) for word in _WORD.findall(text))
+    counted = Counter(
+        word for word in found if 3 < len(word) <= 40 and word.isalpha() and word not in STOP_WORDS
+    )
+    ranked = sorted(counted, key=lambda word: (-counted[word], -len(word), word))
+    return ranked[:limit]
+
+
+QUESTION = 1
+TIMED = 2
+
+MONTHS = {
+    name: number
+    for number, names in enumerate(
+        "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug|"
+        "september sep sept|october oct|november nov|december dec".split("|"),
+        1,
+    )
+    for name in names.split()
+}
+_TIME_WORDS = MONTHS.keys() | set(
+    "yesterday today tomorrow tonight ago last next week weekend month year recently monday "
+    "tuesday wednesday thursday friday saturday sunday morning evening night".split()
+)
+_LETTERS = re.compile(r"[a-z]+")
+
+
+def traits(text: str) -> int:
+    """What kind of saying a text is: a question, one that speaks of a time, both or neither."""
+    is_timed = not _TIME_WORDS.isdisjoint(_LETTERS.findall(text.lower()))
+    return (QUESTION if text.rstrip().endswith("?") else 0) | (TIMED if is_timed else 0)
+
+
+def headings(text: str) -> list[str]:
+    """The lines of a text that head others: marked as headings or bold, or ending in a colon."""
+    if "\n" not in text:
+        return []
+    lines = (line.strip() for line in text.split("\n"))
+    return [line for line in lines if line.startswith(("#", "**")) or line.endswith(":")]

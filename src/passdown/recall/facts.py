@@ -8,20 +8,19 @@ large enough to show them.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import unknown_task
-from passdown.model.facts import ANSWER, Facts, Told, told_as
+from passdown.model.facts import ANSWER, Facts
 from passdown.model.item_text import sizes_of
-from passdown.model.items import cited_by, entry_of
-from passdown.model.kinds import LIVE, WORKSPACE_TASK, parse_address, stream_of
+from passdown.model.kinds import LIVE, WORKSPACE_TASK, parse_address
 from passdown.model.tokens import DEFAULT_COUNTER, units, vocabulary
+from passdown.recall.told import Records, Stale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from passdown.ledger.disk import OnDisk, Project
-    from passdown.model.record import Record
+    from passdown.ledger.disk import Project
     from passdown.model.rows import ItemRow, TaskRow
     from passdown.store.statements import Reader
 
@@ -74,7 +73,7 @@ def facts_of(
     own.add([item for item in open_items if item.address not in gated])
     answers = [_with_answer(item) for item in _answers(reader, row)]
     own.add(answers)
-    read = _Records(reader)
+    read = Records(reader)
     return Facts(
         row=row,
         needs=_needs(reader, row.task),
@@ -93,7 +92,7 @@ def facts_of(
         state_file=state_file,
         seal=row.digest + (above.digest if above else ""),
         told=read.told,
-        stale=_Stale(reader, project, read).of,
+        stale=Stale(reader, project, read).of,
     )
 
 
@@ -255,66 +254,3 @@ def _needs(reader: Reader, task: str) -> tuple[tuple[str, str], ...]:
 def _status(reader: Reader, task: str) -> str:
     row = reader.task(task)
     return row.status if row else "not there yet"
-
-
-class _Records:
-    """Records of one moment, each read and parsed once."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._known: dict[tuple[str, int], tuple[Record | None, dict[str, Any]]] = {}
-
-    def told(self, item: ItemRow) -> Told:
-        """What an item's record says of it."""
-        key = (item.task, item.position)
-        if key not in self._known:
-            record = self._reader.record(stream_of(item.task), item.position)
-            self._known[key] = (record, record.document() if record else {})
-        record, body = self._known[key]
-        if record is None:
-            return Told({}, "", "")
-        entry = entry_of(body, item.field, item.index)
-        if told_as(item) == ANSWER:
-            return self._answered(item, entry)
-        author = entry.get("agent") or record.author
-        return Told(entry, author, entry.get("at") or record.at, body.get("cited", {}))
-
-    def _answered(self, item: ItemRow, entry: dict[str, Any]) -> Told:
-        """A question or a gate with its answer, in the words of whoever gave it."""
-        record = self._reader.record(stream_of(item.task), item.closed_at)
-        body = record.document() if record else {}
-        author = body.get("by") or (record.author if record else "")
-        answer = body.get("reason") or item.note if item.letter == "q" else body.get("reason", "")
-        return Told(entry, author, record.at if record else "", {}, answer or item.status)
-
-
-class _Stale:
-    """Which of the files that an item cites have changed since it was written down."""
-
-    def __init__(self, reader: Reader, project: Project, records: _Records) -> None:
-        self._reader = reader
-        self._project = project
-        self._records = records
-        self._now: dict[str, OnDisk] = {}
-
-    def of(self, item: ItemRow, told: Told) -> tuple[str, ...]:
-        """The cited files that are not any more what they were, each with what became of it."""
-        paths = [item.path] if item.letter == "a" else cited_by(item.letter, told.entry)
-        found = ((path, self._change(item, told, path)) for path in paths)
-        return tuple(f"{path} {change}" for path, change in found if change)
-
-    def _change(self, item: ItemRow, told: Told, path: str) -> str:
-        recorded = told.cited.get(path)
-        if recorded is None:
-            artifact = item if item.letter == "a" else self._reader.artifact_at(item, path)
-            recorded = self._records.told(artifact).entry.get("sha256") if artifact else None
-        if not recorded:
-            return ""
-        if path not in self._now:
-            self._now[path] = self._project.measure(path)
-        now = self._now[path]
-        if now.problem is not None:
-            return "can't be read any more"
-        if now.sha256 is None:
-            return "is gone"
-        return "" if now.sha256 == recorded.removeprefix("sha256:") else "has changed"

@@ -42,7 +42,7 @@ def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Ent
     if not marks:
         return None
     query = "marks : (" + " OR ".join(marks) + ")"
-    ids = reader.matching(query, _COMPARED, newest_first=True)
+    ids = reader.matching(query, _COMPARED)
     kept = {
         entry.id: entry
         for entry in reader.entries(ids)

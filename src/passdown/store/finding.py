@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from passdown.model.findable import Found
     from passdown.store.running import Row, Run, RunMany
 
+_LAST = 2**62
+
 
 class Entry(NamedTuple):
     """Something that search found, as far as its row tells."""
@@ -28,6 +30,7 @@ class Entry(NamedTuple):
     status: str
     position: int
     length: int
+    traits: int
 
 
 class FindingReader:
@@ -40,26 +43,35 @@ class FindingReader:
         """The highest number that an entry has; about how many there are."""
         return self.run("newest_entry", {})[0][0]
 
-    def matching(
-        self, query: str, limit: int, *, newest_first: bool = False, span: tuple[int, int] = (0, 0)
-    ) -> list[int]:
-        """The numbers of up to `limit` entries that match, oldest first or newest first.
+    def matching(self, query: str, limit: int, *, first: int = 0, last: int = _LAST) -> list[int]:
+        """The numbers of up to `limit` entries that match, newest first, within a span."""
+        values = {"query": query, "limit": limit, "first": first, "last": last}
+        return [row[0] for row in self.run("matching", values)]
 
-        `span`, where given, holds the first and last number that count.
-        """
-        values: dict[str, object] = {"query": query, "limit": limit}
-        if span != (0, 0):
-            values.update(first=span[0], last=span[1])
-            return [row[0] for row in self.run("matching_between", values)]
-        name = "matching_downwards" if newest_first else "matching_upwards"
+    def oldest_matching(self, query: str, limit: int) -> list[int]:
+        """The numbers of the first `limit` entries that match, oldest first."""
+        rows = self.run("matching_upwards", {"query": query, "limit": limit})
+        return [row[0] for row in rows]
+
+    def latest_entries(self, limit: int, *, first: int = 0, last: int = _LAST) -> list[int]:
+        """The numbers of the newest entries within a span."""
+        values = {"first": first, "last": last, "limit": limit}
+        return [row[0] for row in self.run("latest_entries", values)]
+
+    def narrowed(self, statuses: Sequence[str], since: str, until: str, limit: int) -> list[int]:
+        """Up to `limit` entries of some statuses (all: none named) and from a time to a time."""
+        values = {"since": since, "until": until or "~", "limit": limit}
+        if statuses:
+            values["statuses"] = json.dumps(list(statuses))
+        name = "entries_with_status" if statuses else "entries_at_times"
         return [row[0] for row in self.run(name, values)]
 
-    def first_entry_since(self, at: str) -> int | None:
-        """The number of the first entry at or after a time."""
-        return self.run("first_entry_since", {"since": at})[0][0]
+    def authors(self) -> list[str]:
+        """The names of the agents who wrote what can be found."""
+        return [row[0] for row in self.run("authors", {})]
 
     def entries(self, ids: Iterable[int]) -> list[Entry]:
-        """Entries by number, in the order given; one that another decision supersedes says so."""
+        """Entries by number, in the order given."""
         return [Entry(*row) for row in self.run("entries", {"ids": json.dumps(list(ids))})]
 
     def entry_at(self, address: str) -> Entry | None:
@@ -78,15 +90,25 @@ class FindingReader:
     def _pairs(self, name: str, ids: Iterable[int]) -> list[tuple[int, str]]:
         return [(row[0], row[1]) for row in self.run(name, {"ids": json.dumps(list(ids))})]
 
-    def entries_around(self, entry: Entry, count: int) -> tuple[list[int], list[int]]:
-        """The numbers of the entries before and after one in its task, nearest first."""
-        values = {"task": entry.task, "id": entry.id, "limit": count}
-        before = [row[0] for row in self.run("entries_before", values)]
-        return before, [row[0] for row in self.run("entries_after", values)]
+    def heads_of(self, ids: Iterable[int]) -> dict[int, str]:
+        """The words of headings in some entries; entries without any are left out."""
+        return dict(self._pairs("heads_of", ids))
+
+    def around(self, ids: Iterable[int], count: int) -> dict[int, tuple[list[int], list[int]]]:
+        """The entries before and after each of some in its task, nearest first."""
+        rows = self.run("around", {"ids": json.dumps(list(ids)), "limit": count})
+        return {row[0]: (json.loads(row[1]), json.loads(row[2])) for row in rows}
 
     def entries_of_task(self, task: str) -> list[EntryRow]:
         """Every entry of a task with its text, oldest first."""
         return [EntryRow(*row) for row in self.run("entries_of_task", {"task": task})]
+
+    def entries_of_kind(
+        self, kind: str, *, task: str = "", before: int = 2**62, limit: int = PAGE
+    ) -> list[Entry]:
+        """Entries of a kind, of one task or of all, newest first, below a number."""
+        values = {"kind": kind, "task": task, "before": before, "limit": limit}
+        return [Entry(*row) for row in self.run("entries_of_kind", values)]
 
     def known_node(self, node: str) -> KnownRow | None:
         """A node that somebody wrote down, or None."""
@@ -159,6 +181,8 @@ class FindingWriter(FindingReader):
         if found.edges:
             rows = [(*edge.key, _dumped(edge.attributes), task, position) for edge in found.edges]
             self.run_many("add_edge", rows)
+            gone = [edge.target for edge in found.edges if edge.relation == "supersedes"]
+            self.mark_entries([("superseded", target) for target in gone])
         if found.tags:
             self.run_many("add_tag", found.tags)
 
@@ -197,9 +221,12 @@ class FindingWriter(FindingReader):
     def _add_entries(self, entries: Sequence[EntryRow]) -> None:
         first = self.run("next_entry", {})[0][0]
         numbered = list(enumerate(entries, first))
-        self.run_many("add_entry", [(number, *entry[:9]) for number, entry in numbered])
+        self.run_many("add_entry", [(number, *entry[:11]) for number, entry in numbered])
         texts = [(number, entry.words, entry.marks) for number, entry in numbered]
         self.run_many("add_text", texts)
+        if any(entry.kind == "decision" for entry in entries):
+            # What supersedes it may have been taken in before it, from another machine.
+            self.run("mark_superseded", {"first": first})
 
 
 def _known(row: Row) -> KnownRow:

@@ -220,6 +220,18 @@ class Reader(FindingReader):
         """The newest artifact entry of every path."""
         return _items(self.run("current_artifacts", {"task": task}))
 
+    def context_map(self, task: str, limit: int) -> list[ItemRow]:
+        """The newest entry of every path that is still there, in one task or in all, newest
+        first.
+        """
+        rows = self.run("context_map", {"task": task, "limit": limit})
+        return _items([row[:-1] for row in rows])
+
+    def open_everywhere(self, letter: str, task: str, limit: int) -> list[ItemRow]:
+        """The open items of a kind, in one task or in all."""
+        values = {"letter": letter, "task": task, "limit": limit}
+        return _items(self.run("open_everywhere", values))
+
     def gates(self, task: str = "", *, open_only: bool = False) -> list[ItemRow]:
         """The gates of one task or of all."""
         return _items(self.run("gates", {"task": task, "open_only": int(open_only)}))

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from passdown.workspace.brings import Brings
 from passdown.workspace.keeps import Keeps
+from passdown.workspace.knows import Knows
 from passdown.workspace.locating import Place, in_folder, make_folder, place_of
 from passdown.workspace.opened import Opened
 from passdown.workspace.reads import NEWEST, Reads
@@ -50,7 +52,7 @@ def init(folder: str = ".") -> Workspace:
     return Workspace(place)
 
 
-class Workspace(Writes, Reads, Tells, Keeps):
+class Workspace(Writes, Reads, Tells, Knows, Brings, Keeps):
     """One team's records. Use it as a context manager, or call `close`."""
 
     def __init__(

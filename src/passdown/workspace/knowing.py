@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
 from passdown.ledger import Entry
 from passdown.model.command import Receipt
-from passdown.model.graph import Edge, Graph, Node, check_graph, graph_of, stands_for
+from passdown.model.graph import (
+    NODE_TYPES,
+    Edge,
+    Graph,
+    Node,
+    check_graph,
+    graph_of,
+    stands_for,
+)
 from passdown.model.kinds import stream_of
-from passdown.model.knowledge import learned_body, replaced
+from passdown.model.knowledge import as_values, learned_body, node_document, replaced
 from passdown.model.names import agent_problems, id_problems
 from passdown.recall import graph as graphs
 from passdown.workspace.noting import REFUSED, workspace_task, write_entry
@@ -21,13 +29,14 @@ if TYPE_CHECKING:
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 
+    Document = dict[str, Any]
     Key = tuple[str, str, str]
 
 
 def learn(
     opened: Opened,
-    nodes: Iterable[Node] = (),
-    edges: Iterable[Edge] = (),
+    nodes: Iterable[Node | Document] = (),
+    edges: Iterable[Edge | Document] = (),
     *,
     agent: str,
     task: str = "",
@@ -38,8 +47,12 @@ def learn(
     """Write knowledge down: nodes and edges are added, or take the place of those with the same
     id; what is there already is not written again. Warnings name nodes that said something else.
     """
-    nodes, edges = list(nodes), list(edges)
-    problems = agent_problems(agent, "agent") + (id_problems(task, "task") if task else [])
+    nodes, edges = as_values(list(nodes), list(edges))
+    problems = (
+        _reserved(nodes)
+        + agent_problems(agent, "agent")
+        + (id_problems(task, "task") if task else [])
+    )
     with opened.store.reading() as reader:
         ends = {name for edge in edges for name in (edge.source, edge.target)}
         known = [name for name in ends if reader.known_node(name) is not None]
@@ -58,6 +71,15 @@ def learn(
         return _known_already(opened, task)
     entry = Entry(task, "learned", agent, body, key or uuid.uuid4().hex)
     return write_entry(opened, entry, None, warnings)
+
+
+def _reserved(nodes: list[Node]) -> list[Problem]:
+    expected = "another id: items, tasks, agents and files are known by their own"
+    return [
+        Problem(f"nodes[{index}].id", "reserved_id", f"{node.id!r} stands for itself", expected)
+        for index, node in enumerate(nodes)
+        if stands_for(node.id)
+    ]
 
 
 def _known_already(opened: Opened, task: str) -> Receipt:
@@ -102,6 +124,61 @@ def _same_edges(reader: Reader, edge: Edge) -> list[Edge]:
     return [*graph_of((), found).edges]
 
 
+def edges(opened: Opened, source: str, relation: str, target: str) -> list[Edge]:
+    """Edges by any mix of source, relation and target."""
+    with opened.store.reading() as reader:
+        if source or target:
+            return reader.edges(source=source, relation=relation, target=target)
+        return list(reader.all_edges(relation))
+
+
+def neighbours(
+    opened: Opened, node: str, *, depth: int, direction: str, relations: Sequence[str]
+) -> list[graphs.Reached]:
+    """The nodes around one; it has to be known."""
+    problems: list[Problem] = []
+    if direction not in graphs.DIRECTIONS:
+        expected = f"one of {', '.join(graphs.DIRECTIONS)}"
+        problems.append(Problem("direction", "invalid_choice", repr(direction), expected))
+    if isinstance(depth, bool) or depth < 1:
+        problems.append(Problem("depth", "out_of_range", str(depth), "1 or more"))
+    if problems:
+        raise InvalidInput("can't look around", problems)
+    with opened.store.reading() as reader:
+        known_or_refused(reader, node)
+        return graphs.neighbours(
+            reader, node, depth=depth, direction=direction, relations=relations
+        )
+
+
+def tagged(
+    opened: Opened, tags: Sequence[str], *, types: Sequence[str], limit: int
+) -> list[graphs.Tagged]:
+    """Nodes under any of some tags."""
+    _check_types(types)
+    with opened.store.reading() as reader:
+        return graphs.by_tags(reader, tags, types=types, limit=limit)
+
+
+def tasks_about(opened: Opened, tag: str, types: Sequence[str]) -> Document:
+    """The tasks that found something about a tag, each with the nodes it found."""
+    _check_types(types)
+    with opened.store.reading() as reader:
+        found = graphs.tasks_about(reader, tag, types)
+    return {task: [node_document(node) for node in nodes] for task, nodes in found.items()}
+
+
+def _check_types(types: Sequence[str]) -> None:
+    expected = f"one of {', '.join(NODE_TYPES)}"
+    problems = [
+        Problem("types", "invalid_choice", repr(name), expected)
+        for name in types
+        if name not in NODE_TYPES
+    ]
+    if problems:
+        raise InvalidInput("no such type of node", problems)
+
+
 def known_or_refused(reader: Reader, name: str) -> Node:
     """A node that has to be there."""
     node = graphs.node_at(reader, name)
@@ -121,6 +198,7 @@ def graph_of_workspace(
     types: Sequence[str] = (),
 ) -> Graph:
     """The graph, or the part of it around some nodes, a task or tags."""
+    _check_types(types)
     with opened.store.reading() as reader:
         starts = [*around, *([f"task:{task}"] if task else [])]
         for name in starts:

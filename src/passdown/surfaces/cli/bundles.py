@@ -1,17 +1,24 @@
-"""`export` and `import`: records taken elsewhere, and taken in."""
+"""`export` and `import`: records taken elsewhere, and what others wrote taken in."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from passdown.surfaces.cli.parsing import FILE, TASK, with_store
-from passdown.surfaces.cli.printing import counted, line, print_json, table
-from passdown.surfaces.cli.session import opened
+from passdown.surfaces.cli.parsing import FILE, TASK, with_agent, with_store
+from passdown.surfaces.cli.printing import counted, labelled, line, print_json, table
+from passdown.surfaces.cli.progress import progress_bar
+from passdown.surfaces.cli.session import Misuse, author, opened
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from passdown.surfaces.cli.parsing import Parser
+    from passdown.workspace.importing import Brought
+
+_FORMS = ("bundle", "adr", "beads", "memory", "notes")
+_RESULTS = ("added", "changed", "unchanged", "skipped", "refused")
+_SHOWN = 20
 
 
 def export(parser: Parser) -> None:
@@ -36,21 +43,68 @@ def _export(args: Namespace) -> int:
 
 def import_(parser: Parser) -> None:
     """The arguments of `import`."""
-    parser.show("passdown import t1.passdown", "passdown import t1.passdown --fork from-kim")
-    parser.add_argument("file", metavar=FILE, help="a file that export wrote")
+    parser.show(
+        "passdown import t1.passdown",
+        "passdown import t1.passdown --fork from-kim",
+        "passdown import docs/adr --dry-run",
+        "passdown import .beads/issues.jsonl --from beads --agent kim",
+    )
+    parser.add_argument("source", metavar=FILE, help="a bundle, or a file or folder of --from")
+    parser.add_argument(
+        "--from",
+        dest="form",
+        choices=("auto", *_FORMS),
+        default="auto",
+        help="what it is: ADRs, issues of beads, a memory of MCP, notes; default: by its content",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be written")
+    parser.add_argument("--task", metavar=TASK, help="where ADRs, memories and notes go")
     parser.add_argument(
         "--fork",
         metavar="SUFFIX",
         default="",
         help="where histories differ, keep both: the incoming task gets this suffix",
     )
+    with_agent(parser)
     with_store(parser)
     parser.set_defaults(run=_import)
 
 
 def _import(args: Namespace) -> int:
+    if args.form in ("auto", "bundle") and not args.dry_run and _may_be_bundle(args):
+        return _import_bundle(args)
+    if args.fork:
+        raise Misuse("--fork is for bundles, and not for a dry run", "passdown import")
     with opened(args) as workspace:
-        found = workspace.import_bundle(args.file, fork=args.fork)
+        found = workspace.bring(
+            args.source,
+            form=args.form,
+            agent=author(args),
+            task=args.task or "",
+            dry_run=args.dry_run,
+            progress=progress_bar("importing"),
+        )
+    if args.json:
+        print_json(found.as_document())
+    else:
+        _print_brought(found)
+    return 1 if found.total("refused") else 0
+
+
+def _may_be_bundle(args: Namespace) -> bool:
+    """Whether to read a source as a bundle: it is named one, begins like one, or isn't there."""
+    if args.form == "bundle":
+        return True
+    try:
+        with open(args.source, "rb") as file:
+            return file.read(2) == b"PK"
+    except (OSError, ValueError):
+        return not os.path.isdir(args.source)
+
+
+def _import_bundle(args: Namespace) -> int:
+    with opened(args) as workspace:
+        found = workspace.import_bundle(args.source, fork=args.fork)
     if args.json:
         print_json({**found._asdict(), "unchanged": list(found.unchanged)})
         return 0
@@ -59,6 +113,20 @@ def _import(args: Namespace) -> int:
     rows += [(stream, "was there already") for stream in found.unchanged]
     table(("stream", "result"), rows, "the bundle is empty")
     return 0
+
+
+def _print_brought(found: Brought) -> None:
+    """The numbers by kind, then what was not taken and why."""
+    if found.is_dry_run:
+        line("dry run: nothing was written")
+    rows = [(kind, *(numbers[r] for r in _RESULTS)) for kind, numbers in found.counts.items()]
+    table((found.form, *_RESULTS), rows, "nothing was there")
+    for word, style in (("refused", "red"), ("skipped", "dim")):
+        entries = [entry for entry in found.entries if entry.result == word]
+        for entry in entries[:_SHOWN]:
+            labelled(word, style, f"{entry.source}: {entry.reason}")
+        if len(entries) > _SHOWN:
+            line(f"and {len(entries) - _SHOWN} more were {word}; --json lists all")
 
 
 BUILDERS = {"export": export, "import": import_}

@@ -32,6 +32,7 @@ VERBS: dict[str, Verb] = {
         Verb("task", _WRITE, "tasks", "make, list, show and change tasks"),
         Verb("handoff", _WRITE, "handing", "hand a task on, from a file or from flags"),
         Verb("ingest", _WRITE, "ingesting", "record the handoffs that stand in task files"),
+        Verb("migrate", _WRITE, "migrating", "turn freeform notes into handoffs"),
         Verb("decide", _WRITE, "noting", "record one decision and why"),
         Verb("note", _WRITE, "noting", "record a pattern or a gotcha"),
         Verb("warn", _WRITE, "noting", "record a warning that stays with a task"),

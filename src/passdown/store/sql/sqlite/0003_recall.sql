@@ -12,6 +12,8 @@ CREATE TABLE entries (
     status TEXT NOT NULL,
     position INTEGER NOT NULL,
     length INTEGER NOT NULL,
+    traits INTEGER NOT NULL,
+    heads TEXT NOT NULL,
     passage BLOB NOT NULL
 ) STRICT;
 
@@ -20,6 +22,10 @@ CREATE INDEX entries_by_task ON entries (task, id);
 CREATE INDEX entries_by_kind ON entries (kind, id);
 
 CREATE INDEX entries_by_agent ON entries (agent, id);
+
+CREATE INDEX entries_by_status ON entries (status, id);
+
+CREATE INDEX entries_by_time ON entries (at);
 
 CREATE INDEX entries_by_passage ON entries (passage);
 

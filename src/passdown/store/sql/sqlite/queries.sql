@@ -317,6 +317,9 @@ DELETE FROM rebuilds;
 -- name: counts
 SELECT (SELECT count(*) FROM records), (SELECT count(*) FROM tasks);
 
+-- name: look_at_texts
+SELECT rowid FROM texts LIMIT 1;
+
 -- name: check_pages
 PRAGMA integrity_check(20);
 
@@ -330,8 +333,9 @@ INSERT INTO migrations (number, name, applied_at) VALUES (:number, :name, :appli
 SELECT coalesce(max(id), 0) + 1 FROM entries;
 
 -- name: add_entry
-INSERT INTO entries (id, address, task, kind, agent, at, status, position, length, passage)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO entries (id, address, task, kind, agent, at, status, position, length, traits, heads,
+    passage)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: add_text
 INSERT INTO texts (rowid, words, marks) VALUES (?, ?, ?);
@@ -383,22 +387,28 @@ SELECT coalesce(max(id), 0) FROM entries;
 -- name: matching_upwards
 SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid LIMIT :limit;
 
--- name: matching_downwards
-SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid DESC LIMIT :limit;
-
--- name: matching_between
+-- name: matching
 SELECT rowid FROM texts WHERE texts MATCH :query AND rowid BETWEEN :first AND :last
 ORDER BY rowid DESC LIMIT :limit;
 
--- name: first_entry_since
-SELECT min(id) FROM entries WHERE at >= :since;
+-- name: entries_with_status
+SELECT id FROM entries INDEXED BY entries_by_status
+WHERE status IN (SELECT value FROM json_each(:statuses)) AND at >= :since AND at <= :until
+LIMIT :limit;
+
+-- name: entries_at_times
+SELECT id FROM entries INDEXED BY entries_by_time
+WHERE at >= :since AND at <= :until LIMIT :limit;
+
+-- name: mark_superseded
+UPDATE entries SET status = 'superseded'
+WHERE id >= :first AND kind = 'decision' AND EXISTS (
+    SELECT 1 FROM edges g INDEXED BY edges_by_target
+    WHERE g.target = entries.address AND g.relation = 'supersedes');
 
 -- name: entries
 SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
-    CASE WHEN e.kind = 'decision' AND EXISTS (
-        SELECT 1 FROM edges g WHERE g.target = e.address AND g.relation = 'supersedes')
-    THEN 'superseded' ELSE e.status END,
-    e.position, e.length
+    e.status, e.position, e.length, e.traits
 FROM json_each(:ids) j JOIN entries e ON e.id = j.value;
 
 -- name: words_of
@@ -408,20 +418,38 @@ SELECT t.rowid, t.words FROM json_each(:ids) j JOIN texts t ON t.rowid = j.value
 SELECT t.rowid, t.marks FROM json_each(:ids) j JOIN texts t ON t.rowid = j.value;
 
 -- name: entry_at
-SELECT id, address, task, kind, agent, at, status, position, length FROM entries
+SELECT id, address, task, kind, agent, at, status, position, length, traits FROM entries
 WHERE address = :address;
 
--- name: entries_before
-SELECT id FROM entries INDEXED BY entries_by_task
-WHERE task = :task AND id < :id ORDER BY id DESC LIMIT :limit;
+-- name: around
+SELECT c.id, (
+    SELECT json_group_array(b.id) FROM (
+        SELECT p.id FROM entries p INDEXED BY entries_by_task
+        WHERE p.task = c.task AND p.id < c.id ORDER BY p.id DESC LIMIT :limit) b), (
+    SELECT json_group_array(a.id) FROM (
+        SELECT n.id FROM entries n INDEXED BY entries_by_task
+        WHERE n.task = c.task AND n.id > c.id ORDER BY n.id LIMIT :limit) a)
+FROM json_each(:ids) j JOIN entries c ON c.id = j.value;
 
--- name: entries_after
-SELECT id FROM entries INDEXED BY entries_by_task
-WHERE task = :task AND id > :id ORDER BY id LIMIT :limit;
+-- name: heads_of
+SELECT e.id, e.heads FROM json_each(:ids) j JOIN entries e ON e.id = j.value
+WHERE e.heads <> '';
+
+-- name: latest_entries
+SELECT id FROM entries WHERE id BETWEEN :first AND :last ORDER BY id DESC LIMIT :limit;
+
+-- name: authors
+WITH RECURSIVE names (agent) AS (
+    SELECT min(agent) FROM entries
+    UNION ALL
+    SELECT (SELECT min(e.agent) FROM entries e WHERE e.agent > names.agent)
+    FROM names WHERE names.agent IS NOT NULL
+)
+SELECT agent FROM names WHERE agent IS NOT NULL LIMIT 1000;
 
 -- name: entries_of_task
-SELECT e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.passage,
-    t.words, t.marks
+SELECT e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits,
+    e.heads, e.passage, t.words, t.marks
 FROM entries e INDEXED BY entries_by_task JOIN texts t ON t.rowid = e.id
 WHERE e.task = :task ORDER BY e.id;
 
@@ -468,6 +496,29 @@ SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fing
     closed_at, note, grade, sizes
 FROM items WHERE letter IN ('d', 'g', 'p', 'w') AND (task, letter, ordinal) > (:task, :letter, :ordinal)
 ORDER BY task, letter, ordinal LIMIT :limit;
+
+-- name: context_map
+SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
+    i.fingerprint, i.path, i.closed_at, i.note, i.grade, i.sizes, max(r.seq)
+FROM items i
+JOIN streams s ON s.name = 'task/' || i.task
+JOIN records r ON r.stream = s.id AND r.position = i.position
+WHERE i.path <> '' AND (:task = '' OR i.task = :task)
+GROUP BY i.path HAVING i.grade <> '' ORDER BY max(r.seq) DESC LIMIT :limit;
+
+-- name: open_everywhere
+SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
+    i.fingerprint, i.path, i.closed_at, i.note, i.grade, i.sizes
+FROM items i INDEXED BY items_open
+WHERE i.letter = :letter AND i.is_open = 1 AND (:task = '' OR i.task = :task)
+ORDER BY i.task, i.ordinal LIMIT :limit;
+
+-- name: entries_of_kind
+SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
+    e.status, e.position, e.length, e.traits
+FROM entries e INDEXED BY entries_by_kind
+WHERE e.kind = :kind AND e.id < :before AND (:task = '' OR e.task = :task)
+ORDER BY e.id DESC LIMIT :limit;
 
 -- name: forget_entries
 DELETE FROM entries;

@@ -1,0 +1,289 @@
+"""Architecture decision records: MADR 2 to 4, Nygard's form as adr-tools writes it, log4brains.
+
+An ADR says in its front matter, in lines of facts or in a section what became of it, and names
+others by link, by number or by file name. `read_adr` takes one apart; `chain` finds out which takes
+the place of which.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from passdown.errors import Problem
+from passdown.model.canonical import canonical_bytes, digest_bytes
+from passdown.model.importing.adr_parts import MAX_RATIONALE, SHORT_SECTIONS, Parts, plain
+from passdown.model.importing.adr_status import Status, read_status
+from passdown.model.importing.markdown import MAX_MARKUP_LINE, Page, fact_of, read_page
+from passdown.model.kinds import NOT_STATED
+from passdown.model.names import suggest_tag
+from passdown.model.text import has_lone_surrogate, is_blank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NUMBERED = re.compile(r"^(?:adr[-_ ]?)?\d{1,8}[-_. ]|^adr[-_ ]?\d{1,8}$", re.IGNORECASE)
+_TITLE_NUMBER = re.compile(
+    r"^(?:ADR[-_ #]*)?(?:\d{1,6})[.:)]?(?:[ \t]*[-\u2013\u2014:.])?[ \t]+(?=\S)", re.IGNORECASE
+)
+_TITLE_ADR = re.compile(r"^ADR[-_ #]*\d{0,6}[ \t]*[-\u2013\u2014:.][ \t]*(?=\S)", re.IGNORECASE)
+_TITLE_WORDS = re.compile(
+    r"^(?:architectur(?:e|al) )?decision record(?: \(ADR\))?(?: for |[ \t]*[-:][ \t]*)(?=\S)",
+    re.IGNORECASE,
+)
+_ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
+_NAME_DATE = re.compile(r"^(\d{4})(\d{2})(\d{2})[-_]")
+_PLACE = re.compile(r"^[\[{<].*[\]}>]$")
+
+_PEOPLE = ("decision-makers", "decision makers", "decision-maker", "deciders", "decider")
+_DROPPED_FROM_DIGEST = ("status", "date", "superseded-by", "superseded by", "last-modified")
+_TEMPLATES = ("template", "adr-template", "0000-template")
+# Pages that mostly are about a folder; some people give each ADR a folder and call it this.
+_ABOUT = ("readme", "index", "changelog", "contributing", "toc")
+
+
+class Adr(NamedTuple):
+    """One ADR. `name` is its path in the folder; `status` is that of a decision, `said` the words
+    of the ADR. `supersedes` and `superseded_by` are references as they are written. `digest` covers
+    everything but status and date; `left_out` are sections that stay in the file alone.
+    """
+
+    name: str
+    title: str
+    status: str
+    said: str
+    rationale: str
+    alternatives: tuple[str, ...]
+    tags: tuple[str, ...]
+    date: str
+    supersedes: tuple[str, ...]
+    superseded_by: tuple[str, ...]
+    digest: str
+    left_out: tuple[str, ...]
+
+
+class NoAdr(NamedTuple):
+    """Why a file was not taken; `is_meant` when it looks as if it should have been."""
+
+    problem: Problem
+    is_meant: bool
+
+
+class Chain(NamedTuple):
+    """ADRs in an order in which each comes after those whose place it takes."""
+
+    order: tuple[Adr, ...]
+    supersedes: dict[str, tuple[str, ...]]
+    problems: tuple[Problem, ...]
+
+
+def read_adr(name: str, text: str) -> Adr | NoAdr:
+    """The ADR in a file's text, or why there is none in it."""
+    if has_lone_surrogate(text) or "\x00" in text:
+        return NoAdr(Problem(name, "no_text", "holds what is no text", "UTF-8 text"), is_meant=True)
+    stem = name.rpartition("/")[2].rpartition(".")[0]
+    page = read_page(text)
+    facts = _facts(page)
+    status = read_status(page, facts)
+    parts = Parts(page)
+    refused = _why_not(name, _title(page), status, parts)
+    if refused is not None:
+        return refused
+    rationale, too_long = _rationale(parts, facts)
+    return Adr(
+        name=name,
+        title=_title(page) or stem or name,
+        status=status.status,
+        said=status.said,
+        rationale=rationale,
+        alternatives=tuple(parts.options()),
+        tags=_tags(page, facts),
+        date=_date(facts, stem),
+        supersedes=status.supersedes,
+        superseded_by=status.superseded_by,
+        digest=_digest(page, facts),
+        left_out=(*too_long, *parts.left_out()),
+    )
+
+
+def _why_not(name: str, title: str, status: Status, parts: Parts) -> NoAdr | None:
+    """Why a page is no ADR, if it is none."""
+    stem = name.rpartition("/")[2].rpartition(".")[0].lower()
+    is_meant = bool(_NUMBERED.match(stem))
+    is_template = stem in _TEMPLATES or (not is_meant and "template" in stem)
+    if is_template or _PLACE.match(title):
+        return NoAdr(Problem(name, "no_adr", "is a template", "an ADR"), is_meant=False)
+    if stem in _ABOUT and not (parts.decision and (status.said or "/" in name)):
+        return NoAdr(Problem(name, "no_adr", "is about ADRs, and none", "an ADR"), is_meant=False)
+    if parts.is_several:
+        problem = Problem(name, "several_adrs", "holds several ADRs", "a file for each")
+        return NoAdr(problem, is_meant=True)
+    if not parts.decision and not (status.said and (parts.has_text or is_meant)):
+        expected = "a section named Decision or Decision Outcome, or a status"
+        return NoAdr(Problem(name, "no_adr", "holds no decision", expected), is_meant)
+    return None
+
+
+def looks_like_adr(name: str, text: str) -> bool:
+    """Whether a file is an ADR by what it says: a decision below a heading, or a status."""
+    return isinstance(read_adr(name, text), Adr)
+
+
+def _title(page: Page) -> str:
+    bare = page.title.strip()[:MAX_MARKUP_LINE]
+    for pattern in (_TITLE_ADR, _TITLE_NUMBER, _TITLE_WORDS):
+        bare = pattern.sub("", bare).strip()
+    return bare
+
+
+def _facts(page: Page) -> dict[str, str]:
+    """The facts at the top, by lowercase name: front matter first, then lines before a section."""
+    found: dict[str, str] = {}
+    for name, value in page.front.items():
+        listed = cast("list[object]", value) if isinstance(value, list) else [value]
+        text = ", ".join(str(each) for each in listed if each is not None and str(each).strip())
+        if text and not _PLACE.match(text):
+            found[name] = text
+    for line in page.head:
+        fact = fact_of(line)
+        if fact and fact[1] and not _PLACE.match(fact[1]):
+            found.setdefault(*fact)
+    for section in page.sections:
+        if plain(section.name) in SHORT_SECTIONS and 0 < len(section.text) <= MAX_MARKUP_LINE:
+            found.setdefault(plain(section.name), section.text)
+    return found
+
+
+def _tags(page: Page, facts: dict[str, str]) -> tuple[str, ...]:
+    given = ",".join(facts.get(name, "") for name in ("tags", "tag", "categories", "category"))
+    tags = (suggest_tag(word) for word in given.split(","))
+    return tuple(dict.fromkeys(tag for tag in tags if tag))
+
+
+def _date(facts: dict[str, str], stem: str) -> str:
+    """The ADR's date as YYYY-MM-DD, where it gives one that can be read; nothing is guessed."""
+    match = _ISO_DATE.search(facts.get("date", "")) or _NAME_DATE.match(stem)
+    if match is None or not (1 <= int(match[2]) <= 12 and 1 <= int(match[3]) <= 28 + 3):
+        return ""
+    days = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[int(match[2]) - 1]
+    year, day = int(match[1]), int(match[3])
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    is_real = year >= 1 and day <= days and (day < 29 or match[2] != "02" or is_leap)
+    return f"{match[1]}-{match[2]}-{match[3]}" if is_real else ""
+
+
+def _digest(page: Page, facts: dict[str, str]) -> str:
+    """The digest of all that an ADR says, but for its status and when that was."""
+    kept = {k: v for k, v in sorted(facts.items()) if k not in _DROPPED_FROM_DIGEST}
+    sections = [[each.name, each.text] for each in page.sections if plain(each.name) != "status"]
+    head = [line.strip() for line in page.head if fact_of(line) is None and line.strip()]
+    data = canonical_bytes([page.title, kept, head, sections])
+    return digest_bytes(data).removeprefix("sha256:")
+
+
+def _rationale(parts: Parts, facts: dict[str, str]) -> tuple[str, list[str]]:
+    """Decision and reasons as one text, and the parts that it has no room for."""
+    people = next((facts[name] for name in _PEOPLE if name in facts), "")
+    date = facts.get("date", "")
+    wanted = (
+        ("", parts.decision),
+        ("Drivers", parts.drivers),
+        ("Context", parts.context),
+        ("Consequences", parts.consequences),
+        ("Decided by", people),
+        ("Date", "" if _ISO_DATE.search(date) else date),
+    )
+    found: list[str] = []
+    too_long: list[str] = []
+    for name, text in wanted:
+        if not text.strip():
+            continue
+        part = f"{name}: {text.strip()}" if name else text.strip()
+        if sum(map(len, found)) + len(part) > MAX_RATIONALE:
+            too_long.append(name or "Decision")
+        else:
+            found.append(part)
+    rationale = "\n\n".join(found)
+    return (NOT_STATED if is_blank(rationale) else rationale), too_long
+
+
+def chain(adrs: Iterable[Adr]) -> Chain:
+    """Resolve who takes whose place; what leads nowhere, or in a circle, is a problem and no
+    link.
+    """
+    listed = sorted(adrs, key=lambda adr: adr.name)
+    places = _Places(listed)
+    problems: list[Problem] = []
+    links: dict[str, list[str]] = {adr.name: [] for adr in listed}
+    for adr in listed:
+        for is_newer, texts in ((True, adr.supersedes), (False, adr.superseded_by)):
+            for text in texts:
+                other = places.find(adr.name, text)
+                if other is None:
+                    message = f"{text[:80]!r} is not among these ADRs"
+                    problems.append(Problem(adr.name, "unknown_adr", message, level="warning"))
+                    continue
+                newer, older = (adr.name, other) if is_newer else (other, adr.name)
+                if older not in links[newer]:
+                    links[newer].append(older)
+    order = _ordered(links, problems)
+    by_name = {adr.name: adr for adr in listed}
+    kept = {name: tuple(sorted(olds)) for name, olds in links.items()}
+    return Chain(tuple(by_name[name] for name in order), kept, tuple(problems))
+
+
+def _ordered(links: dict[str, list[str]], problems: list[Problem]) -> list[str]:
+    """Names, the older of a link first; a link that closes a circle is taken out and reported."""
+    done: dict[str, bool] = {}
+    order: list[str] = []
+    for start, first in links.items():
+        waiting = [(start, iter(list(first)))] if start not in done else []
+        done.setdefault(start, False)
+        while waiting:
+            name, olds = waiting[-1]
+            older = next(olds, None)
+            if older is None:
+                done[name] = True
+                order.append(name)
+                waiting.pop()
+            elif older not in done:
+                done[older] = False
+                waiting.append((older, iter(list(links[older]))))
+            elif not done[older]:
+                links[name].remove(older)
+                message = f"supersedes {older}, which leads back to it"
+                problems.append(Problem(name, "cycle", message, "no circle", level="warning"))
+    return order
+
+
+class _Places:
+    """Finds the ADR that a reference means, by path, file name or number."""
+
+    def __init__(self, adrs: list[Adr]) -> None:
+        self._names = {adr.name for adr in adrs}
+        self._by_stem: dict[str, list[str]] = {}
+        self._by_number: dict[int, list[str]] = {}
+        for adr in adrs:
+            stem = adr.name.rpartition("/")[2].rpartition(".")[0].lower()
+            self._by_stem.setdefault(stem, []).append(adr.name)
+            number = re.match(r"(?:adr[-_ ]?)?(\d{1,8})", stem)
+            if number:
+                self._by_number.setdefault(int(number[1]), []).append(adr.name)
+
+    def find(self, source: str, text: str) -> str | None:
+        """The one ADR that a reference from `source` means; None where there is none, or two."""
+        target = text.partition("#")[0].removeprefix("./")
+        folder = source.rpartition("/")[0]
+        near = f"{folder}/{target}" if folder else target
+        for name in (near, target):
+            if name in self._names:
+                return name
+        last = target.rpartition("/")[2].lower()
+        found = self._by_stem.get(last.removesuffix(".md")) or []
+        number = re.fullmatch(r"(?:adr[-_ #]*)?(\d{1,8})(?:[-_. ].*)?", last)
+        if not found and number:
+            found = self._by_number.get(int(number[1])) or []
+        return found[0] if len(found) == 1 else None
+
+
+__all__ = ["Adr", "Chain", "NoAdr", "chain", "looks_like_adr", "read_adr"]

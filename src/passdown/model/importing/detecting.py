@@ -1,0 +1,74 @@
+"""Which form a file has, by what it holds: a bundle, ADRs, beads, an MCP memory, or notes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from passdown.model.importing.adr import looks_like_adr
+from passdown.model.importing.beads import looks_like_beads
+from passdown.model.importing.jsonl import read_lines
+from passdown.model.importing.markdown import read_page
+from passdown.model.importing.mcp_memory import looks_like_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FORMS = ("bundle", "adr", "beads", "memory", "notes")
+
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_HEAD_BYTES = 65_536
+_HEAD_LINES = 20
+_TEXT = (".md", ".markdown", ".txt")
+_NOTES_NAME = re.compile(r"hand-?_?off|session|progress|memory|notes?|status|todo|continu|context")
+_NOTES_HEADING = re.compile(
+    r"hand-?off|next steps?|current (?:state|status)|where (?:we|things)|blockers?|open questions?"
+    r"|gotchas?|what (?:was|is) done|decisions? made|pick up"
+)
+
+
+def form_of(name: str, data: bytes) -> str:
+    """The form of a file, by its beginning; empty where none fits."""
+    if data.startswith(_ZIP):
+        return "bundle"
+    head = data[:_HEAD_BYTES]
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return _form_of_lines(data)
+    if not name.lower().endswith(_TEXT):
+        return ""
+    text = data.decode("utf-8", "replace")
+    if looks_like_adr(name, text):
+        return "adr"
+    return "notes" if _is_notes(name, text) else ""
+
+
+def _form_of_lines(data: bytes) -> str:
+    """The form of JSON lines: that of the first lines which have one."""
+    first = data.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
+    for _, entry in read_lines(b"\n".join(first)).objects:
+        if looks_like_memory(entry):
+            return "memory"
+        if looks_like_beads(entry):
+            return "beads"
+    return ""
+
+
+def _is_notes(name: str, text: str) -> bool:
+    """Whether a page is what one agent leaves for the next, by its name and its headings."""
+    page = read_page(text)
+    headings = [page.title, *(section.name for section in page.sections)]
+    hits = sum(bool(_NOTES_HEADING.search(each.lower()[:200])) for each in headings)
+    is_named = bool(_NOTES_NAME.search(name.rpartition("/")[2].lower()))
+    return hits >= (1 if is_named else 2)
+
+
+def form_of_folder(forms: Iterable[str]) -> list[str]:
+    """The forms that a folder's files have, the one of the most files first.
+
+    A page of notes beside ADRs is a page about them, so notes count only where they are alone.
+    """
+    counts: dict[str, int] = {}
+    for form in forms:
+        counts[form] = counts.get(form, 0) + bool(form)
+    found = sorted((form for form in counts if form), key=lambda form: -counts[form])
+    return [form for form in found if form != "notes"] or found

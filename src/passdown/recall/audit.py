@@ -1,0 +1,170 @@
+"""An audit of what is remembered, without a model: said twice, out of date, never told, alone.
+
+Counts are exact; of each kind of finding the newest are listed, up to a limit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from passdown.model.findable import LIKENED
+from passdown.model.kinds import DELIVERY_STREAM, KINDS, LIVE, parse_address
+from passdown.model.likeness import NEAR, is_band, likeness
+from passdown.recall.told import Records, Stale
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from passdown.ledger.disk import Project
+    from passdown.model.rows import ItemRow
+    from passdown.store.finding import Entry
+    from passdown.store.statements import Reader
+
+    Progress = Callable[[int, int], None]
+
+Document = dict[str, Any]
+
+FINDINGS = ("duplicates", "stale", "never_recalled", "orphaned", "forked")
+_AUDITED = (*(KINDS[letter].word for letter in LIKENED), "warning")
+_NEWEST = 2**62
+_PAGE = 500
+
+
+def audit(
+    reader: Reader, project: Project, *, limit: int = 20, progress: Progress | None = None
+) -> Document:
+    """What stands and might not deserve to.
+
+    `duplicates` are groups of items of one kind in nearly the same words; `stale` cite files that
+    have changed; `never_recalled` were in no brief and no search result that was recorded;
+    `orphaned` are written nodes without an edge, and items whose files are all gone; `forked` are
+    decisions that several standing decisions supersede.
+    """
+    live = [entry for kind in _AUDITED for entry in _live(reader, kind)]
+    counts: dict[str, int] = defaultdict(int)
+    for entry in live:
+        counts[entry.kind] += 1
+    stale, gone = _by_files(reader, project, live, progress)
+    told = _told(reader)
+    found: dict[str, list[Any]] = {
+        "duplicates": list(_duplicates(reader, live)),
+        "stale": stale,
+        "never_recalled": [e.address for e in live if e.address not in told],
+        "orphaned": [*_alone(reader), *gone],
+        "forked": list(_forked(reader)),
+    }
+    return {
+        "schema": "passdown/audit/1",
+        "standing": dict(sorted(counts.items())),
+        "counts": {name: len(found[name]) for name in FINDINGS},
+        **{name: found[name][:limit] for name in FINDINGS},
+    }
+
+
+def _live(reader: Reader, kind: str) -> Iterator[Entry]:
+    before = _NEWEST
+    while page := reader.entries_of_kind(kind, before=before, limit=_PAGE):
+        yield from (entry for entry in page if entry.status in LIVE)
+        before = page[-1].id
+
+
+def _duplicates(reader: Reader, live: list[Entry]) -> Iterator[list[str]]:
+    """Groups of standing items of one kind that say nearly the same, the oldest of each first."""
+    compared = {entry.id: entry for entry in live if entry.kind != "warning"}
+    words, bands = _compared(reader, compared)
+    leader = {number: number for number in compared}
+    for first, *others in bands.values():
+        for number in others:
+            one, other = _top(leader, first), _top(leader, number)
+            if one != other and likeness(words[first], words[number]) >= NEAR:
+                leader[max(one, other)] = min(one, other)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for number in sorted(leader):
+        groups[_top(leader, number)].append(number)
+    for first in sorted(groups, reverse=True):
+        if len(groups[first]) > 1:
+            yield [compared[number].address for number in groups[first]]
+
+
+def _compared(
+    reader: Reader, entries: dict[int, Entry]
+) -> tuple[dict[int, set[str]], dict[tuple[str, str], list[int]]]:
+    """The words of each entry, and the entries of one kind that share a band."""
+    words: dict[int, set[str]] = {}
+    bands: dict[tuple[str, str], list[int]] = defaultdict(list)
+    numbers = list(entries)
+    for start in range(0, len(numbers), _PAGE):
+        page = numbers[start : start + _PAGE]
+        words.update({n: set(text.split()) for n, text in reader.words_of(page).items()})
+        for number, marks in reader.marks_of(page).items():
+            for mark in filter(is_band, marks.split()):
+                bands[entries[number].kind, mark].append(number)
+    return words, bands
+
+
+def _top(leader: dict[int, int], number: int) -> int:
+    while leader[number] != number:
+        number = leader[number]
+    return number
+
+
+def _by_files(
+    reader: Reader, project: Project, live: list[Entry], progress: Progress | None
+) -> tuple[list[Document], list[str]]:
+    """Items that cite files which changed, and items whose files are all gone."""
+    records = Records(reader)
+    check = Stale(reader, project, records)
+    stale: list[Document] = []
+    gone: list[str] = []
+    for done, entry in enumerate(live):
+        row = _row(reader, entry.address)
+        changes = check.of(row, records.told(row)) if row else ()
+        if changes and all(change.endswith(" is gone") for change in changes):
+            gone.append(entry.address)
+        elif changes:
+            stale.append({"item": entry.address, "files": list(changes)})
+        if progress and done % 100 == 0:
+            progress(done, len(live))
+    if progress:
+        progress(len(live), len(live))
+    return stale, gone
+
+
+def _row(reader: Reader, address: str) -> ItemRow | None:
+    parsed = parse_address(address)
+    return reader.item(*parsed) if parsed else None
+
+
+def _told(reader: Reader) -> set[str]:
+    """Every address that some agent was told, by what was recorded of it."""
+    told: set[str] = set()
+    before = _NEWEST
+    while page := reader.latest(before, _PAGE, DELIVERY_STREAM):
+        for record in page:
+            told.update(record.document().get("shown", ()))
+        before = page[-1].seq
+    return told
+
+
+def _alone(reader: Reader) -> Iterator[str]:
+    for row in reader.known_nodes():
+        name = row.node.id
+        if not reader.edges(source=name, limit=1) and not reader.edges(target=name, limit=1):
+            yield name
+
+
+def _forked(reader: Reader) -> Iterator[Document]:
+    """Decisions that more than one standing decision supersedes: which of them holds?"""
+    by: dict[str, list[str]] = defaultdict(list)
+    for edge in reader.all_edges("supersedes"):
+        row = _row(reader, edge.source)
+        if (
+            row is not None
+            and row.status in LIVE
+            and not reader.edges(target=edge.source, relation="supersedes", limit=1)
+        ):
+            by[edge.target].append(edge.source)
+    for target in sorted(by):
+        if len(by[target]) > 1:
+            yield {"item": target, "superseded_by": sorted(by[target])}

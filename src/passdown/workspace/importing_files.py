@@ -1,0 +1,113 @@
+"""The files of a source: read beneath one folder, never through a link that leads out of it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from passdown.workspace.opened import Opened
+
+MAX_PAGE_BYTES = 1_048_576
+MAX_LINES_BYTES = 64 * 1_048_576
+MAX_FILES = 10_000
+_MAX_DEPTH = 8
+
+PAGES = (".md", ".markdown")
+LINES = (".jsonl", ".json", ".ndjson")
+
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+_SKIPPED_FOLDERS = {".git", ".passdown", "node_modules", ".venv", "__pycache__"}
+
+
+class Source(NamedTuple):
+    """What is to be brought in: a folder and the files in it that come into question."""
+
+    path: str
+    folder: str
+    names: tuple[str, ...]
+    is_folder: bool
+
+
+def source_at(path: str) -> Source:
+    """The source at a path; InvalidInput where there is nothing to read."""
+    if "\0" in path or not os.path.exists(path):
+        problem = Problem("source", "missing_file", f"{path[:200]!r} is not there", "a file")
+        raise InvalidInput("nothing was imported", [problem])
+    if not os.path.isdir(path):
+        folder, name = os.path.split(os.path.abspath(path))
+        return Source(path, folder, (name,), is_folder=False)
+    names: list[str] = []
+    for name in _walk(path, "", 0):
+        names.append(name)
+        if len(names) > MAX_FILES:
+            problem = Problem("source", "too_many", f"more than {MAX_FILES:,} files", "a folder")
+            raise InvalidInput("nothing was imported", [problem])
+    return Source(path, os.path.abspath(path), tuple(sorted(names)), is_folder=True)
+
+
+def _walk(folder: str, below: str, depth: int) -> Iterator[str]:
+    """The names of pages and JSON lines beneath a folder; folders that are links aren't entered."""
+    try:
+        entries = sorted(os.scandir(os.path.join(folder, below)), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        name = f"{below}/{entry.name}" if below else entry.name
+        if entry.is_dir(follow_symlinks=False):
+            if depth < _MAX_DEPTH and entry.name not in _SKIPPED_FOLDERS:
+                yield from _walk(folder, name, depth + 1)
+        elif entry.name.lower().endswith((*PAGES, *LINES)):
+            yield name
+
+
+def bytes_of(source: Source, name: str) -> bytes | Problem:
+    """A file's bytes, or why there are none to be had; only regular files inside the folder."""
+    root = os.path.realpath(source.folder)
+    path = os.path.realpath(os.path.join(root, *name.split("/")))
+    if os.path.commonpath([root, path]) != root:
+        return Problem(name, "path_escapes_root", "leads out of the folder", "a file inside it")
+    limit = MAX_LINES_BYTES if not name.lower().endswith(PAGES) else MAX_PAGE_BYTES
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for its other end.
+        descriptor = os.open(path, os.O_RDONLY | _NONBLOCK)
+    except OSError as error:
+        reason = f"can't be read ({error.strerror or error})"
+        return Problem(name, "unreadable_file", reason, "a file that can be read")
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return Problem(name, "not_regular_file", "is no regular file", "a file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > limit:
+        return Problem(name, "too_large", "has too many bytes", f"at most {limit:,}")
+    return data
+
+
+def text_at(source: Source, name: str) -> str | Problem:
+    """A page's text, or why there is none."""
+    data = bytes_of(source, name)
+    if isinstance(data, Problem):
+        return data
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return Problem(name, "invalid_utf8", f"byte {error.start} is not UTF-8", "UTF-8 text")
+
+
+def within(opened: Opened, path: str) -> str:
+    """A path relative to the project, with `/` between its parts; empty where it lies outside."""
+    real = os.path.relpath(os.path.realpath(path), os.path.realpath(opened.root))
+    return "" if real.split(os.sep)[0] == ".." else real.replace(os.sep, "/")
+
+
+def place_of(opened: Opened, source: Source) -> str:
+    """What a source is known by when it comes again: its folder in the project, else its name."""
+    return within(opened, source.folder) or os.path.basename(source.folder)

@@ -1,0 +1,87 @@
+"""Notes on disk: read whole, written back whole, and never over somebody else's change."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from passdown.errors import InvalidInput, Problem
+from passdown.ledger.durable_files import replace_file
+from passdown.model.freeform.reports import is_report
+
+MAX_NOTE_BYTES = 1_048_576
+"""As much as a task file may hold; a record has room for it, whatever it is escaped to."""
+
+
+class Note(NamedTuple):
+    """A note: its text, and its file's path (empty where it was given as text)."""
+
+    text: str
+    path: str
+    name: str
+
+    @property
+    def is_report(self) -> bool:
+        """Whether it is JSON, which nothing can be appended to."""
+        return is_report(self.text)
+
+    @property
+    def task(self) -> str:
+        """The task that its file's name suggests."""
+        stem = os.path.splitext(self.name)[0]
+        return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:120]
+
+
+def read_note(given: str | os.PathLike[str]) -> Note:
+    """The note that is meant: a file, or the text itself where it has more than one line.
+
+    Raises InvalidInput: missing_file, unreadable, too_large, invalid_utf8.
+    """
+    if isinstance(given, str) and "\n" in given:
+        _check_size(len(given.encode("utf-8", "surrogatepass")), "")
+        return Note(given, "", "")
+    path = os.fspath(given)
+    data = _bytes_of(path)
+    _check_size(len(data), path)
+    try:
+        return Note(data.decode(), path, os.path.basename(path))
+    except UnicodeDecodeError as error:
+        problem = Problem(path, "invalid_utf8", f"byte {error.start} is not UTF-8", "UTF-8 text")
+        raise InvalidInput("the note can't be read", [problem]) from error
+
+
+def _bytes_of(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_NOTE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        code = "missing_file" if isinstance(error, FileNotFoundError) else "unreadable"
+        what = getattr(error, "strerror", None) or str(error)
+        expected = "a file that can be read, or a text of more than one line"
+        raise InvalidInput(
+            "the note can't be read", [Problem(path, code, what, expected)]
+        ) from error
+
+
+def _check_size(size: int, path: str) -> None:
+    if size > MAX_NOTE_BYTES:
+        expected = f"at most {MAX_NOTE_BYTES:,}"
+        problem = Problem(path, "too_large", f"{size:,} bytes or more", expected, "split the note")
+        raise InvalidInput("the note is too large", [problem])
+
+
+def write_back_to(note: Note, text: str) -> tuple[str | None, list[Problem]]:
+    """Put a new text into a note's file, behind any link, with the rights that it had.
+
+    A file that someone changed since it was read is left alone, and so said.
+    """
+    target = os.path.realpath(note.path)
+    if _bytes_of(target) != note.text.encode():
+        message = "was changed by someone else meanwhile and is left as it is"
+        fix = "the handoff is recorded; migrate the file again"
+        return None, [Problem(note.path, "file_changed", message, "", fix, "warning")]
+    mode = os.stat(target).st_mode & 0o7777
+    replace_file(target, text)
+    os.chmod(target, mode)
+    return note.path, []

@@ -1,0 +1,139 @@
+"""The knowledge file: everything that was written down since the last time, in one batch."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.errors import InvalidInput, Problem
+from passdown.ledger.durable_files import keep_aside, named_lock, read_text, replace_file
+from passdown.ledger.retrying import persistently
+from passdown.model.findable import node_of
+from passdown.model.graph import graph_of
+from passdown.model.graph_files import read_graph, write_graph
+from passdown.model.graph_merging import NO_BASE, Base, Merge, base_of, digest_of, merged
+from passdown.workspace.knowing import learn, written_graph
+
+if TYPE_CHECKING:
+    from passdown.model.graph import Graph
+    from passdown.store.statements import Reader
+    from passdown.workspace.opened import Opened
+
+DEFAULT_FILE = "knowledge.dot"
+_LARGEST = 2**62
+
+
+class Synced(NamedTuple):
+    """What came of bringing graph and file together. `taken` are the nodes that the ledger took
+    over from the file; `kept_aside` is where a file that can't be read, or that was changed on both
+    sides, was put.
+    """
+
+    path: str
+    nodes: int
+    edges: int
+    taken: tuple[str, ...]
+    is_changed: bool
+    kept_aside: str
+    reports: tuple[Problem, ...]
+
+
+def sync_knowledge(opened: Opened, path: str, *, agent: str) -> Synced:
+    """Bring the knowledge file and the graph together; either may have changed since.
+
+    A file that can't be read is kept aside and reported, never overwritten. Nodes that several
+    agents wrote differently since the last time are reported too; the newest words stand.
+    """
+    target = os.path.join(opened.root, path or DEFAULT_FILE)
+    form = "json" if target.endswith(".json") else "dot"
+    remembered = os.path.join(opened.place.folder, "knowledge", os.path.basename(target) + ".base")
+    os.makedirs(os.path.dirname(remembered), mode=0o700, exist_ok=True)
+    with named_lock(os.path.dirname(remembered), "sync"):
+        base = _read_base(remembered)
+        text = persistently(f"reading {target}", lambda: read_text(target))
+        with opened.store.reading() as reader:
+            ledger, reports = written_graph(reader), _rewritten(reader, base)
+        file, aside, trouble = _read_file(target, text, ledger)
+        merge = merged(ledger, file, base) if file is not None else Merge((), (), ())
+        if any(report.code == "conflict" for report in merge.reports):
+            aside = _copy_aside(target, text or "")
+        if merge.nodes or merge.edges:
+            learn(opened, merge.nodes, merge.edges, agent=agent)
+        with opened.store.reading() as reader:
+            ledger, seq = written_graph(reader), reader.totals()[1]
+        new = write_graph(ledger, form)
+        if new != text:
+            persistently(
+                f"writing {target}", lambda: replace_file(target, new, is_project_file=True)
+            )
+        _write_base(remembered, base_of(ledger, seq))
+    return Synced(
+        path=target,
+        nodes=len(ledger.nodes),
+        edges=len(ledger.edges),
+        taken=tuple(node.id for node in merge.nodes),
+        is_changed=new != text,
+        kept_aside=aside,
+        reports=(*trouble, *reports, *merge.reports),
+    )
+
+
+def _read_file(
+    target: str, text: str | None, ledger: Graph
+) -> tuple[Graph | None, str, tuple[Problem, ...]]:
+    """The file's graph, or None with where a file was put that can't be read, and why."""
+    if not text:
+        return (None, "", ())
+    try:
+        return (read_graph(text, known=[node.id for node in ledger.nodes]), "", ())
+    except InvalidInput as error:
+        aside = keep_aside(target)
+        message = (
+            f"can't be read and was kept as {os.path.basename(aside)}: {error.problems[0].line()}"
+        )
+        fix = "mend it and give it the name of the file again, or leave it"
+        return (None, aside, (Problem(target, "unreadable", message, "", fix, "warning"),))
+
+
+def _copy_aside(target: str, text: str) -> str:
+    aside = f"{target}.conflict-{os.urandom(3).hex()}"
+    replace_file(aside, text)
+    return aside
+
+
+def _rewritten(reader: Reader, base: Base) -> list[Problem]:
+    """Nodes that several agents wrote differently since the last time."""
+    said: dict[str, dict[str, str]] = {}
+    for record in reader.latest(_LARGEST, _LARGEST, kinds=["learned"]):
+        if record.seq <= base.seq:
+            break
+        for data in record.document().get("nodes", ()):
+            digest = digest_of(graph_of([node_of(data)], ()).nodes[0])
+            said.setdefault(data["id"], {}).setdefault(digest, record.author)
+    return [
+        _by_several(name, list(by.values()))
+        for name, by in sorted(said.items())
+        if len(by) > 1 and len(set(by.values())) > 1
+    ]
+
+
+def _by_several(name: str, authors: list[str]) -> Problem:
+    message = f"was written differently by {', '.join(sorted(set(authors)))}"
+    fix = f"the words of {authors[0]}, the newest, stand; write down what should hold"
+    return Problem(f"nodes.{name}", "conflict", message, "one meaning for each id", fix, "warning")
+
+
+def _read_base(path: str) -> Base:
+    """What was remembered; nothing where there is nothing that can be read."""
+    try:
+        document: Any = json.loads(read_text(path) or "{}")
+        return Base(int(document["seq"]), dict(document["digests"]))
+    except (ValueError, KeyError, TypeError):
+        return NO_BASE
+
+
+def _write_base(path: str, base: Base) -> None:
+    text = json.dumps({"seq": base.seq, "digests": dict(base.digests)}, ensure_ascii=False)
+    if read_text(path) != text:
+        replace_file(path, text)

@@ -1,0 +1,195 @@
+"""Pictures of the graph: all of it is there, nothing overlaps, no text is more than text."""
+
+from __future__ import annotations
+
+import random
+import re
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from passdown.briefing.pictures import MOST_NODES, mermaid, svg
+from passdown.briefing.pictures.layers import BOX_WIDTH, planned
+from passdown.model.graph import NODE_TYPES, RELATIONS, Edge, Graph, Node, graph_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NS = "{http://www.w3.org/2000/svg}"
+NASTY = (
+    '"]; click n0 "javascript:alert(1)"',
+    "</text><script>alert(1)</script>",
+    "a --> b\nend\n%%{init: {}}%%",
+    "`**bold** [x](https://evil.example)`",
+    "1. first\n- second",
+    "\x00\x1b[2J\u202e\ufffe\uffff\u2028",
+    "#quot; &quot; <br/> ]]></style>",
+    "漢字" * 40,
+    "x" * 90,
+    "www.evil.example a@b.example",
+    "\ufb02\xb0\xb060\xb6\xdfscript\ufb02\xb062\xb6\xdf",
+)
+
+
+class Box(NamedTuple):
+    """A drawn rectangle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    def touches(self, other: Box) -> bool:
+        across = self.x < other.x + other.width and other.x < self.x + self.width
+        return across and self.y < other.y + other.height and other.y < self.y + self.height
+
+
+def a_graph(count: int, seed: int = 1) -> Graph:
+    rng = random.Random(seed)
+    nodes = [
+        Node(f"n{i}", rng.choice(NODE_TYPES), f"Summary number {i} of them", ("auth", "db"), {})
+        for i in range(count)
+    ]
+    edges = [
+        Edge(f"n{rng.randrange(count)}", rng.choice(RELATIONS), f"n{rng.randrange(count)}")
+        for _ in range(count + count // 2)
+    ]
+    return graph_of(nodes, edges)
+
+
+def boxes_of(text: str) -> dict[str, tuple[Box, str]]:
+    """Each node's box and words, by its tooltip."""
+    found: dict[str, tuple[Box, str]] = {}
+    for group in ElementTree.fromstring(text).iter(f"{NS}g"):
+        if group.get("class") == "node":
+            rect = group.find(f"{NS}rect")
+            assert rect is not None
+            box = Box(*(float(rect.attrib[name]) for name in ("x", "y", "width", "height")))
+            words = " ".join(each.text or "" for each in group.iter(f"{NS}text"))
+            found[group.findtext(f"{NS}title") or ""] = (box, words)
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 15, 60])
+def test_every_node_has_its_box_and_no_two_overlap(count: int) -> None:
+    graph = a_graph(count)
+    text = svg(graph, "Title & more")
+    found = boxes_of(text)
+    assert found.keys() == {node.id for node in graph.nodes}
+    for node in graph.nodes:
+        box, words = found[node.id]
+        assert node.type in words
+        assert node.summary in words
+        assert "#auth #db" in words
+        assert box.x >= 0 <= box.y
+    assert not any(a.touches(b) for (a, _), (b, _) in combinations(found.values(), 2))
+
+
+def test_the_size_of_the_picture_holds_all_of_it() -> None:
+    text = svg(a_graph(40))
+    root = ElementTree.fromstring(text)
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    assert root.attrib["viewBox"] == f"0 0 {width:g} {height:g}"
+    moved = re.search(r'<g transform="translate\((\S+) (\S+)\)"', text)
+    assert moved
+    for box, _ in boxes_of(text).values():
+        assert box.x + box.width + float(moved[1]) <= width
+        assert box.y + box.height + float(moved[2]) <= height
+
+
+def test_no_line_runs_through_a_box() -> None:
+    """A line bends between columns only, and passes a column beside its boxes."""
+    rng = random.Random(7)
+    for _ in range(20):
+        names = [f"n{i:02}" for i in range(rng.randrange(2, 40))]
+        heights = {name: rng.randrange(40, 110) for name in names}
+        pairs = {(rng.choice(names), rng.choice(names)) for _ in range(len(names) * 2)}
+        plan = planned(heights, sorted(pair for pair in pairs if pair[0] != pair[1]))
+        for points in plan.lines.values():
+            for (x, y), (to_x, to_y) in zip(points[1::2], points[2::2], strict=False):
+                assert (abs(x - to_x), y) == (BOX_WIDTH, to_y)
+                column = [name for name, (left, _) in plan.boxes.items() if left == min(x, to_x)]
+                for name in column:
+                    top = plan.boxes[name][1]
+                    assert not top <= y <= top + heights[name]
+
+
+def test_relations_stand_at_their_lines_and_types_in_the_legend() -> None:
+    nodes = [Node("a", "task", "A"), Node("b", "rule", "B", (), {"priority": "critical"})]
+    edges = [
+        Edge("a", "must_follow", "b"),
+        Edge("a", "uses", "b"),
+        Edge("b", "relates_to", "b"),
+        Edge("b", "changed_in", "T-1#d3"),
+    ]
+    text = svg(graph_of(nodes, edges))
+    for words in ("must_follow +1", "relates_to", "changed_in", "task (1)", "decision (1)"):
+        assert f">{words}<" in text
+    assert ">rule, critical<" in text
+    assert text.count('<path class="line"') == 3
+    assert "prefers-color-scheme: dark" in text
+
+
+@pytest.mark.parametrize("picture", [svg, mermaid])
+def test_of_a_large_graph_the_best_connected_are_shown(picture: Callable[[Graph], str]) -> None:
+    nodes = [Node(f"n{i:03}", "insight", f"Summary {i}.") for i in range(200)]
+    edges = [Edge("n199", "uses", f"n{i:03}") for i in range(150)]
+    text = picture(graph_of(nodes, edges))
+    assert "Summary 199" in text
+    assert "Summary 180" not in text
+    assert text.count("Summary ") == MOST_NODES
+    assert re.search(r"Left out(:|#58;) 140 nodes and 91 edges", text)
+    assert picture(graph_of(nodes[::-1], edges[::-1])) == text
+
+
+def test_an_empty_graph_has_a_picture() -> None:
+    assert "0 nodes and 0 edges." in svg(Graph())
+    assert mermaid(Graph()) == "flowchart LR\n"
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_no_text_is_more_than_text(text: str) -> None:
+    node = Node(text, "gotcha", text, (text,), {"severity": text, "status": text})
+    other = Node("b", text, "B")
+    graph = Graph((node, other), (Edge(text, text, "b"),))
+    check_svg(svg(graph, text))
+    check_mermaid(mermaid(graph))
+
+
+def check_svg(text: str) -> None:
+    allowed = {"svg", "title", "desc", "style", "defs", "marker", "path", "rect", "g", "text"}
+    root = ElementTree.fromstring(text)
+    assert {each.tag.removeprefix(NS) for each in root.iter()} <= allowed
+    names = {name for each in root.iter() for name in each.attrib}
+    assert not any(name.startswith("on") or "href" in name for name in names)
+
+
+LABEL = r'"(?:[^\W_]|[ ,]|[A-Za-z]\.(?=[ "])|[^\x00-\x7f\xb0\xb6\ufb02]|\#\d+;|:\ )*"'
+LINES = re.compile(
+    rf"""flowchart\ LR
+    |\ \ n\d+[\[(>{{/\\]+{LABEL}[\])}}/\\]+
+    |\ \ n\d+\ -->\|{LABEL}\|\ n\d+
+    |\ \ left_out\[{LABEL}\]
+    |\ \ classDef\ [a-z]+Node\ stroke:\#[0-9a-f]{{6}},stroke-width:2px
+    |\ \ class\ n\d+(?:,n\d+)*\ [a-z]+Node""",
+    re.VERBOSE,
+)
+
+
+def check_mermaid(text: str) -> None:
+    assert "\ufb02" not in text
+    for line in text.removesuffix("\n").split("\n"):
+        assert LINES.fullmatch(line), line
+
+
+@settings(max_examples=50)
+@given(st.lists(st.text(max_size=40), min_size=1, max_size=5, unique=True))
+def test_no_text_breaks_a_picture(texts: list[str]) -> None:
+    nodes = tuple(Node(text, "insight", text, (text,)) for text in texts)
+    edges = tuple(Edge(texts[0], "uses", text) for text in texts)
+    check_svg(svg(Graph(nodes, edges), texts[-1]))
+    check_mermaid(mermaid(Graph(nodes, edges)))
