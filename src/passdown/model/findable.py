@@ -124,8 +124,12 @@ def _text_of(letter: str, entry: dict[str, Any]) -> Text:
 
 def text_of_node(node: Node) -> Text:
     """A written node's text: its id, its summary and whatever its attributes say."""
-    text = "\n".join(dict.fromkeys([node.id, node.summary, *node.attributes.values()]))
-    return _text(text, node.tags, node.summary)
+    return _text(f"{node.id}\n{node_text(node)}", node.tags, node.summary)
+
+
+def node_text(node: Node) -> str:
+    """What a written node says, without its id."""
+    return "\n".join(dict.fromkeys([node.summary, *node.attributes.values()]))
 
 
 def _text(text: str, tags: tuple[str, ...], title: str) -> Text:

@@ -46,6 +46,7 @@ class Settings(NamedTuple):
     compact_at: float = 0.25
     migrate_command: str = ""
     migrate_timeout_s: float = 120.0
+    embedder: str = "minilm"
     needs: Needs = {}  # noqa: RUF012
 
 
@@ -101,6 +102,11 @@ change one.
 # [context]
 # window = 200000
 # compact_at = 0.25
+
+# How search understands meaning: "minilm" (offline), or "none" for words alone. Others are named in
+# the environment, never here: a repository must not decide where your text goes.
+# [recall]
+# embedder = "minilm"
 
 # What answers the prompt of an unclear note (passdown migrate --ask): it reads the prompt from
 # standard input and prints the handoff. No shell reads this line.
@@ -174,6 +180,7 @@ _KNOWN: dict[str, _Known] = {
     "switch.budget": _Known("switch_budget", (int,)),
     "migrate.command": _Known("migrate_command", (str,)),
     "migrate.timeout_s": _Known("migrate_timeout_s", (int, float), most=3_600),
+    "recall.embedder": _Known("embedder", (str,), choices=("minilm", "none")),
     "context.window": _Known("window", (int,), most=100_000_000),
     "context.compact_at": _Known("compact_at", (int, float), most=1),
 }

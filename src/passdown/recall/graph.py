@@ -42,6 +42,9 @@ def node_at(reader: Reader, name: str) -> Node | None:
     address = parse_address(name)
     if address is not None and address.letter in NODE_LETTERS:
         row = reader.item(*address)
+        entry = reader.entry_at(name)  # it knows what decisions of other tasks supersede
+        if row is not None and entry is not None:
+            row = row._replace(status=entry.status)
         return item_node(row, reader.tags_of_node(name)) if row else None
     known = reader.known_node(name)
     if known is not None:

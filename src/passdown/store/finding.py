@@ -201,6 +201,7 @@ class FindingWriter(FindingReader):
 
     def _forget_node(self, node: str) -> None:
         address = {"address": NODE_PREFIX + node}
+        self.run("drop_vector", address)
         self.run("drop_text", address)
         self.run("drop_entry", address)
         self.run("drop_node", {"id": node})

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.record import Head, Record
 from passdown.model.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
-from passdown.store.finding import FindingReader, FindingWriter
+from passdown.store.embedding import VectorReader, VectorWriter
+from passdown.store.finding import FindingWriter
 from passdown.store.running import PAGE, Row
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Tip(NamedTuple):
     known: int
 
 
-class Reader(FindingReader):
+class Reader(VectorReader):
     """Questions about one moment of the store."""
 
     def head(self, stream: str) -> Head | None:
@@ -294,7 +295,7 @@ DERIVED = (
 )
 
 
-class Writer(FindingWriter, Reader):
+class Writer(FindingWriter, VectorWriter, Reader):
     """A reader that can also add records and bring the derived rows up to date."""
 
     def append(self, record: Record) -> Record:
@@ -369,6 +370,8 @@ class Writer(FindingWriter, Reader):
         self.run("rebuild_done", {})
         for table in DERIVED[1:]:
             self.run(f"forget_{table}", {})
+        self.run("forget_numbers", {})
+        self.run("check_vectors", {})
 
 
 def _items(rows: list[Row]) -> list[ItemRow]:

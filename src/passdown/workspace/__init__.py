@@ -69,7 +69,7 @@ class Workspace(Writes, Reads, Tells, Knows, Brings, Keeps):
 
     def close(self) -> None:
         """Let go of the store. Nothing is lost by not calling it."""
-        self._opened.store.close()
+        self._opened.close()
 
     @property
     def root(self) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from passdown.model.command import Receipt
     from passdown.model.graph import Edge, Graph, Node
     from passdown.model.recalled import Recalled
+    from passdown.recall.embedders import Embed
     from passdown.recall.graph import Reached, Tagged
     from passdown.workspace.aliases import CounterLike, Document, Key, Progress
     from passdown.workspace.embedding import Embedded
@@ -35,6 +36,7 @@ class Knows(Held):
         since: str = "",
         until: str = "",
         live_only: bool = False,
+        by_words: bool = False,
         limit: int = 5,
         told_to: str = "",
     ) -> list[Recalled]:
@@ -44,7 +46,8 @@ class Knows(Held):
         `kinds`: decision, pattern, gotcha, question, blocker, warning, next_step, handoff,
         knowledge. Of `tags` one is enough; `path` is a file or a folder; `since` and `until` are
         dates or times. With `live_only`, what was superseded, retracted or settled is left out;
-        else it is marked. With `told_to`, what was found is recorded as told to that agent.
+        else it is marked. `by_words` leaves meaning out: no model is loaded. With `told_to`, what
+        was found is recorded as told to that agent.
         """
         from passdown.workspace.recalling import Asked, recall
 
@@ -59,6 +62,7 @@ class Knows(Held):
             since=since,
             until=until,
             live_only=live_only,
+            by_words=by_words,
             limit=limit,
         )
         return recall(self._opened, asked, told_to=told_to)
@@ -71,6 +75,19 @@ class Knows(Held):
         from passdown.workspace.embedding import embed
 
         return embed(self._opened, limit=limit, progress=progress)
+
+    def embed_with(self, name: str, function: Embed) -> None:
+        """Take a program's own embedder from now on: it gets texts and gives a vector for each.
+
+        Vectors are kept under `name`; another one makes them again, while the old ones answer.
+        """
+        from passdown.recall.embedders import Embedding
+
+        self._opened.embeddings.use(Embedding(name, function))
+
+    def embedding(self) -> Embedded:
+        """How far vectors are."""
+        return self._opened.embeddings.status()
 
     def learn(
         self,

@@ -26,6 +26,7 @@ from passdown.model.intake import check_handoff
 from passdown.model.intake.reading import task_parts, task_title
 from passdown.model.kinds import NOT_STATED, stream_of
 from passdown.model.names import id_problems
+from passdown.model.text import is_blank
 from passdown.workspace.answering import answered, command_answer
 from passdown.workspace.handing import NOTHING_CHANGED, hand_off
 from passdown.workspace.note_files import Note, read_note, write_back_to
@@ -92,7 +93,7 @@ def migrate(
     """
     _check_minimum(minimum)
     given = read_note(note)
-    plan = None if answer else _standing(given, task) or _recorded(opened, given, task)
+    plan = None if answer else _standing(opened, given, task) or _recorded(opened, given, task)
     if plan is None:
         asked = answer or (command_answer(opened) if ask else None)
         plan = _planned(
@@ -140,7 +141,7 @@ def _news(problems: list[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.code != "recommended"]
 
 
-def _standing(given: Note, task: str) -> _Plan | None:
+def _standing(opened: Opened, given: Note, task: str) -> _Plan | None:
     """What the file's own section says, where it was written from this very note."""
     parts = parts_of(given.text)
     if parts is None:
@@ -157,14 +158,14 @@ def _standing(given: Note, task: str) -> _Plan | None:
     text = note_in(parts, source)
     if source.get("sha256") != _sha256(text):
         return None
-    extraction = extract(text, given.name)
+    extraction = extract(text, given.name, root=opened.root)
     return _Plan(given, text, extraction, parts.section, given.text, "", ())
 
 
 def _recorded(opened: Opened, given: Note, task: str) -> _Plan | None:
     """What was planned for this very note before, though its file doesn't show it."""
     text = _note_text(given)
-    extraction = extract(text, given.name)
+    extraction = extract(text, given.name, root=opened.root)
     known = task or extraction.header.task or given.task
     record = None if id_problems(known, "") else _note_record(opened, known, _sha256(text))
     if record is None:
@@ -194,7 +195,10 @@ def _planned(
 ) -> _Plan:
     """Read the note, ask about it if need be, and check what comes out."""
     text = _note_text(given)
-    extraction = extract(text, given.name)
+    if is_blank(text):
+        problem = Problem(given.name, "empty", "shows no text", "a note")
+        raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
+    extraction = extract(text, given.name, root=opened.root)
     task, sender = _task_of(given, extraction, names[0]), _sender(opened, extraction, names)
     source = {"name": given.name, "sha256": _sha256(text), "characters": len(text)}
     plain = as_handoff(
@@ -203,7 +207,7 @@ def _planned(
         sender,
         to_agent=extraction.header.to_agent,
         minimum=minimum,
-        source={name: value for name, value in source.items() if value},
+        source={name: value for name, value in source.items() if value != ""},
     )
     unclear = bool(extraction.ambiguous) or not extraction.found
     prompt = prompt_for(text, extraction, plain) if unclear or is_forced else ""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from passdown.recall.handles import HandleFiles
     from passdown.recall.profiles import Profiles
     from passdown.store.protocol import Store
+    from passdown.workspace.embedding import Embeddings
     from passdown.workspace.locating import Place
 
 
@@ -66,6 +67,19 @@ class Opened:
         from passdown.recall.handles import HandleFiles
 
         return HandleFiles(os.path.join(self.place.folder, "state"), self.settings.kept_versions)
+
+    @cached_property
+    def embeddings(self) -> Embeddings:
+        """The vectors of this workspace."""
+        from passdown.workspace.embedding import Embeddings
+
+        return Embeddings(self)
+
+    def close(self) -> None:
+        """Let go of the store, once nothing is being made behind any more."""
+        if "embeddings" in self.__dict__:
+            self.embeddings.close()
+        self.store.close()
 
     def needs_of(self, agent: str) -> dict[str, list[str]]:
         """What an agent declares that it needs: in the settings, else in its profile."""

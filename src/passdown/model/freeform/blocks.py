@@ -17,7 +17,7 @@ from passdown.model.freeform.cleaning import clean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_LABEL = 90
+MAX_LABEL = 140
 """A line above others that is longer than this is a sentence, not a heading."""
 
 MAX_MARKUP = 4_000
@@ -36,7 +36,7 @@ class Cell(NamedTuple):
 class Block(NamedTuple):
     """A piece of a note.
 
-    `form` is item, row, text, code or value (of a JSON report); `trail` holds the headings above
+    `form` is item, row, text, label, code or value (of a report); `trail` holds the headings above
     it, outermost first; `check` is todo or done where the item has a box to tick.
     """
 
@@ -237,9 +237,7 @@ class _Reader:
             self.end = line.end
             self.is_gap = False
         elif is_label(text):
-            self.close()
-            self.label, self.label_indent, self.is_label_used = clean(text), -1, False
-            self.columns = []
+            self._lead(line, begin)
         elif self.form == "text":
             self.end = line.end
         else:
@@ -247,6 +245,15 @@ class _Reader:
             if self.is_label_used:
                 self.label = ""  # it stood above a list, and the list is over
             self._begin("text", line, begin)
+
+    def _lead(self, line: Line, begin: int) -> None:
+        """A heading for what follows: the last sentence of a line that ends in a colon."""
+        self.close()
+        said = clean(self.source[begin : line.end])
+        self._add(Block("label", said, begin, line.end, line.number), ())
+        self.label, self.label_indent = said.rpartition(". ")[2], -1
+        self.is_label_used = False
+        self.columns = []
 
     def _item(self, line: Line, begin: int, item: re.Match[str]) -> None:
         """An item of a list; one that is indented below another is part of it."""
@@ -277,8 +284,11 @@ class _Reader:
             if said:
                 block = Block(self.form, said, self.start, self.end, self.number, check=self.check)
                 self._add(block, ())
-        if self.form == "text":
-            self.label = ""
+            if self.form == "text":
+                # What leads to a list is its heading, though it stands at the end of a paragraph.
+                last = said.rpartition(". ")[2]
+                self.label = last if is_label(last) and last.endswith(":") else ""
+                self.is_label_used = False
         self.form = self.check = ""
         self.is_gap = False
 

@@ -89,7 +89,7 @@ WORDS: tuple[Words, ...] = (
         heading=r"decisions?(?: made| taken)?|assumptions?|resolutions?|fallback|choices made|"
         r"why we chose",
         column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
-        opening=r"decisions?|decided|verdict|recommendation|fallback|assumptions?|assumed|chose|"
+        opening=r"decisions?|decided|verdict|conclusion|recommendation|fallback|assumptions?|assumed|chose|"
         r"choice|resolution",
         sure=r"(?:was|were|have|has|is|are|we|i|they|been)? ?(?:decided|chose|chosen|opted|"
         r"settled on|went with|agreed to|adopted)|the recommended \w+ is|is recommended|"
@@ -102,7 +102,8 @@ WORDS: tuple[Words, ...] = (
         heading=r"risks?|gotchas?|caveats?|warnings?|concerns?|gaps?|weak(?:ness(?:es)?| points?)|"
         r"failure modes?|debt|limitations?|anti-patterns?|pitfalls?|threats?|"
         r"discrepanc(?:y|ies)|watch out|be careful|to note|problems|bugs|issues|root causes?|"
-        r"vulnerabilit(?:y|ies)|traps?|errors?",
+        r"vulnerabilit(?:y|ies)|traps?|errors?|insufficient|shortcomings|drawbacks|"
+        r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)",
         column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
         r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
         opening=r"risks?|important|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
@@ -115,7 +116,8 @@ WORDS: tuple[Words, ...] = (
         r"(?:has|have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|"
         r"validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|"
         r"requires? (?:an? |the )?(?:running|manual|live|network|internet|actual)|"
-        r"turns out|surprisingly|partially automated|constrain(?:s|ed)? \w+",
+        r"(?:is|are|only) (?:just |only )?a (?:placeholder|stub)|(?:placeholder|stub) (?:until|"
+        r"implementation)|turns out|surprisingly|partially automated|constrain(?:s|ed)? \w+",
         weak=r"risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|hard-?coded|"
         r"workaround|limitations?|gaps?|however|actually",
         key=r"gotchas|risks|warnings|errors|errors_encountered|issues|technical_debt|debt|"
@@ -148,7 +150,8 @@ WORDS: tuple[Words, ...] = (
         r"should do|guidance|recommendations?|instructions?|priorit(?:y|ies)|phasing|"
         r"to (?:validate|verify|do|apply|test|check|fix|investigate|review|address|implement)|"
         r"targets|left to do|follow-?ups?|action items|treatment sequence|"
-        r"requirements for|focus areas?|validation focus|backlog|work items",
+        r"requirements for|focus areas?|validation focus|backlog|work items|ordering|roadmap|"
+        r"implementation (?:order|plan|sequence|phases)|(?:should|must|shall)(?! read)(?=.*:$)",
         column=r"(?:next |recommended |required |corrective )?(?:actions?|steps?)|to-?do|"
         r"next steps?|test focus|validation approach|follow-?up|task",
         opening=r"to-?dos?|next(?: steps?| up)?|actions?(?: items?)?|follow-?up|remaining|then|"

@@ -13,7 +13,7 @@ from passdown.model.freeform import cues
 from passdown.model.freeform.blocks import Block, Cell, Places, markdown_blocks
 from passdown.model.freeform.cleaning import clean
 from passdown.model.freeform.filing import files_of
-from passdown.model.freeform.headers import header_of, matter_end
+from passdown.model.freeform.headers import header_of, is_fact, matter_end
 from passdown.model.freeform.paths import mentions
 from passdown.model.freeform.reports import report_blocks
 from passdown.model.freeform.shaping import MAIN, is_aside, is_figure, item_of, row_of
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from passdown.model.freeform.cues import Cue
 
 _NOTHING = re.compile(
-    r"-*|(?:none|n/?a|nothing|no|yes|met|ok|pass(?:ed)?|not applicable|true|false)\b.{0,25}",
+    r"-*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b.{0,25}|(?:no|yes|ok|true|false)\W*|"
+    r"no (?:open |known |new |further )?(?:blocker|issue|risk|question|problem|concern)s?\b.{0,25}",
     re.IGNORECASE,
 )
 _SETTLED = re.compile(
@@ -60,14 +61,18 @@ SURE = 0.5
 """From here on an item counts as said; below it, it is ambiguous."""
 
 
-def extract(text: str, name: str = "") -> Extraction:
-    """Everything that can be found in a note; `name` is the file's, for the record."""
+def extract(text: str, name: str = "", *, root: str = "") -> Extraction:
+    """Everything that can be found in a note; `name` is the file's, for the record.
+
+    Absolute paths below `root`, the project's folder, become relative to it.
+    """
     report = report_blocks(text)
     blocks = markdown_blocks(text, matter_end(text)) if report is None else report
     finder = _Finder(text, is_report=report is not None)
     for at, block in enumerate(blocks):
         finder.take(block, blocks[at + 1] if at + 1 < len(blocks) else None)
-    found = [*finder.found, *files_of(text, blocks, is_report=report is not None)]
+    files = files_of(text, blocks, is_report=report is not None, root=root)
+    found = [*finder.found, *files]
     found.sort(key=lambda item: (item.span, item.kind))
     header = header_of(text, blocks, is_report=report is not None)
     form = "text" if report is None else "report"
@@ -94,9 +99,13 @@ class _Finder:
             self._item(block)
         elif block.form == "text":
             self._paragraph(block, after)
+        elif block.form == "label" and block.text.endswith(":"):
+            self._sentences(block, is_lead=True)
 
     def _item(self, block: Block) -> None:
         if block.check == "done" or _is_nothing(block.text) or cues.is_reference_block(block):
+            return
+        if is_fact(self.text[block.start : block.end]):
             return
         if block.check == "todo":
             self._add(cues.Cue(cues.NEXT, 0.95, "[ ]"), block)
@@ -125,23 +134,27 @@ class _Finder:
         heading = None if leads else cues.by_heading(block.trail[-1:])
         if heading and len(block.trail) > 1:
             self._add(heading._replace(confidence=0.6), block)
-        elif not leads:
-            self._sentences(block)
+        else:
+            self._sentences(block, is_lead=leads)
 
-    def _sentences(self, block: Block) -> None:
+    def _sentences(self, block: Block, *, is_lead: bool = False) -> None:
         for start, end in _sentences(self.text, block.start, block.end):
             said = clean(self.text[start:end])
             place = block._replace(text=said, start=start, end=end)
             place = place._replace(line=self.places.line(start))
             cue = cues.by_opening(said) or cues.by_words(said)
-            if cue and cue.kind in MAIN and not said.endswith(":"):
+            if said.endswith(":"):
+                continue  # it leads to what follows, and says nothing by itself
+            if cue and cue.kind in MAIN:
                 self._add(cue, place)
-            elif hint := cues.by_hints(said):
+            elif not is_lead and (hint := cues.by_hints(said)):
                 self.ambiguous.append(Span(start, end, place.line, hint.kind, hint.words))
 
     def _row(self, block: Block) -> None:
         cells = block.cells
-        if _TOTAL.fullmatch(cells[0].text) or cues.is_reference_block(block) or len(cells) < 2:
+        if len(cells) < (1 if self.is_report else 2) or _TOTAL.fullmatch(cells[0].text):
+            return
+        if cues.is_reference_block(block):
             return
         named, cue = self._row_cue(block)
         if cue is None or cue.kind not in MAIN:
@@ -156,9 +169,12 @@ class _Finder:
     def _row_cue(self, block: Block) -> tuple[str, Cue | None]:
         """The column that says what a row is, if one does, and the cue."""
         columns = [(cell.name, cue) for cell in block.cells if (cue := cues.by_column(cell.name))]
+        figures = [c for c in block.cells if is_figure(c.text) and not is_aside(c.name)]
         if columns and not self.is_report:
             order = [words.kind for words in cues.WORDS]
-            return min(columns, key=lambda pair: order.index(pair[1].kind))
+            named, cue = min(columns, key=lambda pair: order.index(pair[1].kind))
+            # Steps with their times or costs are a measurement, not work to do.
+            return ("", None) if cue.kind == cues.NEXT and len(figures) > 1 else (named, cue)
         if self.is_report:
             return "", cues.by_key(block.trail)
         first = block.cells[0]

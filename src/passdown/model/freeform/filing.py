@@ -61,13 +61,13 @@ class _Named(NamedTuple):
     cue: str
 
 
-def files_of(text: str, blocks: Sequence[Block], *, is_report: bool) -> list[Found]:
+def files_of(text: str, blocks: Sequence[Block], *, is_report: bool, root: str = "") -> list[Found]:
     """The files that a note names, each once, from where it says most of them."""
     named = list(_in_blocks(text, blocks, is_report=is_report))
     if not is_report:
         named += _in_diffs(text)
-    root = _root([each.mention.path for each in named])
-    groups = _grouped(_placed(named, root))
+    roots = (f"{root.rstrip('/')}/", _root([each.mention.path for each in named]))
+    groups = _grouped(_placed(named, roots))
     return [_found(path, group) for path, group in groups.items()]
 
 
@@ -177,10 +177,11 @@ def _roots(path: str, near: set[str]) -> Iterator[str]:
             yield path[: at + 1]
 
 
-def _placed(named: Iterable[_Named], root: str) -> Iterator[_Named]:
+def _placed(named: Iterable[_Named], roots: tuple[str, ...]) -> Iterator[_Named]:
     """Mentions with their path in the project; those that lead out of it have none."""
     for each in named:
-        path = each.path.removeprefix(root) if root else each.path
+        root = next((root for root in roots if len(root) > 1 and each.path.startswith(root)), "")
+        path = each.path.removeprefix(root)
         path = normal_path(_HOME.sub("", path, count=1) if _ABSOLUTE.match(path) else path)
         if not path.startswith("~") and not path_problems(path, "") and storable(path) == path:
             yield each._replace(path=path)

@@ -50,6 +50,13 @@ _OUTCOMES = (
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+def is_fact(text: str) -> bool:
+    """Whether a line says who wrote the note, to whom, or how it ended: `Next agent: tester`."""
+    match = _FACT.fullmatch(text.strip()) if len(text) < 1_000 else None
+    name = match["name"].strip().lower().replace("_", " ") if match else ""
+    return name in _NAMES and name not in ("task", "summary", "title")
+
+
 def matter_end(text: str) -> int:
     """Where the text begins after front matter (facts between two lines of dashes); or 0."""
     if not text.startswith(("---\n", "---\r\n")):

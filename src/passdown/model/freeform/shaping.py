@@ -33,7 +33,11 @@ MAIN = {
 _WHY = re.compile(r" because | -- | \u2014 | due to | so that | since ", re.IGNORECASE)
 _REMEDY = re.compile(r"(?:\bmitigation|\bfix|\bworkaround|\bsolution|\binstead)\b:?", re.IGNORECASE)
 _PLACE = re.compile(r"`([^`\n]{1,200})`")
-_NUMBER = re.compile(r"[~<>=+-]{0,2}\d[\d.,]*\s?%?(?:\s\w{1,12})?(?:\s?/\s?\d+)?")
+_NUMBER = re.compile(r"[~<>=+-]{0,2}\d[\d.,]*(?:-\d[\d.,]*)?\s?(?:%|\w{1,12})?(?:\s?/\s?\d+)?")
+# What is left of a text that only refers: "FR-FEAT-001 through FR-FEAT-005".
+_IDS = re.compile(
+    r"\b[A-Z][A-Z0-9]{0,20}(?:-[A-Z0-9/]{1,20}){1,6}\b|\b(?:through|and|to|or)\b|[\W\d_]+"
+)
 _GRADE = re.compile(r"severity|.*priority|likelihood|status|level|criticality", re.IGNORECASE)
 _WHY_COLUMN = re.compile(r"(?:rationale|reason|why|basis|evidence)\b.*", re.IGNORECASE)
 _REMEDY_COLUMN = re.compile(
@@ -92,7 +96,7 @@ def row_of(kind: str, cells: tuple[Cell, ...], named: str) -> dict[str, Any]:
     rest = {name: text for name, text in rest.items() if text}
     main = named if named in rest else main_column(cells)
     text = rest.pop(main, "")
-    if not text:
+    if not text or not _IDS.sub("", text):
         return {}
     first = next(iter(rest), "")
     if len(text.split()) < 3 and first and not is_figure(rest[first]):

@@ -1,9 +1,9 @@
 -- What search, the knowledge graph and the journal need. All of it is derived from records but for
 -- vectors, which are made from passages by whoever has time, and can be made again.
 
--- One row for everything that can be searched for; `id` grows with time.
+-- One row for everything that can be searched for; `id` grows with time and is never used twice.
 CREATE TABLE entries (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     address TEXT NOT NULL UNIQUE,
     task TEXT NOT NULL,
     kind TEXT NOT NULL,
@@ -26,8 +26,6 @@ CREATE INDEX entries_by_agent ON entries (agent, id);
 CREATE INDEX entries_by_status ON entries (status, id);
 
 CREATE INDEX entries_by_time ON entries (at);
-
-CREATE INDEX entries_by_passage ON entries (passage);
 
 -- The words of each entry as they are compared, and the marks that filters ask for.
 CREATE VIRTUAL TABLE texts USING fts5 (words, marks, tokenize = 'ascii', detail = 'full');
@@ -61,5 +59,21 @@ CREATE TABLE tags (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tags_by_node ON tags (node);
+
+-- Who made vectors, and up to which entry all of them are there.
+CREATE TABLE embedders (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    dimensions INTEGER NOT NULL,
+    done INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE vectors (
+    embedder INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    passage BLOB NOT NULL,
+    vector BLOB NOT NULL,
+    PRIMARY KEY (embedder, id)
+) STRICT, WITHOUT ROWID;
 
 INSERT OR IGNORE INTO rebuilds SELECT 1 WHERE EXISTS (SELECT 1 FROM tasks);

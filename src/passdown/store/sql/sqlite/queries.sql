@@ -330,7 +330,7 @@ SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema ORDER BY type,
 INSERT INTO migrations (number, name, applied_at) VALUES (:number, :name, :applied_at);
 
 -- name: next_entry
-SELECT coalesce(max(id), 0) + 1 FROM entries;
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'entries'), 0) + 1;
 
 -- name: add_entry
 INSERT INTO entries (id, address, task, kind, agent, at, status, position, length, traits, heads,
@@ -383,6 +383,9 @@ DELETE FROM tags WHERE node = :node;
 
 -- name: newest_entry
 SELECT coalesce(max(id), 0) FROM entries;
+
+-- name: count_entries
+SELECT count(*) FROM entries WHERE id > :after;
 
 -- name: matching_upwards
 SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid LIMIT :limit;
@@ -522,6 +525,50 @@ ORDER BY e.id DESC LIMIT :limit;
 
 -- name: forget_entries
 DELETE FROM entries;
+
+-- name: forget_numbers
+DELETE FROM sqlite_sequence WHERE name = 'entries';
+
+-- name: check_vectors
+UPDATE embedders SET done = 0;
+
+-- name: embedders
+SELECT id, name, dimensions, done FROM embedders ORDER BY id;
+
+-- name: add_embedder
+INSERT INTO embedders (name, dimensions, done) VALUES (:name, :dimensions, 0)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: embedded_up_to
+UPDATE embedders SET done = max(done, :done) WHERE id = :id;
+
+-- name: add_vector
+INSERT OR REPLACE INTO vectors (embedder, id, passage, vector) VALUES (?, ?, ?, ?);
+
+-- name: drop_vector
+DELETE FROM vectors WHERE id = (SELECT id FROM entries WHERE address = :address);
+
+-- name: drop_vectors
+DELETE FROM vectors WHERE embedder = :embedder AND id IN (
+    SELECT id FROM vectors WHERE embedder = :embedder ORDER BY id LIMIT :limit)
+RETURNING 1;
+
+-- name: drop_embedder
+DELETE FROM embedders WHERE id = :id;
+
+-- name: without_vector
+SELECT e.id, e.address, e.passage, v.passage IS NOT NULL AND v.passage = e.passage
+FROM entries e LEFT JOIN vectors v ON v.embedder = :embedder AND v.id = e.id
+WHERE e.id > :after ORDER BY e.id LIMIT :limit;
+
+-- name: vectors_after
+SELECT v.id, v.vector, e.kind, e.agent, e.task
+FROM vectors v JOIN entries e ON e.id = v.id
+WHERE v.embedder = :embedder AND v.id > :after ORDER BY v.id LIMIT :limit;
+
+-- name: vectors_of
+SELECT v.id, v.vector FROM json_each(:ids) j
+JOIN vectors v ON v.embedder = :embedder AND v.id = j.value;
 
 -- name: forget_texts
 DELETE FROM texts;

@@ -1,0 +1,151 @@
+"""The model's forward pass: rows of piece numbers in, one vector of length 1 for each out.
+
+Features run down, tokens run across. So a product of matrix and tokens needs no turning
+before or after it, the heads of attention are plain slices, and a matrix can be cut into bands of
+rows at will.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from passdown.recall.minilm.weights import HEADS, WIDTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from passdown.recall.minilm.weights import Floats, Layer, Norm, Product, Weights
+
+    Rows = Sequence[Sequence[int]]
+
+_EPSILON = np.float32(1e-12)
+_UNSEEN = np.float32(-1e9)
+_BATCH_TOKENS = 2_048
+_PADDING = 1.125
+_BAND_TOKENS = 32
+_BAND_WORK = 1_000_000
+
+
+class Encoder:
+    """The model, ready to run. Holds no state between calls, so threads may share it."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+
+    def vectors(self, rows: Rows) -> Floats:
+        """A vector of length 1 for each row of piece numbers, in the order of the rows.
+
+        A row has 1 to 512 numbers. What stands beside it in a batch doesn't count, except for
+        rounding (less than one part in 100,000).
+        """
+        found = np.empty((len(rows), WIDTH), np.float32)
+        for batch in batches([len(row) for row in rows]):
+            found[batch] = self._pooled([rows[index] for index in batch])
+        return found
+
+    def _pooled(self, rows: Rows) -> Floats:
+        lengths = np.array([len(row) for row in rows])
+        longest = int(lengths.max())
+        seen = np.arange(longest) < lengths[:, None]
+        numbers = np.zeros(seen.shape, np.intp)
+        numbers[seen] = np.concatenate([np.asarray(row, np.intp) for row in rows])
+        padding = None if seen.all() else np.where(seen, 0, _UNSEEN).astype(np.float32)
+        tokens = self._embedded(numbers)
+        for layer in self._weights.layers:
+            tokens = _layer(tokens, layer, padding, len(rows))
+        each = tokens.reshape(WIDTH, *seen.shape)
+        sums = (each if padding is None else np.where(seen, each, 0)).sum(2).T
+        return sums / np.linalg.norm(sums, axis=1, keepdims=True)
+
+    def _embedded(self, numbers: NDArray[np.intp]) -> Floats:
+        words, scales, places, norm, _ = self._weights
+        rows = words[numbers] * scales[numbers]
+        rows += places[: numbers.shape[1]]
+        return _normalised(np.ascontiguousarray(rows.reshape(-1, WIDTH).T), norm)
+
+
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Positions of rows that are worth running together: of nearly one length, and not too many.
+
+    Each position comes once. The longest of a batch is at most an eighth longer than the shortest.
+    """
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        length = lengths[index]
+        full = (len(batch) + 1) * length > _BATCH_TOKENS
+        if batch and (full or length > lengths[batch[0]] * _PADDING):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _layer(tokens: Floats, layer: Layer, padding: Floats | None, count: int) -> Floats:
+    merged = _applied(layer.merge, _attention(_applied(layer.attend, tokens), padding, count))
+    merged += tokens
+    merged = _normalised(merged, layer.merged)
+    narrowed = _applied(layer.narrow, _gelu(_applied(layer.widen, merged)))
+    narrowed += merged
+    return _normalised(narrowed, layer.narrowed)
+
+
+def _applied(product: Product, tokens: Floats) -> Floats:
+    """A product with its bias.
+
+    For few tokens, OpenBLAS spends as long on rearranging a matrix as on multiplying it; below a
+    million multiplications it goes without. So the matrix is given to it in bands of that size.
+    """
+    matrix, bias = product
+    made, given = matrix.shape
+    work = given * tokens.shape[1]
+    band = 64 if work * 64 <= _BAND_WORK else 32
+    if tokens.shape[1] <= _BAND_TOKENS and work * band <= _BAND_WORK:
+        found = np.matmul(matrix.reshape(-1, band, given), tokens).reshape(made, -1)
+    else:
+        found = matrix @ tokens
+    found += bias
+    return found
+
+
+def _attention(mixed: Floats, padding: Floats | None, count: int) -> Floats:
+    """Each token's mix of values, of all heads; texts of a batch don't see each other."""
+    split = mixed.reshape(3, HEADS, WIDTH // HEADS, count, -1).transpose(0, 3, 1, 2, 4)
+    questions, keys, values = split
+    weights = keys.swapaxes(2, 3) @ questions
+    if padding is not None:
+        weights += padding[:, None, :, None]
+    weights -= weights.max(2, keepdims=True)
+    np.exp(weights, out=weights)
+    found = values @ weights
+    found /= weights.sum(2, keepdims=True)
+    return found.transpose(1, 2, 0, 3).reshape(WIDTH, -1)
+
+
+def _normalised(tokens: Floats, norm: Norm) -> Floats:
+    """Each token with mean 0 and variance 1, then scaled and moved; changes what is given."""
+    tokens -= tokens.mean(0)
+    variance = np.einsum("ij,ij->j", tokens, tokens)
+    variance /= WIDTH
+    variance += _EPSILON
+    tokens /= np.sqrt(variance, out=variance)
+    tokens *= norm.gain
+    tokens += norm.offset
+    return tokens
+
+
+def _gelu(tokens: Floats) -> Floats:
+    """The model's activation in its form with tanh, since numpy has no error function."""
+    bent = tokens * tokens
+    bent *= np.float32(0.044715 * 0.7978845608028654)
+    bent += np.float32(0.7978845608028654)
+    bent *= tokens
+    np.tanh(bent, out=bent)
+    bent += np.float32(1)
+    bent *= tokens
+    bent *= np.float32(0.5)
+    return bent

@@ -1,0 +1,207 @@
+"""The weights of all-MiniLM-L6-v2, read from an ONNX file whose matrices are stored as bytes.
+
+Only what the model needs is read. A matrix is found through the graph, by the name of the bias
+that is added to its product, so its place in the file doesn't matter. Every size is compared with
+the model's own; whatever doesn't fit ends in one error that names package and file.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from passdown.recall.minilm.carrier import unusable
+from passdown.recall.minilm.protobuf import Malformed, block, fields, numbers, text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Bytes = NDArray[np.int8]
+
+WIDTH, INNER, LAYERS, HEADS = 384, 1536, 6, 12
+PIECES, PLACES = 30_522, 512
+
+_GRAPH, _NODE, _INITIALISER = 7, 1, 5  # numbers of fields in ONNX's messages
+_INPUT, _OUTPUT, _OPERATION = 1, 2, 4
+_DIMENSION, _TYPE, _NAME, _RAW = 1, 2, 8, 9
+_TYPES = {1: "<f4", 3: "<i1"}
+_STRIP = 64  # columns that are turned at once: fits the processor's cache
+
+
+class Norm(NamedTuple):
+    """Gain and offset of a normalisation, one row per feature."""
+
+    gain: Floats
+    offset: Floats
+
+
+class Product(NamedTuple):
+    """A matrix with one row per feature that it makes, and what is added to each."""
+
+    matrix: Floats
+    bias: Floats
+
+
+class Layer(NamedTuple):
+    """One layer: `attend` makes questions (scaled for their product), keys and values at once."""
+
+    attend: Product
+    merge: Product
+    merged: Norm
+    widen: Product
+    narrow: Product
+    narrowed: Norm
+
+
+class Weights(NamedTuple):
+    """All that the model has learnt. Word vectors stay bytes; `scales` makes numbers of a row."""
+
+    words: Bytes
+    scales: Floats
+    places: Floats
+    embedded: Norm
+    layers: tuple[Layer, ...]
+
+
+def read_weights(path: str) -> Weights:
+    """The weights in a file; raises `PassdownError` if it can't be read or isn't this model.
+
+    The file stays mapped into memory: rows of words are read from it when they are needed.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return _Reader(data).weights()
+    except (OSError, ValueError) as error:
+        raise unusable(path, str(error)) from error
+
+
+class _Reader:
+    """What a file holds by name: tensors as bytes, and which matrix each bias belongs to."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._tensors: dict[str, memoryview] = {}
+        self._products: dict[str, str] = {}
+        self._biases: dict[str, str] = {}
+        for number, value in fields(data):
+            if number == _GRAPH:
+                self._enter_graph(block(value))
+
+    def _enter_graph(self, graph: memoryview) -> None:
+        for number, value in fields(graph):
+            if number == _INITIALISER:
+                tensor = block(value)
+                self._tensors[_name(tensor)] = tensor
+            elif number == _NODE:
+                self._enter_node(block(value))
+
+    def _enter_node(self, node: memoryview) -> None:
+        given: list[str] = []
+        made = operation = ""
+        for number, value in fields(node):
+            if number == _INPUT:
+                given.append(text(value))
+            elif number == _OUTPUT:
+                made = text(value)
+            elif number == _OPERATION:
+                operation = text(value)
+        if operation == "MatMul" and len(given) == 2:
+            self._products[made] = given[1]
+        elif operation == "Add" and len(given) == 2:
+            self._biases[given[1]] = given[0]
+
+    def weights(self) -> Weights:
+        """Everything, with all sizes checked."""
+        base = "inner.embeddings."
+        kinds = self._floats(base + "token_type_embeddings.weight", 2, WIDTH)
+        place = base + "position_embeddings.weight"
+        places = self._bytes(place + "_q", PLACES, WIDTH)
+        word = base + "word_embeddings.weight"
+        return Weights(
+            self._bytes(word + "_q", PIECES, WIDTH),
+            self._floats(word + "_scale", PIECES, 1),
+            places * self._floats(place + "_scale", PLACES, 1) + kinds[0],
+            self._norm(base + "LayerNorm"),
+            tuple(self._layer(f"inner.encoder.layer.{index}.") for index in range(LAYERS)),
+        )
+
+    def _layer(self, base: str) -> Layer:
+        attend = Product(np.empty((3 * WIDTH, WIDTH), np.float32), _column(3 * WIDTH))
+        for index, part in enumerate(("query", "key", "value")):
+            rows = slice(index * WIDTH, (index + 1) * WIDTH)
+            into = Product(attend.matrix[rows], attend.bias[rows])
+            share = (WIDTH // HEADS) ** -0.5 if part == "query" else 1.0
+            self._fill(into, f"{base}attention.self.{part}.bias", share)
+        return Layer(
+            attend,
+            self._product(base + "attention.output.dense.bias", WIDTH, WIDTH),
+            self._norm(base + "attention.output.LayerNorm"),
+            self._product(base + "intermediate.dense.bias", INNER, WIDTH),
+            self._product(base + "output.dense.bias", WIDTH, INNER),
+            self._norm(base + "output.LayerNorm"),
+        )
+
+    def _product(self, bias: str, made: int, given: int) -> Product:
+        product = Product(np.empty((made, given), np.float32), _column(made))
+        self._fill(product, bias)
+        return product
+
+    def _fill(self, product: Product, bias: str, share: float = 1.0) -> None:
+        """Write a matrix, turned and as numbers, and its bias; both times a share."""
+        made, given = product.matrix.shape
+        name = self._products.get(self._biases.get(bias, ""), "")
+        if not name:
+            raise Malformed(f"no matrix belongs to {bias}")
+        stored = self._bytes(name + "_q", given, made)
+        scale = (self._floats(name + "_scale", 1, made) * np.float32(share)).T
+        for at in range(0, given, _STRIP):
+            strip = slice(at, at + _STRIP)
+            np.multiply(stored[strip].T, scale, out=product.matrix[:, strip])
+        np.multiply(self._column(bias, made), np.float32(share), out=product.bias)
+
+    def _norm(self, base: str) -> Norm:
+        return Norm(self._column(base + ".weight", WIDTH), self._column(base + ".bias", WIDTH))
+
+    def _column(self, name: str, size: int) -> Floats:
+        return self._floats(name, size).reshape(size, 1)
+
+    def _floats(self, name: str, *shape: int) -> Floats:
+        found = self._array(name, 1, shape)
+        if not np.isfinite(found).all():
+            raise Malformed(f"{name} holds something that is no number")
+        return found
+
+    def _bytes(self, name: str, *shape: int) -> Bytes:
+        return self._array(name, 3, shape)
+
+    def _array(self, name: str, kind: int, shape: tuple[int, ...]) -> NDArray[Any]:
+        """A tensor as a view of the file; it has to have this type and shape."""
+        if name not in self._tensors:
+            raise Malformed(f"{name} is missing")
+        sizes: list[int] = []
+        stored = 0
+        raw = memoryview(b"")
+        for number, value in fields(self._tensors[name]):
+            if number == _DIMENSION:
+                sizes += numbers(value)
+            elif number == _TYPE:
+                stored = value
+            elif number == _RAW:
+                raw = block(value)
+        expected = np.dtype(_TYPES[kind])
+        if (stored, *sizes) != (kind, *shape):
+            raise Malformed(f"{name} has type {stored}, sizes {sizes[:8]}, not {kind}, {shape}")
+        if len(raw) != expected.itemsize * int(np.prod(shape)):
+            raise Malformed(f"{name} has {len(raw)} bytes, which don't fill {shape}")
+        return np.frombuffer(raw, expected).reshape(shape)
+
+
+def _column(size: int) -> Floats:
+    return np.empty((size, 1), np.float32)
+
+
+def _name(tensor: memoryview) -> str:
+    return next((text(value) for number, value in fields(tensor) if number == _NAME), "")

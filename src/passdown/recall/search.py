@@ -1,0 +1,272 @@
+"""Search: from a question to the entries that answer it best, within exact filters.
+
+First the entries that have the question's rarest words are gathered, as many as a budget allows, so
+that the cost doesn't grow with the store; with vectors, the nearest in meaning join them, and the
+neighbours of the best. Then each is scored with everything that is known of it. Filters are asked
+for in the index itself; what passes them and nothing else counts, and as many are given as there
+are, however little they have to do with the question.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from passdown.model.findable import mark_of, path_mark
+from passdown.model.words import QUESTION
+from passdown.recall.asking import understood
+from passdown.recall.scoring import ALONE, Around, Candidate, Scorer, rarity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from passdown.recall.asking import Question
+    from passdown.store.finding import Entry
+    from passdown.store.statements import Reader
+
+    Allows = Callable[[list[int]], list[int]]
+
+BUDGET = 12_000
+"""How many places of words in the index are looked up for one question."""
+
+PROBE = 600
+BY_TEXT = 100
+BY_MEANING = 100
+NEAR = 40
+STEPS = 2
+FEW = 1_500
+PAGE = 200
+
+
+class Filter(NamedTuple):
+    """What an entry must be; empty parts let everything through."""
+
+    kinds: tuple[str, ...] = ()
+    agent: str = ""
+    task: str = ""
+    tags: tuple[str, ...] = ()
+    path: str = ""
+    statuses: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()
+    since: str = ""
+    until: str = ""
+
+    def marks(self) -> str:
+        """The part of the filter that the index answers, as a condition on its marks."""
+        groups = [
+            [mark_of("kind", kind) for kind in self.kinds],
+            [mark_of("agent", self.agent)] if self.agent else [],
+            [mark_of("task", self.task)] if self.task else [],
+            [mark_of("tag", tag) for tag in self.tags],
+            [path_mark(self.path)] if self.path else [],
+        ]
+        parts = [f"marks : ({' OR '.join(map(_quoted, group))})" for group in groups if group]
+        return " AND ".join(parts)
+
+    def lets(self, entry: Entry) -> bool:
+        """Whether an entry passes what its row tells."""
+        return (
+            (not self.kinds or entry.kind in self.kinds)
+            and (not self.agent or entry.agent == self.agent)
+            and (not self.task or entry.task == self.task)
+            and (not self.statuses or entry.status in self.statuses)
+            and entry.status not in self.without
+            and self.since <= entry.at
+            and (not self.until or entry.at <= self.until)
+        )
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether part of it can be told only by an entry's row."""
+        return bool(self.statuses or self.without or self.since or self.until)
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
+
+
+class Meaning(Protocol):
+    """What vectors say about one question."""
+
+    def near(self, reader: Reader, only: Filter, allows: Allows, count: int) -> list[int]:
+        """Up to `count` entries that are near to it and pass, nearest first."""
+        ...
+
+    def nearness(self, reader: Reader, ids: Iterable[int]) -> Mapping[int, float]:
+        """How near entries are to it, 0 to 1; those without a vector are left out."""
+        ...
+
+
+class Search:
+    """One question put to one moment of the store."""
+
+    def __init__(
+        self, reader: Reader, text: str, only: Filter, meaning: Meaning | None = None
+    ) -> None:
+        """Without `meaning`, by words alone."""
+        self._reader = reader
+        self._only = only
+        self._marks = only.marks()
+        self._newest = reader.newest_entry()
+        self.question: Question = understood(text, reader.authors())
+        self._meaning = meaning
+        self._rows: dict[int, Entry] = {}
+        self._counts: dict[str, int] = {}
+
+    def best(self, limit: int) -> list[tuple[Entry, float]]:
+        """The best entries with their scores, best first; as many as there are, up to `limit`."""
+        few = self._few()
+        coarse = dict.fromkeys(few, 0.0) if few is not None else self._by_words()
+        scorer = Scorer(self.question, self._rarities())
+        texts = self._let(_ranked(coarse), BY_TEXT if few is None else FEW)
+        chosen = dict.fromkeys(texts)
+        if self._meaning is not None and few is None:
+            near = self._meaning.near(self._reader, self._only, self._passing, BY_MEANING)
+            chosen.update(dict.fromkeys(near))
+        around = self._reader.around(texts[:NEAR], STEPS) if texts else {}
+        beside = (number for before, after in around.values() for number in (*before, *after))
+        chosen.update(dict.fromkeys(self._passing(list(dict.fromkeys(beside)))))
+        scored = self._scored(scorer, list(chosen))
+        scored.sort(key=lambda pair: (-pair[1], -pair[0].id))
+        return self._filled(scored[:limit], limit)
+
+    def _few(self) -> list[int] | None:
+        """Everything that passes, where a filter by row leaves little; None where it doesn't."""
+        only = self._only
+        if not (only.statuses or only.since or only.until):
+            return None
+        ids = self._reader.narrowed(only.statuses, only.since, only.until, FEW + 1)
+        return ids if len(ids) <= FEW else None
+
+    def _by_words(self) -> dict[int, float]:
+        """Entries that have the question's words, the rarest first, each with a rough score."""
+        words = dict.fromkeys(self.question.words)
+        lists = {word: self._reader.matching(_has(word), PROBE) for word in words}
+        self._counts = {word: self._count(word, found) for word, found in lists.items()}
+        left = BUDGET
+        coarse: dict[int, float] = {}
+        for word in sorted(words, key=lambda word: self._counts[word]):
+            worth = rarity(self._counts[word], self._newest)
+            found = lists[word]
+            if self._marks:
+                found = self._reader.matching(f"{_has(word)} AND {self._marks}", max(left, PROBE))
+            elif len(found) == PROBE and left > PROBE:
+                found = self._reader.matching(_has(word), left)
+            for number in found:
+                coarse[number] = coarse.get(number, 0.0) + worth
+            left -= len(found)
+            if left <= 0:
+                break
+        return coarse
+
+    def _count(self, word: str, found: Sequence[int]) -> int:
+        """How many entries have a word: counted where they are few, else judged by how close
+        together the newest and the oldest of them stand.
+        """
+        if len(found) < PROBE:
+            return len(found)
+        oldest = self._reader.oldest_matching(_has(word), PROBE)
+        newest_share = PROBE / (self._newest - found[-1] + 1)
+        oldest_share = PROBE / oldest[-1]
+        return min(self._newest, int(self._newest * (newest_share + oldest_share) / 2))
+
+    def _rarities(self) -> dict[str, float]:
+        if not self._counts:
+            lists = {w: self._reader.matching(_has(w), PROBE) for w in self.question.words}
+            self._counts = {word: self._count(word, found) for word, found in lists.items()}
+        return {word: rarity(count, self._newest) for word, count in self._counts.items()}
+
+    def _let(self, ranked: list[int], limit: int) -> list[int]:
+        """The first of some entries that pass the filter."""
+        kept: list[int] = []
+        for start in range(0, len(ranked), PAGE):
+            kept += self._passing(ranked[start : start + PAGE])
+            if len(kept) >= limit:
+                break
+        return kept[:limit]
+
+    def _passing(self, ids: list[int]) -> list[int]:
+        """Those of some entries that pass the filter, in the same order."""
+        unknown = [number for number in ids if number not in self._rows]
+        self._rows.update((entry.id, entry) for entry in self._reader.entries(unknown))
+        let = [n for n in ids if n in self._rows and self._only.lets(self._rows[n])]
+        if not (self._only.tags or self._only.path) or not let:
+            return let
+        marks = self._reader.marks_of(let)
+        tags = {mark_of("tag", tag) for tag in self._only.tags}
+        path = path_mark(self._only.path) if self._only.path else ""
+        return [n for n in let if _has_marks(marks[n].split(), tags, path)]
+
+    def _scored(self, scorer: Scorer, ids: list[int]) -> list[tuple[Entry, float]]:
+        dense: Mapping[int, float] = {}
+        if self._meaning is not None:
+            dense = self._meaning.nearness(self._reader, ids)
+        around = self._reader.around(ids, STEPS)
+        beside = {n for before, after in around.values() for n in (*before, *after)}
+        missing = [number for number in beside if number not in self._rows]
+        self._rows.update((entry.id, entry) for entry in self._reader.entries(missing))
+        words = {n: w.split() for n, w in self._reader.words_of({*ids, *beside}).items()}
+        heads = self._reader.heads_of(ids)
+        texts = {number: scorer.text(found) for number, found in words.items()}
+        found: list[tuple[Entry, float]] = []
+        for number in ids:
+            entry = self._rows[number]
+            candidate = Candidate(
+                words=words.get(number, ()),
+                heads=heads.get(number, "").split(),
+                traits=entry.traits,
+                agent=entry.agent,
+                at=entry.at,
+                around=self._around(entry, around.get(number, ([], [])), texts),
+                dense=dense.get(number),
+            )
+            found.append((entry, scorer.score(candidate)))
+        return found
+
+    def _around(
+        self, entry: Entry, beside: tuple[list[int], list[int]], texts: Mapping[int, float]
+    ) -> Around:
+        """What stands beside an entry, in the same sitting: the same task on the same day."""
+        before, after = (
+            [self._rows[n] for n in side if self._rows[n].at[:10] == entry.at[:10]]
+            for side in beside
+        )
+        if not before and not after:
+            return ALONE
+        own = next((e for e in before if e.agent == entry.agent), None)
+        asked = before[0] if before and before[0].traits & QUESTION else None
+        return Around(
+            own=texts.get(own.id, 0.0) if own else 0.0,
+            ask=texts.get(asked.id, 0.0) if asked else 0.0,
+            next=sum(texts.get(e.id, 0.0) for e in after) / STEPS,
+        )
+
+    def _filled(self, best: list[tuple[Entry, float]], limit: int) -> list[tuple[Entry, float]]:
+        """The best, and the newest of whatever else passes where there are too few of them."""
+        known = {entry.id for entry, _ in best}
+        last = self._newest
+        while len(best) < limit and last > 0:
+            ids = self._page(last)
+            if not ids:
+                break
+            more = [n for n in self._passing(ids) if n not in known]
+            best += [(self._rows[n], 0.0) for n in more[: limit - len(best)]]
+            last = ids[-1] - 1
+        return best
+
+    def _page(self, last: int) -> list[int]:
+        if self._marks:
+            return self._reader.matching(self._marks, PAGE, last=last)
+        return self._reader.latest_entries(PAGE, last=last)
+
+
+def _has(word: str) -> str:
+    return f"words : {_quoted(word)}"
+
+
+def _has_marks(marks: Iterable[str], tags: set[str], path: str) -> bool:
+    given = set(marks)
+    return (not tags or not tags.isdisjoint(given)) and (not path or path in given)
+
+
+def _ranked(coarse: Mapping[int, float]) -> list[int]:
+    return sorted(coarse, key=lambda number: (-coarse[number], -number))

@@ -1,0 +1,134 @@
+"""The vectors of one embedder as a process keeps them: codes, numbers, and what filters ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from passdown.recall.vectors.codes import Codes
+from passdown.recall.vectors.packing import cosines, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from passdown.recall.search import Filter
+    from passdown.recall.vectors.packing import Floats
+    from passdown.store.embedding import StoredVector
+    from passdown.store.statements import Reader
+
+    Allows = Callable[[list[int]], list[int]]
+
+PAGE = 5_000
+KEEP = 300
+KEEP_OF_MANY = 1_000
+MANY = 50_000
+_ROUNDS = 4
+
+
+class VectorIndex:
+    """What one process knows of the vectors of one embedder; brought up to date by `refresh`."""
+
+    def __init__(self, embedder: int, dimensions: int) -> None:
+        """Nothing is loaded until it is asked for."""
+        self.embedder = embedder
+        self._dimensions = dimensions
+        self._codes = Codes(dimensions)
+        self._ids: list[NDArray[np.int64]] = []
+        self._columns = {name: _Column() for name in ("kind", "agent", "task")}
+        self._last = 0
+
+    @property
+    def count(self) -> int:
+        """How many vectors there are."""
+        return self._codes.count
+
+    def refresh(self, reader: Reader) -> None:
+        """Take in the vectors that were made since the last time."""
+        while True:
+            page = reader.vectors_after(self.embedder, self._last, PAGE)
+            if page:
+                self._add(page)
+            if len(page) < PAGE:
+                return
+
+    def _add(self, page: list[StoredVector]) -> None:
+        self._codes.add(unpacked([row.vector for row in page], self._dimensions))
+        self._ids.append(np.array([row.id for row in page], dtype=np.int64))
+        for name, column in self._columns.items():
+            column.add(getattr(row, name) for row in page)
+        self._last = page[-1].id
+
+    def nearest(
+        self, reader: Reader, query: Floats, only: Filter, allows: Allows, *, count: int
+    ) -> list[int]:
+        """The entries nearest to a query that pass a filter, nearest first.
+
+        Kind, agent and task are looked at here; `allows` tells the rest from the entries' rows, so
+        more are tried until enough pass.
+        """
+        passes = self._passing(only)
+        keep = KEEP if self.count <= MANY else KEEP_OF_MANY
+        numbers = self._numbers()
+        tried: list[int] = []
+        kept: list[int] = []
+        for _ in range(_ROUNDS):
+            places = self._codes.nearest(query, keep, passes)
+            fresh = [int(n) for n in numbers[places] if int(n) not in set(tried)]
+            tried += fresh
+            kept += allows(fresh)
+            if len(kept) >= count or len(places) < keep:
+                break
+            keep *= 4
+        near = self.nearness(reader, query, kept)
+        return sorted(near, key=lambda number: (-near[number], -number))[:count]
+
+    def nearness(self, reader: Reader, query: Floats, ids: Iterable[int]) -> dict[int, float]:
+        """How near entries are to a query, 0 to 1, exactly; those without a vector are left out."""
+        blobs = reader.vectors_of(self.embedder, ids)
+        if not blobs:
+            return {}
+        near = cosines(unpacked(list(blobs.values()), self._dimensions), query).tolist()
+        return {number: max(score, 0.0) for number, score in zip(blobs, near, strict=True)}
+
+    def _passing(self, only: Filter) -> NDArray[np.bool_] | None:
+        wanted = {
+            "kind": only.kinds,
+            "agent": (only.agent,) if only.agent else (),
+            "task": (only.task,) if only.task else (),
+        }
+        passes: NDArray[np.bool_] | None = None
+        for name, values in wanted.items():
+            if values:
+                found = self._columns[name].has(values)
+                passes = found if passes is None else passes & found
+        return passes
+
+    def _numbers(self) -> NDArray[np.int64]:
+        if not self._ids:
+            return np.empty(0, dtype=np.int64)
+        if len(self._ids) > 1:
+            self._ids = [np.concatenate(self._ids)]
+        return self._ids[0]
+
+
+class _Column:
+    """One text of each entry, as a number: few different ones, many entries."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._parts: list[NDArray[np.int32]] = []
+
+    def add(self, values: Iterable[str]) -> None:
+        numbers = [self._known.setdefault(value, len(self._known)) for value in values]
+        self._parts.append(np.array(numbers, dtype=np.int32))
+
+    def has(self, values: Iterable[str]) -> NDArray[np.bool_]:
+        """Which entries have one of some texts."""
+        if len(self._parts) > 1:
+            self._parts = [np.concatenate(self._parts)]
+        numbers = self._parts[0] if self._parts else np.empty(0, dtype=np.int32)
+        wanted = [self._known[value] for value in values if value in self._known]
+        return np.isin(numbers, wanted) if len(wanted) != 1 else numbers == wanted[0]

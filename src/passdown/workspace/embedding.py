@@ -1,0 +1,288 @@
+"""Vectors behind the door: made when there is time, never in the way of a handoff.
+
+Entries get their vectors in order. A change of embedder makes them all again while those of the
+old one still answer; what has none yet is found by its words.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.errors import InvalidInput, PassdownError, Problem
+from passdown.model.findable import NODE_PREFIX, node_text
+from passdown.model.item_text import searched_text
+from passdown.model.kinds import parse_address
+from passdown.recall.embedders import MINILM, NONE, Embedding, chosen_name, embedder_named
+from passdown.recall.told import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from passdown.recall.search import Allows, Filter
+    from passdown.recall.vectors import VectorIndex
+    from passdown.recall.vectors.packing import Floats
+    from passdown.store.embedding import Embedder, Unembedded
+    from passdown.store.statements import Reader
+    from passdown.workspace.opened import Opened
+
+    Progress = Callable[[int, int], None]
+
+BATCH = 32
+TOP_UP_S = 0.5
+_DROPPED_AT_ONCE = 2_000
+_NEARLY_ALL = 0.9
+
+
+class Embedded(NamedTuple):
+    """How far vectors are: of `total` entries `done` have theirs; `embedder` is empty for none."""
+
+    embedder: str
+    done: int
+    total: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing."""
+        return self.done >= self.total
+
+
+def default_embedder() -> Embedding | None:
+    """The embedder that works offline, from packages alone; None where they aren't installed."""
+    return embedder_named(MINILM)
+
+
+class Embeddings:
+    """What an open workspace knows of vectors: the embedder that is wanted, and its index."""
+
+    def __init__(self, opened: Opened) -> None:
+        """Nothing is loaded until something is searched for or embedded."""
+        self._opened = opened
+        self._own: Embedding | None = None
+        self._loaded: dict[str, Embedding | None] = {}
+        self._index: VectorIndex | None = None
+        self._lock = threading.Lock()
+        self._behind: threading.Thread | None = None
+        self._closing = threading.Event()
+
+    def use(self, own: Embedding) -> None:
+        """Take a program's own embedder from now on."""
+        if not own.name or own.name in (MINILM, NONE) or ":" in own.name:
+            expected = "a name of its own: vectors are kept under it"
+            problem = Problem("name", "invalid_name", repr(own.name), expected)
+            raise InvalidInput("the embedder can't be used", [problem])
+        self._own = own
+
+    @property
+    def wanted(self) -> str:
+        """The name of the embedder that is wanted."""
+        return self._own.name if self._own else chosen_name(self._opened.settings.embedder)
+
+    def load(self, name: str) -> Embedding | None:
+        """An embedder by name, made once."""
+        if self._own is not None and name == self._own.name:
+            return self._own
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = embedder_named(name)
+            return self._loaded[name]
+
+    def status(self) -> Embedded:
+        """How far the vectors of the wanted embedder are."""
+        name = self.wanted
+        with self._opened.store.reading() as reader:
+            known = _known(reader, name)
+            left = reader.entries_left(known.done if known else 0)
+            total = reader.entries_left(0)
+        return Embedded("" if name == NONE else name, total - left, total)
+
+    def meaning(self, query: str) -> _Meaning | None:
+        """What vectors say about a question; None where there are none to ask.
+
+        The newest entries get their vectors first, as far as half a second goes.
+        """
+        if self.wanted == NONE:
+            return None
+        self._top_up()
+        with self._opened.store.reading() as reader:
+            serving = self._serving(reader)
+            if serving is None:
+                return None
+            embedding = self.load(serving.name)
+            if embedding is None:
+                return None
+            index = self._index_of(serving)
+            with self._lock:
+                index.refresh(reader)
+        from passdown.recall.vectors import unit
+
+        return _Meaning(index, unit(embedding.embed([query])[0]))
+
+    def _top_up(self) -> None:
+        try:
+            found = embed(self._opened, seconds=TOP_UP_S)
+        except PassdownError:
+            return  # a store that can't be written to can still be searched
+        if not found.is_complete:
+            self._go_on_behind()
+
+    def _go_on_behind(self) -> None:
+        if self._behind is None or not self._behind.is_alive():
+            self._behind = threading.Thread(target=self._embed_rest, daemon=True)
+            self._behind.start()
+
+    def _embed_rest(self) -> None:
+        try:
+            embed(self._opened, stops=self._closing.is_set)
+        except PassdownError as error:
+            import logging
+
+            logging.getLogger("passdown").warning("vectors are not made: %s", error)
+
+    def close(self) -> None:
+        """Let whatever is made behind end with the batch that it is at."""
+        self._closing.set()
+        if self._behind is not None:
+            self._behind.join()
+
+    def _index_of(self, serving: Embedder) -> VectorIndex:
+        from passdown.recall.vectors import VectorIndex
+
+        with self._lock:
+            if self._index is None or self._index.embedder != serving.id:
+                self._index = VectorIndex(serving.id, serving.dimensions)
+            return self._index
+
+    def _serving(self, reader: Reader) -> Embedder | None:
+        """Whose vectors answer: the wanted one's, or an earlier one's while many are missing."""
+        known = {embedder.name: embedder for embedder in reader.embedders()}
+        wanted = known.get(self.wanted)
+        total = reader.newest_entry()
+        if wanted is not None and wanted.done >= total * _NEARLY_ALL:
+            return wanted
+        earlier = [e for e in known.values() if e is not wanted and self._is_loadable(e.name)]
+        best = max(earlier, key=lambda e: e.done, default=None)
+        if best is not None and (wanted is None or best.done > wanted.done):
+            return best
+        return wanted
+
+    def _is_loadable(self, name: str) -> bool:
+        try:
+            return self.load(name) is not None
+        except PassdownError:
+            return False
+
+
+class _Meaning:
+    """One question as a vector, and the index that it is held against."""
+
+    def __init__(self, index: VectorIndex, query: Floats) -> None:
+        self._index = index
+        self._query = query
+
+    def near(self, reader: Reader, only: Filter, allows: Allows, count: int) -> list[int]:
+        """Up to `count` entries that are near to it and pass, nearest first."""
+        return self._index.nearest(reader, self._query, only, allows, count=count)
+
+    def nearness(self, reader: Reader, ids: Iterable[int]) -> Mapping[int, float]:
+        """How near entries are to it, 0 to 1."""
+        return self._index.nearness(reader, self._query, ids)
+
+
+def embed(
+    opened: Opened,
+    *,
+    limit: int = 0,
+    seconds: float = 0.0,
+    progress: Progress | None = None,
+    stops: Callable[[], bool] | None = None,
+) -> Embedded:
+    """Make the vectors that are missing: all, or up to a limit, or for some seconds.
+
+    Each batch is kept as it is done, so whatever ends this loses nothing. Once all are there, those
+    of earlier embedders are let go.
+    """
+    embeddings = opened.embeddings
+    status = embeddings.status()
+    if not status.embedder or status.is_complete:
+        return status
+    embedding = embeddings.load(status.embedder)
+    if embedding is None:
+        return Embedded("", 0, status.total)
+    started = time.monotonic()
+    made = 0
+    while not status.is_complete:
+        if progress:
+            progress(status.done, status.total)
+        made += _embed_batch(opened, embedding)
+        status = embeddings.status()
+        is_late = seconds and time.monotonic() - started > seconds
+        if is_late or (limit and made >= limit) or (stops is not None and stops()):
+            return status
+    _drop_others(opened, embedding.name)
+    if progress:
+        progress(status.done, status.total)
+    return status
+
+
+def _embed_batch(opened: Opened, embedding: Embedding) -> int:
+    """Give the next entries their vectors; gives how many were looked at."""
+    from passdown.recall.vectors import packed
+
+    with opened.store.reading() as reader:
+        known = _known(reader, embedding.name)
+        after = known.done if known else 0
+        page = reader.without_vector(known.id if known else 0, after, BATCH)
+        texts = {row.id: _text_of(reader, row) for row in page if not row.is_there}
+    if not page:
+        return 0
+    vectors = _vectors(embedding, list(texts.values()))
+    dimensions = len(vectors[0]) if len(vectors) else 0
+    blobs = dict(zip(texts, (packed(vector) for vector in vectors), strict=True))
+    with opened.store.writing([]) as writer:
+        kept = known or writer.add_embedder(embedding.name, dimensions)
+        if dimensions and kept.dimensions != dimensions:
+            raise InvalidInput("the embedder has changed", [_other_length(kept, dimensions)])
+        passages = {row.id: row.passage for row in page}
+        writer.add_vectors([(kept.id, n, passages[n], blob) for n, blob in blobs.items()])
+        writer.embedded_up_to(kept.id, page[-1].id)
+    return len(page)
+
+
+def _vectors(embedding: Embedding, texts: list[str]) -> Sequence[Sequence[float]]:
+    return embedding.embed(texts) if texts else []
+
+
+def _other_length(kept: Embedder, dimensions: int) -> Problem:
+    message = f"{kept.name!r} made vectors of {kept.dimensions} numbers, now of {dimensions}"
+    return Problem("embedder", "other_dimensions", message, "another name for another embedder")
+
+
+def _drop_others(opened: Opened, name: str) -> None:
+    """Let go of the vectors of earlier embedders, a few at a time."""
+    with opened.store.reading() as reader:
+        others = [known for known in reader.embedders() if known.name != name]
+    for other in others:
+        is_left = True
+        while is_left:
+            with opened.store.writing([]) as writer:
+                is_left = writer.drop_vectors(other.id, _DROPPED_AT_ONCE) == _DROPPED_AT_ONCE
+                if not is_left:
+                    writer.drop_embedder(other.id)
+
+
+def _known(reader: Reader, name: str) -> Embedder | None:
+    return next((known for known in reader.embedders() if known.name == name), None)
+
+
+def _text_of(reader: Reader, row: Unembedded) -> str:
+    """What an entry says, as it is embedded."""
+    address = parse_address(row.address)
+    if address is None:
+        known = reader.known_node(row.address.removeprefix(NODE_PREFIX))
+        return node_text(known.node) if known else ""
+    item = reader.item(*address)
+    if item is None:
+        return ""
+    return "\n".join(filter(None, searched_text(item.letter, Records(reader).told(item).entry)))

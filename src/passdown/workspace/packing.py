@@ -1,0 +1,134 @@
+"""Knowledge packs: the part of the graph that has to do with a task, within nodes and tokens."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.errors import InvalidInput, Problem, unknown_task
+from passdown.model.findable import KNOWLEDGE, NODE_LETTERS, NODE_PREFIX
+from passdown.model.graph import graph_of
+from passdown.model.graph_files import FORMS, write_graph
+from passdown.model.kinds import KINDS
+from passdown.model.tokens import counter_of
+from passdown.model.words import words
+from passdown.recall.graph import neighbours, subgraph
+from passdown.recall.search import Filter, Search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from passdown.model.graph import Graph
+    from passdown.store.statements import Reader
+    from passdown.workspace.aliases import CounterLike
+    from passdown.workspace.opened import Opened
+
+TERMS = 20
+MOST_NODES = 500
+_KINDS = (*(KINDS[letter].word for letter in NODE_LETTERS), KNOWLEDGE)
+_SETTLED = frozenset({"superseded", "reverted", "retracted", "deprecated", "legacy"})
+
+
+class Pack(NamedTuple):
+    """A subgraph for a task, as a graph and as text; `left_out` nodes had no room."""
+
+    task: str
+    terms: tuple[str, ...]
+    graph: Graph
+    text: str
+    tokens: int
+    left_out: int
+
+
+def pack(
+    opened: Opened,
+    task: str,
+    *,
+    nodes: int,
+    budget: int,
+    depth: int,
+    counter: CounterLike,
+    form: str,
+) -> Pack:
+    """The nodes that the task's most frequent words find, and what is around them.
+
+    Nodes come in the order of how well they fit; as many of the first as both limits allow.
+    """
+    _check(nodes, budget, depth, form)
+    count = counter_of(counter or opened.settings.counter).tokens
+    with opened.store.reading() as reader:
+        terms = _terms(reader, task)
+        names = _names(reader, terms, nodes, depth)
+        whole = subgraph(reader, names)
+    known = {node.id for node in whole.nodes}
+    ordered = [name for name in names if name in known]
+    kept = _most_that_fit(whole, ordered[:nodes], form, lambda text: count(text) <= budget)
+    graph = _first(whole, ordered[:kept])
+    text = write_graph(graph, form) if kept else ""  # pyright: ignore[reportArgumentType]
+    return Pack(task, terms, graph, text, count(text) if text else 0, len(ordered) - kept)
+
+
+def _check(nodes: int, budget: int, depth: int, form: str) -> None:
+    problems: list[Problem] = []
+    if not 1 <= nodes <= MOST_NODES:
+        problems.append(Problem("nodes", "out_of_range", str(nodes), f"1 to {MOST_NODES}"))
+    if budget < 1:
+        problems.append(Problem("budget", "out_of_range", str(budget), "1 or more tokens"))
+    if depth < 0:
+        problems.append(Problem("depth", "out_of_range", str(depth), "0 or more steps"))
+    if form not in FORMS:
+        problems.append(Problem("form", "invalid_choice", repr(form), " | ".join(FORMS)))
+    if problems:
+        raise InvalidInput("no such pack", problems)
+
+
+def _terms(reader: Reader, task: str) -> tuple[str, ...]:
+    """The words that a task's own texts use most, the most frequent first."""
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    texts = [str(row.details["title"]), _text(row.details.get("description"))]
+    texts += [_text(part) for part in row.details.get("criteria") or ()]
+    texts += [item.title for item in reader.open_items(task, ("n", "q", "b"))]
+    tally = Tally(word for text in texts for word in words(text))
+    # Of words as frequent, the first in the title's order.
+    return tuple(word for word, _ in tally.most_common(TERMS))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _names(reader: Reader, terms: Sequence[str], nodes: int, depth: int) -> list[str]:
+    """Ids of nodes in the order of their worth: what fits best, then what is around it."""
+    only = Filter(kinds=_KINDS, without=_SETTLED)
+    found = Search(reader, " ".join(terms), only).best(nodes)
+    best = [entry.address.removeprefix(NODE_PREFIX) for entry, score in found if score > 0]
+    names = dict.fromkeys(best)
+    for name in best:
+        around = neighbours(reader, name, depth=depth, direction="both", limit=MOST_NODES)
+        names.update(dict.fromkeys(place.node for place in around))
+    return list(names)
+
+
+def _first(whole: Graph, names: Sequence[str]) -> Graph:
+    kept = set(names)
+    return graph_of(
+        (node for node in whole.nodes if node.id in kept),
+        (edge for edge in whole.edges if edge.source in kept and edge.target in kept),
+    )
+
+
+def _most_that_fit(
+    whole: Graph, names: Sequence[str], form: str, fits: Callable[[str], bool]
+) -> int:
+    """How many of the first nodes fit; a larger graph never has a shorter text."""
+    low, high = 0, len(names)
+    while low < high:
+        middle = (low + high + 1) // 2
+        text = write_graph(_first(whole, names[:middle]), form)  # pyright: ignore[reportArgumentType]
+        if fits(text):
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,171 @@
+"""Search through the door: a question and its filters in, what was recorded out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.errors import InvalidInput, Problem
+from passdown.model.findable import KNOWLEDGE, NODE_PREFIX, SEARCHED, node_text
+from passdown.model.item_text import searched_text
+from passdown.model.kinds import KINDS, LIVE, WORKSPACE_TASK, parse_address
+from passdown.model.names import agent_problems, normal_path
+from passdown.model.recalled import Recalled
+from passdown.model.text import text_problems
+from passdown.recall.passages import best_passage
+from passdown.recall.search import Filter, Search
+from passdown.recall.told import Records, Stale
+
+if TYPE_CHECKING:
+    from passdown.model.rows import ItemRow
+    from passdown.store.finding import Entry
+    from passdown.store.statements import Reader
+    from passdown.workspace.opened import Opened
+
+FINDABLE = (*(KINDS[letter].word for letter in SEARCHED), KNOWLEDGE)
+MOST = 1_000
+MAX_QUERY = 10_000
+_SETTLED = frozenset(
+    status
+    for letter in SEARCHED
+    for status in (*KINDS[letter].closings, "superseded", "replaced", "withdrawn")
+    if status not in LIVE
+) | {"deprecated", "legacy"}
+
+
+class Asked(NamedTuple):
+    """A question with its filters, as it came in."""
+
+    query: str
+    kinds: tuple[str, ...] = ()
+    agent: str = ""
+    task: str = ""
+    tags: tuple[str, ...] = ()
+    path: str = ""
+    statuses: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+    live_only: bool = False
+    by_words: bool = False
+    limit: int = 5
+
+
+def recall(opened: Opened, asked: Asked, *, told_to: str = "") -> list[Recalled]:
+    """The answers, best first; recorded as told where it is said to whom."""
+    only = _filter(asked, told_to)
+    meaning = None if asked.by_words else opened.embeddings.meaning(asked.query)
+    with opened.store.reading() as reader:
+        search = Search(reader, asked.query, only, meaning)
+        found = search.best(asked.limit)
+        shown = _Shown(opened, reader, search.question.words)
+        answers = [shown.answer(entry, score) for entry, score in found]
+    if told_to and answers:
+        _record(opened, asked, told_to, answers)
+    return answers
+
+
+def _filter(asked: Asked, told_to: str) -> Filter:
+    """The filters, checked; raises InvalidInput with everything that is wrong with them."""
+    problems = text_problems(asked.query, "query", max_length=MAX_QUERY)
+    problems += agent_problems(told_to, "told_to") if told_to else []
+    expected = f"one of {', '.join(FINDABLE)}"
+    problems += [
+        Problem(f"kinds[{index}]", "invalid_choice", repr(kind), expected)
+        for index, kind in enumerate(asked.kinds)
+        if kind not in FINDABLE
+    ]
+    if isinstance(asked.limit, bool) or not 1 <= asked.limit <= MOST:
+        problems.append(Problem("limit", "out_of_range", str(asked.limit), f"1 to {MOST:,}"))
+    since = _time(asked.since, "since", problems)
+    until = _time(asked.until, "until", problems)
+    if problems:
+        raise InvalidInput("can't be searched for", problems)
+    return Filter(
+        kinds=asked.kinds,
+        agent=asked.agent,
+        task=asked.task,
+        tags=tuple(tag.strip().lower() for tag in asked.tags),
+        path=normal_path(asked.path).rstrip("/") if asked.path else "",
+        statuses=asked.statuses,
+        without=_SETTLED if asked.live_only else frozenset(),
+        since=since,
+        until=until,
+    )
+
+
+def _time(text: str, path: str, problems: list[Problem]) -> str:
+    """A date or time as records keep theirs; a date `until` which counts includes its day."""
+    if not text:
+        return ""
+    from datetime import UTC, datetime, time
+
+    from passdown.model.times import stamp
+
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        expected = "a date as 2026-01-31, or a time as 2026-01-31T10:00:00Z"
+        problems.append(Problem(path, "invalid_time", repr(text[:60]), expected))
+        return ""
+    if len(text) == len("2026-01-31") and path == "until":
+        given = datetime.combine(given, time.max)
+    return stamp(given if given.tzinfo else given.replace(tzinfo=UTC))
+
+
+class _Shown:
+    """Turns what was found into answers: words from the records, files from the disk."""
+
+    def __init__(self, opened: Opened, reader: Reader, words: tuple[str, ...]) -> None:
+        self._reader = reader
+        self._words = words
+        self._records = Records(reader)
+        self._stale = Stale(reader, opened.project, self._records)
+
+    def answer(self, entry: Entry, score: float) -> Recalled:
+        """One answer."""
+        address = parse_address(entry.address)
+        row = self._reader.item(*address) if address else None
+        title, text = self._item(row) if row else self._node(entry)
+        return Recalled(
+            address=entry.address,
+            kind=entry.kind,
+            title=title,
+            passage=best_passage(text, self._words),
+            score=round(score, 4),
+            status=entry.status,
+            agent=entry.agent,
+            at=entry.at,
+            task=entry.task,
+            version=entry.position,
+            superseded_by=self._holds_now(entry) if entry.status == "superseded" else "",
+            stale=self._stale.of(row, self._records.told(row)) if row else (),
+        )
+
+    def _item(self, row: ItemRow) -> tuple[str, str]:
+        main, rest = searched_text(row.letter, self._records.told(row).entry)
+        return row.title, f"{main}\n{rest}" if rest else main
+
+    def _node(self, entry: Entry) -> tuple[str, str]:
+        known = self._reader.known_node(entry.address.removeprefix(NODE_PREFIX))
+        if known is None:
+            return entry.address, ""
+        return known.node.summary, node_text(known.node)
+
+    def _holds_now(self, entry: Entry) -> str:
+        """The decision at the end of the chain that began with a superseded one."""
+        seen = {entry.address}
+        last = entry.address
+        while by := self._reader.edges(target=last, relation="supersedes"):
+            last = by[-1].source
+            if last in seen:
+                break
+            seen.add(last)
+        return last if last != entry.address else ""
+
+
+def _record(opened: Opened, asked: Asked, told_to: str, answers: list[Recalled]) -> None:
+    body = {
+        "agent": told_to,
+        "query": asked.query,
+        "shown": {answer.address: "short" for answer in answers},
+    }
+    opened.ledger.deliver(WORKSPACE_TASK, "recalled", told_to, body)

@@ -1,0 +1,103 @@
+"""`passdown migrate`: notes, folders, prompts and answers from the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.surfaces.running import Run
+
+NOTE = "# Login\n\nWatch out for the clock.\n\n## Next steps\n- Add the form\n"
+
+
+@pytest.mark.promise("S3-35")
+def test_a_note_is_shown_recorded_and_then_unchanged(project: Path, cli: Run) -> None:
+    """The table has line, kind, certainty and cue of each item."""
+    (project / "login.md").write_text(NOTE)
+    planned = cli("migrate", "login.md", "--dry-run", "--agent", "coder").out
+    assert "planned" in planned
+    assert [line.split()[:2] for line in planned.splitlines()[1:4] if line[:1].isdigit()] == [
+        ["3", "gotchas"],
+        ["6", "suggested"],
+    ]
+    assert "watch out for" in planned
+    assert "recorded" in cli("migrate", "login.md", "--agent", "coder").out
+    assert "unchanged" in cli("migrate", "login.md", "--agent", "coder").out
+    assert (project / "login.md").read_text().startswith(NOTE)
+
+
+@pytest.mark.promise("S3-35")
+def test_ingest_takes_the_updated_file_for_what_it_is(project: Path, cli: Run) -> None:
+    """Nothing is recorded twice."""
+    (project / "login.md").write_text(NOTE)
+    cli("migrate", "login.md", "--task", "T-1")
+    assert "unchanged" in cli("ingest", "login.md").out
+
+
+@pytest.mark.promise("S3-33")
+def test_json_has_place_certainty_and_cue_of_every_item(
+    project: Path, as_json: Callable[..., Any]
+) -> None:
+    """A program gets all of it."""
+    (project / "login.md").write_text(NOTE)
+    (found,) = as_json("migrate", "login.md", "--agent", "coder")
+    assert (found["result"], found["task"], found["made_task"]) == ("recorded", "login", True)
+    step = next(item for item in found["found"] if item["kind"] == "suggested_next_steps")
+    start, end = step["span"]
+    assert NOTE[start:end] == step["fields"]["step"] == "Add the form"
+    assert step["confidence"] == pytest.approx(0.9)
+    assert found["changed"] == "login.md"
+
+
+@pytest.mark.promise("S3-35")
+def test_folders_and_patterns_are_taken_and_faults_stop_no_other(project: Path, cli: Run) -> None:
+    """Each file has its line; one that is refused makes the exit code 1."""
+    notes = project / "notes" / "deep"
+    notes.mkdir(parents=True)
+    (project / "notes" / "a.md").write_text(NOTE)
+    (notes / "b.json").write_text(json.dumps({"future_work": ["Add a retry"]}))
+    (notes / "c.txt").write_bytes(b"\xff\n")
+    (notes / "d.py").write_text("x = 1\n")
+    answer = cli("migrate", "notes", "--agent", "coder", code=1)
+    assert "3 notes: 2 recorded, 1 refused" in answer.out
+    assert "c.txt" in answer.out
+    assert "2 unchanged" in cli("migrate", "notes/**/[ab].*", "--agent", "coder").out
+
+
+@pytest.mark.promise("S3-34")
+def test_the_prompt_goes_out_and_the_answer_comes_in(project: Path, cli: Run) -> None:
+    """By hand, through files, with any model."""
+    (project / "note.md").write_text("The form must look right.\nAnd so on.\n")
+    prompt = cli("migrate", "note.md", "--prompt").out
+    assert "The form must look right." in prompt
+    (project / "answer.json").write_text('{"suggested_next_steps": [{"step": "Check the form"}]}')
+    cli("migrate", "note.md", "--task", "T-1", "--agent", "coder", "--answer", "answer.json")
+    assert "Check the form" in cli("state", "T-1").out
+
+
+@pytest.mark.promise("S3-34", "P-7")
+def test_a_faulty_answer_is_refused_with_its_faults(project: Path, cli: Run) -> None:
+    """Nothing is recorded."""
+    (project / "note.md").write_text(NOTE)
+    (project / "answer.json").write_text('{"outcome": "great"}')
+    answer = cli("migrate", "note.md", "--answer", "answer.json", code=1)
+    assert "outcome" in answer.out
+    assert (project / "note.md").read_text() == NOTE
+    assert "note" not in cli("task", "list").out
+
+
+def test_misuse_is_told_apart(project: Path, cli: Run) -> None:
+    """Options for one file, a share beyond one, and a folder without notes."""
+    for name in ("a.md", "b.md"):
+        (project / name).write_text(NOTE)
+    (project / "empty").mkdir()
+    cli("migrate", "a.md", "b.md", "--task", "T-1", code=2)
+    cli("migrate", "a.md", "--minimum", "2", code=2)
+    cli("migrate", "empty", code=1)
+    cli("migrate", "nowhere.md", code=1)
