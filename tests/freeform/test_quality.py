@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bench.migration import KINDS, MARKS, Score, scored, short_hash, total
 from passdown.model.freeform import extract
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOTE = """\
 # Note
@@ -61,11 +62,8 @@ def test_the_marks_hold_no_words_of_the_notes() -> None:
 
 @pytest.mark.promise("S3-36")
 @pytest.mark.parametrize("held_out", [False, True])
-def test_real_notes_are_read_well_enough(held_out: bool) -> None:
+def test_real_notes_are_read_well_enough(data_folder: Path, held_out: bool) -> None:
     """At least 0.9 of what is found is right; 0.8 of files and 0.7 of the rest are found."""
-    folder = Path(os.environ.get("PASSDOWN_DATA", "")) / "notes"
-    if not (folder / "jerry-00.md").is_file():
-        pytest.skip("PASSDOWN_DATA names no folder with the marked notes")
-    for kind, score in total(folder, held_out=held_out).items():
+    for kind, score in total(data_folder / "notes", held_out=held_out).items():
         assert score.precision >= 0.9, kind
         assert score.recall >= (0.8 if kind == "files" else 0.7), kind

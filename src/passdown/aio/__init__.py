@@ -14,6 +14,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from passdown import workspace as _sync
+from passdown.aio.brings import AsyncBrings
+from passdown.aio.knows import AsyncKnows
 from passdown.aio.tells import AsyncTells
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ class Opening:
             await self._entered.close()
 
 
-class AsyncWorkspace(AsyncTells):
+class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
     """A workspace whose methods are awaited; see `Workspace` for what each one does."""
 
     async def __aenter__(self) -> Self:

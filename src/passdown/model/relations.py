@@ -40,7 +40,7 @@ class Related(NamedTuple):
 
 def relation_problems(relation: str) -> list[Problem]:
     """What is wrong with the name of a relation."""
-    if relation == relation.strip() and relation.isprintable() and 0 < len(relation):
+    if relation and relation == relation.strip() and relation.isprintable():
         if len(relation) <= MAX_RELATION:
             return []
         message = f"{len(relation):,} characters"

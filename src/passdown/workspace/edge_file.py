@@ -1,8 +1,8 @@
 """Relations in one JSON file, for memories whose own store has no graph.
 
-The file is the graph's JSON form, so every tool that reads that reads this. Writers of any number of
-tasks, threads and processes take turns; each replaces the file as a whole. A file that can't be read
-is kept aside under another name and told of: nothing is ever written over it.
+The file is the graph's JSON form, so every tool that reads that reads this. Writers of any number
+of tasks, threads and processes take turns; each replaces the file as a whole. A file that can't be
+read is kept aside under another name and told of: nothing is ever written over it.
 """
 
 from __future__ import annotations

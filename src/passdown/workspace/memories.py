@@ -31,7 +31,7 @@ T = TypeVar("T")
 __all__ = ["address_of_decision", "named_lock", "patiently", "persistently", "relate"]
 
 
-class _Moved(Exception):  # noqa: N818 - it never leaves this module
+class _Moved(Exception):
     """Somebody wrote about the same nodes in the meantime."""
 
 

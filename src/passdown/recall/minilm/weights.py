@@ -29,6 +29,7 @@ _INPUT, _OUTPUT, _OPERATION = 1, 2, 4
 _DIMENSION, _TYPE, _NAME, _RAW = 1, 2, 8, 9
 _TYPES = {1: "<f4", 3: "<i1"}
 _STRIP = 64  # columns that are turned at once: fits the processor's cache
+_SHARE = (WIDTH // HEADS) ** -0.5  # of questions in attention, so that products stay small
 
 
 class Norm(NamedTuple):
@@ -39,9 +40,12 @@ class Norm(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A matrix with one row per feature that it makes, and what is added to each."""
+    """A matrix of bytes with one row per feature that it makes, what makes numbers of each row,
+    and what is added to each feature.
+    """
 
-    matrix: Floats
+    matrix: Bytes
+    scale: Floats
     bias: Floats
 
 
@@ -57,7 +61,11 @@ class Layer(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """All that the model has learnt. Word vectors stay bytes; `scales` makes numbers of a row."""
+    """All that the model has learnt; `scales` makes numbers of the rows of `words`.
+
+    Matrices stay bytes: made into numbers they would take four times the memory, and a query
+    would wait longer for memory than the making takes.
+    """
 
     words: Bytes
     scales: Floats
@@ -129,14 +137,12 @@ class _Reader:
         )
 
     def _layer(self, base: str) -> Layer:
-        attend = Product(np.empty((3 * WIDTH, WIDTH), np.float32), _column(3 * WIDTH))
-        for index, part in enumerate(("query", "key", "value")):
-            rows = slice(index * WIDTH, (index + 1) * WIDTH)
-            into = Product(attend.matrix[rows], attend.bias[rows])
-            share = (WIDTH // HEADS) ** -0.5 if part == "query" else 1.0
-            self._fill(into, f"{base}attention.self.{part}.bias", share)
+        own = [
+            self._product(f"{base}attention.self.{part}.bias", WIDTH, WIDTH, share)
+            for part, share in (("query", _SHARE), ("key", 1.0), ("value", 1.0))
+        ]
         return Layer(
-            attend,
+            Product(*(np.concatenate(parts) for parts in zip(*own, strict=True))),
             self._product(base + "attention.output.dense.bias", WIDTH, WIDTH),
             self._norm(base + "attention.output.LayerNorm"),
             self._product(base + "intermediate.dense.bias", INNER, WIDTH),
@@ -144,23 +150,18 @@ class _Reader:
             self._norm(base + "output.LayerNorm"),
         )
 
-    def _product(self, bias: str, made: int, given: int) -> Product:
-        product = Product(np.empty((made, given), np.float32), _column(made))
-        self._fill(product, bias)
-        return product
-
-    def _fill(self, product: Product, bias: str, share: float = 1.0) -> None:
-        """Write a matrix, turned and as numbers, and its bias; both times a share."""
-        made, given = product.matrix.shape
+    def _product(self, bias: str, made: int, given: int, share: float = 1.0) -> Product:
+        """The matrix that a bias belongs to, turned; what it makes is taken times a share."""
         name = self._products.get(self._biases.get(bias, ""), "")
         if not name:
             raise Malformed(f"no matrix belongs to {bias}")
         stored = self._bytes(name + "_q", given, made)
-        scale = (self._floats(name + "_scale", 1, made) * np.float32(share)).T
+        turned = np.empty((made, given), np.int8)
         for at in range(0, given, _STRIP):
-            strip = slice(at, at + _STRIP)
-            np.multiply(stored[strip].T, scale, out=product.matrix[:, strip])
-        np.multiply(self._column(bias, made), np.float32(share), out=product.bias)
+            turned[:, at : at + _STRIP] = stored[at : at + _STRIP].T
+        scale = self._floats(name + "_scale", 1, made).reshape(made, 1)
+        factor = np.float32(share)
+        return Product(turned, scale * factor, self._column(bias, made) * factor)
 
     def _norm(self, base: str) -> Norm:
         return Norm(self._column(base + ".weight", WIDTH), self._column(base + ".bias", WIDTH))
@@ -197,10 +198,6 @@ class _Reader:
         if len(raw) != expected.itemsize * int(np.prod(shape)):
             raise Malformed(f"{name} has {len(raw)} bytes, which don't fill {shape}")
         return np.frombuffer(raw, expected).reshape(shape)
-
-
-def _column(size: int) -> Floats:
-    return np.empty((size, 1), np.float32)
 
 
 def _name(tensor: memoryview) -> str:
