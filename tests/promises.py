@@ -1,8 +1,8 @@
 """What Passdown promises: one id, one sentence. `test_promises.py` ties each row to a test.
 
 `P-n` are the promises of the README. The others are the finer rows behind them: S0 for decisions,
-contexts and checksums, S1 for the state of a task, S2 for switches of agents and rules, S3 for the
-handoff note and what the next task gets from it.
+contexts, checksums and memory, S1 for the state of a task, S2 for switches of agents and rules, S3
+for the handoff note and what the next task gets from it, S4 for knowledge that is shared.
 An id is never given to another promise; a promise that is withdrawn takes its id with it.
 """
 
@@ -226,10 +226,62 @@ HANDOFF_NOTE = {
     "S3-42": "The note's schema has a version; an unknown one is reported.",
 }
 
+MEMORY = {
+    "S0-13": "A stored decision has edges to what it is about and to the agent who made it.",
+    "S0-14": "Asking for k decisions gives the k that fit best, of one agent or of all, whenever "
+    "there are k, whatever else is stored.",
+    "S0-15": "Search understands other words for the same by vectors, offline by default, and with "
+    "any embedder that it is given.",
+    "S0-16": "Any class with the methods of a memory store is accepted as one, and type checkers "
+    "agree.",
+    "S0-17": "A memory comes back with its key, content, a score from 0 to 1 and its metadata, and "
+    "can't be changed.",
+    "S0-18": "A memory store takes the place of a key, gives fewer than k where fewer are there, "
+    "survives reopening, and keeps projects apart.",
+    "S0-19": "An edge is stored once, is found by any of its parts, and what can be reached comes "
+    "with the path that leads there.",
+    "S0-20": "Writers at the same time lose no edge; a damaged file is kept aside and reported, "
+    "never overwritten.",
+    "S0-21": "What fails for the moment is tried again three times and logged; what fails for good "
+    "names the operation and its cause, and harms nothing.",
+}
+
+LESSONS = {
+    "S3-22": "Each file that a handoff brings is in the journal's context map, once, as it was left "
+    "last.",
+    "S3-23": "Each pattern is a node that is linked to its task and filed under what it applies "
+    "to.",
+    "S3-24": "Each gotcha is a node that is linked to its task and keeps its severity.",
+    "S3-25": "High gotchas are in the list that every task reads, each once.",
+    "S3-33": "A freeform note gives files, gotchas, patterns, next steps and questions by its "
+    "cues.",
+    "S3-34": "What is unclear in a note gives a prompt with the note and the schema, which a "
+    "callback may answer.",
+    "S3-35": "A migrated note is checked, then its file is updated in place with the original "
+    "text kept; a second run does nothing.",
+    "S3-36": "How well notes are read is measured on real ones.",
+    "S3-37": "All tasks that found patterns about a tag can be asked for.",
+    "S3-38": "The graph has typed nodes with summaries of at most 100 characters, is asked by "
+    "tags, best overlap first, and walked to a depth.",
+}
+
+SHARED_KNOWLEDGE = {
+    "S4-29": "Updates of knowledge are merged when they are brought to the file: one node for one "
+    "id, and conflicts are reported.",
+    "S4-30": "A knowledge file reads back equal, keeps its order, and names everything that is "
+    "wrong with it.",
+    "S4-31": "A knowledge pack is the part of the graph that a task's words find, within nodes and "
+    "tokens.",
+    "S4-36": "What one story decided is found in the next.",
+}
+
 PROMISES: dict[str, str] = {
     **README,
     **DECISIONS_AND_CHECKSUMS,
     **STATE_OF_A_TASK,
     **SWITCHES_AND_RULES,
     **HANDOFF_NOTE,
+    **MEMORY,
+    **LESSONS,
+    **SHARED_KNOWLEDGE,
 }
