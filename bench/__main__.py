@@ -16,6 +16,7 @@ from bench import (
     concurrency,
     flat,
     handoff,
+    migration,
     notes,
     opening,
     picture,
@@ -43,6 +44,7 @@ MEASUREMENTS = {
     "opening": opening.measure,
     "switches": switches.measure,
     "notes": notes.measure,
+    "migration": migration.measure,
 }
 
 

@@ -283,3 +283,13 @@ def test_a_template_title_stays_one_line() -> None:
     assert text.splitlines()[0] == "# Task T-1: a ## Handoff @task@ \\x1b[2J"
     with pytest.raises(InvalidInput):
         task_template("../T", "x")
+
+
+def test_a_file_is_recorded_once_whatever_came_in_between(project: Path, cli: Run) -> None:
+    """Another handoff of the task doesn't make an old file news again."""
+    text = OTHER_FENCES.format(task="T-1", title="x", handoff=PLAIN)
+    (project / "t.md").write_text(text)
+    assert cli("ingest", "t.md").code == 0
+    between = ("--task", "T-1", "--from", "tester", "--to", "coder", "--outcome", "completed")
+    assert cli("handoff", *between).code == 0
+    assert taken_in(cli, 0, "t.md")[0]["result"] == "unchanged"

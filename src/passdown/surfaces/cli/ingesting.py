@@ -66,7 +66,8 @@ def take_in(workspace: Workspace, path: str, agent: str, result: Document) -> No
     if task and not _exists(workspace, task):
         _refuse_faults(workspace, data)
         warnings = _make_task(workspace, text, data, result)
-    command = workspace.hand_off(data)
+    # The text itself, not what was read from it: a task file is recorded once and for all.
+    command = workspace.hand_off(text, from_agent=data["from_agent"])
     result.update(
         result="unchanged" if command.is_replay else "recorded",
         version=command.version,

