@@ -226,7 +226,7 @@ class LedgerMemory:
         return [_named(each) for each in found]
 
     async def get_related(self, node: str, depth: int = 1) -> list[Related]:
-        """What can be reached from a node, nearest first, without it; from an unknown one, nothing."""
+        """What can be reached from a node, nearest first; from an unknown one, nothing."""
         check_depth(depth)
 
         def ask() -> list[Related]:

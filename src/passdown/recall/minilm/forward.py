@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from passdown.recall.minilm.weights import Floats, Layer, Norm, Product, Weights
+    from passdown.recall.minilm.weights import Bytes, Floats, Layer, Norm, Product, Weights
 
     Rows = Sequence[Sequence[int]]
 
 _EPSILON = np.float32(1e-12)
 _UNSEEN = np.float32(-1e9)
-_BATCH_TOKENS = 2_048
+_BATCH_TOKENS = 1_024
 _PADDING = 1.125
 _MEAN = np.full(WIDTH, 1 / WIDTH, np.float32)
 _SLAB = WIDTH * WIDTH
@@ -101,33 +101,31 @@ def _applied(product: Product, tokens: Floats) -> Floats:
     given = product.matrix.shape[1]
     band = _BAND if given == WIDTH else _BAND // 2
     few = tokens.shape[1] * given * band <= _UNPACKED
-    found = _multiplied_in_bands(product, tokens, band) if few else _multiplied(product, tokens)
+    found = _in_bands(product.matrix, tokens, band) if few else _at_once(product.matrix, tokens)
+    found *= product.scale
     found += product.bias
     return found
 
 
-def _multiplied(product: Product, tokens: Floats) -> Floats:
-    return np.multiply(product.matrix, product.scale, dtype=np.float32) @ tokens
+def _at_once(matrix: Bytes, tokens: Floats) -> Floats:
+    return matrix.astype(np.float32) @ tokens
 
 
-def _multiplied_in_bands(product: Product, tokens: Floats, band: int) -> Floats:
+def _in_bands(matrix: Bytes, tokens: Floats, band: int) -> Floats:
     """For few tokens, where getting at the matrix takes longer than multiplying it.
 
     It becomes numbers a slab at a time, in a buffer that the processor's cache holds. Of a slab,
     OpenBLAS would first make a rearranged copy; below a million multiplications it goes without,
     so it is given the slab in bands of that size.
     """
-    made, given = product.matrix.shape
-    slab = _SLAB // given
-    buffer = np.empty((slab // band, band, given), np.float32)
-    slabs = product.matrix.reshape(-1, *buffer.shape)
+    made, given = matrix.shape
+    buffer = np.empty((_SLAB // given // band, band, given), np.float32)
+    slabs = matrix.reshape(-1, *buffer.shape)
     found = np.empty((*slabs.shape[:-1], tokens.shape[1]), np.float32)
     for stored, into in zip(slabs, found, strict=True):
         np.copyto(buffer, stored)
         np.matmul(buffer, tokens, out=into)
-    result = found.reshape(made, -1)
-    result *= product.scale
-    return result
+    return found.reshape(made, -1)
 
 
 def _attention(mixed: Floats, padding: Floats | None, count: int) -> Floats:
