@@ -29,7 +29,7 @@ def measure(run: Run) -> Measured:
     rounds = 15 if run.quick else 60
     run.say(f"command line: {rounds} of each")
     bare = [sys.executable, "-c", "pass"]
-    calls = {"ours": lambda: _call(command, ours.root), "bare": lambda: _call(bare, ours.root)}
+    calls = {"ours": lambda: call(command, ours.root), "bare": lambda: call(bare, ours.root)}
     interleaved(calls, 2)
     times = interleaved(calls, rounds)
     a, b = median(times["ours"]), median(times["bare"])
@@ -51,7 +51,7 @@ def _command(root: Path) -> tuple[str, list[str]]:
 def _answers(command: list[str], root: Path) -> bool:
     """Whether a command really prints the state."""
     result = subprocess.run(
-        command, cwd=root, env=_environment(root), capture_output=True, check=False
+        command, cwd=root, env=environment(root), capture_output=True, check=False
     )
     try:
         return result.returncode == 0 and "version" in json.loads(result.stdout)
@@ -59,13 +59,13 @@ def _answers(command: list[str], root: Path) -> bool:
         return False
 
 
-def _call(command: list[str], root: Path) -> None:
+def call(command: list[str], root: Path) -> None:
     subprocess.run(
-        command, cwd=root, env=_environment(root), stdout=subprocess.DEVNULL, check=True, timeout=60
+        command, cwd=root, env=environment(root), stdout=subprocess.DEVNULL, check=True, timeout=60
     )
 
 
-def _environment(root: Path) -> dict[str, str]:
+def environment(root: Path) -> dict[str, str]:
     """The same for both: this library is found, and compiled once, as it is where installed."""
     import passdown
 

@@ -50,6 +50,7 @@ def test_every_contract_is_kept(project_root: Path) -> None:
         ("store/planted.py", "import langgraph.graph", "Frameworks stay in their own file"),
         ("testing/planted.py", "import apsw", "Only the SQLite store knows apsw"),
         ("model/planted.py", "from pydantic import BaseModel", "Pydantic stays at the boundary"),
+        ("recall/planted.py", "import numpy", "Numpy stays with the vectors"),
     ],
 )
 def test_a_planted_breach_is_found(

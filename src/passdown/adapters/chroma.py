@@ -161,13 +161,9 @@ class ChromaMemory:
         fields["json"] = json.dumps(entry, ensure_ascii=False)
         with self._turn() as collection:
             key = _free_key(collection, f"decision-{entry['agent']}-{entry['at']}", fields)
+            # First, because a name that can't be an end of a relationship is refused here.
+            self._edges.add(_relations_of(key, entry, task))
             _put(collection, _DECISION + key, document, fields, vector)
-        paths = sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
-        relations = [Relation(key, "decided_by", f"agent:{entry['agent']}")]
-        relations += [Relation(key, "relates_to", f"file:{path}") for path in paths]
-        relations += [Relation(key, "relates_to", f"task:{task}")] if task else []
-        relations += [Relation(key, "supersedes", old) for old in entry.get("supersedes", ())]
-        self._edges.add(relations)
         return key
 
     async def query_decisions(
@@ -302,6 +298,15 @@ def _free_key(collection: Any, base: str, fields: dict[str, str]) -> str:
         if not known or dict(known[0]) == fields:
             return key
         number += 1
+
+
+def _relations_of(key: str, entry: dict[str, Any], task: str | None) -> list[Relation]:
+    """What a decision bears on, in the same words as in a workspace."""
+    paths = sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
+    found = [Relation(key, "decided_by", f"agent:{entry['agent']}")]
+    found += [Relation(key, "relates_to", f"file:{path}") for path in paths]
+    found += [Relation(key, "relates_to", f"task:{task}")] if task else []
+    return found + [Relation(key, "supersedes", old) for old in entry.get("supersedes", ())]
 
 
 def _checked(decision: Decision, task: str | None) -> dict[str, Any]:

@@ -52,6 +52,6 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text in a table's cell: on one line, with no bar or markup that could end it."""
-    plain = flat(text).replace("\\", "\\\\").replace("|", "\\|")
+    """A text in a table's cell: on one line, without a bar, tag, link or picture of its own."""
+    plain = flat(text).replace("\\", "\\\\").replace("|", "\\|").replace("[", "\\[")
     return plain.replace("<", "&lt;").replace("`", "'")

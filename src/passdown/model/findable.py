@@ -7,6 +7,7 @@ checked, so the three can't disagree.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.graph import Edge, Node, summary_line
@@ -40,7 +41,8 @@ NODE_PREFIX = "node:"
 LONGEST_TITLE = 300
 KEYWORD_TAGS = 5
 MAX_TAG = 100
-MOST_PATHS = 50
+
+_NO_TAG = re.compile(r"[\s,\x00-\x1f\x7f]+")
 
 
 class EntryRow(NamedTuple):
@@ -150,8 +152,13 @@ def _text(text: str, tags: tuple[str, ...], title: str) -> Text:
 def item_tags(letter: str, entry: dict[str, Any], text: str) -> tuple[str, ...]:
     """The tags of an item: those it was given, else the words that stand out in it."""
     given = entry.get("applies_to" if letter == "p" else "tags", ())
-    tags = {tag.strip().lower().replace(" ", "-")[:MAX_TAG] for tag in given}
+    tags = {tag_of(tag) for tag in given}
     return tuple(sorted(tags - {""})) or tuple(sorted(keywords(text, KEYWORD_TAGS)))
+
+
+def tag_of(text: str) -> str:
+    """A text as a tag: lowercase, a hyphen for spaces and commas, at most 100 characters."""
+    return _NO_TAG.sub("-", text.strip().lower())[:MAX_TAG]
 
 
 def node_of(data: Mapping[str, Any]) -> Node:
@@ -223,7 +230,8 @@ def _node_entries(record: Record, body: dict[str, Any], texts: Texts) -> Iterato
     for index, data in enumerate(body.get("nodes", ())):
         node, text = node_of(data), texts["nodes", index]
         marks = _marks(KNOWLEDGE, record.author, task, text.tags)
-        marks += [path_mark(node.attributes["path"])] if node.attributes.get("path") else []
+        path = node.attributes.get("path", "").strip().strip("/")
+        marks += _path_marks([path.removeprefix("./")])
         yield EntryRow(
             NODE_PREFIX + node.id,
             task,
@@ -297,8 +305,8 @@ def _marks(kind: str, agent: str, task: str, tags: Iterable[str]) -> list[str]:
 
 
 def _paths_in(body: dict[str, Any]) -> list[str]:
-    """The files that a handoff brings, as far as it is found by them."""
-    return [artifact["path"] for artifact in body.get("artifacts", ())][:MOST_PATHS]
+    """The files that a handoff brings."""
+    return [artifact["path"] for artifact in body.get("artifacts", ())]
 
 
 def _path_marks(paths: Iterable[str]) -> list[str]:

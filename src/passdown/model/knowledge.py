@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, Problem
-from passdown.model.graph import Edge, Node, summary_line
+from passdown.model.findable import edge_of, node_of
+from passdown.model.graph import Edge, Node, check_graph, graph_of, stands_for, summary_line
+from passdown.model.kinds import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,6 +61,78 @@ def replaced(old: Node, new: Node, where: str) -> Problem:
     message = f"{new.id!r} was known with other {', '.join(changed)} ({where}: {old.summary!r})"
     expected = "one meaning for each id; the newer one stands"
     return Problem(f"nodes.{new.id}", "replaced", message, expected, level="warning")
+
+
+def reserved_problems(nodes: Iterable[Node], edges: Iterable[Edge]) -> list[Problem]:
+    """What nobody writes down, since other records say it: nodes for items, tasks, agents and
+    files, which decision supersedes which, and what a task depends on.
+    """
+    expected = "another id: items, tasks, agents and files are known by their own"
+    found = [
+        Problem(f"nodes[{index}].id", "reserved_id", f"{node.id!r} stands for itself", expected)
+        for index, node in enumerate(nodes)
+        if stands_for(node.id)
+    ]
+    for index, edge in enumerate(edges):
+        if says_itself(edge.key):
+            message = f"{' '.join(edge.key)!r} is not for the graph to say"
+            found.append(Problem(f"edges[{index}]", "reserved_edge", message, _SAID_BY))
+    return found
+
+
+def says_itself(edge: tuple[str, str, str]) -> bool:
+    """Whether an edge, as (source, relation, target), is one that only other records give."""
+    source, relation, target = edge
+    if relation == "supersedes":
+        return parse_address(target) is not None
+    return relation == "depends_on" and source.startswith("task:") and stands_for(source)
+
+
+_SAID_BY = "a decision that names what it supersedes, or a change of the task"
+
+
+def learned_problems(body: Document) -> list[Problem]:
+    """What is wrong with the body of a record of knowledge that comes from elsewhere.
+
+    Which nodes there are elsewhere, one record can't tell.
+    """
+    nodes = [node_of(node) for node in body.get("nodes", ())]
+    edges = [edge_of(edge) for edge in body.get("edges", ())]
+    problems = [p for p in check_graph(nodes, edges) if p.code != "unknown_node"]
+    problems += reserved_problems(nodes, edges)
+    forgotten = [edge_of(edge).key for edge in body.get("forgotten_edges", ())]
+    problems += forgotten_problems(body.get("forgotten_nodes", ()), forgotten)
+    if not problems:
+        names = body.get("forgotten_nodes", ())
+        if not body or learned_body(graph_of(nodes, edges), names, forgotten) != body:
+            message = "is not how knowledge is written"
+            problems.append(Problem("body", "not_as_written", message, "its form"))
+    return problems
+
+
+def forgotten_problems(nodes: Sequence[object], edges: Sequence[object]) -> list[Problem]:
+    """What is wrong with the names of nodes and edges to forget, whether they are there or not."""
+    problems: list[Problem] = []
+    for index, node in enumerate(nodes):
+        if not isinstance(node, str) or not node:
+            where = f"forget_nodes[{index}]"
+            problems.append(Problem(where, "wrong_type", repr(node)[:80], "the id of a node"))
+    for index, edge in enumerate(edges):
+        where = f"forget_edges[{index}]"
+        if not _is_key(edge):
+            expected = "(source, relation, target)"
+            problems.append(Problem(where, "wrong_type", repr(edge)[:80], expected))
+        elif says_itself(cast("tuple[str, str, str]", edge)):
+            message = "is not for the graph to say"
+            problems.append(Problem(where, "reserved_edge", message, _SAID_BY))
+    return problems
+
+
+def _is_key(edge: object) -> bool:
+    if not isinstance(edge, tuple | list):
+        return False
+    parts = cast("Sequence[object]", edge)
+    return len(parts) == 3 and all(isinstance(part, str) for part in parts)
 
 
 _NODE_FIELDS = ("id", "type", "summary", "tags", "attributes")

@@ -35,7 +35,7 @@ def delivered(reader: Reader, task: str | None, *, before: int, limit: int) -> l
     """Deliveries newest first: of one task (below a number) or of all (below a sequence number)."""
     if task is None:
         return [_line(record) for record in reader.latest(before, limit, DELIVERY_STREAM)]
-    if reader.task(task) is None:
+    if task != WORKSPACE_TASK and reader.task(task) is None:
         raise unknown_task(task)
     return [_line(record) for record in reader.records_before(deliveries_of(task), before, limit)]
 
@@ -104,7 +104,7 @@ def why(reader: Reader, item: str, agent: str) -> Document:
             f"there is no item {item[:140]!r}",
             next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
         )
-    told: list[Document] = []
+    told = list(_recalls(reader, item, agent))
     gate = _gate_of(reader, row)
     briefs = 0
     latest: Document | None = None
@@ -114,6 +114,7 @@ def why(reader: Reader, item: str, agent: str) -> Document:
         length = delivery["shown"].get(item) or delivery["shown"].get(gate)
         if length:
             told.append(_when(delivery, length))
+    told.sort(key=lambda time: time["at"], reverse=True)
     status = _status(reader, row)
     found: Document = {
         "item": item,
@@ -126,12 +127,12 @@ def why(reader: Reader, item: str, agent: str) -> Document:
         "briefs": briefs,
         "times": told[:20],
     }
-    if latest is None:
-        return {**found, "reason": "this agent has had no brief of this task"}
     if told:
         times = "once" if len(told) == 1 else f"{len(told)} times"
         reason = f"told {times}, last on {told[0]['at']} ({told[0]['length']})"
         return {**found, "reason": reason}
+    if latest is None:
+        return {**found, "reason": "this agent has had no brief of this task"}
     is_later = _is_later(reader, row, latest)
     return {**found, **_reason(row, latest, status, is_later=is_later)}
 
@@ -165,6 +166,23 @@ def _is_later(reader: Reader, row: ItemRow, latest: Document) -> bool:
 def _when(delivery: Document, length: str) -> Document:
     names = ("at", "version", "kind", "budget", "counter")
     return {**{name: delivery[name] for name in names}, "length": length}
+
+
+def _recalls(reader: Reader, item: str, agent: str) -> Iterator[Document]:
+    """When an agent found an item by searching for it; a search is of no version or budget."""
+    stream = deliveries_of(WORKSPACE_TASK)
+    before, scanned = NEWEST, 0
+    while scanned < MOST_SCANNED:
+        page = reader.records_before(stream, before, PAGE, author=agent, kinds=("recalled",))
+        for record in page:
+            body = _body(record)
+            if length := body["shown"].get(item):
+                line: Document = {**_line(record), "version": None, "budget": None, "counter": ""}
+                yield {**_when(line, length), "query": body["query"]}
+        scanned += len(page)
+        if len(page) < PAGE:
+            return
+        before = page[-1].position
 
 
 def _to(reader: Reader, task: str, agent: str) -> Iterator[Document]:

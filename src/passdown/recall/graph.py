@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.model.findable import NODE_LETTERS, item_node
+from passdown.model.findable import NODE_LETTERS, item_node, tag_of
 from passdown.model.graph import Edge, Graph, Node, graph_of, summary_line
 from passdown.model.kinds import parse_address
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_REACHED = 10_000
 DIRECTIONS = ("out", "in", "both")
+_ALL = 2**62
 
 
 class Reached(NamedTuple):
@@ -132,9 +133,9 @@ def by_tags(
     reader: Reader, tags: Sequence[str], *, types: Collection[str] = (), limit: int = 10
 ) -> list[Tagged]:
     """Nodes under any of some tags, those that share most of them first."""
-    wanted = sorted({tag.strip().lower() for tag in tags} - {""})
+    wanted = sorted({tag_of(tag) for tag in tags} - {""})
     found: list[Tagged] = []
-    for name, count in reader.tagged(wanted, MOST_REACHED):
+    for name, count in reader.tagged(wanted, _ALL):
         node = node_at(reader, name)
         if node is not None and (not types or node.type in types):
             shared = tuple(tag for tag in node.tags if tag in wanted)
@@ -145,12 +146,14 @@ def by_tags(
 
 
 def tasks_about(reader: Reader, tag: str, types: Collection[str]) -> dict[str, list[Node]]:
-    """The tasks in which nodes under a tag were found, with those nodes; newest items last."""
-    found: dict[str, list[Node]] = {}
-    for tagged in by_tags(reader, [tag], types=types, limit=MOST_REACHED):
+    """The tasks in which nodes under a tag were found, with those nodes, the first found first."""
+    found: dict[str, list[tuple[int, Node]]] = {}
+    for tagged in by_tags(reader, [tag], types=types, limit=_ALL):
         address = parse_address(tagged.node.id)
-        row = reader.known_node(tagged.node.id) if address is None else None
-        task = address.task if address else row.task if row else ""
-        if task:
-            found.setdefault(task, []).append(tagged.node)
-    return {task: found[task] for task in sorted(found)}
+        row = reader.item(*address) if address else reader.known_node(tagged.node.id)
+        if row is not None:
+            found.setdefault(row.task, []).append((row.position, tagged.node))
+    return {
+        task: [node for _, node in sorted(found[task], key=lambda pair: pair[0])]
+        for task in sorted(found)
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Problem
-from passdown.model.findable import LIKENED, Text, texts_of
+from passdown.model.findable import LIKENED, Text, mark_of, texts_of
 from passdown.model.kinds import KINDS
 from passdown.model.likeness import NEAR, band_marks, likeness
 
@@ -41,12 +41,13 @@ def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Ent
     marks = band_marks(own)
     if not marks:
         return None
-    query = "marks : (" + " OR ".join(marks) + ")"
+    # Asked for together, so that likes of other kinds can't crowd out those of this one.
+    query = f'marks : ({" OR ".join(marks)}) AND marks : "{mark_of("kind", kind)}"'
     ids = reader.matching(query, _COMPARED)
     kept = {
         entry.id: entry
         for entry in reader.entries(ids)
-        if entry.kind == kind and entry.address not in meant and entry.status not in _GONE
+        if entry.address not in meant and entry.status not in _GONE
     }
     words = reader.words_of(kept)
     near = [(likeness(own, words[number].split()), -number) for number in kept]

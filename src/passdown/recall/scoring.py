@@ -10,6 +10,7 @@ ten-word note and a ten-page record. The others look at where the words stand (`
 from __future__ import annotations
 
 import math
+from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.model.words import QUESTION, TIMED
@@ -24,8 +25,8 @@ _LEAD = 30
 _SPAN = 4
 
 
-class Weights(NamedTuple):
-    """What each feature counts."""
+class Features(NamedTuple):
+    """What is known of an entry in the light of a question; also what each of it counts."""
 
     text: float
     pair: float
@@ -39,11 +40,21 @@ class Weights(NamedTuple):
     isq: float
     when: float
     dense: float
+
+
+class Weights(NamedTuple):
+    """What each feature counts, and where on the scale an entry without any stands."""
+
+    features: Features
     bias: float
 
 
-WITHOUT_VECTORS = Weights(3.2, 0.9, 1.0, 0.9, 2.2, 1.6, 2.7, 1.5, 4.3, -1.1, 2.4, 0.0, -6.0)
-WITH_VECTORS = Weights(2.2, 0.6, 0.9, 0.8, 1.9, 1.5, 2.4, 2.2, 4.2, -1.5, 2.7, 8.8, -9.0)
+WITHOUT_VECTORS = Weights(
+    Features(3.2, 0.9, 1.0, 0.9, 2.2, 1.6, 2.7, 1.5, 4.3, -1.1, 2.4, 0.0), -6.0
+)
+WITH_VECTORS = Weights(
+    Features(2.2, 0.6, 0.9, 0.8, 1.9, 1.5, 2.4, 2.2, 4.2, -1.5, 2.7, 8.8), -9.0
+)
 
 
 class Around(NamedTuple):
@@ -107,25 +118,28 @@ class Scorer:
     def score(self, candidate: Candidate) -> float:
         """How well an entry answers, from 0 to 1."""
         weights = WITHOUT_VECTORS if candidate.dense is None else WITH_VECTORS
-        question = self._question
-        words = candidate.words
-        is_when = question.asks_when and bool(candidate.traits & TIMED)
-        total = (
-            weights.bias
-            + weights.text * self.text(words)
-            + weights.pair * self._pair(words)
-            + weights.lead * self.text(words[:_LEAD])
-            + weights.heads * self.text(candidate.heads)
-            + weights.own * candidate.around.own
-            + weights.next * candidate.around.next
-            + weights.ask * candidate.around.ask
-            + weights.author * (candidate.agent in question.named)
-            + weights.date * closeness(question.day, candidate.at)
-            + weights.isq * bool(candidate.traits & QUESTION)
-            + weights.when * is_when
-            + weights.dense * (candidate.dense or 0.0)
-        )
+        found = self.features(candidate)
+        total = weights.bias + sum(map(mul, weights.features, found))
         return 1 / (1 + math.exp(-total))
+
+    def features(self, candidate: Candidate) -> Features:
+        """All that is weighed of an entry."""
+        question = self._question
+        words, around, traits = candidate.words, candidate.around, candidate.traits
+        return Features(
+            text=self.text(words),
+            pair=self._pair(words),
+            lead=self.text(words[:_LEAD]),
+            heads=self.text(candidate.heads),
+            own=around.own,
+            next=around.next,
+            ask=around.ask,
+            author=candidate.agent in question.named,
+            date=closeness(question.day, candidate.at),
+            isq=bool(traits & QUESTION),
+            when=question.asks_when and bool(traits & TIMED),
+            dense=candidate.dense or 0.0,
+        )
 
     def _pair(self, words: Sequence[str]) -> float:
         """The same over words of the question that stand together in it and in the entry."""

@@ -148,6 +148,14 @@ class FindingReader:
         """The tags of a node, sorted."""
         return [row[0] for row in self.run("tags_of_node", {"node": node})]
 
+    def all_tags(self) -> set[tuple[str, str]]:
+        """Every tag with every node that has it."""
+        return {(row[0], row[1]) for row in self.run("dump_tags", {})}
+
+    def text_count(self) -> int:
+        """How many entries have a text."""
+        return self.run("count_texts", {})[0][0]
+
     def tags(self, after: str = "", limit: int = 2**62) -> dict[str, int]:
         """How many nodes each tag has, by tag."""
         return dict(self.run("tags", {"after": after, "limit": limit}))
@@ -187,7 +195,9 @@ class FindingWriter(FindingReader):
             self.run_many("add_tag", found.tags)
 
     def mark_entries(self, marks: Sequence[tuple[str, str]]) -> None:
-        """Give entries another status: (status, address) of each."""
+        """Give entries another status: (status, address) of each. What a decision of another task
+        supersedes stays superseded.
+        """
         if marks:
             self.run_many("mark_entry", marks)
 

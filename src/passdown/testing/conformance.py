@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from passdown.errors import PassdownError
 from passdown.model.canonical import canonical_bytes
 from passdown.model.record import GENESIS, Head, Record, chained
 from passdown.model.rows import ItemRow, LinkRow, StatusChange, TaskRow
+from passdown.testing.asserting import fail, same, true
+from passdown.testing.finding import FindingConformance
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -29,7 +31,7 @@ class _Stop(Exception):
     """Raised inside a gate to see it rolled back."""
 
 
-class StoreConformance:
+class StoreConformance(FindingConformance):
     """Inherit, give `make_store`, and every promise of the protocol is tested."""
 
     def make_store(self, place: Path) -> Store:
@@ -45,14 +47,14 @@ class StoreConformance:
     def test_a_new_store_is_empty(self, tmp_path: Path) -> None:
         """A new store has no streams, records, tasks or damage."""
         with self._stores(tmp_path) as (store,), store.reading() as reader:
-            _same(list(reader.heads()), [])
-            _same(list(reader.tail()), [])
-            _same(reader.totals(), (0, 0))
-            _same(reader.tasks(limit=10), [])
-            _same(reader.task("T-1"), None)
-            _same(reader.head("task/T-1"), None)
+            same(list(reader.heads()), [])
+            same(list(reader.tail()), [])
+            same(reader.totals(), (0, 0))
+            same(reader.tasks(limit=10), [])
+            same(reader.task("T-1"), None)
+            same(reader.head("task/T-1"), None)
         with self._stores(tmp_path) as (store,):
-            _same(store.check_pages(), [])
+            same(store.check_pages(), [])
 
     def test_the_url_opens_the_store_again(self, tmp_path: Path) -> None:
         """The address of a store leads back to its data."""
@@ -62,7 +64,7 @@ class StoreConformance:
             records = _append(store, "task/T-1", 2)
             again = open_store(store.url)
             with again.reading() as reader:
-                _same(list(reader.records("task/T-1")), records)
+                same(list(reader.records("task/T-1")), records)
             again.close()
 
     def test_records_come_back_byte_for_byte(self, tmp_path: Path) -> None:
@@ -77,10 +79,10 @@ class StoreConformance:
             written = _append(store, "task/T-1", len(bodies), bodies)
         with self._stores(tmp_path) as (store,), store.reading() as reader:
             read = list(reader.records("task/T-1"))
-            _same(read, written)
-            _same([record.document() for record in read], bodies)
-            _true(all(record.is_intact() for record in read), "every digest still fits")
-            _same(reader.head("task/T-1"), Head("task/T-1", len(bodies), written[-1].digest))
+            same(read, written)
+            same([record.document() for record in read], bodies)
+            true(all(record.is_intact() for record in read), "every digest still fits")
+            same(reader.head("task/T-1"), Head("task/T-1", len(bodies), written[-1].digest))
 
     def test_a_gate_that_raises_leaves_nothing(self, tmp_path: Path) -> None:
         """Records and rows of a block that raises are gone, and the store goes on working."""
@@ -93,7 +95,7 @@ class StoreConformance:
                     raise _Stop
             except _Stop:
                 pass
-            _same(_everything(store), before)
+            same(_everything(store), before)
             _append(store, "task/T-2", 1)
 
     def test_what_is_written_is_seen_at_once_by_others(self, tmp_path: Path) -> None:
@@ -102,7 +104,7 @@ class StoreConformance:
             for number in range(1, 4):
                 _append(first, f"task/T-{number}", 1)
                 with second.reading() as reader:
-                    _same(len(list(reader.heads())), number)
+                    same(len(list(reader.heads())), number)
 
     def test_a_reader_sees_one_moment(self, tmp_path: Path) -> None:
         """Nothing appears or changes in an open read gate while others write."""
@@ -112,9 +114,9 @@ class StoreConformance:
                 before = (list(reader.tail()), reader.dump())
                 _append(second, "task/T-1", 1, after=_head(second, "task/T-1"))
                 _append(second, "task/T-2", 1)
-                _same((list(reader.tail()), reader.dump()), before)
+                same((list(reader.tail()), reader.dump()), before)
             with first.reading() as reader:
-                _same(len(list(reader.tail())), 3)
+                same(len(list(reader.tail())), 3)
 
     def test_one_stream_has_one_order(self, tmp_path: Path) -> None:
         """Many writers at once: every position is given once, and the chain holds."""
@@ -134,12 +136,12 @@ class StoreConformance:
                 thread.start()
             for thread in threads:
                 thread.join()
-            _same(errors, [])
+            same(errors, [])
             with stores[0].reading() as reader:
                 records = list(reader.records("task/T-1"))
-            _same([record.position for record in records], list(range(1, 41)))
-            _same([record.previous for record in records], [GENESIS, *_digests(records)[:-1]])
-            _same(sorted(record.seq for record in records), [record.seq for record in records])
+            same([record.position for record in records], list(range(1, 41)))
+            same([record.previous for record in records], [GENESIS, *_digests(records)[:-1]])
+            same(sorted(record.seq for record in records), [record.seq for record in records])
 
     def test_a_position_or_key_is_taken_once(self, tmp_path: Path) -> None:
         """A second record at a position, or with a key, is refused as a whole."""
@@ -153,8 +155,8 @@ class StoreConformance:
                         writer.append(clash)
                 except PassdownError:
                     continue
-                _fail(f"{clash.position} with the key {clash.key} was written twice")
-            _same(_everything(store), before)
+                fail(f"{clash.position} with the key {clash.key} was written twice")
+            same(_everything(store), before)
 
     def test_records_are_found_by_key_position_and_range(self, tmp_path: Path) -> None:
         """Keys belong to their stream; ranges are half open; pages are joined without a seam."""
@@ -162,18 +164,18 @@ class StoreConformance:
             written = _append(store, "task/T-1", 1_203)
             _append(store, "task/T-2", 2)
             with store.reading() as reader:
-                _same(list(reader.records("task/T-1")), written)
-                _same(list(reader.records("task/T-1", after=600, until=603)), written[600:603])
-                _same(reader.record("task/T-1", 700), written[699])
-                _same(reader.record("task/T-1", 1_204), None)
-                _same(reader.record_by_key("task/T-1", "key-700"), written[699])
-                _same(reader.record_by_key("task/T-2", "key-700"), None)
+                same(list(reader.records("task/T-1")), written)
+                same(list(reader.records("task/T-1", after=600, until=603)), written[600:603])
+                same(reader.record("task/T-1", 700), written[699])
+                same(reader.record("task/T-1", 1_204), None)
+                same(reader.record_by_key("task/T-1", "key-700"), written[699])
+                same(reader.record_by_key("task/T-2", "key-700"), None)
                 newest = reader.records_before("task/T-1", 10, 3)
-                _same([record.position for record in newest], [9, 8, 7])
-                _same([record.stream for record in reader.latest(2**62, 3)][2:], ["task/T-1"])
-                _same(len(list(reader.tail(after=written[1_000].seq))), 204)
-                _same([head.stream for head in reader.heads("task/T-2")], ["task/T-2"])
-                _same(reader.totals()[0], 2)
+                same([record.position for record in newest], [9, 8, 7])
+                same([record.stream for record in reader.latest(2**62, 3)][2:], ["task/T-1"])
+                same(len(list(reader.tail(after=written[1_000].seq))), 204)
+                same([head.stream for head in reader.heads("task/T-2")], ["task/T-2"])
+                same(reader.totals()[0], 2)
 
     def test_derived_rows_come_back_as_written(self, tmp_path: Path) -> None:
         """Tasks, items, links, dependencies and the inbox are read as they were put."""
@@ -181,23 +183,23 @@ class StoreConformance:
             with store.writing(["task/T-1"]) as writer:
                 row, items = _write_one_of_each(writer)
             with store.reading() as reader:
-                _same(reader.task("T-1"), row)
-                _same(reader.tasks(limit=5, phase="planning", agent="a", status="open"), [row])
-                _same(reader.tasks(limit=5, phase="testing"), [])
-                _same(reader.tasks(limit=5, agent="b"), [])
-                _same(reader.items_since("T-1"), items)
-                _same(reader.items_at("T-1", 1), items)
-                _same(reader.open_items("T-1"), [items[1]])
-                _same(reader.open_items("T-1", ("a", "b")), [items[1]])
-                _same(reader.item("T-1", "a", 1), items[0])
-                _same(reader.path_history("T-1", "src/a.py"), [items[0]])
-                _same(reader.known_paths("T-1", ["src/b.py", "src/a.py"]), {"src/a.py": ""})
-                _same(reader.needs("T-1"), ["T-0"])
-                _same(reader.dependents("T-0"), ["T-1"])
-                _same([tuple(entry) for entry in reader.inbox("b")], [("b", "T-1", 1, True)])
+                same(reader.task("T-1"), row)
+                same(reader.tasks(limit=5, phase="planning", agent="a", status="open"), [row])
+                same(reader.tasks(limit=5, phase="testing"), [])
+                same(reader.tasks(limit=5, agent="b"), [])
+                same(reader.items_since("T-1"), items)
+                same(reader.items_at("T-1", 1), items)
+                same(reader.open_items("T-1"), [items[1]])
+                same(reader.open_items("T-1", ("a", "b")), [items[1]])
+                same(reader.item("T-1", "a", 1), items[0])
+                same(reader.path_history("T-1", "src/a.py"), [items[0]])
+                same(reader.known_paths("T-1", ["src/b.py", "src/a.py"]), {"src/a.py": ""})
+                same(reader.needs("T-1"), ["T-0"])
+                same(reader.dependents("T-0"), ["T-1"])
+                same([tuple(entry) for entry in reader.inbox("b")], [("b", "T-1", 1, True)])
                 link = LinkRow("T-1#b1", "blocks", "T-2", 1)
-                _same(reader.links_to("T-2"), [link])
-                _same(reader.links_from("T-1#b1"), [link])
+                same(reader.links_to("T-2"), [link])
+                same(reader.links_from("T-1#b1"), [link])
 
     def test_marks_close_items_and_links(self, tmp_path: Path) -> None:
         """A mark changes its item alone; a closed link says until when it held."""
@@ -212,10 +214,10 @@ class StoreConformance:
                 closed = items[1]._replace(
                     status="resolved", is_open=False, closed_at=2, note="done"
                 )
-                _same(reader.items_since("T-1"), [items[0], closed])
-                _same(reader.open_items("T-1"), [])
-                _same([link.closed_seq for link in reader.links_to("T-2")], [2])
-                _same(reader.inbox("b"), [])
+                same(reader.items_since("T-1"), [items[0], closed])
+                same(reader.open_items("T-1"), [])
+                same([link.closed_seq for link in reader.links_to("T-2")], [2])
+                same(reader.inbox("b"), [])
 
     def test_forgetting_leaves_records_and_heads(self, tmp_path: Path) -> None:
         """What can be derived again can be forgotten; records and heads can't."""
@@ -226,9 +228,9 @@ class StoreConformance:
             with store.writing([]) as writer:
                 writer.forget_derived()
             with store.reading() as reader:
-                _same(list(reader.records("task/T-1")), records)
+                same(list(reader.records("task/T-1")), records)
                 left = {table for table, rows in reader.dump().items() if rows}
-                _same(left, {"streams"})
+                same(left, {"streams"})
 
     def test_a_backup_holds_one_moment(self, tmp_path: Path) -> None:
         """A backup is a store with the same content, made while others read and write."""
@@ -240,9 +242,9 @@ class StoreConformance:
             expected = _everything(store)
             _append(other, "task/T-2", 1)
             copy = self.open_copy(target)
-            _same(_everything(copy), expected)
+            same(_everything(copy), expected)
             copy.close()
-            _true(bool(seen) and seen[-1][0] == seen[-1][1], "progress ends at the total")
+            true(bool(seen) and seen[-1][0] == seen[-1][1], "progress ends at the total")
 
     def test_closing_twice_is_fine(self, tmp_path: Path) -> None:
         """A closed store can be closed again, and its data is there when it is reopened."""
@@ -251,14 +253,14 @@ class StoreConformance:
             store.close()
             store.close()
         with self._stores(tmp_path) as (store,), store.reading() as reader:
-            _same(list(reader.tail()), records)
+            same(list(reader.tail()), records)
 
     def test_facts_name_the_database(self, tmp_path: Path) -> None:
         """A store says what it is, for whoever looks into trouble."""
         with self._stores(tmp_path) as (store,):
             facts = store.facts()
-            _same(facts["store"], store.url)
-            _true(bool(facts["database"]), "the kind of database is named")
+            same(facts["store"], store.url)
+            true(bool(facts["database"]), "the kind of database is named")
 
     @contextmanager
     def _stores(self, place: Path, number: int = 1) -> Generator[tuple[Store, ...]]:
@@ -267,20 +269,6 @@ class StoreConformance:
             for store in stores:
                 stack.callback(store.close)
             yield stores
-
-
-def _fail(message: str) -> NoReturn:
-    raise AssertionError(message)
-
-
-def _true(condition: bool, message: str) -> None:
-    if not condition:
-        _fail(f"not so: {message}")
-
-
-def _same(actual: object, expected: object) -> None:
-    if actual != expected:
-        _fail(f"expected {expected!r:.2000}\nbut got  {actual!r:.2000}")
 
 
 def _digests(records: list[Record]) -> list[str]:

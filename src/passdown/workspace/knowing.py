@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
-from passdown.ledger import Entry
 from passdown.model.command import Receipt
 from passdown.model.graph import (
     NODE_TYPES,
@@ -18,10 +17,16 @@ from passdown.model.graph import (
     stands_for,
 )
 from passdown.model.kinds import stream_of
-from passdown.model.knowledge import as_values, learned_body, node_document, replaced
+from passdown.model.knowledge import (
+    as_values,
+    forgotten_problems,
+    learned_body,
+    node_document,
+    replaced,
+    reserved_problems,
+)
 from passdown.model.names import agent_problems, id_problems
 from passdown.recall import graph as graphs
-from passdown.workspace.noting import REFUSED, workspace_task, write_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,17 +52,21 @@ def learn(
     """Write knowledge down: nodes and edges are added, or take the place of those with the same
     id; what is there already is not written again. Warnings name nodes that said something else.
     """
+    # What only writes need is imported here and below: reading the graph should start fast.
+    from passdown.ledger.admission import key_problems
+    from passdown.workspace.noting import REFUSED
+
     nodes, edges = as_values(list(nodes), list(edges))
-    problems = (
-        _reserved(nodes)
-        + agent_problems(agent, "agent")
-        + (id_problems(task, "task") if task else [])
-    )
+    problems = [*reserved_problems(nodes, edges), *agent_problems(agent, "agent")]
+    problems += id_problems(task, "task") if task else []
+    problems += key_problems(key) if key else []
+    problems += forgotten_problems(forget_nodes, forget_edges)
+    forget_edges = [] if problems else [(e[0], e[1], e[2]) for e in forget_edges]
     with opened.store.reading() as reader:
         ends = {name for edge in edges for name in (edge.source, edge.target)}
         known = [name for name in ends if reader.known_node(name) is not None]
         problems += check_graph(nodes, edges, known)
-        problems += _unknown(reader, forget_nodes, ends)
+        problems += [] if problems else _unknown(reader, forget_nodes, forget_edges, ends)
         if problems:
             raise InvalidInput(REFUSED, problems, next_step="Mend these and try again.")
         graph = graph_of(nodes, edges)
@@ -66,19 +75,32 @@ def learn(
     if not body and not nodes and not edges:
         nothing = Problem("nodes", "required", "nothing is given", "a node or an edge")
         raise InvalidInput(REFUSED, [nothing])
+    return _written(opened, (task, agent, key), body, warnings)
+
+
+def _written(
+    opened: Opened, whose: tuple[str, str, str], body: Document, warnings: list[Problem]
+) -> Receipt:
+    from passdown.ledger import Entry
+    from passdown.ledger.gates import entry_guard
+    from passdown.workspace.noting import workspace_task, write_entry
+
+    task, agent, key = whose
     task = task or workspace_task(opened, agent, {})
     if not body:
         return _known_already(opened, task)
-    entry = Entry(task, "learned", agent, body, key or uuid.uuid4().hex)
-    return write_entry(opened, entry, None, warnings)
+    entry = Entry(task, "learned", agent, body, key or os.urandom(16).hex())
+    return write_entry(opened, entry, entry_guard(_lost_ends), warnings)
 
 
-def _reserved(nodes: list[Node]) -> list[Problem]:
-    expected = "another id: items, tasks, agents and files are known by their own"
+def _lost_ends(reader: Reader, body: Document) -> list[Problem]:
+    """Ends of edges that somebody else has forgotten since they were looked at."""
+    brought = {node["id"] for node in body.get("nodes", ())}
+    ends = {edge[name] for edge in body.get("edges", ()) for name in ("source", "target")}
     return [
-        Problem(f"nodes[{index}].id", "reserved_id", f"{node.id!r} stands for itself", expected)
-        for index, node in enumerate(nodes)
-        if stands_for(node.id)
+        Problem("edges", "unknown_node", f"there is no node {name!r} any more", "the id of a node")
+        for name in sorted(ends - brought)
+        if not stands_for(name) and reader.known_node(name) is None
     ]
 
 
@@ -91,9 +113,15 @@ def _known_already(opened: Opened, task: str) -> Receipt:
     return Receipt(task, head.position, head.digest, (), is_replay=True, warnings=())
 
 
-def _unknown(reader: Reader, nodes: Sequence[str], ends: set[str]) -> list[Problem]:
-    """What is wrong with forgetting: a node that nobody wrote down, or that an edge still names."""
-    found: list[Problem] = []
+def _unknown(
+    reader: Reader, nodes: Sequence[str], edges: Sequence[Key], ends: set[str]
+) -> list[Problem]:
+    """What is wrong with forgetting: what nobody wrote down, or a node that an edge still names."""
+    found = [
+        Problem(f"forget_edges[{index}]", "unknown_edge", f"there is no {' '.join(key)!r}", "")
+        for index, key in enumerate(edges)
+        if not reader.edges(source=key[0], relation=key[1], target=key[2])
+    ]
     for index, name in enumerate(nodes):
         where = f"forget_nodes[{index}]"
         if reader.known_node(name) is None:
@@ -156,6 +184,10 @@ def tagged(
 ) -> list[graphs.Tagged]:
     """Nodes under any of some tags."""
     _check_types(types)
+    if isinstance(limit, bool) or limit < 1:
+        raise InvalidInput(
+            "can't look around", [Problem("limit", "out_of_range", str(limit), "1 or more")]
+        )
     with opened.store.reading() as reader:
         return graphs.by_tags(reader, tags, types=types, limit=limit)
 
@@ -203,7 +235,7 @@ def graph_of_workspace(
         starts = [*around, *([f"task:{task}"] if task else [])]
         for name in starts:
             known_or_refused(reader, name)
-        tagged = graphs.by_tags(reader, tags, limit=graphs.MOST_REACHED) if tags else []
+        tagged = graphs.by_tags(reader, tags, limit=2**62) if tags else []
         starts += [found.node.id for found in tagged]
         if not starts and not tags:
             return graphs.whole(reader, types=types)

@@ -133,6 +133,24 @@ class Knows(Held):
             self._opened, around=around, depth=depth, task=task, tags=tags, types=types
         )
 
+    def graph_text(
+        self,
+        form: str,
+        *,
+        around: Sequence[str] = (),
+        depth: int = 1,
+        task: str = "",
+        tags: Sequence[str] = (),
+        types: Sequence[str] = (),
+    ) -> str:
+        """The same graph as text: `json` and `dot` hold all of it, `mermaid` and `svg` are pictures
+        of its best connected nodes.
+        """
+        from passdown.workspace.graph_texts import graph_text
+
+        found = self.graph(around=around, depth=depth, task=task, tags=tags, types=types)
+        return graph_text(found, form)
+
     def edges(self, *, source: str = "", relation: str = "", target: str = "") -> list[Edge]:
         """The edges by any mix of source, relation and target; all of them by none."""
         from passdown.workspace.knowing import edges

@@ -144,6 +144,9 @@ def doctor(opened: Opened) -> dict[str, Any]:
     _check_modes(opened, findings)
     _check_clock(opened, findings)
     facts["handle_files"] = _check_handles(opened, findings)
+    vectors = opened.embeddings.status()
+    facts["embedder"] = vectors.embedder or "none"
+    facts["vectors"] = {"done": vectors.done, "total": vectors.total}
     facts["python"] = sys.version.split()[0]
     facts["root"] = opened.root
     facts["file_system"] = _file_system(opened.place.folder, findings)

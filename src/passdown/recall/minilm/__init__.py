@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from passdown.recall.minilm.carrier import find_weights, has_numpy, weights_path
 from passdown.recall.minilm.chunks import chunks
-from passdown.recall.minilm.threads import import_numpy_on_one_thread
+from passdown.recall.minilm.threads import import_numpy_on_one_thread, one_thread
 from passdown.recall.minilm.wordpiece import WordPiece, vocabulary
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class MiniLM:
                 owners.append(owner)
         found = np.zeros((len(texts), self.dimensions), np.float32)
         if rows:
-            vectors = encoder.vectors(rows)
+            with one_thread():
+                vectors = encoder.vectors(rows)
             vectors *= np.array([[len(row) - 2] for row in rows], np.float32)
             np.add.at(found, owners, vectors)
             lengths = np.linalg.norm(found, axis=1, keepdims=True)

@@ -164,18 +164,19 @@ def print_why(found: Document) -> None:
     )
     if found["times"]:
         line()
-        names = ("at (UTC)", "length", "as", "version", "budget")
+        names = ("at (UTC)", "length", "as", "version", "budget", "asked")
         rows = [
             [
                 short_time(time["at"]),
                 time["length"],
                 time["kind"],
                 time["version"],
-                f"{time['budget']} {time['counter']}",
+                f"{time['budget']} {time['counter']}" if time["budget"] else "",
+                time.get("query"),
             ]
             for time in found["times"]
         ]
-        table(names, rows)
+        table(names, rows, short=("asked",))
 
 
 def _first(addresses: list[str]) -> str:

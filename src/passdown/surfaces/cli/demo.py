@@ -39,6 +39,8 @@ def _demo(args: Namespace) -> int:
             "task list",
             "state T-1",
             "log --briefs",
+            "recall 'how is money counted?'",
+            "graph show --task T-1 --format svg --output graph.svg",
             "measure --personas agents",
             "verify",
         ):

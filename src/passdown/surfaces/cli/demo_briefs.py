@@ -1,4 +1,4 @@
-"""The last chapters of `demo`: what an agent is told, why, and how little its context grows."""
+"""The last chapters of `demo`: what an agent is told or finds, and how little its context grows."""
 
 from __future__ import annotations
 
@@ -128,6 +128,18 @@ def _why(stage: Stage) -> None:
         stage.says(agent, f"{item} ({found['title']}): {found['reason']}")
 
 
+def _recall(stage: Stage) -> None:
+    stage.chapter("Ask the past: search finds it, the graph says what it hangs together with")
+    workspace = stage.workspace
+    question = "how is half a cent rounded?"
+    found = workspace.recall(question, kinds=("gotcha", "decision"), by_words=True, limit=2)
+    stage.says("keeper", f"asks: {question}")
+    for answer in found:
+        stage.tells(f"{answer.address} {answer.kind} by {answer.agent}: {answer.title}")
+    nearest = workspace.neighbours("T-1#d1", relations=["relates_to"])[0].path[0]
+    stage.good(f"graph: {nearest.source} -> {nearest.relation} -> {nearest.target}")
+
+
 def _growth(stage: Stage) -> None:
     stage.chapter(f"{_SWITCHES} switches of agents: the context stays as long as one profile")
     from passdown.surfaces.cli.measuring import print_growth
@@ -151,4 +163,4 @@ def _growth(stage: Stage) -> None:
     stage.tells(f"{_PICTURE} in the folder of the demonstration shows it as a picture (--keep DIR)")
 
 
-CHAPTERS: tuple[Callable[[Stage], None], ...] = (_brief, _why, _growth)
+CHAPTERS: tuple[Callable[[Stage], None], ...] = (_brief, _why, _recall, _growth)

@@ -86,7 +86,7 @@ def _say_older(rows: list[list[Any]], limit: int) -> None:
 
 
 def _print_briefs(found: list[Document], args: Namespace) -> None:
-    """Print deliveries: when, to whom, from which version, how long, and what was left out."""
+    """Print deliveries: when, to whom, from which version, how long, what was left out or asked."""
     first = "number" if args.task else "seq"
     rows = [
         [
@@ -95,22 +95,24 @@ def _print_briefs(found: list[Document], args: Namespace) -> None:
             short_time(entry["at"]),
             entry["kind"].replace("_", " "),
             entry["agent"],
-            entry["version"],
+            entry.get("version"),
             f"{entry['tokens']}/{entry['budget']}" if "tokens" in entry else "",
             len(entry["shown"]) if "shown" in entry else "",
             sum(entry["left_out"].values()) if "left_out" in entry else "",
+            entry.get("query"),
         ]
         for entry in found
     ]
-    names = (first, "task", "at (UTC)", "kind", "to", "version", "tokens", "shown", "left out")
-    table(names, rows, "nobody was told anything yet", whole=names)
+    counts = ("version", "tokens", "shown", "left out")
+    names = (first, "task", "at (UTC)", "kind", "to", *counts, "asked")
+    table(names, rows, "nobody was told anything yet", whole=names[:-1], short=("asked",))
     _say_older(rows, args.limit)
 
 
 def show(parser: Parser) -> None:
     """The arguments of `show`."""
     parser.show("passdown show T-1#d3", "passdown show T-1#b1 --json")
-    parser.add_argument("item", metavar="ITEM", help="an address such as T-1#d3")
+    parser.add_argument("item", metavar="ITEM", help="an address such as T-1#d3, or node:ID")
     with_store(parser)
     parser.set_defaults(run=_show)
 
@@ -119,6 +121,10 @@ def _show(args: Namespace) -> int:
     from passdown.surfaces.cli.items import print_item
 
     with opened(args) as workspace:
+        if args.item.startswith("node:"):
+            from passdown.surfaces.cli.knowing import print_node
+
+            return print_node(workspace, args.item, as_json=args.json)
         found = workspace.show(args.item)
     if args.json:
         print_json(found)

@@ -341,7 +341,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 INSERT INTO texts (rowid, words, marks) VALUES (?, ?, ?);
 
 -- name: mark_entry
-UPDATE entries SET status = ? WHERE address = ?;
+UPDATE entries SET status = CASE WHEN EXISTS (
+    SELECT 1 FROM edges g INDEXED BY edges_by_target
+    WHERE g.target = entries.address AND g.relation = 'supersedes'
+        AND substr(g.source, 1, length(entries.task) + 1) <> entries.task || '#'
+) THEN 'superseded' ELSE ?1 END
+WHERE address = ?2;
 
 -- name: drop_text
 DELETE FROM texts WHERE rowid = (SELECT id FROM entries WHERE address = :address);
@@ -383,6 +388,9 @@ DELETE FROM tags WHERE node = :node;
 
 -- name: newest_entry
 SELECT coalesce(max(id), 0) FROM entries;
+
+-- name: count_texts
+SELECT count(*) FROM texts;
 
 -- name: count_entries
 SELECT count(*) FROM entries WHERE id > :after;

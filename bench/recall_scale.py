@@ -1,0 +1,246 @@
+"""How long search takes: by the number of entries, by filter, beside a vector database.
+
+Also what a handoff pays for being found, and what the command line pays for searching.
+A store of a million entries is measured where PASSDOWN_BENCH_MILLION is set; making it takes long.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench import recall_beside, retrieval_data
+from bench.command_line import call
+from bench.figures import Measured, Row, Target, interleaved, median, ms, seconds, spread
+from bench.recall_store import SHARES, make, material
+from bench.workload import Ours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import passdown
+    from bench.recall_store import Material
+    from bench.run import Run
+
+K = 10
+MEDIANS = {10_000: 10.0, 1_000_000: 30.0}
+HANDOFF = Target("at most", 1.5)
+COLD = {"recall --words": Target("at most", 6), "recall": None}
+
+
+def sizes(run: Run) -> list[int]:
+    if run.quick:
+        return [10_000]
+    return [10_000, 100_000] + ([1_000_000] if os.environ.get("PASSDOWN_BENCH_MILLION") else [])
+
+
+def measure(run: Run) -> Measured:
+    found = Measured("recall_scale", "How long search takes")
+    folder = retrieval_data.folder()
+    if folder is None:
+        found.notes.append("Not measured: PASSDOWN_DATA names no folder with retrieval/.")
+        return found
+    from passdown.recall.minilm import MiniLM
+
+    run.say("search: making vectors")
+    stuff = material(folder, MiniLM())
+    for size in sizes(run):
+        root = run.folder / f"entries-{size}"
+        workspace = make(root, size, stuff, run)
+        _measure_size(found, workspace, stuff, size, run)
+        workspace.close()
+        if size <= 100_000:
+            run.say(f"search: {size:,} entries beside Chroma")
+            recall_beside.measure(found, root, stuff, size, run)
+        if size == sizes(run)[0]:
+            _command_line(found, root, stuff, run)
+    _handoffs(found, run)
+    found.notes += [
+        "Whole calls of recall for ten answers with their passages; questions are real ones, "
+        f"texts are put together from real sentences. Load average at the end "
+        f"{os.getloadavg()[0]:.1f}.",
+        "With filters: the slowest of kind, agent, task and tag is shown. Every call that can "
+        "give ten answers is checked to give ten, and each to pass its filter.",
+    ]
+    return found
+
+
+def _measure_size(
+    found: Measured, workspace: passdown.Workspace, stuff: Material, size: int, run: Run
+) -> None:
+    rounds = 40 if run.quick else 200
+    queries = stuff.questions[:rounds]
+    run.say(f"search: {size:,} entries, {rounds} questions")
+    seconds(lambda: workspace.recall(queries[0], limit=K))  # loads the model and the codes
+    figures: dict[str, Any] = {}
+    times = _asked(workspace, queries)
+    target = MEDIANS.get(size)
+    for name, samples in times.items():
+        figures[name] = {**spread(samples), "p95_ms": _p95(samples)}
+        is_whole = name == "words and meaning"
+        at = Target("at most", target) if target and is_whole and not run.quick else None
+        found.rows.append(
+            Row(
+                f"{size:,} entries: {name}, median",
+                ms(median(samples)),
+                f"p95 {_p95(samples):.1f} ms",
+                median(samples) * 1e3 if at else None,
+                at,
+            )
+        )
+    filtered = _filtered(workspace, queries[: max(10, rounds // 5)])
+    for share, by_filter in filtered.items():
+        slowest = max(by_filter, key=lambda name: median(by_filter[name]))
+        samples = by_filter[slowest]
+        found.rows.append(
+            Row(
+                f"{size:,} entries: a filter that {share} % pass, median",
+                ms(median(samples)),
+                f"p95 {_p95(samples):.1f} ms, by {slowest}",
+            )
+        )
+        figures[f"filtered_{share}"] = {name: spread(s) for name, s in by_filter.items()}
+    found.figures[str(size)] = figures
+
+
+def _asked(workspace: passdown.Workspace, queries: list[str]) -> dict[str, list[float]]:
+    """Every question by words, with meaning, and with meaning where its vector is there."""
+    embeddings = workspace._opened.embeddings
+    model = embeddings.load(embeddings.wanted)
+    assert model is not None
+    remembered: dict[str, Any] = {}
+
+    def remembering(texts: Any) -> Any:
+        return [
+            remembered.get(text) if text in remembered else model.embed([text])[0] for text in texts
+        ]
+
+    times: dict[str, list[float]] = {
+        "words only": [],
+        "words and meaning": [],
+        "the same, the question's vector given": [],
+    }
+    for query in queries:
+        calls: dict[str, Callable[[], Any]] = {
+            "words only": partial(workspace.recall, query, limit=K, by_words=True),
+            "words and meaning": partial(workspace.recall, query, limit=K),
+        }
+        for name, ask in calls.items():
+            times[name].append(seconds(lambda ask=ask: _is_full(ask())))
+        remembered[query] = model.embed([query])[0]
+        embeddings._loaded[embeddings.wanted] = model._replace(embed=remembering)
+        again = partial(workspace.recall, query, limit=K)
+        times["the same, the question's vector given"].append(seconds(lambda: _is_full(again())))
+        embeddings._loaded[embeddings.wanted] = model
+    return times
+
+
+def _is_full(answers: list[Any]) -> None:
+    assert len(answers) == K, f"{len(answers)} answers where there are many more"
+
+
+def _filtered(
+    workspace: passdown.Workspace, queries: list[str]
+) -> dict[int, dict[str, list[float]]]:
+    """Questions with each filter, for each share of entries that pass it."""
+    kinds = {1: "pattern", 10: "gotcha", 50: "decision"}
+    times: dict[int, dict[str, list[float]]] = {}
+    for share in SHARES:
+        filters: dict[str, dict[str, Any]] = {
+            "kind": {"kinds": [kinds[share]]},
+            "agent": {"agent": f"agent-{share}"},
+            "task": {"task": f"share-{share}"},
+            "tag": {"tags": [f"tag-{share}"]},
+        }
+        times[share] = {}
+        for name, only in filters.items():
+            samples: list[float] = []
+            for query in queries:
+                answers: list[Any] = []
+                ask = partial(workspace.recall, query, limit=K, **only)
+                samples.append(seconds(lambda a=answers, ask=ask: a.extend(ask())))
+                _is_full(answers)
+                _passes(answers, name, only)
+            times[share][name] = samples
+    return times
+
+
+def _passes(answers: list[Any], name: str, only: dict[str, Any]) -> None:
+    if name in ("agent", "task"):
+        assert all(getattr(answer, name) == only[name] for answer in answers), only
+    elif name == "kind":
+        assert all(answer.kind in only["kinds"] for answer in answers), only
+    else:
+        assert all(answer.kind == "decision" for answer in answers), only
+
+
+def _p95(samples: list[float]) -> float:
+    return statistics.quantiles(samples, n=20)[18] * 1e3
+
+
+def _command_line(found: Measured, root: Path, stuff: Material, run: Run) -> None:
+    """Searching from the command line, beside starting Python at all."""
+    question = stuff.questions[0]
+    rounds = 5 if run.quick else 20
+    commands = {
+        "bare": [sys.executable, "-c", "pass"],
+        "recall --words": [sys.executable, "-m", "passdown", "recall", question, "--words"],
+        "recall": [sys.executable, "-m", "passdown", "recall", question],
+    }
+    calls = {name: partial(call, line, root) for name, line in commands.items()}
+    try:
+        interleaved(calls, 1)
+    except Exception as error:  # the verb isn't there, or can't be used here
+        found.notes.append(f"The command line was not measured: {error}")
+        return
+    times = interleaved(calls, rounds)
+    bare = median(times["bare"])
+    for name, target in COLD.items():
+        found.rows.append(
+            Row(
+                f"passdown {name}, a process of its own",
+                ms(median(times[name])),
+                f"{ms(bare)} python -c pass",
+                median(times[name]) / bare,
+                target,
+            )
+        )
+    found.figures["command_line"] = {name: spread(samples) for name, samples in times.items()}
+
+
+def _handoffs(found: Measured, run: Run) -> None:
+    """A handoff with and without everything that makes it findable, in alternation."""
+    from passdown.ledger import writing
+
+    rounds, warm_up = (60, 60) if run.quick else (300, 200)
+    with_index, without = Ours(run.folder / "found"), Ours(run.folder / "not-found")
+    add_found, texts_of = writing.add_found, writing.texts_of
+
+    def bare() -> None:
+        writing.add_found = lambda *_: None
+        writing.texts_of = lambda _: {}
+        try:
+            without.hand_off("T")
+        finally:
+            writing.add_found, writing.texts_of = add_found, texts_of
+
+    for ours in (with_index, without):
+        ours.task("T")
+        ours.prepare(warm_up + rounds + 3)
+    calls: dict[str, Callable[[], object]] = {
+        "found": lambda: with_index.hand_off("T"),
+        "not found": bare,
+    }
+    interleaved(calls, warm_up)
+    times = interleaved(calls, rounds)
+    for ours in (with_index, without):
+        ours.close()
+    a, b = median(times["found"]), median(times["not found"])
+    found.rows.append(
+        Row("a handoff, with what search and graph need", ms(a), f"{ms(b)} without", a / b, HANDOFF)
+    )
+    found.figures["handoff"] = {name: spread(samples) for name, samples in times.items()}

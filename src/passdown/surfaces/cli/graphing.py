@@ -1,0 +1,256 @@
+"""`graph`: the knowledge graph, whole or in part, and questions to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from passdown.model.graph import NODE_TYPES, RELATIONS
+from passdown.surfaces.cli.parsing import FILE, TAG, TASK, listed, several, whole_number, with_store
+from passdown.surfaces.cli.printing import (
+    counted,
+    heading,
+    line,
+    print_json,
+    table,
+    verbatim,
+)
+from passdown.surfaces.cli.session import Misuse, opened
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
+
+    from passdown.model.graph import Edge, Node
+    from passdown.surfaces.cli.parsing import Parser
+    from passdown.workspace import Workspace
+
+NODE = "NODE"
+_FORMS = ("text", "json", "dot", "mermaid", "svg")
+_DIRECTIONS = ("out", "in", "both")
+
+
+def graph(parser: Parser) -> None:
+    """The arguments of `graph` and the verbs below it."""
+    _show_parser(parser)
+    near = parser.subverb(
+        "near",
+        "what can be reached from a node, and how",
+        "passdown graph near T-1#d2",
+        "passdown graph near file:src/login.py --direction in --depth 2 --relation relates_to",
+        run=_near,
+    )
+    near.add_argument("node", metavar=NODE, help="T-1#d3, task:T-1, agent:NAME, file:PATH or an id")
+    near.add_argument("--depth", metavar="N", type=whole_number, default=1, help="steps at most")
+    near.add_argument("--direction", choices=_DIRECTIONS, default="both", help="of the edges")
+    _choices(near, "--relation", "relations", RELATIONS, "over these edges alone")
+    tagged = parser.subverb(
+        "tagged",
+        "nodes under some tags, those that share most of them first",
+        "passdown graph tagged auth web",
+        "passdown graph tagged auth --type gotcha --json",
+        run=_tagged,
+    )
+    tagged.add_argument("tags", metavar=TAG, nargs="+", type=several)
+    _with_types(tagged)
+    tagged.add_argument("--limit", metavar="N", type=whole_number, default=10, help="at most")
+    about = parser.subverb(
+        "about",
+        "which tasks found something about a tag",
+        "passdown graph about auth",
+        "passdown graph about auth --type gotcha --type decision",
+        run=_about,
+    )
+    about.add_argument("tag", metavar=TAG)
+    _choices(about, "--type", "types", NODE_TYPES, "what was found; default: patterns")
+    tags = parser.subverb(
+        "tags", "every tag with the nodes under it", "passdown graph tags", run=_tags
+    )
+    for each in (near, tagged, about, tags):
+        with_store(each)
+
+
+def _show_parser(parser: Parser) -> None:
+    show = parser.subverb(
+        "show",
+        "the graph, or the part of it around nodes, a task or tags",
+        "passdown graph show",
+        "passdown graph show --around T-1#d2 --depth 2",
+        "passdown graph show --task T-1 --format svg --output graph.svg",
+        "passdown graph show --tag auth --type decision --format mermaid",
+        run=_show,
+    )
+    listed(show, "--around", NODE, "start from this node")
+    show.add_argument(
+        "--depth", metavar="N", type=whole_number, default=1, help="steps from there; default: 1"
+    )
+    show.add_argument("--task", metavar=TASK, default="", help="start from this task")
+    listed(show, "--tag", TAG, "start from what is under it", "tags")
+    _with_types(show)
+    show.add_argument("--format", choices=_FORMS, default="text", help="svg and mermaid: pictures")
+    show.add_argument("--output", metavar=FILE, help="write it to this file")
+    with_store(show)
+
+
+def _choices(parser: Parser, option: str, dest: str, words: tuple[str, ...], help: str) -> None:
+    """An option that takes one of some words and may be repeated."""
+    name = option.removeprefix("--").upper()
+    parser.add_argument(
+        option,
+        dest=dest,
+        metavar=name,
+        action="append",
+        choices=words,
+        default=[],
+        help=f"{help}; may be repeated: {', '.join(words)}",
+    )
+
+
+def _with_types(parser: Parser) -> None:
+    _choices(parser, "--type", "types", NODE_TYPES, "nodes of this type alone")
+
+
+def _show(args: Namespace) -> int:
+    if args.output and args.format == "text":
+        raise Misuse("--output wants a --format: json, dot, mermaid or svg")
+    if args.json and args.format not in ("text", "json"):
+        raise Misuse("--json and --format name different forms")
+    form = "json" if args.json else args.format
+    part = {name: getattr(args, name) for name in ("depth", "task", "tags", "types")}
+    part["around"] = [node_id(name) for name in args.around]
+    with opened(args) as workspace:
+        if form == "text":
+            found = workspace.graph(**part)
+            print_graph(found.nodes, found.edges)
+            return 0
+        text = workspace.graph_text(form, **part)
+    if args.output:
+        write_text(args.output, text)
+    elif form == "json":
+        import json
+
+        print_json(json.loads(text))
+    else:
+        verbatim(text.removesuffix("\n"))
+    return 0
+
+
+def write_text(path: str, text: str) -> None:
+    """Put a text into a file and say so."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    line(f"written to {path}")
+
+
+def print_graph(nodes: Iterable[Node], edges: Iterable[Edge]) -> None:
+    """Print nodes as a table and edges as arrows."""
+    rows = [[node.id, node.type, node.tags, node.summary] for node in nodes]
+    table(("node", "type", "tags", "summary"), rows, "nothing is known yet")
+    shown = [arrow(edge) for edge in edges]
+    if shown:
+        line()
+        heading(counted(len(shown), "edge"))
+        for text in shown:
+            line(text, 2)
+
+
+def arrow(edge: Edge) -> str:
+    """An edge as it is read aloud."""
+    return f"{edge.source} -> {edge.relation} -> {edge.target}"
+
+
+def node_id(text: str) -> str:
+    """A node's id; search gives written nodes as `node:ID`."""
+    from passdown.model.findable import NODE_PREFIX
+
+    return text.removeprefix(NODE_PREFIX)
+
+
+def _near(args: Namespace) -> int:
+    start = node_id(args.node)
+    with opened(args) as workspace:
+        found = workspace.neighbours(
+            start, depth=args.depth, direction=args.direction, relations=args.relations
+        )
+    if args.json:
+        print_json(
+            [
+                {
+                    "node": reached.node,
+                    "depth": reached.depth,
+                    "path": [list(edge.key) for edge in reached.path],
+                }
+                for reached in found
+            ]
+        )
+        return 0
+    rows = [[reached.depth, reached.node, _path(start, reached.path)] for reached in found]
+    table(("steps", "node", "by way of"), rows, f"nothing leads from or to {start}")
+    return 0
+
+
+def _path(start: str, path: Iterable[Edge]) -> str:
+    """The way from a start: an edge that is walked against its direction points back."""
+    text = at = start
+    for edge in path:
+        is_forward = edge.source == at
+        at = edge.target if is_forward else edge.source
+        text += f" -> {edge.relation} -> {at}" if is_forward else f" <- {edge.relation} <- {at}"
+    return text
+
+
+def _tagged(args: Namespace) -> int:
+    with opened(args) as workspace:
+        tags = [tag for given in args.tags for tag in given]
+        found = workspace.tagged(tags, types=args.types, limit=args.limit)
+    if args.json:
+        print_json(
+            [
+                {**_plain(tagged.node), "score": tagged.score, "shared": list(tagged.tags)}
+                for tagged in found
+            ]
+        )
+        return 0
+    rows = [[f"{t.score:.2f}", t.node.id, t.node.type, t.tags, t.node.summary] for t in found]
+    table(("score", "node", "type", "shared", "summary"), rows, "nothing is tagged so")
+    return 0
+
+
+def _plain(node: Node) -> dict[str, object]:
+    from passdown.model.knowledge import node_document
+
+    return node_document(node)
+
+
+def _about(args: Namespace) -> int:
+    with opened(args) as workspace:
+        types = {"types": args.types} if args.types else {}
+        found = workspace.tasks_about(args.tag, **types)
+    if args.json:
+        print_json(found)
+        return 0
+    rows = [
+        [task, node["id"], node["type"], node["summary"]]
+        for task, nodes in found.items()
+        for node in nodes
+    ]
+    kinds = ", ".join(args.types) or "pattern"
+    table(("task", "node", "type", "summary"), rows, f"no task found a {kinds} about {args.tag}")
+    return 0
+
+
+def _tags(args: Namespace) -> int:
+    with opened(args) as workspace:
+        found = _index(workspace)
+    if args.json:
+        print_json(found)
+    else:
+        rows = [[tag, len(nodes), nodes] for tag, nodes in found.items()]
+        table(("tag", "nodes", "which"), rows, "nothing is tagged yet", short=("which",))
+    return 0
+
+
+def _index(workspace: Workspace) -> dict[str, list[str]]:
+    return workspace.graph().tag_index()
+
+
+BUILDERS = {"graph": graph}

