@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+FULL := .venv/.full
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench soak clean
@@ -18,22 +19,27 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
+# What only tests, checks and benchmarks compare with is large: nobody else waits for it.
+$(FULL): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,chroma]"
+	@touch $@
+
 demo: $(READY) ## run the offline demonstration
 	$(BIN)/passdown demo
 
-test: $(READY) ## run the test suite
+test: $(FULL) ## run the test suite
 	$(BIN)/python -m pytest -n 2 -m "not soak" $(ARGS)
 
-check: $(READY) ## lint, formatting, types and import contracts
+check: $(FULL) ## lint, formatting, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
 
-bench: $(READY) ## measure (QUICK=1 for a short run)
+bench: $(FULL) ## measure (QUICK=1 for a short run)
 	$(BIN)/python -m bench $(if $(filter-out 0,$(QUICK)),--quick)
 
-soak: $(READY) ## run the long tests
+soak: $(FULL) ## run the long tests
 	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
 
 clean: ## remove .venv and everything that was built

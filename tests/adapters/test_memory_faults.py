@@ -64,6 +64,46 @@ def test_processes_that_write_at_once_lose_nothing(kind: str, tmp_path: Path) ->
     asyncio.run(look())
 
 
+MANY = """
+import sys
+from passdown.adapters.chroma_folder import folder_at
+from tests.adapters.stores import trigrams
+
+texts = [f"Buttons number {number} {sys.argv[2]}" for number in range(1_100)]
+fields = [{"type": "memory", "json": "{}"} for _ in texts]
+with folder_at(sys.argv[1]).turn("passdown-shop-memory", writes=True) as collection:
+    collection.upsert(
+        ids=["memory:" + text for text in texts],
+        documents=texts,
+        metadatas=fields,
+        embeddings=trigrams(texts),
+    )
+"""
+
+
+@pytest.mark.promise("S0-18")
+def test_an_open_chromadb_sees_what_other_processes_write(tmp_path: Path) -> None:
+    """Also so much that the other one wrote the index anew; what both wrote is there at the end."""
+
+    async def main() -> None:
+        async with ChromaMemory(tmp_path, "shop", trigrams) as memory:
+            await memory.store_embedding("own", "Buttons are green")
+            for turn in ("one", "two"):
+                command = [sys.executable, "-c", MANY, str(tmp_path), turn]
+                subprocess.run(command, cwd=ROOT, check=True, timeout=100)
+                text = f"Buttons number 1099 {turn}"
+                (found,) = await memory.search_similar(text, k=1)
+                assert found.content == text
+                await memory.store_embedding(turn, f"Buttons are {turn}")
+        async with ChromaMemory(tmp_path, "shop", trigrams) as memory:
+            for key, text in (("own", "Buttons are green"), ("one", "Buttons are one")):
+                (found,) = await memory.search_similar(text, k=1)
+                assert (found.key, found.content) == (key, text)
+            assert len(await memory.search_similar("Buttons", k=1_000)) == 1_000
+
+    asyncio.run(main())
+
+
 @pytest.mark.promise("S0-20")
 @pytest.mark.parametrize("kind", KINDS)
 def test_tasks_that_write_at_once_lose_nothing(kind: str, tmp_path: Path) -> None:

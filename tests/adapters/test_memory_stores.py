@@ -16,7 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import passdown
-from passdown.adapters.chroma import ChromaMemory
+from passdown.adapters.chroma import (
+    ChromaMemory,
+    _all_by_hand,  # pyright: ignore[reportPrivateUsage]
+)
+from passdown.adapters.chroma_folder import folder_at
 from passdown.adapters.memory import LedgerMemory, MemoryResult, MemoryStore, Related, Relation
 from passdown.adapters.memory_values import (
     MEMORY,
@@ -30,7 +34,7 @@ from passdown.model.graph_files import read_graph
 from passdown.model.relations import edge_key, relations_of, with_relation
 from passdown.workspace.edge_file import EdgeFile
 from passdown.workspace.embedding import default_embedder
-from tests.adapters.stores import KINDS, decision, opened
+from tests.adapters.stores import KINDS, decision, opened, trigrams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,6 +95,28 @@ def test_k_decisions_are_found_among_a_thousand_other_entries(kind: str, tmp_pat
                 scores = [each.score for each in found]
                 assert scores == sorted(scores, reverse=True)
             assert len(await memory.search_similar("buttons", k=1_000)) == 1_000
+
+    asyncio.run(main())
+
+
+@pytest.mark.promise("S0-14")
+def test_what_the_index_of_chromadb_misses_is_compared_by_hand(tmp_path: Path) -> None:
+    """The slow way gives the same decisions in the same order as the index where that has all."""
+
+    async def main() -> None:
+        async with ChromaMemory(tmp_path, "shop", trigrams) as memory:
+            for number, word in enumerate(["green", "blue", "greenish", "red", "grey"]):
+                await memory.store_decision(decision(f"Buttons are {word}", number=number))
+                await memory.store_embedding(word, f"Buttons are {word}")
+            found = await memory.query_decisions("green buttons", k=5)
+            vector = trigrams(["green buttons"])[0]
+            with folder_at(str(tmp_path)).turn("passdown-shop-memory", writes=False) as collection:
+                by_hand = _all_by_hand(collection, vector, {"type": "decision"})
+            by_hand.sort(key=lambda each: -each.score)
+            assert [each.id for each in by_hand] == [f"decision:{each.key}" for each in found]
+            assert [each.score for each in by_hand] == pytest.approx(
+                [each.score for each in found], abs=1e-5
+            )
 
     asyncio.run(main())
 

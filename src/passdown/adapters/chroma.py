@@ -10,10 +10,9 @@ import asyncio
 import json
 import math
 import os
-import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
+from passdown.adapters.chroma_folder import chromadb, folder_at
 from passdown.adapters.memory_values import (
     REFUSED,
     DecisionResult,
@@ -24,7 +23,7 @@ from passdown.adapters.memory_values import (
     prepared,
     project_folder,
 )
-from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
+from passdown.errors import InvalidInput, MissingExtra, Problem
 from passdown.model.bodies import decision_from_body
 from passdown.model.handoff import Decision, as_plain
 from passdown.model.intake import check_entry
@@ -33,10 +32,10 @@ from passdown.model.names import agent_problems, id_problems
 from passdown.model.redaction import redact_value
 from passdown.model.relations import Related, Relation
 from passdown.workspace.edge_file import EdgeFile
-from passdown.workspace.memories import named_lock, patiently
+from passdown.workspace.memories import patiently
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
@@ -57,8 +56,8 @@ class _Found(NamedTuple):
 class ChromaMemory:
     """A memory store in a folder of ChromaDB, one collection for each project.
 
-    `embed` makes a vector of each text; by default it is the embedder that works offline. One
-    process may write at a time, the others wait. `reports` tells of files that were kept aside.
+    `embed` makes a vector of each text; by default it is the embedder that works offline. Tasks
+    and processes take turns. `reports` tells of files that were kept aside.
     """
 
     def __init__(
@@ -67,16 +66,14 @@ class ChromaMemory:
         """Raises InvalidInput for a bad project id, MissingExtra without chromadb. The folder is
         made by the first call of a method.
         """
-        folder = project_folder(project)
-        _chromadb()
-        self._path: str = os.path.abspath(str(path))
-        self._project = project
-        self._lock_name = f"{folder}.lock"
-        self._edges = EdgeFile(os.path.join(self._path, f"{folder}.edges.json"))
+        name = project_folder(project)
+        chromadb()
+        self._folder = folder_at(str(path))
+        self._folder.join()
+        self._is_open = True
+        self._name = f"passdown-{project}-memory"
+        self._edges = EdgeFile(os.path.join(self._folder.path, f"{name}.edges.json"))
         self._own_embed = embed
-        self._opening = threading.Lock()
-        self._client: Any = None
-        self._collection: Any = None
 
     @property
     def reports(self) -> tuple[Problem, ...]:
@@ -91,10 +88,9 @@ class ChromaMemory:
 
     async def close(self) -> None:
         """Let go of the folder. Nothing is lost by not calling it."""
-        with self._opening:
-            client, self._client, self._collection = self._client, None, None
-        if client is not None:
-            await asyncio.to_thread(client.close)
+        if self._is_open:
+            self._is_open = False
+            await asyncio.to_thread(self._folder.leave)
 
     async def store_embedding(
         self, key: str, content: str, metadata: Mapping[str, Any] | None = None
@@ -107,7 +103,7 @@ class ChromaMemory:
 
         def store() -> None:
             vector = self._vector(memory.content)
-            with self._turn() as collection:
+            with self._folder.turn(self._name, writes=True) as collection:
                 _put(collection, _MEMORY + key, memory.content, fields, vector)
 
         await self._do(f"storing the memory {key!r}", store)
@@ -159,7 +155,7 @@ class ChromaMemory:
         vector = self._vector(document)
         fields = {"type": "decision", "agent": entry["agent"], "task": task or ""}
         fields["json"] = json.dumps(entry, ensure_ascii=False)
-        with self._turn() as collection:
+        with self._folder.turn(self._name, writes=True) as collection:
             key = _free_key(collection, f"decision-{entry['agent']}-{entry['at']}", fields)
             # First, because a name that can't be an end of a relationship is refused here.
             self._edges.add(_relations_of(key, entry, task))
@@ -187,8 +183,7 @@ class ChromaMemory:
 
     def _nearest(self, text: str, where: dict[str, Any] | None, k: int) -> list[_Found]:
         vector = self._vector(text)
-        with _translated():
-            collection = self._opened()
+        with self._folder.turn(self._name, writes=False) as collection:
             count = collection.count()
             if count == 0:
                 return []
@@ -198,16 +193,13 @@ class ChromaMemory:
                 where=where,
                 include=["documents", "metadatas", "distances"],
             )
-        rows = zip(
-            *(answer[part][0] for part in ("ids", "documents", "metadatas", "distances")),
-            strict=True,
-        )
-        found = [
-            _Found(name, text, dict(fields), _score(distance))
-            for name, text, fields, distance in rows
-        ]
-        if len(found) < min(k, count):
-            found = _all_by_hand(collection, vector, where)
+            parts = (answer[part][0] for part in ("ids", "documents", "metadatas", "distances"))
+            found = [
+                _Found(name, text, dict(fields), _score(distance))
+                for name, text, fields, distance in zip(*parts, strict=True)
+            ]
+            if len(found) < min(k, count):
+                found = _all_by_hand(collection, vector, where)
         return sorted(found, key=lambda each: -each.score)[:k]
 
     def _vector(self, text: str) -> list[float]:
@@ -232,55 +224,8 @@ class ChromaMemory:
             self._own_embed = found.embed
         return self._own_embed
 
-    @contextmanager
-    def _turn(self) -> Generator[Any]:
-        """The collection, with every other writer waiting."""
-        with named_lock(self._path, self._lock_name), _translated():
-            yield self._opened()
-
-    def _opened(self) -> Any:
-        """The project's collection, made by the first who asks for it."""
-        with self._opening:
-            if self._collection is None:
-                os.makedirs(self._path, mode=0o700, exist_ok=True)
-                database = _chromadb()
-                settings = database.config.Settings(anonymized_telemetry=False)
-                self._client = database.PersistentClient(path=self._path, settings=settings)
-                self._collection = self._client.get_or_create_collection(
-                    f"passdown-{self._project}-memory",
-                    embedding_function=None,
-                    configuration={"hnsw": {"space": "cosine"}},
-                )
-            return self._collection
-
     async def _do(self, operation: str, action: Callable[[], T]) -> T:
         return await asyncio.to_thread(patiently, operation, action)
-
-
-def _chromadb() -> Any:
-    try:
-        import chromadb
-    except ImportError as error:
-        raise MissingExtra(
-            "the package chromadb is not installed",
-            next_step="Install it: pip install passdown[chroma]",
-        ) from error
-    return chromadb
-
-
-@contextmanager
-def _translated() -> Generator[None]:
-    """Turn ChromaDB's exceptions into the ones that users know."""
-    from chromadb.errors import ChromaError, InvalidArgumentError
-
-    try:
-        yield
-    except InvalidArgumentError as error:
-        expected = "vectors as long as those that the project has: the same embedder as before"
-        problem = Problem("", "refused", str(error)[:300], expected)
-        raise InvalidInput(REFUSED, [problem]) from error
-    except (ChromaError, RuntimeError) as error:
-        raise StoreUnavailable(f"ChromaDB refused: {error}") from error
 
 
 def _put(

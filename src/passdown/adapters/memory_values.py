@@ -74,6 +74,9 @@ class _ReadOnlyList(tuple[Any, ...]):
     def __hash__(self) -> int:
         return hash(tuple(self))
 
+    def __repr__(self) -> str:
+        return repr(list(self))
+
 
 def _read_only(value: Any) -> Any:
     if isinstance(value, Mapping):

@@ -15,6 +15,7 @@ from passdown.model.item_text import searched_text
 from passdown.model.items import entry_of
 from passdown.model.kinds import KINDS
 from passdown.model.likeness import band_marks
+from passdown.model.names import normal_path, path_problems
 from passdown.model.words import headings, keywords, traits, words
 
 if TYPE_CHECKING:
@@ -230,8 +231,7 @@ def _node_entries(record: Record, body: dict[str, Any], texts: Texts) -> Iterato
     for index, data in enumerate(body.get("nodes", ())):
         node, text = node_of(data), texts["nodes", index]
         marks = _marks(KNOWLEDGE, record.author, task, text.tags)
-        path = node.attributes.get("path", "").strip().strip("/")
-        marks += _path_marks([path.removeprefix("./")])
+        marks += _path_marks([normal_path(node.attributes.get("path", "").strip())])
         yield EntryRow(
             NODE_PREFIX + node.id,
             task,
@@ -267,10 +267,13 @@ def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) 
 
 
 def _paths_of(letter: str, entry: dict[str, Any]) -> list[str]:
+    """The files that an item speaks of; where any text may stand, only what can be a path."""
+    given: list[str] = []
     if letter == "d":
-        return sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
-    location = entry.get("location", "").partition(":")[0] if letter == "p" else ""
-    return [location] if location else []
+        given = [*entry.get("artifacts", ()), *entry.get("paths", ())]
+    elif letter == "p":
+        given = [entry.get("location", "").partition(":")[0].strip()]
+    return sorted({normal_path(path) for path in given if not path_problems(path, "")} - {""})
 
 
 def _tags(

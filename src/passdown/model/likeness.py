@@ -9,11 +9,13 @@ shares a band is then compared word by word.
 from __future__ import annotations
 
 import hashlib
+import math
+from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 NEAR = 0.7
 """From this share of words in common on, two texts say nearly the same."""
@@ -75,3 +77,51 @@ def likeness(one: Collection[str], other: Collection[str]) -> float:
     first, second = set(one), set(other)
     joined = len(first | second)
     return len(first & second) / joined if joined else 0.0
+
+
+def is_alike(one: set[str], other: set[str]) -> bool:
+    """Whether two texts say nearly the same; most pairs are told apart by their lengths."""
+    fewer, more = sorted((len(one), len(other)))
+    return fewer >= NEAR * more and likeness(one, other) >= NEAR
+
+
+def alike_groups(texts: Mapping[int, Iterable[str]]) -> list[list[int]]:
+    """The groups, of two or more, that say nearly the same: each is like another of its group.
+
+    Exact, unlike marks; texts of a few words are left out. Numbers are sorted, in each group and by
+    its first.
+    """
+    sets = {number: frozenset(words) for number, words in texts.items()}
+    same: dict[frozenset[str], list[int]] = defaultdict(list)
+    for number in sorted(sets):
+        if len(sets[number]) >= FEWEST_WORDS:
+            same[sets[number]].append(number)
+    leader = {numbers[0]: numbers[0] for numbers in same.values()}
+    for one, other in _sharing({numbers[0]: words for words, numbers in same.items()}):
+        first, second = _top(leader, one), _top(leader, other)
+        if first != second and likeness(sets[one], sets[other]) >= NEAR:
+            leader[max(first, second)] = min(first, second)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for numbers in same.values():
+        groups[_top(leader, numbers[0])] += numbers
+    return [sorted(groups[first]) for first in sorted(groups) if len(groups[first]) > 1]
+
+
+def _sharing(sets: Mapping[int, frozenset[str]]) -> Iterator[tuple[int, int]]:
+    """Pairs that may be alike: two that are share one of the few rarest words of each."""
+    counts = Counter(word for words in sets.values() for word in words)
+    having: dict[str, list[int]] = defaultdict(list)
+    for number, words in sets.items():
+        rarest = sorted(words, key=lambda word: (counts[word], word))
+        # So many that leaving them all out would leave too few in common.
+        kept = rarest[: len(words) - math.ceil(NEAR * len(words) - 1e-9) + 1]
+        for other in {other for word in kept for other in having[word]}:
+            yield (other, number)
+        for word in kept:
+            having[word].append(number)
+
+
+def _top(leader: dict[int, int], number: int) -> int:
+    while leader[number] != number:
+        number = leader[number] = leader[leader[number]]
+    return number

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from passdown.errors import InvalidInput, Problem
 from passdown.model.findable import LIKENED
 from passdown.model.kinds import DELIVERY_STREAM, KINDS, LIVE, parse_address
-from passdown.model.likeness import NEAR, is_band, likeness
+from passdown.model.likeness import alike_groups
 from passdown.recall.told import Records, Stale
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ def audit(
     `orphaned` are written nodes without an edge, and items whose files are all gone; `forked` are
     decisions that several standing decisions supersede.
     """
+    if isinstance(limit, bool) or limit < 1:
+        problem = Problem("limit", "out_of_range", str(limit), "1 or more")
+        raise InvalidInput("can't be audited", [problem])
     live = [entry for kind in _AUDITED for entry in _live(reader, kind)]
     counts: dict[str, int] = defaultdict(int)
     for entry in live:
@@ -48,7 +52,7 @@ def audit(
     stale, gone = _by_files(reader, project, live, progress)
     told = _told(reader)
     found: dict[str, list[Any]] = {
-        "duplicates": list(_duplicates(reader, live)),
+        "duplicates": _duplicates(reader, live),
         "stale": stale,
         "never_recalled": [e.address for e in live if e.address not in told],
         "orphaned": [*_alone(reader), *gone],
@@ -69,44 +73,17 @@ def _live(reader: Reader, kind: str) -> Iterator[Entry]:
         before = page[-1].id
 
 
-def _duplicates(reader: Reader, live: list[Entry]) -> Iterator[list[str]]:
+def _duplicates(reader: Reader, live: list[Entry]) -> list[list[str]]:
     """Groups of standing items of one kind that say nearly the same, the oldest of each first."""
     compared = {entry.id: entry for entry in live if entry.kind != "warning"}
-    words, bands = _compared(reader, compared)
-    leader = {number: number for number in compared}
-    for first, *others in bands.values():
-        for number in others:
-            one, other = _top(leader, first), _top(leader, number)
-            if one != other and likeness(words[first], words[number]) >= NEAR:
-                leader[max(one, other)] = min(one, other)
-    groups: dict[int, list[int]] = defaultdict(list)
-    for number in sorted(leader):
-        groups[_top(leader, number)].append(number)
-    for first in sorted(groups, reverse=True):
-        if len(groups[first]) > 1:
-            yield [compared[number].address for number in groups[first]]
-
-
-def _compared(
-    reader: Reader, entries: dict[int, Entry]
-) -> tuple[dict[int, set[str]], dict[tuple[str, str], list[int]]]:
-    """The words of each entry, and the entries of one kind that share a band."""
-    words: dict[int, set[str]] = {}
-    bands: dict[tuple[str, str], list[int]] = defaultdict(list)
-    numbers = list(entries)
+    words: dict[str, dict[int, list[str]]] = defaultdict(dict)
+    numbers = list(compared)
     for start in range(0, len(numbers), _PAGE):
-        page = numbers[start : start + _PAGE]
-        words.update({n: set(text.split()) for n, text in reader.words_of(page).items()})
-        for number, marks in reader.marks_of(page).items():
-            for mark in filter(is_band, marks.split()):
-                bands[entries[number].kind, mark].append(number)
-    return words, bands
-
-
-def _top(leader: dict[int, int], number: int) -> int:
-    while leader[number] != number:
-        number = leader[number]
-    return number
+        for number, text in reader.words_of(numbers[start : start + _PAGE]).items():
+            words[compared[number].kind][number] = text.split()
+    groups = [group for texts in words.values() for group in alike_groups(texts)]
+    groups.sort(reverse=True)
+    return [[compared[number].address for number in group] for group in groups]
 
 
 def _by_files(
@@ -119,11 +96,13 @@ def _by_files(
     gone: list[str] = []
     for done, entry in enumerate(live):
         row = _row(reader, entry.address)
-        changes = check.of(row, records.told(row)) if row else ()
-        if changes and all(change.endswith(" is gone") for change in changes):
-            gone.append(entry.address)
-        elif changes:
-            stale.append({"item": entry.address, "files": list(changes)})
+        told = records.told(row) if row else None
+        if row is not None and told is not None:
+            changes = check.of(row, told)
+            if changes and check.are_all_gone(row, told):
+                gone.append(entry.address)
+            elif changes:
+                stale.append({"item": entry.address, "files": list(changes)})
         if progress and done % 100 == 0:
             progress(done, len(live))
     if progress:
@@ -158,13 +137,13 @@ def _forked(reader: Reader) -> Iterator[Document]:
     """Decisions that more than one standing decision supersedes: which of them holds?"""
     by: dict[str, list[str]] = defaultdict(list)
     for edge in reader.all_edges("supersedes"):
-        row = _row(reader, edge.source)
-        if (
-            row is not None
-            and row.status in LIVE
-            and not reader.edges(target=edge.source, relation="supersedes", limit=1)
-        ):
+        if _stands(reader, edge.source) and not _stands(reader, edge.target):
             by[edge.target].append(edge.source)
     for target in sorted(by):
         if len(by[target]) > 1:
             yield {"item": target, "superseded_by": sorted(by[target])}
+
+
+def _stands(reader: Reader, address: str) -> bool:
+    entry = reader.entry_at(address)
+    return entry is not None and entry.status in LIVE

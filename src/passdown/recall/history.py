@@ -68,6 +68,8 @@ def _summary(kind: str, body: Document) -> str:
         return f"{body['gate']} {body['answer']} by {body['by']}"
     if kind == "marked":
         return ", ".join(f"{mark['item']} {mark['status']}" for mark in body["marks"])
+    if kind == "learned":
+        return _learned(body)
     texts = {"task_created": "title", "task_changed": "title"}
     if kind in texts:
         return str(body.get(texts[kind], "changed " + ", ".join(sorted(body))))
@@ -76,6 +78,19 @@ def _summary(kind: str, body: Document) -> str:
     if isinstance(entry, dict):
         return str(next(iter(_texts(cast("Document", entry))), ""))
     return str(entry)
+
+
+def _learned(body: Document) -> str:
+    """Knowledge in one line: the nodes and edges that were written down, and what was forgotten."""
+    said = [f"{node['id']}: {node['summary']}" for node in body.get("nodes", ())]
+    said += [_edge(edge) for edge in body.get("edges", ())]
+    said += [f"without {name}" for name in body.get("forgotten_nodes", ())]
+    said += [f"without {_edge(edge)}" for edge in body.get("forgotten_edges", ())]
+    return said[0] + (f" and {len(said) - 1} more" if len(said) > 1 else "") if said else ""
+
+
+def _edge(edge: Document) -> str:
+    return f"{edge['source']} -> {edge['relation']} -> {edge['target']}"
 
 
 def _texts(entry: Document) -> list[str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.errors import unknown_task
+from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.model.findable import SEVERITY_ORDER
 from passdown.model.kinds import parse_address
-from passdown.model.likeness import NEAR, likeness
+from passdown.model.likeness import is_alike
 from passdown.recall.told import Records
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from passdown.model.rows import ItemRow
     from passdown.store.finding import Entry
     from passdown.store.statements import Reader
@@ -20,6 +22,7 @@ Document = dict[str, Any]
 MOST_PLACES = 200
 MOST_BLOCKERS = 200
 MOST_GOTCHAS = 200
+_PAGE = 500
 _PLAIN_FOLDERS = ("src", "lib", "app", "pkg", "packages", "crates", "source")
 
 
@@ -30,6 +33,9 @@ def journal(reader: Reader, task: str = "", *, limit: int = MOST_PLACES) -> Docu
     nearly the same are one entry that names each. Of all tasks together only those of high severity
     are listed: these are what every task has to know. `more` says which lists were cut.
     """
+    if isinstance(limit, bool) or limit < 1:
+        problem = Problem("limit", "out_of_range", str(limit), "1 or more")
+        raise InvalidInput("no such journal", [problem])
     if task and reader.task(task) is None:
         raise unknown_task(task)
     records = Records(reader)
@@ -83,39 +89,38 @@ def _blocker(row: ItemRow, records: Records) -> Document:
 
 def _gotchas(reader: Reader, records: Records, task: str, limit: int) -> list[Document]:
     """Gotchas that still hold, by severity and then newest first; each saying once."""
+    standing = sorted(
+        _standing(reader, task), key=lambda pair: SEVERITY_ORDER.get(pair[1].grade, 9)
+    )
     kept: list[tuple[set[str], Document]] = []
+    for start in range(0, len(standing), _PAGE):
+        page = standing[start : start + _PAGE]
+        words = reader.words_of(entry.id for entry, _ in page)
+        for entry, row in page:
+            own = set(words[entry.id].split())
+            like = next((document for known, document in kept if is_alike(known, own)), None)
+            if like is not None:
+                like["items"].append(entry.address)
+            elif len(kept) < limit:
+                kept.append((own, _gotcha(row, records)))
+    return [document for _, document in kept]
+
+
+def _standing(reader: Reader, task: str) -> Iterator[tuple[Entry, ItemRow]]:
+    """Gotchas of a task, or those of high severity of all, newest first."""
     before = 2**62
-    while len(kept) < limit:
-        page = reader.entries_of_kind("gotcha", task=task, before=before)
-        words = reader.words_of(entry.id for entry in page)
+    while page := reader.entries_of_kind("gotcha", task=task, before=before):
         for entry in page:
-            _take_gotcha(reader, records, entry, set(words[entry.id].split()), (kept, not task))
-        if not page:
-            break
+            address = parse_address(entry.address)
+            row = reader.item(*address) if address and entry.status == "active" else None
+            if row is not None and (task or row.grade == "high"):
+                yield (entry, row)
         before = page[-1].id
-    found = [document for _, document in kept]
-    found.sort(key=lambda document: SEVERITY_ORDER.get(document["severity"], 9))
-    return found
 
 
-def _take_gotcha(
-    reader: Reader,
-    records: Records,
-    entry: Entry,
-    words: set[str],
-    into: tuple[list[tuple[set[str], Document]], bool],
-) -> None:
-    kept, only_high = into
-    address = parse_address(entry.address)
-    row = reader.item(*address) if address and entry.status == "active" else None
-    if row is None or (only_high and row.grade != "high"):
-        return
-    for known, document in kept:
-        if likeness(known, words) >= NEAR:
-            document["items"].append(entry.address)
-            return
+def _gotcha(row: ItemRow, records: Records) -> Document:
     told = records.told(row)
-    document: Document = {
+    return {
         "issue": told.entry.get("issue", row.title),
         "mitigation": told.entry.get("mitigation", ""),
         "severity": row.grade,
@@ -123,6 +128,5 @@ def _take_gotcha(
         "task": row.task,
         "agent": told.author,
         "at": told.at,
-        "items": [entry.address],
+        "items": [row.address],
     }
-    kept.append((words, document))

@@ -23,6 +23,7 @@ _SATURATION = 0.5
 _LENGTH = 60.0
 _LEAD = 30
 _SPAN = 4
+_MOST_PLACES = 50
 
 
 class Features(NamedTuple):
@@ -52,9 +53,7 @@ class Weights(NamedTuple):
 WITHOUT_VECTORS = Weights(
     Features(3.2, 0.9, 1.0, 0.9, 2.2, 1.6, 2.7, 1.5, 4.3, -1.1, 2.4, 0.0), -6.0
 )
-WITH_VECTORS = Weights(
-    Features(2.2, 0.6, 0.9, 0.8, 1.9, 1.5, 2.4, 2.2, 4.2, -1.5, 2.7, 8.8), -9.0
-)
+WITH_VECTORS = Weights(Features(2.2, 0.6, 0.9, 0.8, 1.9, 1.5, 2.4, 2.2, 4.2, -1.5, 2.7, 8.8), -9.0)
 
 
 class Around(NamedTuple):
@@ -68,14 +67,22 @@ class Around(NamedTuple):
 ALONE = Around()
 
 
+class Found(NamedTuple):
+    """Where the question's words stand in a text, and how many words that has in all."""
+
+    length: int
+    places: Mapping[str, Sequence[int]]
+
+
 class Candidate(NamedTuple):
     """An entry that may answer, with all that is weighed."""
 
-    words: Sequence[str]
-    heads: Sequence[str]
+    words: Found
+    heads: Found
     traits: int
     agent: str
     at: str
+    pair: float = 0.0
     around: Around = ALONE
     dense: float | None = None
 
@@ -88,32 +95,59 @@ def rarity(count: int, total: int) -> float:
 class Scorer:
     """Scores entries for one question."""
 
-    def __init__(self, question: Question, rarities: Mapping[str, float]) -> None:
-        """`rarities` has every word of the question."""
+    def __init__(self, question: Question, rarities: Mapping[str, float], total: int) -> None:
+        """`rarities` has every word of the question; `total` is how many entries there are."""
         self._question = question
-        total = sum(rarities[word] for word in question.words) or 1.0
-        scale = 1 / math.sqrt(total)
+        self._total = total
+        self._scale = 1 / math.sqrt(sum(rarities[word] for word in question.words) or 1.0)
         self._weights: dict[str, float] = {}
         for word in question.words:
-            self._weights[word] = self._weights.get(word, 0.0) + rarities[word] * scale
-        self._pairs: dict[tuple[str, str], float] = {}
-        for one, other in zip(question.words, question.words[1:], strict=False):
+            weight = rarities[word] * self._scale
+            self._weights[word] = self._weights.get(word, 0.0) + weight
+
+    def find(self, words: Sequence[str]) -> Found:
+        """Look for the question's words in others."""
+        wanted = self._weights
+        places: dict[str, list[int]] = {}
+        for place in [place for place, word in enumerate(words) if word in wanted]:
+            places.setdefault(words[place], []).append(place)
+        return Found(len(words), places)
+
+    def text(self, found: Found) -> float:
+        """How well some words answer, by themselves."""
+        dampening = _SATURATION + found.length / _LENGTH
+        return sum(
+            self._weights[word] * len(places) / (len(places) + dampening)
+            for word, places in found.places.items()
+        )
+
+    def pairs(self, candidates: Mapping[int, Found]) -> dict[int, float]:
+        """The same over words that stand together in the question and in an entry; how rare they
+        are together is told by the candidates.
+        """
+        scores: dict[int, float] = {}
+        for (one, other), times in self._pairs().items():
+            counts = {
+                number: count
+                for number, found in candidates.items()
+                if (count := _together(found.places.get(one, ()), found.places.get(other, ())))
+            }
+            weight = times * self._scale * rarity(len(counts), self._total)
+            for number, count in counts.items():
+                dampening = _SATURATION + candidates[number].length / _LENGTH
+                score = weight * count / (count + dampening)
+                scores[number] = scores.get(number, 0.0) + score
+        return scores
+
+    def _pairs(self) -> dict[tuple[str, str], int]:
+        """Neighbouring words of the question, in either order, and how often they are."""
+        words = self._question.words
+        found: dict[tuple[str, str], int] = {}
+        for one, other in zip(words, words[1:], strict=False):
             if one != other:
                 key = (min(one, other), max(one, other))
-                worth = (rarities[one] + rarities[other]) / 2 * scale
-                self._pairs[key] = self._pairs.get(key, 0.0) + worth
-
-    def text(self, words: Sequence[str]) -> float:
-        """How well some words answer, by themselves."""
-        if not words:
-            return 0.0
-        dampening = _SATURATION + len(words) / _LENGTH
-        score = 0.0
-        for word, weight in self._weights.items():
-            count = words.count(word)
-            if count:
-                score += weight * count / (count + dampening)
-        return score
+                found[key] = found.get(key, 0) + 1
+        return found
 
     def score(self, candidate: Candidate) -> float:
         """How well an entry answers, from 0 to 1."""
@@ -124,12 +158,11 @@ class Scorer:
 
     def features(self, candidate: Candidate) -> Features:
         """All that is weighed of an entry."""
-        question = self._question
-        words, around, traits = candidate.words, candidate.around, candidate.traits
+        question, around, traits = self._question, candidate.around, candidate.traits
         return Features(
-            text=self.text(words),
-            pair=self._pair(words),
-            lead=self.text(words[:_LEAD]),
+            text=self.text(candidate.words),
+            pair=candidate.pair,
+            lead=self.text(_beginning(candidate.words)),
             heads=self.text(candidate.heads),
             own=around.own,
             next=around.next,
@@ -141,28 +174,22 @@ class Scorer:
             dense=candidate.dense or 0.0,
         )
 
-    def _pair(self, words: Sequence[str]) -> float:
-        """The same over words of the question that stand together in it and in the entry."""
-        score = 0.0
-        dampening = _SATURATION + len(words) / _LENGTH
-        places: dict[str, list[int]] = {}
-        for (one, other), weight in self._pairs.items():
-            first, second = _places(words, one, places), _places(words, other, places)
-            count = sum(1 for a in first for b in second if -_SPAN <= a - b <= _SPAN)
-            if count:
-                score += weight * count / (count + dampening)
-        return score
+
+def _beginning(found: Found) -> Found:
+    """The same of the first words only."""
+    if found.length <= _LEAD:
+        return found
+    places = {word: [at for at in all_ if at < _LEAD] for word, all_ in found.places.items()}
+    return Found(_LEAD, {word: kept for word, kept in places.items() if kept})
 
 
-_MOST_PLACES = 50
-
-
-def _places(words: Sequence[str], word: str, known: dict[str, list[int]]) -> list[int]:
-    if word not in known:
-        found: list[int] = []
-        at = -1
-        for _ in range(min(words.count(word), _MOST_PLACES)):
-            at = words.index(word, at + 1)
-            found.append(at)
-        known[word] = found
-    return known[word]
+def _together(first: Sequence[int], second: Sequence[int]) -> int:
+    """How often two words stand close to each other."""
+    if not first or not second:
+        return 0
+    return sum(
+        1
+        for one in first[:_MOST_PLACES]
+        for other in second[:_MOST_PLACES]
+        if -_SPAN <= one - other <= _SPAN
+    )

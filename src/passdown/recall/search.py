@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from passdown.model.findable import mark_of, path_mark
 from passdown.model.words import QUESTION
 from passdown.recall.asking import understood
-from passdown.recall.scoring import ALONE, Around, Candidate, Scorer, rarity
+from passdown.recall.scoring import ALONE, Around, Candidate, Found, Scorer, rarity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,8 +33,10 @@ BY_TEXT = 100
 BY_MEANING = 100
 NEAR = 40
 STEPS = 2
+SHORT = 10_000
 FEW = 1_500
 PAGE = 200
+_NOTHING = Found(0, {})
 
 
 class Filter(NamedTuple):
@@ -116,13 +118,13 @@ class Search:
         """The best entries with their scores, best first; as many as there are, up to `limit`."""
         few = self._few()
         coarse = dict.fromkeys(few, 0.0) if few is not None else self._by_words()
-        scorer = Scorer(self.question, self._rarities())
+        scorer = Scorer(self.question, self._rarities(), self._newest)
         texts = self._let(_ranked(coarse), BY_TEXT if few is None else FEW)
         chosen = dict.fromkeys(texts)
         if self._meaning is not None and few is None:
             near = self._meaning.near(self._reader, self._only, self._passing, BY_MEANING)
             chosen.update(dict.fromkeys(near))
-        around = self._reader.around(texts[:NEAR], STEPS) if texts else {}
+        around = self._neighbours(texts[:NEAR])
         beside = (number for before, after in around.values() for number in (*before, *after))
         chosen.update(dict.fromkeys(self._passing(list(dict.fromkeys(beside)))))
         scored = self._scored(scorer, list(chosen))
@@ -186,8 +188,7 @@ class Search:
 
     def _passing(self, ids: list[int]) -> list[int]:
         """Those of some entries that pass the filter, in the same order."""
-        unknown = [number for number in ids if number not in self._rows]
-        self._rows.update((entry.id, entry) for entry in self._reader.entries(unknown))
+        self._know(ids)
         let = [n for n in ids if n in self._rows and self._only.lets(self._rows[n])]
         if not (self._only.tags or self._only.path) or not let:
             return let
@@ -200,35 +201,47 @@ class Search:
         dense: Mapping[int, float] = {}
         if self._meaning is not None:
             dense = self._meaning.nearness(self._reader, ids)
-        around = self._reader.around(ids, STEPS)
+        around = self._neighbours(ids)
         beside = {n for before, after in around.values() for n in (*before, *after)}
-        missing = [number for number in beside if number not in self._rows]
-        self._rows.update((entry.id, entry) for entry in self._reader.entries(missing))
-        words = {n: w.split() for n, w in self._reader.words_of({*ids, *beside}).items()}
+        self._know(beside)
+        said = self._reader.words_of({*ids, *beside})
+        found = {number: scorer.find(words.split()) for number, words in said.items()}
+        texts = {number: scorer.text(words) for number, words in found.items()}
+        pairs = scorer.pairs({number: found[number] for number in ids if number in found})
         heads = self._reader.heads_of(ids)
-        texts = {number: scorer.text(found) for number, found in words.items()}
-        found: list[tuple[Entry, float]] = []
+        scored: list[tuple[Entry, float]] = []
         for number in ids:
             entry = self._rows[number]
             candidate = Candidate(
-                words=words.get(number, ()),
-                heads=heads.get(number, "").split(),
+                words=found.get(number, _NOTHING),
+                heads=scorer.find(heads[number].split()) if number in heads else _NOTHING,
                 traits=entry.traits,
                 agent=entry.agent,
                 at=entry.at,
+                pair=pairs.get(number, 0.0),
                 around=self._around(entry, around.get(number, ([], [])), texts),
                 dense=dense.get(number),
             )
-            found.append((entry, scorer.score(candidate)))
-        return found
+            scored.append((entry, scorer.score(candidate)))
+        return scored
+
+    def _neighbours(self, ids: Iterable[int]) -> dict[int, tuple[list[int], list[int]]]:
+        """What stands before and after entries; long ones speak for themselves."""
+        short = [number for number in ids if self._rows[number].length <= SHORT]
+        return self._reader.around(short, STEPS) if short else {}
+
+    def _know(self, ids: Iterable[int]) -> None:
+        unknown = [number for number in ids if number not in self._rows]
+        if unknown:
+            self._rows.update((entry.id, entry) for entry in self._reader.entries(unknown))
 
     def _around(
         self, entry: Entry, beside: tuple[list[int], list[int]], texts: Mapping[int, float]
     ) -> Around:
         """What stands beside an entry, in the same sitting: the same task on the same day."""
+        day = entry.at[:10]
         before, after = (
-            [self._rows[n] for n in side if self._rows[n].at[:10] == entry.at[:10]]
-            for side in beside
+            [e for n in side if (e := self._rows[n]).at[:10] == day] for side in beside
         )
         if not before and not after:
             return ALONE

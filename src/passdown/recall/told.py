@@ -61,6 +61,11 @@ class Stale:
         found = ((path, self._change(item, told, path)) for path in paths)
         return tuple(f"{path} {change}" for path, change in found if change)
 
+    def are_all_gone(self, item: ItemRow, told: Told) -> bool:
+        """Whether each file that an item cites was there and is not any more."""
+        paths = cited_by(item.letter, told.entry)
+        return bool(paths) and all(self._change(item, told, path) == "is gone" for path in paths)
+
     def _change(self, item: ItemRow, told: Told, path: str) -> str:
         recorded = told.cited.get(path)
         if recorded is None:

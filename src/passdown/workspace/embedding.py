@@ -6,11 +6,12 @@ old one still answer; what has none yet is found by its words.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.errors import InvalidInput, PassdownError, Problem
+from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable
 from passdown.model.findable import NODE_PREFIX, node_text
 from passdown.model.item_text import searched_text
 from passdown.model.kinds import parse_address
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 BATCH = 32
 TOP_UP_S = 0.5
+REST_S = 30.0
 _DROPPED_AT_ONCE = 2_000
 _NEARLY_ALL = 0.9
 
@@ -63,6 +65,8 @@ class Embeddings:
         self._loaded: dict[str, Embedding | None] = {}
         self._index: VectorIndex | None = None
         self._lock = threading.Lock()
+        self._making = threading.Lock()
+        self._rests_until = 0.0
         self._behind: threading.Thread | None = None
         self._closing = threading.Event()
 
@@ -73,6 +77,11 @@ class Embeddings:
             problem = Problem("name", "invalid_name", repr(own.name), expected)
             raise InvalidInput("the embedder can't be used", [problem])
         self._own = own
+        self.wake()
+
+    def wake(self) -> None:
+        """Ask the embedder again at once, though it failed a moment ago."""
+        self._rests_until = 0.0
 
     @property
     def wanted(self) -> str:
@@ -100,45 +109,61 @@ class Embeddings:
     def meaning(self, query: str) -> _Meaning | None:
         """What vectors say about a question; None where there are none to ask.
 
-        The newest entries get their vectors first, as far as half a second goes.
+        The newest entries get their vectors first, as far as half a second goes. An embedder that
+        fails is left alone for a while: words still answer.
         """
-        if self.wanted == NONE:
+        if self.wanted == NONE or time.monotonic() < self._rests_until:
             return None
         self._top_up()
+        try:
+            return self._asked(query)
+        except PassdownError as error:
+            self._rests_until = time.monotonic() + REST_S
+            _tell("meaning is not asked", error)
+            return None
+
+    def _asked(self, query: str) -> _Meaning | None:
         with self._opened.store.reading() as reader:
             serving = self._serving(reader)
-            if serving is None:
-                return None
-            embedding = self.load(serving.name)
-            if embedding is None:
+            embedding = self.load(serving.name) if serving else None
+            if serving is None or embedding is None:
                 return None
             index = self._index_of(serving)
             with self._lock:
                 index.refresh(reader)
         from passdown.recall.vectors import unit
 
-        return _Meaning(index, unit(embedding.embed([query])[0]))
+        vector = _vectors(embedding, [query])[0]
+        if len(vector) != serving.dimensions:
+            raise InvalidInput("the embedder has changed", [_other_length(serving, len(vector))])
+        return _Meaning(index, unit(vector), self._lock)
 
     def _top_up(self) -> None:
+        if not self._making.acquire(blocking=False):
+            return  # another thread is at it
         try:
             found = embed(self._opened, seconds=TOP_UP_S)
-        except PassdownError:
-            return  # a store that can't be written to can still be searched
+        except PassdownError as error:
+            # A store that can't be written to can still be searched.
+            _tell("vectors are not made", error)
+            return
+        finally:
+            self._making.release()
         if not found.is_complete:
             self._go_on_behind()
 
     def _go_on_behind(self) -> None:
-        if self._behind is None or not self._behind.is_alive():
-            self._behind = threading.Thread(target=self._embed_rest, daemon=True)
-            self._behind.start()
+        with self._lock:
+            is_busy = self._behind is not None and self._behind.is_alive()
+            if not is_busy and not self._closing.is_set():
+                self._behind = threading.Thread(target=self._embed_rest, daemon=True)
+                self._behind.start()
 
     def _embed_rest(self) -> None:
         try:
             embed(self._opened, stops=self._closing.is_set)
         except PassdownError as error:
-            import logging
-
-            logging.getLogger("passdown").warning("vectors are not made: %s", error)
+            _tell("vectors are not made", error)
 
     def close(self) -> None:
         """Let whatever is made behind end with the batch that it is at."""
@@ -177,13 +202,15 @@ class Embeddings:
 class _Meaning:
     """One question as a vector, and the index that it is held against."""
 
-    def __init__(self, index: VectorIndex, query: Floats) -> None:
+    def __init__(self, index: VectorIndex, query: Floats, lock: threading.Lock) -> None:
         self._index = index
         self._query = query
+        self._lock = lock
 
     def near(self, reader: Reader, only: Filter, allows: Allows, count: int) -> list[int]:
         """Up to `count` entries that are near to it and pass, nearest first."""
-        return self._index.nearest(reader, self._query, only, allows, count=count)
+        with self._lock:  # other threads bring the same index up to date
+            return self._index.nearest(reader, self._query, only, allows, count=count)
 
     def nearness(self, reader: Reader, ids: Iterable[int]) -> Mapping[int, float]:
         """How near entries are to it, 0 to 1."""
@@ -210,6 +237,7 @@ def embed(
     embedding = embeddings.load(status.embedder)
     if embedding is None:
         return Embedded("", 0, status.total)
+    embeddings.wake()
     started = time.monotonic()
     made = 0
     while not status.is_complete:
@@ -251,7 +279,36 @@ def _embed_batch(opened: Opened, embedding: Embedding) -> int:
 
 
 def _vectors(embedding: Embedding, texts: list[str]) -> Sequence[Sequence[float]]:
-    return embedding.embed(texts) if texts else []
+    """The vectors of some texts, checked: one for each, of one length, of numbers."""
+    if not texts:
+        return []
+    try:
+        vectors = [[float(number) for number in vector] for vector in embedding.embed(texts)]
+    except PassdownError:
+        raise
+    except Exception as error:  # a program's own function may raise anything
+        raise StoreUnavailable(
+            f"the embedder {embedding.name!r} failed: {type(error).__name__}: {error}",
+            next_step="Nothing was lost; words are searched meanwhile. Mend it and embed again.",
+        ) from error
+    problems: list[Problem] = []
+    if len(vectors) != len(texts):
+        message = f"{len(vectors)} vectors for {len(texts)} texts"
+        problems.append(Problem("embedder", "wrong_count", message, "one for each text"))
+    if len({len(vector) for vector in vectors}) > 1 or not all(vectors):
+        expected = "vectors of one length, with at least one number"
+        problems.append(Problem("embedder", "other_dimensions", "vectors differ", expected))
+    if not all(math.isfinite(number) for vector in vectors for number in vector):
+        problems.append(Problem("embedder", "not_finite", "what is no number", "finite numbers"))
+    if problems:
+        raise InvalidInput(f"the vectors of {embedding.name!r} can't be used", problems)
+    return vectors
+
+
+def _tell(what: str, error: PassdownError) -> None:
+    import logging
+
+    logging.getLogger("passdown").warning("%s: %s", what, error)
 
 
 def _other_length(kept: Embedder, dimensions: int) -> Problem:

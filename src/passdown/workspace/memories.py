@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["address_of_decision", "named_lock", "patiently", "persistently", "relate"]
+__all__ = ["address_of_decision", "named_lock", "patiently", "relate"]
 
 
 class _Moved(Exception):

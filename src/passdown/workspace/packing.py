@@ -60,7 +60,7 @@ def pack(
         terms = _terms(reader, task)
         names = _names(reader, terms, nodes, depth)
         whole = subgraph(reader, names)
-    known = {node.id for node in whole.nodes}
+    known = {n.id for n in whole.nodes if n.attributes.get("status") not in _SETTLED}
     ordered = [name for name in names if name in known]
     kept = _most_that_fit(whole, ordered[:nodes], form, lambda text: count(text) <= budget)
     graph = _first(whole, ordered[:kept])

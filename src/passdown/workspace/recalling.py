@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import InvalidInput, Problem
-from passdown.model.findable import KNOWLEDGE, NODE_PREFIX, SEARCHED, node_text
+from passdown.model.findable import KNOWLEDGE, NODE_PREFIX, SEARCHED, node_text, tag_of
 from passdown.model.item_text import searched_text
 from passdown.model.kinds import KINDS, LIVE, WORKSPACE_TASK, parse_address
 from passdown.model.names import agent_problems, normal_path
 from passdown.model.recalled import Recalled
-from passdown.model.text import text_problems
+from passdown.model.text import has_lone_surrogate, text_problems
 from passdown.recall.passages import best_passage
 from passdown.recall.search import Filter, Search
 from passdown.recall.told import Records, Stale
@@ -75,6 +75,13 @@ def _filter(asked: Asked, told_to: str) -> Filter:
     ]
     if isinstance(asked.limit, bool) or not 1 <= asked.limit <= MOST:
         problems.append(Problem("limit", "out_of_range", str(asked.limit), f"1 to {MOST:,}"))
+    named = {"agent": asked.agent, "task": asked.task, "path": asked.path}
+    named |= {f"tags[{index}]": tag for index, tag in enumerate(asked.tags)}
+    problems += [
+        Problem(name, "lone_surrogate", "is no text", "valid Unicode")
+        for name, text in named.items()
+        if has_lone_surrogate(text)
+    ]
     since = _time(asked.since, "since", problems)
     until = _time(asked.until, "until", problems)
     if problems:
@@ -83,7 +90,7 @@ def _filter(asked: Asked, told_to: str) -> Filter:
         kinds=asked.kinds,
         agent=asked.agent,
         task=asked.task,
-        tags=tuple(tag.strip().lower() for tag in asked.tags),
+        tags=tuple(tag_of(tag) for tag in asked.tags),
         path=normal_path(asked.path).rstrip("/") if asked.path else "",
         statuses=asked.statuses,
         without=_SETTLED if asked.live_only else frozenset(),
@@ -96,19 +103,21 @@ def _time(text: str, path: str, problems: list[Problem]) -> str:
     """A date or time as records keep theirs; a date `until` which counts includes its day."""
     if not text:
         return ""
-    from datetime import UTC, datetime, time
+    from contextlib import suppress
+    from datetime import UTC, date, datetime, time
 
     from passdown.model.times import stamp
 
     try:
         given = datetime.fromisoformat(text)
-    except ValueError:
+        if path == "until":
+            with suppress(ValueError):  # a time of day is named
+                given = datetime.combine(date.fromisoformat(text), time.max)
+        return stamp(given if given.tzinfo else given.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
         expected = "a date as 2026-01-31, or a time as 2026-01-31T10:00:00Z"
         problems.append(Problem(path, "invalid_time", repr(text[:60]), expected))
         return ""
-    if len(text) == len("2026-01-31") and path == "until":
-        given = datetime.combine(given, time.max)
-    return stamp(given if given.tzinfo else given.replace(tzinfo=UTC))
 
 
 class _Shown:
@@ -151,15 +160,21 @@ class _Shown:
         return known.node.summary, node_text(known.node)
 
     def _holds_now(self, entry: Entry) -> str:
-        """The decision at the end of the chain that began with a superseded one."""
+        """The decision at the end of the chain that began with a superseded one.
+
+        Of several that supersede one, the way goes by the newest that still holds.
+        """
         seen = {entry.address}
-        last = entry.address
-        while by := self._reader.edges(target=last, relation="supersedes"):
-            last = by[-1].source
-            if last in seen:
+        last = entry
+        while last.status == "superseded":
+            edges = self._reader.edges(target=last.address, relation="supersedes")
+            found = (self._reader.entry_at(edge.source) for edge in edges)
+            by = [one for one in found if one is not None and one.address not in seen]
+            if not by:
                 break
-            seen.add(last)
-        return last if last != entry.address else ""
+            last = max(by, key=lambda one: (one.status in LIVE, one.id))
+            seen.add(last.address)
+        return last.address if last is not entry else ""
 
 
 def _record(opened: Opened, asked: Asked, told_to: str, answers: list[Recalled]) -> None:

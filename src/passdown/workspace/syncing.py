@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,18 +11,23 @@ from passdown.errors import InvalidInput, Problem
 from passdown.ledger.durable_files import keep_aside, named_lock, read_text, replace_file
 from passdown.ledger.retrying import persistently
 from passdown.model.findable import node_of
-from passdown.model.graph import graph_of
+from passdown.model.graph import graph_of, stands_for
 from passdown.model.graph_files import read_graph, write_graph
 from passdown.model.graph_merging import NO_BASE, Base, Merge, base_of, digest_of, merged
+from passdown.model.knowledge import reserved_problems, says_itself
 from passdown.workspace.knowing import learn, written_graph
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from passdown.model.graph import Graph
+    from passdown.model.record import Record
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 
 DEFAULT_FILE = "knowledge.dot"
 _LARGEST = 2**62
+_PAGE = 200
 
 
 class Synced(NamedTuple):
@@ -42,12 +48,13 @@ class Synced(NamedTuple):
 def sync_knowledge(opened: Opened, path: str, *, agent: str) -> Synced:
     """Bring the knowledge file and the graph together; either may have changed since.
 
-    A file that can't be read is kept aside and reported, never overwritten. Nodes that several
-    agents wrote differently since the last time are reported too; the newest words stand.
+    A file that can't be read is kept aside and reported, never overwritten; what it says that is
+    not for the graph to say is reported and left out. Nodes that several agents wrote differently
+    since the last time are reported too; the newest words stand. A link is followed.
     """
-    target = os.path.join(opened.root, path or DEFAULT_FILE)
+    target = os.path.realpath(os.path.join(opened.root, path or DEFAULT_FILE))
     form = "json" if target.endswith(".json") else "dot"
-    remembered = os.path.join(opened.place.folder, "knowledge", os.path.basename(target) + ".base")
+    remembered = os.path.join(opened.place.folder, "knowledge", _base_name(opened.root, target))
     os.makedirs(os.path.dirname(remembered), mode=0o700, exist_ok=True)
     with named_lock(os.path.dirname(remembered), "sync"):
         base = _read_base(remembered)
@@ -55,6 +62,8 @@ def sync_knowledge(opened: Opened, path: str, *, agent: str) -> Synced:
         with opened.store.reading() as reader:
             ledger, reports = written_graph(reader), _rewritten(reader, base)
         file, aside, trouble = _read_file(target, text, ledger)
+        if file is not None:
+            file, trouble = _without_reserved(file)
         merge = merged(ledger, file, base) if file is not None else Merge((), (), ())
         if any(report.code == "conflict" for report in merge.reports):
             aside = _copy_aside(target, text or "")
@@ -86,14 +95,30 @@ def _read_file(
     if not text:
         return (None, "", ())
     try:
+        with open(target, "rb") as file:
+            file.read().decode()
         return (read_graph(text, known=[node.id for node in ledger.nodes]), "", ())
-    except InvalidInput as error:
+    except (InvalidInput, UnicodeDecodeError) as error:
         aside = keep_aside(target)
-        message = (
-            f"can't be read and was kept as {os.path.basename(aside)}: {error.problems[0].line()}"
-        )
+        why = error.problems[0].line() if isinstance(error, InvalidInput) else str(error)
+        message = f"can't be read and was kept as {os.path.basename(aside)}: {why}"
         fix = "mend it and give it the name of the file again, or leave it"
         return (None, aside, (Problem(target, "unreadable", message, "", fix, "warning"),))
+
+
+def _without_reserved(file: Graph) -> tuple[Graph, tuple[Problem, ...]]:
+    """A file's graph without what other records say, and a report of that."""
+    reports = [p._replace(level="warning") for p in reserved_problems(file.nodes, file.edges)]
+    nodes = [node for node in file.nodes if not stands_for(node.id)]
+    edges = [edge for edge in file.edges if not says_itself(edge.key)]
+    return graph_of(nodes, edges), tuple(reports)
+
+
+def _base_name(root: str, target: str) -> str:
+    """The file that remembers what another said last time; two may have the same last name."""
+    place = os.path.relpath(target, os.path.realpath(root))
+    digest = hashlib.blake2b(os.fsencode(place), digest_size=6).hexdigest()
+    return f"{os.path.basename(target)[:100]}-{digest}.base"
 
 
 def _copy_aside(target: str, text: str) -> str:
@@ -105,9 +130,7 @@ def _copy_aside(target: str, text: str) -> str:
 def _rewritten(reader: Reader, base: Base) -> list[Problem]:
     """Nodes that several agents wrote differently since the last time."""
     said: dict[str, dict[str, str]] = {}
-    for record in reader.latest(_LARGEST, _LARGEST, kinds=["learned"]):
-        if record.seq <= base.seq:
-            break
+    for record in _learned_since(reader, base.seq):
         for data in record.document().get("nodes", ()):
             digest = digest_of(graph_of([node_of(data)], ()).nodes[0])
             said.setdefault(data["id"], {}).setdefault(digest, record.author)
@@ -116,6 +139,17 @@ def _rewritten(reader: Reader, base: Base) -> list[Problem]:
         for name, by in sorted(said.items())
         if len(by) > 1 and len(set(by.values())) > 1
     ]
+
+
+def _learned_since(reader: Reader, seq: int) -> Iterator[Record]:
+    """What was written down after a record, newest first."""
+    before = _LARGEST
+    while page := reader.latest(before, _PAGE, kinds=["learned"]):
+        for record in page:
+            if record.seq <= seq:
+                return
+            yield record
+        before = page[-1].seq
 
 
 def _by_several(name: str, authors: list[str]) -> Problem:

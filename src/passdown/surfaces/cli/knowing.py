@@ -73,6 +73,12 @@ def knowledge(parser: Parser) -> None:
     )
     sync.add_argument("file", metavar=FILE, nargs="?", help="default: knowledge.dot of the project")
     with_agent(sync)
+    _pack_parser(parser)
+    for each in (show, forget, sync):
+        with_store(each)
+
+
+def _pack_parser(parser: Parser) -> None:
     pack = parser.subverb(
         "pack",
         "the part of the graph that has to do with a task, for its prompt",
@@ -86,8 +92,7 @@ def knowledge(parser: Parser) -> None:
     pack.add_argument("--depth", metavar="N", type=whole_number, default=1, help="steps around")
     pack.add_argument("--counter", choices=_COUNTERS, help="what counts; default: the settings'")
     pack.add_argument("--format", choices=("dot", "json"), default="dot", help="of the text")
-    for each in (show, forget, sync, pack):
-        with_store(each)
+    with_store(pack)
 
 
 def _add_parser(parser: Parser) -> None:

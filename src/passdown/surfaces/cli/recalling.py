@@ -99,7 +99,7 @@ def _print_answer(answer: Recalled) -> None:
     told = (
         answer.kind.replace("_", " "),
         answer.status,
-        f"score {answer.score:.3f}",
+        f"score {answer.score:.2g}",
         f"by {answer.agent}, {answer.at[:16].replace('T', ' ')} UTC",
         f"{answer.task} version {answer.version}",
     )

@@ -1,0 +1,232 @@
+"""`graph` and `knowledge`: what is written down, asked, drawn, packed and exchanged."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+
+from passdown.model.graph_files import read_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.surfaces.running import Run
+
+    Json = Callable[..., Any]
+
+BY = ("--agent", "planner")
+
+
+@pytest.fixture
+def known(project: Path, cli: Run) -> Path:
+    """A task with a decision and a pattern, and two nodes that hang together with them."""
+    cli("task", "new", "T-1", "--title", "Sessions in the store", *BY)
+    cli("decide", "Sessions in Redis", "--why", "speed", "--task", "T-1", "--tag", "auth", *BY)
+    cli(
+        *("note", "pattern", "one middleware checks tokens", "--location", "src/auth.py"),
+        *("--tag", "auth,web", "--task", "T-1", "--agent", "coder"),
+    )
+    cli("knowledge", "add", "redis", "--type", "datastore", "--summary", "Redis 7", *BY)
+    cli(
+        *("knowledge", "add", "session-store", "--type", "component", "--tag", "auth"),
+        *("--summary", "Keeps sessions", "--description", "For an hour", "--level", "architecture"),
+        *("--edge", "uses:redis", "--edge", "must_follow:T-1#d1", *BY),
+    )
+    return project
+
+
+@pytest.mark.promise("S3-38")
+def test_a_node_is_shown_with_everything_that_touches_it(
+    known: Path, cli: Run, as_json: Json
+) -> None:
+    out = cli("knowledge", "show", "session-store").out
+    assert out.startswith("session-store  Keeps sessions\n")
+    assert "  session-store -> uses -> redis\n" in out
+    assert "  session-store -> uses -> redis\n" in cli("knowledge", "show", "node:redis").out
+    found = as_json("knowledge", "show", "session-store")
+    assert found["attributes"] == {"description": "For an hour", "level": "architecture"}
+    assert [edge["target"] for edge in found["edges"]] == ["T-1#d1", "redis"]
+    assert "nothing is known as 'nobody'" in cli("knowledge", "show", "nobody", code=1).err
+
+
+@pytest.mark.promise("S3-38")
+def test_near_shows_the_way(known: Path, cli: Run, as_json: Json) -> None:
+    found = as_json("graph", "near", "session-store", "--depth", "2", "--direction", "out")
+    way = {reached["node"]: reached for reached in found}
+    assert way["task:T-1"]["depth"] == 2
+    assert way["task:T-1"]["path"] == [
+        ["session-store", "must_follow", "T-1#d1"],
+        ["T-1#d1", "relates_to", "task:T-1"],
+    ]
+    out = cli("graph", "near", "redis", "--depth", "2").out
+    assert "redis <- uses <- session-store -> must_follow -> T-1#d1\n" in out
+    only = as_json("graph", "near", "session-store", "--relation", "uses")
+    assert [reached["node"] for reached in only] == ["redis"]
+    assert "nothing leads" in cli("graph", "near", "redis", "--direction", "out").out
+    assert "depth" in cli("graph", "near", "redis", "--depth", "0", code=1).err
+
+
+@pytest.mark.promise("S3-37")
+def test_about_says_which_tasks_found_patterns(known: Path, cli: Run, as_json: Json) -> None:
+    found = as_json("graph", "about", "auth")
+    assert [node["id"] for node in found["T-1"]] == ["T-1#p1"]
+    assert set(as_json("graph", "about", "auth", "--type", "component")) == {"workspace"}
+    assert "no task found a pattern about bread" in cli("graph", "about", "bread").out
+
+
+@pytest.mark.promise("S3-38")
+def test_tagged_is_scored_by_shared_tags(known: Path, cli: Run, as_json: Json) -> None:
+    found = as_json("graph", "tagged", "auth,web")
+    assert found[0]["id"] == "T-1#p1"
+    assert [node["score"] for node in found] == [1.0, 0.5, 0.5]
+    assert as_json("graph", "tagged", "auth", "web", "--limit", "1") == found[:1]
+    assert "1.00   T-1#p1" in cli("graph", "tagged", "auth", "web").out
+    assert as_json("graph", "tags")["web"] == ["T-1#p1"]
+
+
+def test_show_gives_the_same_graph_in_every_form(known: Path, cli: Run, as_json: Json) -> None:
+    told = cli("graph", "show").out
+    assert "  session-store -> uses -> redis\n" in told
+    whole = read_graph(json.dumps(as_json("graph", "show")))
+    assert read_graph(cli("graph", "show", "--format", "dot").out) == whole
+    assert cli("graph", "show", "--format", "mermaid").out.startswith("flowchart ")
+    assert "written to" in cli("graph", "show", "--format", "svg", "--output", "g.svg").out
+    ElementTree.parse(known / "g.svg")
+    cli("graph", "show", "--format", "dot", "--output", "g.dot")
+    assert read_graph((known / "g.dot").read_text("utf-8")) == whole
+
+
+def test_show_gives_a_part(known: Path, as_json: Json) -> None:
+    def ids(*argv: str) -> set[str]:
+        return {node["id"] for node in as_json("graph", "show", *argv)["nodes"]}
+
+    assert ids("--around", "node:redis") == {"redis", "session-store"}
+    assert ids("--around", "redis", "--depth", "0") == {"redis"}
+    assert "session-store" not in ids("--task", "T-1")
+    assert ids("--tag", "web", "--depth", "0") == {"T-1#p1"}
+    assert ids("--type", "datastore", "--type", "component") == {"redis", "session-store"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("graph", "show", "--output", "x"), "--format"),
+        (("graph", "show", "--format", "dot", "--json"), "different forms"),
+        (("graph", "show", "--type", "poem"), "invalid choice"),
+        (("graph", "near"), "NODE"),
+        (("knowledge", "add"), "name an ID"),
+        (("knowledge", "add", "x"), "--type and --summary"),
+        (("knowledge", "add", "x", "--edge", "uses"), "RELATION:TARGET"),
+        (("knowledge", "add", "x", "--type", "rule", "--set", "owner"), "NAME=VALUE"),
+        (("knowledge", "add", "x", "--file", "g.dot"), "not both"),
+    ],
+)
+def test_misuse_is_2(known: Path, cli: Run, argv: tuple[str, ...], said: str) -> None:
+    answer = cli(*argv, code=2)
+    assert said in answer.err + answer.out
+
+
+@pytest.mark.promise("P-7")
+def test_wrong_knowledge_is_refused_with_every_reason(known: Path, cli: Run) -> None:
+    err = cli(
+        *("knowledge", "add", "task:T-9", "--type", "rule", "--summary", "x" * 101),
+        *("--tag", "Not OK", "--edge", "likes:nobody"),
+        code=1,
+    ).err
+    for path in ("id", "summary", "tags[0]", "priority"):
+        assert f"  - nodes[0].{path}: " in err
+    assert "  - edges[0].relation: " in err
+    assert "  - edges[0].target: " in err
+    cli("knowledge", "show", "nobody", code=1)
+
+
+def test_the_same_again_writes_nothing_and_other_words_are_reported(known: Path, cli: Run) -> None:
+    add = ("knowledge", "add", "redis", "--type", "datastore", *BY)
+    assert "was recorded already" in cli(*add, "--summary", "Redis 7").out
+    out = cli(*add, "--summary", "Valkey 8", "--set", "owner=ops").out
+    assert "[replaced]" in out
+    assert "owner  ops" in cli("knowledge", "show", "redis").out
+
+
+def test_forget_takes_an_edge_or_a_node(known: Path, cli: Run, as_json: Json) -> None:
+    cli("knowledge", "forget", "session-store", "--edge", "uses:redis", *BY)
+    edges = as_json("knowledge", "show", "session-store")["edges"]
+    assert [edge["relation"] for edge in edges] == ["must_follow"]
+    assert "there is no edge" in (
+        cli("knowledge", "forget", "session-store", "--edge", "uses:redis", code=1).err
+    )
+    cli("knowledge", "forget", "session-store", *BY)
+    cli("knowledge", "show", "session-store", code=1)
+    assert "unknown_node" in cli("knowledge", "forget", "session-store", code=1).err
+    told = [entry["summary"] for entry in as_json("log", "workspace")]
+    assert told[:3] == [
+        "without session-store",
+        "without session-store -> uses -> redis",
+        "session-store: Keeps sessions and 2 more",
+    ]
+
+
+@pytest.mark.promise("S4-30")
+def test_a_file_brings_nodes_and_edges_to_what_is_known(known: Path, cli: Run) -> None:
+    (known / "more.dot").write_text(
+        'digraph { "queue" [type="component", summary="Holds mail"];'
+        ' "queue" -> "redis" [relation="uses"]; "queue" -> "task:T-1" [relation="relates_to"]; }',
+        "utf-8",
+    )
+    cli("knowledge", "add", "--file", "more.dot", "--task", "T-1", *BY)
+    out = cli("knowledge", "show", "queue").out
+    assert "queue -> uses -> redis" in out
+    assert "queue -> relates_to -> task:T-1" in out
+    (known / "bad.json").write_text('{"nodes": [{"id": "a"}], "edges": []}', "utf-8")
+    assert "nodes[0]" in cli("knowledge", "add", "--file", "bad.json", code=1).err
+    (known / "bytes").write_bytes(b"\xff")
+    assert "invalid_utf8" in cli("knowledge", "add", "--file", "bytes", code=1).err
+
+
+@pytest.mark.promise("S4-29")
+def test_sync_goes_both_ways(known: Path, cli: Run, as_json: Json) -> None:
+    assert "2 nodes, 2 edges" in cli("knowledge", "sync", *BY).out
+    file = known / "knowledge.dot"
+    assert cli("knowledge", "sync", *BY).out.startswith("unchanged, ")
+    file.write_text(file.read_text("utf-8").replace("Redis 7", "Redis 8"), "utf-8")
+    assert as_json("knowledge", "sync", *BY)["taken"] == ["redis"]
+    assert cli("knowledge", "show", "redis").out.startswith("redis  Redis 8\n")
+
+
+@pytest.mark.promise("S4-29")
+def test_sync_says_with_1_that_someone_should_look(known: Path, cli: Run, as_json: Json) -> None:
+    cli("knowledge", "sync", *BY)
+    file = known / "knowledge.dot"
+    file.write_text(file.read_text("utf-8").replace("Redis 7", "Redis 8"), "utf-8")
+    cli("knowledge", "add", "redis", "--type", "datastore", "--summary", "Redis 9", *BY)
+    out = cli("knowledge", "sync", *BY, code=1).out
+    assert "[conflict]" in out
+    assert "kept aside: " in out
+    file.write_text("not a graph", "utf-8")
+    found = as_json("knowledge", "sync", *BY, code=1)
+    assert found["reports"][0]["code"] == "unreadable"
+    assert file.read_text("utf-8").startswith("digraph")
+
+
+@pytest.mark.promise("S4-31")
+def test_a_pack_is_what_has_to_do_with_the_task(known: Path, cli: Run, as_json: Json) -> None:
+    answer = cli("knowledge", "pack", "T-1")
+    assert read_graph(answer.out)
+    assert '"session-store"' in answer.out
+    assert answer.err.rstrip().endswith(" tokens")
+    small = as_json("knowledge", "pack", "T-1", "--nodes", "1")
+    assert (len(small["nodes"]), small["left_out"] > 0) == (1, True)
+    assert small["terms"][0] in ("session", "store")
+    tight = as_json("knowledge", "pack", "T-1", "--budget", "60", "--counter", "chars4")
+    assert tight["tokens"] <= 60
+    assert read_graph(cli("knowledge", "pack", "T-1", "--format", "json").out)
+    assert "T-9" in cli("knowledge", "pack", "T-9", code=1).err
+
+
+def test_what_was_written_down_is_found(known: Path, as_json: Json) -> None:
+    found = as_json("recall", "keeps sessions", "--words", "--kind", "knowledge", "--limit", "1")
+    assert found["results"][0]["address"] == "node:session-store"
