@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import recall_beside, retrieval_data
@@ -21,6 +21,7 @@ from bench.workload import Ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import passdown
     from bench.recall_store import Material
@@ -130,13 +131,21 @@ def _asked(workspace: passdown.Workspace, queries: list[str]) -> dict[str, list[
             "words and meaning": partial(workspace.recall, query, limit=K),
         }
         for name, ask in calls.items():
-            times[name].append(seconds(lambda ask=ask: _is_full(ask())))
+            times[name].append(_timed(ask))
         remembered[query] = model.embed([query])[0]
         embeddings._loaded[embeddings.wanted] = model._replace(embed=remembering)
-        again = partial(workspace.recall, query, limit=K)
-        times["the same, the question's vector given"].append(seconds(lambda: _is_full(again())))
+        times["the same, the question's vector given"].append(
+            _timed(partial(workspace.recall, query, limit=K))
+        )
         embeddings._loaded[embeddings.wanted] = model
     return times
+
+
+def _timed(ask: Callable[[], list[Any]]) -> float:
+    answers: list[Any] = []
+    took = seconds(lambda: answers.extend(ask()))
+    _is_full(answers)
+    return took
 
 
 def _is_full(answers: list[Any]) -> None:
@@ -194,7 +203,7 @@ def _command_line(found: Measured, root: Path, stuff: Material, run: Run) -> Non
     calls = {name: partial(call, line, root) for name, line in commands.items()}
     try:
         interleaved(calls, 1)
-    except Exception as error:  # the verb isn't there, or can't be used here
+    except subprocess.SubprocessError as error:  # the verb isn't there, or can't be used here
         found.notes.append(f"The command line was not measured: {error}")
         return
     times = interleaved(calls, rounds)

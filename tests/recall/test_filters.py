@@ -130,6 +130,8 @@ class Writer:
             (found,) = (e for e in state[field] if e["version"] == command.version)
             status = "recorded" if kind == "handoff" else "open"
             self.keep(task, Known(found["address"], kind, agent, task, status, ""))
+        for kind, field in lists.items():
+            (found,) = (e for e in state[field] if e["version"] == command.version)
             if kind == "question" and self.rng.random() < 0.5:
                 self.ws.mark(found["address"], "answered", agent=agent, reason="yes")
                 self.settle(found["address"], "answered")

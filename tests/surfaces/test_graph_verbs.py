@@ -230,3 +230,22 @@ def test_a_pack_is_what_has_to_do_with_the_task(known: Path, cli: Run, as_json: 
 def test_what_was_written_down_is_found(known: Path, as_json: Json) -> None:
     found = as_json("recall", "keeps sessions", "--words", "--kind", "knowledge", "--limit", "1")
     assert found["results"][0]["address"] == "node:session-store"
+
+
+@pytest.mark.promise("S3-23", "S3-24")
+def test_what_a_handoff_found_hangs_on_its_task(known: Path, cli: Run, as_json: Json) -> None:
+    (known / "handoff.yaml").write_text(
+        "task: T-1\nfrom_agent: planner\nto_agent: coder\noutcome: completed\n"
+        "patterns_discovered:\n  - {pattern: retry with jitter, location: src/net.py,"
+        " applies_to: [network]}\n"
+        "gotchas:\n  - {issue: the proxy drops headers, discovered_in: staging,"
+        " mitigation: repeat them, severity: high}\n",
+        "utf-8",
+    )
+    cli("handoff", "handoff.yaml")
+    pattern, gotcha = (as_json("knowledge", "show", name) for name in ("T-1#p2", "T-1#g1"))
+    assert (pattern["type"], pattern["tags"]) == ("pattern", ["network"])
+    assert (gotcha["type"], gotcha["attributes"]["severity"]) == ("gotcha", "high")
+    for node in (pattern, gotcha):
+        link = {"source": node["id"], "relation": "discovered_in", "target": "task:T-1"}
+        assert link in node["edges"]

@@ -107,6 +107,27 @@ class AsyncKnows(Calling):
             self._workspace.graph, around=around, depth=depth, task=task, tags=tags, types=types
         )
 
+    async def graph_text(
+        self,
+        form: str,
+        *,
+        around: Sequence[str] = (),
+        depth: int = 1,
+        task: str = "",
+        tags: Sequence[str] = (),
+        types: Sequence[str] = (),
+    ) -> str:
+        """The same graph as text."""
+        return await self._call(
+            self._workspace.graph_text,
+            form,
+            around=around,
+            depth=depth,
+            task=task,
+            tags=tags,
+            types=types,
+        )
+
     async def edges(self, *, source: str = "", relation: str = "", target: str = "") -> list[Edge]:
         """The edges by any mix of source, relation and target; all of them by none."""
         return await self._call(

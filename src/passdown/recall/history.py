@@ -68,11 +68,13 @@ def _summary(kind: str, body: Document) -> str:
         return f"{body['gate']} {body['answer']} by {body['by']}"
     if kind == "marked":
         return ", ".join(f"{mark['item']} {mark['status']}" for mark in body["marks"])
-    if kind == "learned":
-        return _learned(body)
-    texts = {"task_created": "title", "task_changed": "title"}
-    if kind in texts:
-        return str(body.get(texts[kind], "changed " + ", ".join(sorted(body))))
+    if kind in ("task_created", "task_changed"):
+        return str(body.get("title", "changed " + ", ".join(sorted(body))))
+    return _learned(body) if kind == "learned" else _noted(body)
+
+
+def _noted(body: Document) -> str:
+    """The words of the first thing that a small record brings."""
     lists = (cast("list[Any]", value) for value in body.values() if isinstance(value, list))
     entry = next((values[0] for values in lists if values), "")
     if isinstance(entry, dict):

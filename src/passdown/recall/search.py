@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from passdown.model.findable import mark_of, path_mark
 from passdown.model.words import QUESTION
 from passdown.recall.asking import understood
-from passdown.recall.scoring import ALONE, Around, Candidate, Found, Scorer, rarity
+from passdown.recall.scoring import (
+    ALONE,
+    LONGEST_BESIDE,
+    Around,
+    Candidate,
+    Found,
+    Scorer,
+    rarity,
+    share_of_others,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +42,6 @@ BY_TEXT = 100
 BY_MEANING = 100
 NEAR = 40
 STEPS = 2
-SHORT = 10_000
 FEW = 1_500
 PAGE = 200
 _NOTHING = Found(0, {})
@@ -227,7 +235,7 @@ class Search:
 
     def _neighbours(self, ids: Iterable[int]) -> dict[int, tuple[list[int], list[int]]]:
         """What stands before and after entries; long ones speak for themselves."""
-        short = [number for number in ids if self._rows[number].length <= SHORT]
+        short = [number for number in ids if self._rows[number].length <= LONGEST_BESIDE]
         return self._reader.around(short, STEPS) if short else {}
 
     def _know(self, ids: Iterable[int]) -> None:
@@ -247,10 +255,11 @@ class Search:
             return ALONE
         own = next((e for e in before if e.agent == entry.agent), None)
         asked = before[0] if before and before[0].traits & QUESTION else None
+        share = share_of_others(entry.length)
         return Around(
-            own=texts.get(own.id, 0.0) if own else 0.0,
-            ask=texts.get(asked.id, 0.0) if asked else 0.0,
-            next=sum(texts.get(e.id, 0.0) for e in after) / STEPS,
+            own=share * texts.get(own.id, 0.0) if own else 0.0,
+            ask=share * texts.get(asked.id, 0.0) if asked else 0.0,
+            next=share * sum(texts.get(e.id, 0.0) for e in after) / STEPS,
         )
 
     def _filled(self, best: list[tuple[Entry, float]], limit: int) -> list[tuple[Entry, float]]:

@@ -76,6 +76,9 @@ class Embeddings:
             expected = "a name of its own: vectors are kept under it"
             problem = Problem("name", "invalid_name", repr(own.name), expected)
             raise InvalidInput("the embedder can't be used", [problem])
+        with self._lock:
+            if self._own is not None:  # it answers until the new one has caught up
+                self._loaded[self._own.name] = self._own
         self._own = own
         self.wake()
 
@@ -138,9 +141,15 @@ class Embeddings:
             raise InvalidInput("the embedder has changed", [_other_length(serving, len(vector))])
         return _Meaning(index, unit(vector), self._lock)
 
+    def _is_up_to_date(self) -> bool:
+        """Whether the newest entry has its vector: told without counting the others."""
+        with self._opened.store.reading() as reader:
+            known = _known(reader, self.wanted)
+            return known is not None and known.done >= reader.newest_entry()
+
     def _top_up(self) -> None:
-        if not self._making.acquire(blocking=False):
-            return  # another thread is at it
+        if self._is_up_to_date() or not self._making.acquire(blocking=False):
+            return  # nothing is missing, or another thread is at it
         try:
             found = embed(self._opened, seconds=TOP_UP_S)
         except PassdownError as error:

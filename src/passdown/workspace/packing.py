@@ -100,12 +100,20 @@ def _text(value: Any) -> str:
 
 
 def _names(reader: Reader, terms: Sequence[str], nodes: int, depth: int) -> list[str]:
-    """Ids of nodes in the order of their worth: what fits best, then what is around it."""
+    """Ids of nodes in the order of their worth: what fits best, then what is around it.
+
+    What search gives without a term in it, to give as many as were asked for, is no part of this.
+    """
     only = Filter(kinds=_KINDS, without=_SETTLED)
-    found = Search(reader, " ".join(terms), only).best(nodes)
-    best = [entry.address.removeprefix(NODE_PREFIX) for entry, score in found if score > 0]
+    found = [entry for entry, _ in Search(reader, " ".join(terms), only).best(MOST_NODES)]
+    said = reader.words_of(entry.id for entry in found)
+    best = [
+        entry.address.removeprefix(NODE_PREFIX)
+        for entry in found
+        if not set(terms).isdisjoint(said[entry.id].split())
+    ]
     names = dict.fromkeys(best)
-    for name in best:
+    for name in best[:nodes]:
         around = neighbours(reader, name, depth=depth, direction="both", limit=MOST_NODES)
         names.update(dict.fromkeys(place.node for place in around))
     return list(names)

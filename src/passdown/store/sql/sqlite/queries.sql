@@ -420,13 +420,13 @@ WHERE id >= :first AND kind = 'decision' AND EXISTS (
 -- name: entries
 SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
     e.status, e.position, e.length, e.traits
-FROM json_each(:ids) j JOIN entries e ON e.id = j.value;
+FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value;
 
 -- name: words_of
-SELECT t.rowid, t.words FROM json_each(:ids) j JOIN texts t ON t.rowid = j.value;
+SELECT t.rowid, t.words FROM json_each(:ids) j CROSS JOIN texts t ON t.rowid = j.value;
 
 -- name: marks_of
-SELECT t.rowid, t.marks FROM json_each(:ids) j JOIN texts t ON t.rowid = j.value;
+SELECT t.rowid, t.marks FROM json_each(:ids) j CROSS JOIN texts t ON t.rowid = j.value;
 
 -- name: entry_at
 SELECT id, address, task, kind, agent, at, status, position, length, traits FROM entries
@@ -440,10 +440,10 @@ SELECT c.id, (
     SELECT json_group_array(a.id) FROM (
         SELECT n.id FROM entries n INDEXED BY entries_by_task
         WHERE n.task = c.task AND n.id > c.id ORDER BY n.id LIMIT :limit) a)
-FROM json_each(:ids) j JOIN entries c ON c.id = j.value;
+FROM json_each(:ids) j CROSS JOIN entries c ON c.id = j.value;
 
 -- name: heads_of
-SELECT e.id, e.heads FROM json_each(:ids) j JOIN entries e ON e.id = j.value
+SELECT e.id, e.heads FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value
 WHERE e.heads <> '';
 
 -- name: latest_entries
@@ -576,7 +576,7 @@ WHERE v.embedder = :embedder AND v.id > :after ORDER BY v.id LIMIT :limit;
 
 -- name: vectors_of
 SELECT v.id, v.vector FROM json_each(:ids) j
-JOIN vectors v ON v.embedder = :embedder AND v.id = j.value;
+CROSS JOIN vectors v ON v.embedder = :embedder AND v.id = j.value;
 
 -- name: forget_texts
 DELETE FROM texts;
