@@ -49,6 +49,7 @@ LISTS = (
     "warnings",
     "gates",
 )
+SEARCHED_LISTS = tuple(set(LISTS) - {"artifacts", "reading", "gates"})
 # What other tasks say of a task: it changes without a version of the task's own.
 FROM_OTHERS = ("blocked_by", "status")
 
@@ -170,6 +171,7 @@ class Work(RuleBasedStateMachine):
         write_files(self.folder, dict.fromkeys(FILES, "one\n"))
         self.clock = fixed_clock()
         self.tasks: dict[str, Expected] = {}
+        self.nodes: dict[str, str] = {}
         self.keyed: list[tuple[Document, str, passdown.HandoffCommand]] = []
         self.keys = 0
         self.edits = 0
@@ -391,6 +393,53 @@ class Work(RuleBasedStateMachine):
         expected.version += 1
         self.wrote(task, before)
         self.refused(GateRefused, lambda: self.ws.approve(gate, by="ana"))
+
+    @precondition(lambda self: self.tasks)
+    @rule(data=st.data(), name=st.sampled_from("ABC"), summary=st.sampled_from(["one", "two"]))
+    def learn(self, data: st.DataObject, name: str, summary: str) -> None:
+        """What is known already is not written again; what is new takes the old one's place."""
+        task = data.draw(st.sampled_from(sorted(self.tasks)))
+        before = self.ws.state_document(task)
+        node = {"id": name, "type": "component", "summary": summary}
+        edges = [
+            {"source": name, "relation": "uses", "target": other} for other in sorted(self.nodes)
+        ]
+        is_news = self.nodes.get(name) != summary
+        receipt = self.ws.learn([node], edges if is_news else (), agent="coder", task=task)
+        assert receipt.is_replay is not is_news
+        if is_news:
+            self.nodes[name] = summary
+            self.tasks[task].version += 1
+            self.wrote(task, before)
+        known = self.ws.graph(types=["component"])
+        assert {found.id: found.summary for found in known.nodes} == self.nodes
+
+    @precondition(lambda self: self.nodes)
+    @rule(data=st.data())
+    def forget(self, data: st.DataObject) -> None:
+        task = data.draw(st.sampled_from(sorted(self.tasks)))
+        name = data.draw(st.sampled_from(sorted(self.nodes)))
+        before = self.ws.state_document(task)
+        self.ws.learn(agent="coder", task=task, forget_nodes=[name])
+        del self.nodes[name]
+        self.tasks[task].version += 1
+        self.wrote(task, before)
+        assert not [edge for edge in self.ws.edges() if name in (edge.source, edge.target)]
+
+    @rule(query=st.sampled_from(["d1 why", "one", "the", "w2 g"]))
+    def recall(self, query: str) -> None:
+        """Everything that was recorded can be found, with the status that it has."""
+        found = self.ws.recall(query, limit=1_000, by_words=True)
+        expected = {f"node:{name}": "current" for name in self.nodes}
+        for task in self.tasks:
+            document = self.ws.state_document(task)
+            expected |= {
+                entry["address"]: entry["status"]
+                for name in SEARCHED_LISTS
+                for entry in document[name]
+                if name != "handoffs" or entry.get("summary")
+            }
+        assert {answer.address: answer.status for answer in found} == expected
 
     @rule(path=st.sampled_from(FILES))
     def edit_file(self, path: str) -> None:

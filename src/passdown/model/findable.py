@@ -202,9 +202,10 @@ def _item_entries(
 ) -> Iterator[EntryRow]:
     for row in added:
         text = texts.get((row.field, row.index)) if row.letter in SEARCHED else None
-        if text is None or not text.words:
-            continue
         entry = entry_of(body, row.field, row.index)
+        # A handoff may say nothing; what has only stop words is still found by filters.
+        if text is None or (row.letter == "h" and not entry.get("summary")):
+            continue
         kind, agent = KINDS[row.letter].word, entry.get("agent") or record.author
         paths = _paths_in(body) if row.letter == "h" else _paths_of(row.letter, entry)
         marks = [*_marks(kind, agent, row.task, text.tags), *_path_marks(paths)]

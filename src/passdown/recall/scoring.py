@@ -172,11 +172,13 @@ class Scorer:
     def features(self, candidate: Candidate) -> Features:
         """All that is weighed of an entry."""
         question, around, traits = self._question, candidate.around, candidate.traits
+        words, heads = candidate.words, candidate.heads
+        text = self.text(words)
         return Features(
-            text=self.text(candidate.words),
+            text=text,
             pair=candidate.pair,
-            lead=self.text(_beginning(candidate.words)),
-            heads=self.text(candidate.heads),
+            lead=text if words.length <= _LEAD else self.text(_beginning(words)),
+            heads=self.text(heads) if heads.places else 0.0,
             own=around.own,
             next=around.next,
             ask=around.ask,
@@ -190,8 +192,6 @@ class Scorer:
 
 def _beginning(found: Found) -> Found:
     """The same of the first words only."""
-    if found.length <= _LEAD:
-        return found
     places = {word: [at for at in all_ if at < _LEAD] for word, all_ in found.places.items()}
     return Found(_LEAD, {word: kept for word, kept in places.items() if kept})
 

@@ -1,14 +1,16 @@
 """Search: from a question to the entries that answer it best, within exact filters.
 
 First the entries that have the question's rarest words are gathered, as many as a budget allows, so
-that the cost doesn't grow with the store; with vectors, the nearest in meaning join them, and the
-neighbours of the best. Then each is scored with everything that is known of it. Filters are asked
+that the cost doesn't grow with the store, and the best of them by their words are kept; with
+vectors, the nearest in meaning join them, and the neighbours of the best. Then each is scored with
+everything that is known of it. Filters are asked
 for in the index itself; what passes them and nothing else counts, and as many are given as there
 are, however little they have to do with the question.
 """
 
 from __future__ import annotations
 
+from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from passdown.model.findable import mark_of, path_mark
@@ -26,7 +28,7 @@ from passdown.recall.scoring import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from passdown.recall.asking import Question
     from passdown.store.finding import Entry
@@ -34,13 +36,14 @@ if TYPE_CHECKING:
 
     Allows = Callable[[list[int]], list[int]]
 
-BUDGET = 12_000
+BUDGET = 8_000
 """How many places of words in the index are looked up for one question."""
 
 PROBE = 600
-BY_TEXT = 100
-BY_MEANING = 100
-NEAR = 40
+ROUGH = 150
+BY_TEXT = 50
+BY_MEANING = 50
+NEAR = 15
 STEPS = 2
 FEW = 1_500
 PAGE = 200
@@ -120,18 +123,23 @@ class Search:
         self.question: Question = understood(text, reader.authors())
         self._meaning = meaning
         self._rows: dict[int, Entry] = {}
-        self._counts: dict[str, int] = {}
+        self._found: dict[int, Found] = {}
+        self._texts: dict[int, float] = {}
+        self._coarse: dict[int, float] = {}
 
     def best(self, limit: int) -> list[tuple[Entry, float]]:
         """The best entries with their scores, best first; as many as there are, up to `limit`."""
         few = self._few()
-        coarse = dict.fromkeys(few, 0.0) if few is not None else self._by_words()
-        scorer = Scorer(self.question, self._rarities(), self._newest)
-        texts = self._let(_ranked(coarse), BY_TEXT if few is None else FEW)
+        counts = self._counts()
+        rarities = {word: rarity(count, self._newest) for word, count in counts.items()}
+        scorer = Scorer(self.question, rarities, self._newest)
+        rough = self._passing(few) if few is not None else self._by_words(counts, limit)
+        self._look(scorer, rough)
+        by_text = sorted(rough, key=lambda number: (-self._texts[number], -number))
+        texts = by_text[: max(BY_TEXT, limit)]
         chosen = dict.fromkeys(texts)
-        if self._meaning is not None and few is None:
-            near = self._meaning.near(self._reader, self._only, self._passing, BY_MEANING)
-            chosen.update(dict.fromkeys(near))
+        near = self._near(max(BY_MEANING, limit), rough, is_all=few is not None)
+        chosen.update(dict.fromkeys(near))
         around = self._neighbours(texts[:NEAR])
         beside = (number for before, after in around.values() for number in (*before, *after))
         chosen.update(dict.fromkeys(self._passing(list(dict.fromkeys(beside)))))
@@ -147,43 +155,43 @@ class Search:
         ids = self._reader.narrowed(only.statuses, only.since, only.until, FEW + 1)
         return ids if len(ids) <= FEW else None
 
-    def _by_words(self) -> dict[int, float]:
-        """Entries that have the question's words, the rarest first, each with a rough score."""
-        words = dict.fromkeys(self.question.words)
-        lists = {word: self._reader.matching(_has(word), PROBE) for word in words}
-        self._counts = {word: self._count(word, found) for word, found in lists.items()}
+    def _counts(self) -> dict[str, int]:
+        """How many entries have each word of the question: counted where they are few, else judged
+        by how close together the newest and the oldest of them stand.
+        """
+        counts: dict[str, int] = {}
+        for word in dict.fromkeys(self.question.words):
+            found = self._reader.matching(_has(word), PROBE)
+            counts[word] = len(found)
+            if len(found) == PROBE:
+                oldest = self._reader.oldest_matching(_has(word), PROBE)
+                share = PROBE / (self._newest - found[-1] + 1) + PROBE / oldest[-1]
+                counts[word] = min(self._newest, int(self._newest * share / 2))
+        return counts
+
+    def _by_words(self, counts: Mapping[str, int], limit: int) -> list[int]:
+        """Entries that pass and have the question's words, looked up rarest first; those with the
+        most and rarest of them.
+        """
         left = BUDGET
-        coarse: dict[int, float] = {}
-        for word in sorted(words, key=lambda word: self._counts[word]):
-            worth = rarity(self._counts[word], self._newest)
-            found = lists[word]
-            if self._marks:
-                found = self._reader.matching(f"{_has(word)} AND {self._marks}", max(left, PROBE))
-            elif len(found) == PROBE and left > PROBE:
-                found = self._reader.matching(_has(word), left)
+        coarse = self._coarse
+        for word in sorted(counts, key=lambda word: counts[word]):
+            worth = rarity(counts[word], self._newest)
+            asked = f"{_has(word)} AND {self._marks}" if self._marks else _has(word)
+            found = self._reader.matching(asked, max(left, PROBE))
             for number in found:
                 coarse[number] = coarse.get(number, 0.0) + worth
             left -= len(found)
             if left <= 0:
                 break
-        return coarse
-
-    def _count(self, word: str, found: Sequence[int]) -> int:
-        """How many entries have a word: counted where they are few, else judged by how close
-        together the newest and the oldest of them stand.
-        """
-        if len(found) < PROBE:
-            return len(found)
-        oldest = self._reader.oldest_matching(_has(word), PROBE)
-        newest_share = PROBE / (self._newest - found[-1] + 1)
-        oldest_share = PROBE / oldest[-1]
-        return min(self._newest, int(self._newest * (newest_share + oldest_share) / 2))
-
-    def _rarities(self) -> dict[str, float]:
-        if not self._counts:
-            lists = {w: self._reader.matching(_has(w), PROBE) for w in self.question.words}
-            self._counts = {word: self._count(word, found) for word, found in lists.items()}
-        return {word: rarity(count, self._newest) for word, count in self._counts.items()}
+        wanted = max(ROUGH, 2 * limit)
+        first = [
+            number for _, number in nlargest(wanted, zip(coarse.values(), coarse, strict=True))
+        ]
+        kept = self._passing(first)
+        if len(kept) < limit and len(first) < len(coarse):
+            kept = self._let(_ranked(coarse), wanted)
+        return kept
 
     def _let(self, ranked: list[int], limit: int) -> list[int]:
         """The first of some entries that pass the filter."""
@@ -193,6 +201,32 @@ class Search:
             if len(kept) >= limit:
                 break
         return kept[:limit]
+
+    def _near(self, count: int, rough: list[int], *, is_all: bool) -> list[int]:
+        """The entries nearest in meaning that pass; `is_all` when no others than `rough` do."""
+        if self._meaning is None:
+            return []
+        passing = rough if is_all else self._marked()
+        if passing is None:
+            return self._meaning.near(self._reader, self._only, self._passing, count)
+        near = self._meaning.nearness(self._reader, passing)
+        return nlargest(count, near, key=lambda number: (near[number], number))
+
+    def _marked(self) -> list[int] | None:
+        """Everything that passes, where tags or a path leave little; None where they don't."""
+        if not (self._only.tags or self._only.path):
+            return None
+        ids = self._reader.matching(self._marks, FEW + 1)
+        return self._passing(ids) if len(ids) <= FEW else None
+
+    def _look(self, scorer: Scorer, ids: Iterable[int]) -> None:
+        """Find the question's words in entries that weren't looked at yet."""
+        fresh = [number for number in ids if number not in self._found]
+        said = self._reader.words_of(fresh) if fresh else {}
+        for number in fresh:
+            found = scorer.find(said.get(number, "").split())
+            self._found[number] = found
+            self._texts[number] = scorer.text(found)
 
     def _passing(self, ids: list[int]) -> list[int]:
         """Those of some entries that pass the filter, in the same order."""
@@ -212,22 +246,22 @@ class Search:
         around = self._neighbours(ids)
         beside = {n for before, after in around.values() for n in (*before, *after)}
         self._know(beside)
-        said = self._reader.words_of({*ids, *beside})
-        found = {number: scorer.find(words.split()) for number, words in said.items()}
-        texts = {number: scorer.text(words) for number, words in found.items()}
-        pairs = scorer.pairs({number: found[number] for number in ids if number in found})
+        # Without a filter, all that have a word of the question are known: the others say nothing.
+        spoken = beside if self._marks or not self._coarse else beside & self._coarse.keys()
+        self._look(scorer, [*ids, *spoken])
+        pairs = scorer.pairs({number: self._found[number] for number in ids})
         heads = self._reader.heads_of(ids)
         scored: list[tuple[Entry, float]] = []
         for number in ids:
             entry = self._rows[number]
             candidate = Candidate(
-                words=found.get(number, _NOTHING),
+                words=self._found[number],
                 heads=scorer.find(heads[number].split()) if number in heads else _NOTHING,
                 traits=entry.traits,
                 agent=entry.agent,
                 at=entry.at,
                 pair=pairs.get(number, 0.0),
-                around=self._around(entry, around.get(number, ([], [])), texts),
+                around=self._around(entry, around.get(number, ([], []))),
                 dense=dense.get(number),
             )
             scored.append((entry, scorer.score(candidate)))
@@ -243,14 +277,10 @@ class Search:
         if unknown:
             self._rows.update((entry.id, entry) for entry in self._reader.entries(unknown))
 
-    def _around(
-        self, entry: Entry, beside: tuple[list[int], list[int]], texts: Mapping[int, float]
-    ) -> Around:
+    def _around(self, entry: Entry, beside: tuple[list[int], list[int]]) -> Around:
         """What stands beside an entry, in the same sitting: the same task on the same day."""
-        day = entry.at[:10]
-        before, after = (
-            [e for n in side if (e := self._rows[n]).at[:10] == day] for side in beside
-        )
+        rows, texts, day = self._rows, self._texts, entry.at[:10]
+        before, after = ([e for n in side if (e := rows[n]).at[:10] == day] for side in beside)
         if not before and not after:
             return ALONE
         own = next((e for e in before if e.agent == entry.agent), None)
