@@ -20,7 +20,9 @@ from bench import (
     notes,
     opening,
     picture,
+    recall_scale,
     report,
+    retrieval,
     switches,
     verify,
 )
@@ -45,6 +47,8 @@ MEASUREMENTS = {
     "switches": switches.measure,
     "notes": notes.measure,
     "migration": migration.measure,
+    "retrieval": retrieval.measure,
+    "recall_scale": recall_scale.measure,
 }
 
 

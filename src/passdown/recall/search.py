@@ -208,7 +208,11 @@ class Search:
             return []
         passing = rough if is_all else self._marked()
         if passing is None:
-            return self._meaning.near(self._reader, self._only, self._passing, count)
+            only = self._only
+            # The index itself looks at kind, agent and task; rows are read for the rest alone.
+            by_row = bool(only.tags or only.path or only.is_by_row)
+            allows = self._passing if by_row else _all
+            return self._passing(self._meaning.near(self._reader, only, allows, count))
         near = self._meaning.nearness(self._reader, passing)
         return nlargest(count, near, key=lambda number: (near[number], number))
 
@@ -309,6 +313,10 @@ class Search:
         if self._marks:
             return self._reader.matching(self._marks, PAGE, last=last)
         return self._reader.latest_entries(PAGE, last=last)
+
+
+def _all(ids: list[int]) -> list[int]:
+    return ids
 
 
 def _has(word: str) -> str:
