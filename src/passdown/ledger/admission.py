@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.errors import InvalidInput, Problem
 from passdown.model.bodies import handoff_body, handoff_from_body
 from passdown.model.canonical import canonical_bytes
-from passdown.model.findable import edge_of, node_of
 from passdown.model.fold import RECORD_KINDS
-from passdown.model.graph import check_graph
 from passdown.model.handoff import as_plain
 from passdown.model.intake import check_entry, check_handoff, check_task
 from passdown.model.items import cited_in
 from passdown.model.kinds import KINDS, parse_address, task_of
+from passdown.model.knowledge import learned_problems
 from passdown.model.names import agent_problems
 from passdown.model.plain import load_json
 from passdown.model.redaction import redact
@@ -168,9 +167,7 @@ def _answered(task: str, body: Body) -> list[Problem]:
 
 
 def _learned(task: str, body: Body) -> list[Problem]:
-    nodes, edges = map(node_of, body.get("nodes", ())), map(edge_of, body.get("edges", ()))
-    # Which nodes there are elsewhere, one record can't tell.
-    return [p for p in check_graph(nodes, edges) if p.code != "unknown_node"]
+    return learned_problems(body)
 
 
 _FIELDS: dict[str, set[str]] = {

@@ -98,7 +98,7 @@ def _parts(word: str, low: str) -> tuple[str, ...]:
     if len(parts) == 2 and parts[0].isdigit() and parts[1] in _ORDINALS:
         return (parts[0].lstrip("0") or "0",)
     kept = (part for part in parts if len(part) > 1 and not part.isdigit())
-    return (low, *(stem(part) for part in kept if part not in STOP_WORDS))
+    return (stem(low), *(stem(part) for part in kept if part not in STOP_WORDS))
 
 
 def keywords(text: str, limit: int) -> list[str]:
