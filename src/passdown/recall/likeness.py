@@ -31,7 +31,7 @@ def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
             meant = set(body[field][index].get("supersedes", ()))
             like = nearest(reader, text, fields[field], meant)
             if like is not None:
-                found.append(_warning(f"{field}[{index}]", *like))
+                found.append(_warning(f"{_GIVEN_AS.get(field, field)}[{index}]", *like))
     return found
 
 
@@ -55,10 +55,16 @@ def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Ent
     return (kept[-best[1]], best[0]) if best[0] >= NEAR else None
 
 
+_GIVEN_AS = {"patterns": "patterns_discovered"}
+"""The names under which a handoff gives what a record keeps under others."""
+
 _GONE = ("superseded", "reverted", "retracted")
 
 
 def _warning(path: str, entry: Entry, share: float) -> Problem:
     message = f"{entry.address} says nearly the same ({share:.0%} of the words, by {entry.agent})"
-    fix = f"look at it (passdown show {entry.address}); a change of mind names it in supersedes"
+    either = "mark the one that is too much as retracted"
+    if entry.kind == "decision":
+        either = "a change of mind names it in supersedes"
+    fix = f"look at it (passdown show {entry.address}); {either}"
     return Problem(path, "near_duplicate", message, "", fix, "warning")

@@ -46,6 +46,7 @@ BY_MEANING = 50
 NEAR = 15
 STEPS = 2
 FEW = 1_500
+MARKED = 12_000
 PAGE = 200
 _NOTHING = Found(0, {})
 
@@ -214,14 +215,16 @@ class Search:
             allows = self._passing if by_row else _all
             return self._passing(self._meaning.near(self._reader, only, allows, count))
         near = self._meaning.nearness(self._reader, passing)
-        return nlargest(count, near, key=lambda number: (near[number], number))
+        return self._passing(nlargest(count, near, key=lambda number: (near[number], number)))
 
     def _marked(self) -> list[int] | None:
         """Everything that passes, where tags or a path leave little; None where they don't."""
         if not (self._only.tags or self._only.path):
             return None
-        ids = self._reader.matching(self._marks, FEW + 1)
-        return self._passing(ids) if len(ids) <= FEW else None
+        ids = self._reader.matching(self._marks, MARKED + 1)
+        if len(ids) > MARKED:
+            return None
+        return self._passing(ids) if self._only.is_by_row else ids
 
     def _look(self, scorer: Scorer, ids: Iterable[int]) -> None:
         """Find the question's words in entries that weren't looked at yet."""
