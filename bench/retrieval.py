@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEPTH = 30
 FLOOR = {"locomo": 68.0, "adr": 88.0, "beads": 95.0}
-QUICK_QUERIES = 60
+QUICK_DOCUMENTS = 60
 _OURS = "ours"
 
 
@@ -82,7 +82,7 @@ def measure(run: Run) -> Measured:
     embed = Embedder()
     for name in SETS:
         corpus = read(folder, name)
-        corpus = corpus.cut(QUICK_QUERIES) if run.quick else corpus
+        corpus = corpus.cut(QUICK_DOCUMENTS) if run.quick else corpus
         run.say(f"retrieval: {name}, {len(corpus.documents)} documents")
         loaded = load(run.folder / "retrieval" / name, corpus, embed)
         run.say(f"retrieval: {name}, {len(corpus.queries)} questions")

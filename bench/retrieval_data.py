@@ -57,12 +57,13 @@ class Corpus:
     def groups(self) -> list[str]:
         return list(dict.fromkeys(d["group"] for d in self.documents.values()))
 
-    def cut(self, queries: int) -> Corpus:
-        """The first group, and some questions at even distances: enough for a short run."""
+    def cut(self, documents: int) -> Corpus:
+        """The first documents of the first group, and what is asked about them: a short run."""
         group = self.groups[0]
-        kept = {i: d for i, d in self.documents.items() if d["group"] == group}
-        asked = [query for query in self.queries if query.group == group]
-        return Corpus(self.name, kept, asked[:: max(1, len(asked) // queries)][:queries])
+        first = [name for name, d in self.documents.items() if d["group"] == group][:documents]
+        kept = {name: self.documents[name] for name in first}
+        asked = [query for query in self.queries if kept.keys() >= set(query.relevant)]
+        return Corpus(self.name, kept, asked)
 
 
 def read(path: Path, name: str) -> Corpus:

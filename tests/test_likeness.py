@@ -69,7 +69,7 @@ def test_patterns_gotchas_and_handoffs_are_compared_with_their_kind(ws: Workspac
         "patterns_discovered": [{"pattern": NEARLY, "location": "src", "applies_to": ["x"]}],
         "gotchas": [{"issue": NEARLY, "mitigation": "mind", "severity": "low"}],
     }
-    expected = [("patterns[0]", "T-1#p1"), ("gotchas[0]", "T-1#g1")]
+    expected = [("patterns_discovered[0]", "T-1#p1"), ("gotchas[0]", "T-1#g1")]
     assert sorted(alike(ws.check(given).problems)) == sorted(expected)
     assert sorted(alike(ws.hand_off(given).warnings)) == sorted(expected)
 

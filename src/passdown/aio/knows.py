@@ -8,6 +8,7 @@ from passdown.aio.calling import Calling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import date
 
     from passdown.model.command import Receipt
     from passdown.model.graph import Edge, Graph, Node
@@ -33,8 +34,8 @@ class AsyncKnows(Calling):
         tags: Sequence[str] = (),
         path: str = "",
         statuses: Sequence[str] = (),
-        since: str = "",
-        until: str = "",
+        since: str | date = "",
+        until: str | date = "",
         live_only: bool = False,
         by_words: bool = False,
         limit: int = 5,

@@ -221,8 +221,9 @@ class Search:
         """Everything that passes, where tags or a path leave little; None where they don't."""
         if not (self._only.tags or self._only.path):
             return None
-        ids = self._reader.matching(self._marks, MARKED + 1)
-        if len(ids) > MARKED:
+        most = min(MARKED, max(PROBE, self._newest // 20))
+        ids = self._reader.matching(self._marks, most + 1)
+        if len(ids) > most:
             return None
         return self._passing(ids) if self._only.is_by_row else ids
 

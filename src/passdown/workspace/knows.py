@@ -8,6 +8,7 @@ from passdown.workspace.opened import Held
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import date
 
     from passdown.model.command import Receipt
     from passdown.model.graph import Edge, Graph, Node
@@ -33,8 +34,8 @@ class Knows(Held):
         tags: Sequence[str] = (),
         path: str = "",
         statuses: Sequence[str] = (),
-        since: str = "",
-        until: str = "",
+        since: str | date = "",
+        until: str | date = "",
         live_only: bool = False,
         by_words: bool = False,
         limit: int = 5,
@@ -49,18 +50,18 @@ class Knows(Held):
         else it is marked. `by_words` leaves meaning out: no model is loaded. With `told_to`, what
         was found is recorded as told to that agent.
         """
-        from passdown.workspace.recalling import Asked, recall
+        from passdown.workspace.recalling import Asked, as_text, listed, recall
 
         asked = Asked(
             query=query,
-            kinds=tuple(kinds),
+            kinds=listed(kinds),
             agent=agent,
             task=task,
-            tags=tuple(tags),
+            tags=listed(tags),
             path=path,
-            statuses=tuple(statuses),
-            since=since,
-            until=until,
+            statuses=listed(statuses),
+            since=as_text(since),
+            until=as_text(until),
             live_only=live_only,
             by_words=by_words,
             limit=limit,

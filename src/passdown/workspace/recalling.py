@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.model.findable import KNOWLEDGE, NODE_PREFIX, SEARCHED, node_text, tag_of
+from passdown.model.graph import KNOWLEDGE_STATUSES
 from passdown.model.item_text import searched_text
-from passdown.model.kinds import KINDS, LIVE, WORKSPACE_TASK, parse_address
+from passdown.model.kinds import DECISION_STATUSES, KINDS, LIVE, WORKSPACE_TASK, parse_address
 from passdown.model.names import agent_problems, normal_path
 from passdown.model.recalled import Recalled
 from passdown.model.text import has_lone_surrogate, text_problems
@@ -16,6 +17,9 @@ from passdown.recall.search import Filter, Search
 from passdown.recall.told import Records, Stale
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
     from passdown.model.rows import ItemRow
     from passdown.store.finding import Entry
     from passdown.store.statements import Reader
@@ -30,6 +34,11 @@ _SETTLED = frozenset(
     for status in (*KINDS[letter].closings, "superseded", "replaced", "withdrawn")
     if status not in LIVE
 ) | {"deprecated", "legacy"}
+
+
+STATUSES = frozenset(
+    status for letter in SEARCHED for status in (KINDS[letter].starts, *KINDS[letter].closings)
+) | {*DECISION_STATUSES, *KNOWLEDGE_STATUSES, "replaced"}
 
 
 class Asked(NamedTuple):
@@ -49,11 +58,23 @@ class Asked(NamedTuple):
     limit: int = 5
 
 
+def listed(values: Sequence[str]) -> tuple[str, ...]:
+    """Several texts; one alone is meant as a list of itself."""
+    return (values,) if isinstance(values, str) else tuple(values)
+
+
+def as_text(moment: str | date) -> str:
+    """A time as text, whether it came as one or as a value."""
+    return moment if isinstance(moment, str) else moment.isoformat()
+
+
 def recall(opened: Opened, asked: Asked, *, told_to: str = "") -> list[Recalled]:
     """The answers, best first; recorded as told where it is said to whom."""
     only = _filter(asked, told_to)
     meaning = None if asked.by_words else opened.embeddings.meaning(asked.query)
     with opened.store.reading() as reader:
+        if asked.task and reader.task(asked.task) is None:
+            raise unknown_task(asked.task)
         search = Search(reader, asked.query, only, meaning)
         found = search.best(asked.limit)
         shown = _Shown(opened, reader, search.question.words)
@@ -73,8 +94,12 @@ def _filter(asked: Asked, told_to: str) -> Filter:
         for index, kind in enumerate(asked.kinds)
         if kind not in FINDABLE
     ]
-    if isinstance(asked.limit, bool) or not 1 <= asked.limit <= MOST:
-        problems.append(Problem("limit", "out_of_range", str(asked.limit), f"1 to {MOST:,}"))
+    problems += [
+        Problem(f"statuses[{index}]", "invalid_choice", repr(status), f"one of {_all_statuses()}")
+        for index, status in enumerate(asked.statuses)
+        if status not in STATUSES
+    ]
+    problems += _limit_problems(asked.limit)
     named = {"agent": asked.agent, "task": asked.task, "path": asked.path}
     named |= {f"tags[{index}]": tag for index, tag in enumerate(asked.tags)}
     problems += [
@@ -84,6 +109,8 @@ def _filter(asked: Asked, told_to: str) -> Filter:
     ]
     since = _time(asked.since, "since", problems)
     until = _time(asked.until, "until", problems)
+    if since and until and since > until:
+        problems.append(Problem("until", "out_of_range", "is before since", "a later time"))
     if problems:
         raise InvalidInput("can't be searched for", problems)
     return Filter(
@@ -97,6 +124,16 @@ def _filter(asked: Asked, told_to: str) -> Filter:
         since=since,
         until=until,
     )
+
+
+def _limit_problems(limit: object) -> list[Problem]:
+    if isinstance(limit, int) and not isinstance(limit, bool) and 1 <= limit <= MOST:
+        return []
+    return [Problem("limit", "out_of_range", repr(limit)[:40], f"1 to {MOST:,}")]
+
+
+def _all_statuses() -> str:
+    return ", ".join(sorted(STATUSES))
 
 
 def _time(text: str, path: str, problems: list[Problem]) -> str:
