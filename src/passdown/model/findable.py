@@ -16,6 +16,7 @@ from passdown.model.items import entry_of
 from passdown.model.kinds import KINDS
 from passdown.model.likeness import band_marks
 from passdown.model.names import normal_path, path_problems
+from passdown.model.times import parse_time, stamp
 from passdown.model.words import headings, keywords, traits, words
 
 if TYPE_CHECKING:
@@ -126,13 +127,15 @@ def _text_of(letter: str, entry: dict[str, Any]) -> Text:
 
 
 def text_of_node(node: Node) -> Text:
-    """A written node's text: its id, its summary and whatever its attributes say."""
-    return _text(f"{node.id}\n{node_text(node)}", node.tags, node.summary)
+    """A written node's text: its id, its summary, whatever its attributes say, and its tags."""
+    text = f"{node.id}\n{node_text(node)}\n{' '.join(sorted(set(node.tags)))}"
+    return _text(text, node.tags, node.summary)
 
 
 def node_text(node: Node) -> str:
-    """What a written node says, without its id."""
-    return "\n".join(dict.fromkeys([node.summary, *node.attributes.values()]))
+    """What a written node says, without its id; `metadata` is data of programs, not words."""
+    said = [value for name, value in node.attributes.items() if name != "metadata"]
+    return "\n".join(dict.fromkeys([node.summary, *said]))
 
 
 def _text(text: str, tags: tuple[str, ...], title: str) -> Text:
@@ -215,7 +218,7 @@ def _item_entries(
             row.task,
             kind,
             agent,
-            record.at,
+            _time_of(entry, record),
             row.status,
             record.position,
             text.length,
@@ -225,6 +228,17 @@ def _item_entries(
             text.words,
             " ".join(marks),
         )
+
+
+def _time_of(entry: dict[str, Any], record: Record) -> str:
+    """When something was said: by its own word where it has one, such as a decision taken in."""
+    given = entry.get("at")
+    if not given or given == record.at:
+        return record.at
+    try:
+        return stamp(parse_time(given))
+    except ValueError:
+        return record.at
 
 
 def _node_entries(record: Record, body: dict[str, Any], texts: Texts) -> Iterator[EntryRow]:

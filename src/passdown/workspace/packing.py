@@ -9,7 +9,7 @@ from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.model.findable import KNOWLEDGE, NODE_LETTERS, NODE_PREFIX
 from passdown.model.graph import graph_of
 from passdown.model.graph_files import FORMS, write_graph
-from passdown.model.kinds import KINDS
+from passdown.model.kinds import KINDS, LIVE
 from passdown.model.tokens import counter_of
 from passdown.model.words import words
 from passdown.recall.graph import neighbours, subgraph
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from passdown.workspace.opened import Opened
 
 TERMS = 20
+_END = 2**62
 MOST_NODES = 500
 _KINDS = (*(KINDS[letter].word for letter in NODE_LETTERS), KNOWLEDGE)
 _SETTLED = frozenset({"superseded", "reverted", "retracted", "deprecated", "legacy"})
@@ -50,7 +51,8 @@ def pack(
     counter: CounterLike,
     form: str,
 ) -> Pack:
-    """The nodes that the task's most frequent words find, and what is around them.
+    """What the task itself found, the nodes that its most frequent words find, and what is around
+    them.
 
     Nodes come in the order of how well they fit; as many of the first as both limits allow.
     """
@@ -58,7 +60,7 @@ def pack(
     count = counter_of(counter or opened.settings.counter).tokens
     with opened.store.reading() as reader:
         terms = _terms(reader, task)
-        names = _names(reader, terms, nodes, depth)
+        names = _names(reader, task, terms, nodes, depth)
         whole = subgraph(reader, names)
     known = {n.id for n in whole.nodes if n.attributes.get("status") not in _SETTLED}
     ordered = [name for name in names if name in known]
@@ -99,8 +101,18 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _names(reader: Reader, terms: Sequence[str], nodes: int, depth: int) -> list[str]:
-    """Ids of nodes in the order of their worth: what fits best, then what is around it.
+def _own(reader: Reader, task: str, most: int) -> list[str]:
+    """The task's own decisions and lessons that hold, the newest first."""
+    found = [
+        row for letter in NODE_LETTERS for row in reader.items_before(task, letter, _END, most)
+    ]
+    found.sort(key=lambda row: (-row.position, row.letter, row.ordinal))
+    return [row.address for row in found if row.status in LIVE][:most]
+
+
+def _names(reader: Reader, task: str, terms: Sequence[str], nodes: int, depth: int) -> list[str]:
+    """Ids of nodes in the order of their worth: the task's own, half of them at most, what fits
+    best, then what is around it.
 
     What search gives without a term in it, to give as many as were asked for, is no part of this.
     """
@@ -112,6 +124,7 @@ def _names(reader: Reader, terms: Sequence[str], nodes: int, depth: int) -> list
         for entry in found
         if not set(terms).isdisjoint(said[entry.id].split())
     ]
+    best = list(dict.fromkeys([*_own(reader, task, max(1, nodes // 2)), *best]))
     names = dict.fromkeys(best)
     for name in best[:nodes]:
         around = neighbours(reader, name, depth=depth, direction="both", limit=MOST_NODES)
