@@ -18,6 +18,7 @@ from bench.command_line import call
 from bench.figures import Measured, Row, Target, interleaved, median, ms, seconds, spread
 from bench.recall_store import SHARES, make, material
 from bench.workload import Ours
+from passdown.model.findable import mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,18 +174,26 @@ def _filtered(
                 ask = partial(workspace.recall, query, limit=K, **only)
                 samples.append(seconds(lambda a=answers, ask=ask: a.extend(ask())))
                 _is_full(answers)
-                _passes(answers, name, only)
+                _check(workspace, answers, name, only)
             times[share][name] = samples
     return times
 
 
-def _passes(answers: list[Any], name: str, only: dict[str, Any]) -> None:
+def _check(
+    workspace: passdown.Workspace, answers: list[Any], name: str, only: dict[str, Any]
+) -> None:
+    """That every answer passes its filter."""
     if name in ("agent", "task"):
         assert all(getattr(answer, name) == only[name] for answer in answers), only
     elif name == "kind":
         assert all(answer.kind in only["kinds"] for answer in answers), only
     else:
-        assert all(answer.kind == "decision" for answer in answers), only
+        wanted = mark_of("tag", only["tags"][0])
+        with workspace._opened.store.reading() as reader:
+            entries = [reader.entry_at(answer.address) for answer in answers]
+            marks = reader.marks_of(entry.id for entry in entries if entry)
+        assert len(marks) == K, only
+        assert all(wanted in given.split() for given in marks.values()), only
 
 
 def _p95(samples: list[float]) -> float:
