@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     )
     from passdown.model.command import Check, HandoffCommand, Receipt
     from passdown.model.documents import apply_delta
+    from passdown.model.graph import Edge, Graph, Node
+    from passdown.model.graph_files import read_graph, write_graph
     from passdown.model.handle_text import read_handle
     from passdown.model.handoff import (
         Artifact,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
         Reading,
         Story,
     )
+    from passdown.model.recalled import Recalled
     from passdown.model.settings import Settings
     from passdown.model.state import TaskState
     from passdown.workspace import Workspace, init, open
@@ -51,6 +54,11 @@ _LAZY = {
     "HandoffCommand": "model.command",
     "Receipt": "model.command",
     "apply_delta": "model.documents",
+    "Edge": "model.graph",
+    "Graph": "model.graph",
+    "Node": "model.graph",
+    "read_graph": "model.graph_files",
+    "write_graph": "model.graph_files",
     "read_handle": "model.handle_text",
     "Artifact": "model.handoff",
     "Blocker": "model.handoff",
@@ -66,6 +74,7 @@ _LAZY = {
     "Question": "model.handoff",
     "Reading": "model.handoff",
     "Story": "model.handoff",
+    "Recalled": "model.recalled",
     "Settings": "model.settings",
     "TaskState": "model.state",
     "Workspace": "workspace",
@@ -91,18 +100,22 @@ __all__ = [
     "Blocker",
     "Check",
     "Decision",
+    "Edge",
     "FileCreated",
     "FileModified",
     "GateResult",
     "Gotcha",
+    "Graph",
     "Handoff",
     "HandoffCommand",
     "HandoffContext",
     "IntegrityReport",
     "NextStep",
+    "Node",
     "Pattern",
     "Question",
     "Reading",
+    "Recalled",
     "Receipt",
     "Settings",
     "Story",
@@ -115,6 +128,8 @@ __all__ = [
     "errors",
     "init",
     "open",
+    "read_graph",
     "read_handle",
     "state_checksum",
+    "write_graph",
 ]

@@ -8,13 +8,16 @@ from passdown.errors import InvalidInput, Problem
 from passdown.model.graph_files import FORMS, write_graph
 
 if TYPE_CHECKING:
-    from passdown.model.graph import Graph
+    from passdown.model.graph import Edge, Graph
 
 PICTURES = ("mermaid", "svg")
 
 
-def graph_text(graph: Graph, form: str) -> str:
-    """A graph in one of the forms: `json` or `dot` as a file, `mermaid` or `svg` as a picture."""
+def graph_text(graph: Graph, form: str, title: str = "") -> str:
+    """A graph in one of the forms: `json` or `dot` as a file, `mermaid` or `svg` as a picture.
+
+    `title` stands above the `svg` and says what of the graph it shows.
+    """
     for known in FORMS:
         if form == known:
             return write_graph(graph, known)
@@ -24,4 +27,13 @@ def graph_text(graph: Graph, form: str) -> str:
         raise InvalidInput("there is no such form of a graph", [problem])
     from passdown.briefing.pictures import mermaid, svg
 
-    return mermaid(graph) if form == "mermaid" else svg(graph)
+    return mermaid(graph) if form == "mermaid" else svg(graph, title)
+
+
+def relation_words(edge: Edge) -> str:
+    """An edge's relation, and the word that it came with where it had one: `relates_to (owns)`."""
+    if "name" not in edge.attributes:
+        return edge.relation
+    from passdown.briefing.pictures.choosing import relation_words as words
+
+    return words(edge)

@@ -15,7 +15,7 @@ from passdown.errors import InvalidInput, Problem
 from passdown.model.importing.detecting import FORMS, form_of, form_of_folder
 from passdown.model.names import agent_problems, id_problems
 from passdown.workspace.importing_files import LINES, Source, bytes_of, source_at
-from passdown.workspace.importing_results import Brought, Done, Taken, Tally
+from passdown.workspace.importing_results import Brought, Done, Taken, Tally, redactions
 from passdown.workspace.locating import Place
 from passdown.workspace.opened import Opened
 
@@ -152,10 +152,14 @@ def _notes(
 
         def write(path: str = os.path.join(source.folder, *name.split("/"))) -> Done:
             done = migrate(opened, path, task=task, agent=agent, write_back=False)
+            if done.skipped:
+                return Done("skipped", "", done.skipped)
+            if done.is_repeat:
+                return Done("unchanged", f"{done.task}@{done.version}")
             unclear = len(done.ambiguous)
-            reason = f"{unclear} passages are unclear" if unclear else ""
-            result = "unchanged" if done.is_repeat else "added"
-            return Done(result, f"{done.task}@{done.version}", reason)
+            told = f"{unclear} passage{'s are' if unclear > 1 else ' is'} unclear" if unclear else ""
+            reason = "; ".join(part for part in (told, redactions(done.problems)) if part)
+            return Done("added", f"{done.task}@{done.version}", reason)
 
         problem = bytes_of(source, name)
         if isinstance(problem, Problem):

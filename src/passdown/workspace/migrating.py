@@ -13,7 +13,7 @@ from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.ledger import Entry
 from passdown.model.canonical import digest_bytes
 from passdown.model.freeform import Extraction, Found, Span, as_handoff, extract, prompt_for
-from passdown.model.freeform.handoffs import with_outcome
+from passdown.model.freeform.handoffs import LISTS, with_outcome
 from passdown.model.freeform.sections import (
     note_in,
     parts_of,
@@ -26,10 +26,17 @@ from passdown.model.intake import check_handoff
 from passdown.model.intake.reading import task_parts, task_title
 from passdown.model.kinds import NOT_STATED, stream_of
 from passdown.model.names import id_problems
+from passdown.model.redaction import redact
 from passdown.model.text import is_blank
 from passdown.workspace.answering import answered, command_answer
 from passdown.workspace.handing import NOTHING_CHANGED, hand_off
-from passdown.workspace.note_files import Note, read_note, write_back_to
+from passdown.workspace.note_files import (
+    Note,
+    place_of_note,
+    read_note,
+    suggested_tasks,
+    write_back_to,
+)
 
 if TYPE_CHECKING:
     import os
@@ -40,12 +47,16 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
+_NOTE = "note-"
+
 
 class Migration(NamedTuple):
     """What became of a note.
 
     `version` is that of the recorded handoff, None for a dry run; `prompt` asks a model about what
-    is `ambiguous` and is empty where nothing is; `changed` is the file that was written.
+    is `ambiguous` and is empty where nothing is; `changed` is the file that was written,
+    `would_change` the one that a dry run left alone. `skipped` says why a note gives no handoff:
+    then nothing was recorded and no file written.
     """
 
     task: str
@@ -58,6 +69,8 @@ class Migration(NamedTuple):
     changed: str | None
     is_repeat: bool
     made_task: bool = False
+    skipped: str = ""
+    would_change: str | None = None
 
 
 class _Plan(NamedTuple):
@@ -70,6 +83,7 @@ class _Plan(NamedTuple):
     whole: str
     prompt: str
     problems: tuple[Problem, ...]
+    skipped: str = ""
 
 
 def migrate(
@@ -93,23 +107,33 @@ def migrate(
     """
     _check_minimum(minimum)
     given = read_note(note)
+    _refuse_broken(given)
     plan = None if answer else _standing(opened, given, task) or _recorded(opened, given, task)
     if plan is None:
         asked = answer or (command_answer(opened) if ask else None)
         plan = _planned(
             opened, given, (task, agent), asked, minimum=minimum, is_forced=answer is not None
         )
-    if dry_run:
-        return _told(plan, None, None, made_task=False)
+    is_written = write_back and bool(given.path) and plan.whole != given.text
+    if dry_run or plan.skipped:
+        told = _told(plan, None, None, made_task=False)
+        would = given.path if is_written and not plan.skipped else None
+        return told._replace(skipped=plan.skipped, would_change=would)
     made_task, problems = _keep_note(opened, plan)
     command = hand_off(opened, plan.section, {}, key=None, rebase=False, changed_files=None)
     problems += command.warnings
     changed = None
-    if write_back and given.path and plan.whole != given.text:
+    if is_written:
         changed, refused = write_back_to(given, plan.whole)
         problems += refused
     plan = plan._replace(problems=(*plan.problems, *_news(problems)))
     return _told(plan, command, changed, made_task=made_task)
+
+
+def _refuse_broken(given: Note) -> None:
+    if given.is_broken:
+        problem = Problem(given.path or given.name, "invalid_json", given.is_broken, "JSON")
+        raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
 
 
 def _check_minimum(minimum: float) -> None:
@@ -166,8 +190,10 @@ def _recorded(opened: Opened, given: Note, task: str) -> _Plan | None:
     """What was planned for this very note before, though its file doesn't show it."""
     text = _note_text(given)
     extraction = extract(text, given.name, root=opened.root)
-    known = task or extraction.header.task or given.task
-    record = None if id_problems(known, "") else _note_record(opened, known, _sha256(text))
+    named = task or extraction.header.task
+    tasks = [named] if named else suggested_tasks(given, opened.root)
+    records = (_note_record(opened, t, _sha256(text)) for t in tasks if not id_problems(t, ""))
+    record = next((record for record in records if record), None)
     if record is None:
         return None
     section = str(record["section"])
@@ -199,7 +225,7 @@ def _planned(
         problem = Problem(given.name, "empty", "shows no text", "a note")
         raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
     extraction = extract(text, given.name, root=opened.root)
-    task, sender = _task_of(given, extraction, names[0]), _sender(opened, extraction, names)
+    task, sender = _task_of(opened, given, extraction, names[0]), _sender(opened, extraction, names)
     source = {"name": given.name, "sha256": _sha256(text), "characters": len(text)}
     plain = as_handoff(
         extraction,
@@ -213,13 +239,32 @@ def _planned(
     prompt = prompt_for(text, extraction, plain) if unclear or is_forced else ""
     if prompt and answer is not None:
         plain = answered(plain, prompt, answer)
+    skipped = "" if _says_something(extraction, plain) else "no item was found in it"
     plain, problems = _on_disk(opened, with_outcome(plain))
+    problems += _secrets_in(given, text)
     section = section_of(plain)
     checked = check_handoff(read_section(section))
     if checked.handoff is None:
         raise InvalidInput("the note is refused", checked.errors, next_step=NOTHING_CHANGED)
     whole = _whole(given, text, section)
-    return _Plan(given, text, extraction, section, whole, prompt, tuple(problems))
+    return _Plan(given, text, extraction, section, whole, prompt, tuple(problems), skipped)
+
+
+def _says_something(extraction: Extraction, plain: Plain) -> bool:
+    """Whether a note gives a handoff: an item, or how the work ended, or what it came to."""
+    header = extraction.header
+    is_summed_up = header.is_summed_up or plain["summary"] != header.summary
+    return bool(header.outcome or is_summed_up or any(plain.get(name) for name in LISTS))
+
+
+def _secrets_in(given: Note, text: str) -> list[Problem]:
+    """What the record of a note will lack; its file keeps it."""
+    found: list[Problem] = []
+    for kind in redact(text)[1]:
+        message = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} was removed before storing"
+        fix = "the file still holds it" if given.path else ""
+        found.append(Problem(given.path or "the note", "redacted", message, "", fix, "warning"))
+    return found
 
 
 def _note_text(given: Note) -> str:
@@ -242,12 +287,33 @@ def _whole(given: Note, text: str, section: str) -> str:
         raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED) from error
 
 
-def _task_of(given: Note, extraction: Extraction, task: str) -> str:
-    found = task or extraction.header.task or given.task
-    problems = id_problems(found, "task")
+def _task_of(opened: Opened, given: Note, extraction: Extraction, task: str) -> str:
+    """The task that is named, else the first that the file suggests and no other file holds."""
+    named = task or extraction.header.task
+    tasks = [named] if named else suggested_tasks(given, opened.root)
+    problems = id_problems(tasks[0], "task")
     if problems:
         raise InvalidInput("the note names no task", problems, next_step="Name the task.")
+    place = place_of_note(given, opened.root)
+    found = next((t for t in tasks if named or _is_free(opened, t, place)), None)
+    if found is None:
+        message = f"{' and '.join(dict.fromkeys(tasks))} came from notes in other places"
+        problem = Problem("task", "name_taken", message, "a task of its own", "use --task")
+        raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
     return found
+
+
+def _is_free(opened: Opened, task: str, place: str) -> bool:
+    """Whether no note of another place made a task what it is: two notes aren't one task because
+    their files have one name.
+    """
+    if id_problems(task, ""):
+        return False
+    with opened.store.reading() as reader:
+        records = reader.records(stream_of(task))
+        notes = [r.document()["metadata"]["note"] for r in records if r.key.startswith(_NOTE)]
+    places = {str(note["place"]) for note in notes if note.get("place")}
+    return not places or place in places
 
 
 def _sender(opened: Opened, extraction: Extraction, names: tuple[str, str]) -> str:
@@ -312,7 +378,8 @@ def _keep_note(opened: Opened, plan: _Plan) -> tuple[bool, list[Problem]]:
         create_task(opened, {**fields, "task": task, "title": title, "agent": agent}, None)
     sha256 = _sha256(plan.text)
     if made or _note_record(opened, task, sha256) is None:
-        kept = {"name": plan.note.name, "sha256": sha256, "text": plan.text}
+        place = place_of_note(plan.note, opened.root)
+        kept = {"name": plan.note.name, "sha256": sha256, "text": plan.text, "place": place}
         body = {"metadata": {"note": {**kept, "section": plan.section}}}
         entry = Entry(task, "task_changed", agent, body, _note_key(sha256))
         problems += opened.mirror(opened.ledger.append(entry))
@@ -339,7 +406,7 @@ def _note_record(opened: Opened, task: str, sha256: str) -> Plain | None:
 
 
 def _note_key(sha256: str) -> str:
-    return f"note-{sha256}"
+    return f"{_NOTE}{sha256}"
 
 
 def _sha256(text: str) -> str:

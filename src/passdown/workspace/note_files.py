@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from typing import NamedTuple
 
 from passdown.errors import InvalidInput, Problem
 from passdown.ledger.durable_files import replace_file
-from passdown.model.freeform.reports import is_report
+from passdown.model.freeform.reports import broken_report, is_report
 
 MAX_NOTE_BYTES = 1_048_576
 """As much as a task file may hold; a record has room for it, whatever it is escaped to."""
@@ -29,8 +30,39 @@ class Note(NamedTuple):
     @property
     def task(self) -> str:
         """The task that its file's name suggests."""
-        stem = os.path.splitext(self.name)[0]
-        return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:120]
+        return _as_id(os.path.splitext(self.name)[0])
+
+    @property
+    def is_broken(self) -> str:
+        """What is wrong with it where it is meant to be JSON and isn't; else empty."""
+        return broken_report(self.text, self.name)
+
+
+def _as_id(words: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", words).strip("-._")[:120]
+
+
+def place_of_note(note: Note, root: str) -> str:
+    """What a note's file is known by: its path in the project; outside, a name that tells nothing.
+
+    Empty where there is no file.
+    """
+    if not note.path:
+        return ""
+    whole = os.path.realpath(note.path)
+    path = os.path.relpath(whole, os.path.realpath(root)).replace(os.sep, "/")
+    digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"outside/{digest[:16]}" if path.startswith("../") else path
+
+
+def suggested_tasks(note: Note, root: str) -> list[str]:
+    """The tasks that a note's file suggests: by its name, and by its path where that is taken."""
+    if not note.path:
+        return [note.task]
+    place = place_of_note(note, root)
+    folder = os.path.basename(os.path.dirname(os.path.realpath(note.path)))
+    path = f"{folder}/{note.name}" if place.startswith("outside/") else place
+    return [note.task, _as_id(os.path.splitext(path)[0])]
 
 
 def read_note(given: str | os.PathLike[str]) -> Note:
@@ -58,10 +90,8 @@ def _bytes_of(path: str) -> bytes:
     except (OSError, ValueError) as error:
         code = "missing_file" if isinstance(error, FileNotFoundError) else "unreadable"
         what = getattr(error, "strerror", None) or str(error)
-        expected = "a file that can be read, or a text of more than one line"
-        raise InvalidInput(
-            "the note can't be read", [Problem(path, code, what, expected)]
-        ) from error
+        problem = Problem(path, code, what, "a file that can be read")
+        raise InvalidInput("the note can't be read", [problem]) from error
 
 
 def _check_size(size: int, path: str) -> None:

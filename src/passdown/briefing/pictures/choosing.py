@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.model.graph import Node, summary_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from passdown.model.graph import Edge, Graph
 
 MOST_NODES = 60
 MOST_EDGES = 400
 
+_NOT_NOW = frozenset(
+    {"superseded", "reverted", "retracted", "replaced", "withdrawn", "cancelled"}
+    | {"deprecated", "legacy", "future"}
+)
 _ITEM_TYPES = {"d": "decision", "p": "pattern", "g": "gotcha", "a": "file"}
 
 
@@ -40,8 +47,21 @@ class Shown(NamedTuple):
         return f"Left out: {told}; shown are the best connected." if told else ""
 
 
+def relation_words(edge: Edge) -> str:
+    """An edge's relation, and the word that it came with where it had one: `relates_to (owns)`."""
+    name = edge.attributes.get("name", "")
+    return f"{edge.relation} ({name})" if name else edge.relation
+
+
+def settled_status(node: Node) -> str:
+    """The status of a node that no longer holds, or doesn't yet; empty for one that stands."""
+    status = node.attributes.get("status", "")
+    return status if status in _NOT_NOW else ""
+
+
 def chosen(graph: Graph) -> Shown:
-    """The best connected nodes, and the edges among them.
+    """The best connected nodes, and the edges among them: grown from the best along the edges, so
+    that what is shown hangs together.
 
     An end of an edge that no node is listed for (an item, a task, an agent, a file) is shown under
     its id.
@@ -50,23 +70,47 @@ def chosen(graph: Graph) -> Shown:
     for name in sorted({name for edge in graph.edges for name in (edge.source, edge.target)}):
         if name not in nodes:
             nodes[name] = Node(name, _type_of(name), summary_line(name))
-    degree = Counter(name for edge in graph.edges for name in {edge.source, edge.target})
-    best = sorted(nodes, key=lambda name: (-degree[name], name))[:MOST_NODES]
-    kept = set(best)
+    kept = _grown(nodes, graph.edges)
     inside = [edge for edge in graph.edges if edge.source in kept and edge.target in kept]
     drawn = inside[:MOST_EDGES]
     return Shown(
         {name: nodes[name] for name in sorted(kept)},
         _wires(drawn),
-        len(nodes) - len(best),
+        len(nodes) - len(kept),
         len(graph.edges) - len(drawn),
     )
+
+
+def _grown(nodes: Iterable[str], edges: Iterable[Edge]) -> set[str]:
+    """Up to so many nodes as there is room for: the one with the most edges, then of those that it
+    leads to the one with the most, and so on; anew with the next best where nothing leads on.
+    """
+    around: dict[str, set[str]] = {name: set() for name in nodes}
+    degree: Counter[str] = Counter()
+    for edge in edges:
+        around[edge.source].add(edge.target)
+        around[edge.target].add(edge.source)
+        degree.update({edge.source, edge.target})
+    order = sorted(around, key=lambda name: (-degree[name], name))
+    if len(order) <= MOST_NODES:
+        return set(order)
+    place = {name: index for index, name in enumerate(order)}
+    kept: set[str] = set()
+    reachable: list[int] = []
+    seeds = iter(range(len(order)))
+    while len(kept) < MOST_NODES:
+        name = order[heappop(reachable) if reachable else next(seeds)]
+        if name not in kept:
+            kept.add(name)
+            for other in around[name] - kept:
+                heappush(reachable, place[other])
+    return kept
 
 
 def _wires(edges: list[Edge]) -> tuple[Wire, ...]:
     found: dict[tuple[str, str], list[str]] = {}
     for edge in edges:
-        found.setdefault((edge.source, edge.target), []).append(edge.relation)
+        found.setdefault((edge.source, edge.target), []).append(relation_words(edge))
     return tuple(Wire(*ends, tuple(found[ends])) for ends in sorted(found))
 
 

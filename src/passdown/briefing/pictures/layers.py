@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-BOX_WIDTH = 214
-_BETWEEN_COLUMNS = 148
+BOX_WIDTH = 240
+BETWEEN_COLUMNS = 160
 _BETWEEN_BOXES = 26
 _LANE = 12
 _SWEEPS = 12
@@ -79,7 +79,7 @@ def _most_in_a_column(count: int) -> int:
 
 
 def _left(column: int) -> float:
-    return column * (BOX_WIDTH + _BETWEEN_COLUMNS)
+    return column * (BOX_WIDTH + BETWEEN_COLUMNS)
 
 
 def _ranks(names: Sequence[str], pairs: Sequence[Pair]) -> dict[str, int]:

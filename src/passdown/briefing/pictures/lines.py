@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from passdown.briefing.pictures.wrapping import wide as em_width
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from passdown.briefing.pictures.layers import Pair, Point
 
-_LETTER = 5.7
+LABEL_SIZE = 10.5
 _HIGH = 13
 _TRIED = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88)
 
@@ -41,7 +43,7 @@ def label_places(given: Mapping[Pair, tuple[Sequence[Point], str]]) -> dict[Pair
     placed: dict[Pair, Place] = {}
     # Steep lines have many heights to choose from, flat ones one: those come first.
     for pair, (points, words) in sorted(given.items(), key=lambda entry: _steep(entry[1][0])):
-        wide = len(words) * _LETTER + 6
+        wide = em_width(words) * LABEL_SIZE + 6
         places = list(_candidates(points, wide))
         placed[pair] = min(places, key=lambda place: _covered(place, placed))
     return placed

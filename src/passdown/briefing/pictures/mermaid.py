@@ -2,7 +2,7 @@
 
 Ids of the chart are numbers of ours, and whatever isn't a letter, a digit, a blank or a comma is
 written as a character code. So no label can end its quotes, open a tag, a link or a list, or call
-anything.
+anything. A label says type, id and summary.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from passdown.briefing.pictures.choosing import chosen
+from passdown.briefing.pictures.choosing import chosen, settled_status
 from passdown.model.text import visible
 
 if TYPE_CHECKING:
@@ -71,7 +71,12 @@ def mermaid(graph: Graph) -> str:
 
 def _label(node: Node) -> str:
     opening, closing = _SHAPES.get(node.type, _BOX)
-    return f'{opening}"{_coded(node.type)}: {_coded(node.summary)}"{closing}'
+    status = settled_status(node)
+    kind = f"{node.type}, {status}" if status else node.type
+    # A file or an agent is summed up by what its id ends with: once is enough.
+    name = "" if node.id.endswith(node.summary) else f" {_coded(node.id)}"
+    summary = node.summary if name else node.id
+    return f'{opening}"{_coded(kind)}{name}: {_coded(summary)}"{closing}'
 
 
 def _coded(text: str) -> str:

@@ -1,7 +1,7 @@
 """The graph as SVG text that needs no other file, light or dark.
 
-Each box says its type in words, wraps its summary and has its full id as a tooltip. Every text is
-made visible and escaped.
+Each box says its type in words, wraps its summary and has its full id as a tooltip; its border is
+broken where it no longer holds, or doesn't yet. Every text is made visible and escaped.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.briefing.pictures.choosing import chosen
-from passdown.briefing.pictures.layers import BOX_WIDTH, planned
-from passdown.briefing.pictures.lines import curve, label_places
-from passdown.briefing.pictures.wrapping import shortened, wide, wrapped
+from passdown.briefing.pictures.choosing import chosen, settled_status
+from passdown.briefing.pictures.layers import BETWEEN_COLUMNS, BOX_WIDTH, planned
+from passdown.briefing.pictures.lines import LABEL_SIZE, curve, label_places
+from passdown.briefing.pictures.wrapping import BOLD, shortened, wide, wrapped
 from passdown.model.graph import NODE_TYPES
 from passdown.model.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from passdown.briefing.pictures.choosing import Shown
     from passdown.briefing.pictures.layers import Plan, Point
@@ -28,15 +28,17 @@ if TYPE_CHECKING:
 _MARGIN = 28
 _LEAST_WIDTH = 560
 _LINE = 16
-_SUMMARY_WIDTH = 28
-_SUMMARY_LINES = 3
-_TAGS_WIDTH = 34
+_SUMMARY_LINES = 4
 _PORT = 13
 _LEGEND_STEP = 22
-_LETTER = 7.2
-_SMALL_LETTER = 6.2
-_LEAST_OF_AN_ID = 5
-_HEADING_WIDTH = 26
+_SIZE = 13
+_KIND_SIZE = 11
+_TITLE_SIZE = 18
+# What a box has for text, between its coloured edge and its border.
+_ROOM = BOX_WIDTH - 26
+_HEADING_ROOM = 150
+_LEAST_OF_AN_ID = 30
+_LABEL_ROOM = BETWEEN_COLUMNS - 16
 
 _COLOURS = {
     "task": ("#0969da", "#58a6ff"),
@@ -61,7 +63,8 @@ _STYLE = """\
   .tags, .label { font-size: 10.5px; fill: #59636e; }
   .paper { fill: #ffffff; }
   .box { fill: #f6f8fa; stroke: #d0d7de; }
-  .old { stroke-dasharray: 5 3; }
+  .old { stroke-dasharray: 5 3; fill: none; }
+  .old ~ text { opacity: 0.6; }
   .line { fill: none; stroke: #818b98; stroke-width: 1.4; }
   .head { fill: #818b98; }"""
 _DARK = """\
@@ -88,7 +91,9 @@ class _Face(NamedTuple):
 
 
 def svg(graph: Graph, title: str = "") -> str:
-    """The picture. Of more than 60 nodes it shows the best connected and counts the rest."""
+    """The picture under a title that says what is shown. Of more than 60 nodes it shows the best
+    connected and counts the rest.
+    """
     shown = chosen(graph)
     faces = {name: _face(node) for name, node in shown.nodes.items()}
     pairs = [(wire.source, wire.target) for wire in shown.wires if wire.source != wire.target]
@@ -141,26 +146,27 @@ def _styles(shown: Shown) -> str:
 
 def _face(node: Node) -> _Face:
     given = node.attributes
-    status = given.get("status", "")
-    is_old = status in ("deprecated", "legacy", "future")
-    marks = (given.get("priority") or given.get("severity", ""), status if is_old else "")
+    status = settled_status(node)
+    marks = (status, given.get("priority") or given.get("severity", ""))
     heading = ", ".join(visible(part) for part in (node.type, *marks) if part)
-    summary = wrapped(visible(node.summary), _SUMMARY_WIDTH, _SUMMARY_LINES)
-    tags = shortened(" ".join(f"#{visible(tag)}" for tag in node.tags), _TAGS_WIDTH)
+    summary = wrapped(visible(node.summary), _ROOM / _SIZE, _SUMMARY_LINES)
+    tags = shortened(" ".join(f"#{visible(tag)}" for tag in node.tags), _ROOM / LABEL_SIZE)
     kind = node.type if node.type in _COLOURS else "soft"
-    return _Face(kind, shortened(heading, _HEADING_WIDTH), summary, tags, is_old)
+    heading = shortened(heading, _HEADING_ROOM / _KIND_SIZE / BOLD)
+    return _Face(kind, heading, summary, tags, bool(status))
 
 
 def _head(shown: Shown, title: str, width: float) -> tuple[list[str], float]:
     """Title, counts and legend, and where the picture below them begins."""
-    most = int((width - 2 * _MARGIN) / 10)
+    room = width - 2 * _MARGIN
+    most = room / _TITLE_SIZE / BOLD
     parts = [_text(_MARGIN, 36, shortened(visible(title), most), "title")]
-    parts.append(_text(_MARGIN, 58, _described(shown), "soft"))
+    parts.append(_text(_MARGIN, 58, shortened(_described(shown), room / _SIZE), "soft"))
     tally = Counter(node.type for node in shown.nodes.values())
     x, y = float(_MARGIN), 84.0
     for kind in (kind for kind in NODE_TYPES if tally[kind]):
         words = f"{kind} ({tally[kind]})"
-        step = 22 + len(words) * _LETTER + 14
+        step = 22 + wide(words) * _SIZE + 14
         if x + step > width - _MARGIN:
             x, y = float(_MARGIN), y + _LEGEND_STEP
         parts.append(
@@ -179,9 +185,10 @@ def _box(name: str, face: _Face, corner: Point, height: float) -> Iterator[str]:
     yield f'<rect class="box{old}" {place} width="{BOX_WIDTH}" rx="6"/>'
     yield f'<rect class="{face.kind}" {place} width="6" rx="3"/>'
     yield _text(x + 16, y + 19, face.heading, f"kind {face.kind}")
-    room = int((BOX_WIDTH - 40 - wide(face.heading) * _LETTER) / _SMALL_LETTER)
+    room = _ROOM - 10 - wide(face.heading) * _KIND_SIZE * BOLD
     if room >= _LEAST_OF_AN_ID:
-        yield _text(x + BOX_WIDTH - 10, y + 19, shortened(visible(name), room), "tags", "end")
+        short = shortened(visible(name), room / LABEL_SIZE)
+        yield _text(x + BOX_WIDTH - 10, y + 19, short, "tags", "end")
     base = y + 37
     for line in face.summary:
         yield _text(x + 16, base, line)
@@ -213,10 +220,10 @@ def _wires(shown: Shown, plan: Plan) -> Iterator[str]:
         yield _text(place.x, place.y + 3.5, words[pair], "label", "middle")
 
 
-def _relations(relations: tuple[str, ...]) -> str:
+def _relations(relations: Sequence[str]) -> str:
     """One relation in full; of several the first and how many there are."""
-    first = shortened(visible(relations[0]), 18)
-    return first if len(relations) == 1 else f"{first} +{len(relations) - 1}"
+    more = f" +{len(relations) - 1}" if len(relations) > 1 else ""
+    return shortened(visible(relations[0]), _LABEL_ROOM / LABEL_SIZE - wide(more)) + more
 
 
 # The two characters that XML forbids though they are neither controls nor halves of a pair.

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.model.freeform.cleaning import clean
+from passdown.model.freeform.cues import by_opening, is_exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,10 @@ MAX_LABEL = 140
 
 MAX_MARKUP = 4_000
 """Longer lines are text, whatever they begin with."""
+
+
+MIN_BROKEN = 50
+"""A line that goes on in the next one is at least this long."""
 
 
 class Cell(NamedTuple):
@@ -61,7 +66,11 @@ class Line(NamedTuple):
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.+)")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
-_ITEM = re.compile(r"([ \t]*)(?:[-*+\u2022]|\d{1,9}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?(?=\S)")
+# A box to tick makes an item of a line, with or without a bullet before it.
+_ITEM = re.compile(
+    r"([ \t]*)(?:(?:[-*+\u2022]|\d{1,9}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?|\[([ xX])\][ \t]+)(?=\S)"
+)
+_STRUCK = re.compile(r"[ \t]*~~[^~]{1,2000}~~[ \t]*(?:\([^()]{0,200}\)|[.,;!]|done\b.{0,60})?[ \t]*")
 _RULE = re.compile(r"[ \t]*([-*_])[ \t]*(?:\1[ \t]*){2,}")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([A-Za-z0-9_+-]*)[^`]*")
 _QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)+")
@@ -102,6 +111,11 @@ def is_label(text: str) -> bool:
     return bare.endswith(":") or _CAPITALS.fullmatch(bare) is not None
 
 
+def is_struck(text: str) -> bool:
+    """Whether all that a line says is struck out; a word about that may follow."""
+    return "~~" in text and _STRUCK.fullmatch(text) is not None
+
+
 def open_fence(text: str) -> str:
     """The marks of a code fence that is never closed, or nothing."""
     fence = ""
@@ -139,6 +153,7 @@ class _Reader:
         self.label_indent = -1
         self.is_label_used = False
         self.is_gap = False
+        self.is_told = False
 
     def take(self, line: Line) -> None:
         """Read the next line."""
@@ -173,6 +188,7 @@ class _Reader:
             self.label = ""
         elif item:
             self._begin("item", line, line.start + item.end())
+            self.check = _check(item)
             self.close()
         elif self.is_prose_fence and is_label(line.text):
             self.label = clean(line.text)
@@ -231,20 +247,47 @@ class _Reader:
     def _prose(self, line: Line, text: str) -> None:
         begin = line.end - len(text)
         item = _ITEM.match(text) if len(text) <= MAX_MARKUP else None
+        if self._is_opening(text):
+            self.close()
         if item:
             self._item(line, begin, item)
+        elif is_struck(text):
+            self.close()
+            self._begin("item", line, begin)
+            self.check = "done"
+            self.close()
         elif self.form == "item" and (not self.is_gap or text[:1].isspace()):
             self.end = line.end
             self.is_gap = False
         elif is_label(text):
             self._lead(line, begin)
-        elif self.form == "text":
+        elif self.form == "text" and not self._is_over():
             self.end = line.end
         else:
             self.close()
             if self.is_label_used:
                 self.label = ""  # it stood above a list, and the list is over
             self._begin("text", line, begin)
+            self.is_told = _is_told(text)
+
+    def _is_opening(self, text: str) -> bool:
+        """Whether a line within a block says of itself what it is, such as `blocked: no key`.
+
+        What is indented below an item explains it, whatever it begins with.
+        """
+        if not self.form or (self.form == "item" and text[:1].isspace()):
+            return False
+        return _is_told(text) and not is_label(text)
+
+    def _is_over(self) -> bool:
+        """Whether a block that says of itself what it is has said it: at the end of a sentence, or
+        of a line that is too short to be a broken one.
+        """
+        if not self.is_told:
+            return False
+        at = self.source.rfind("\n", self.start, self.end) + 1
+        last = self.source[max(at, self.start) : self.end].rstrip()
+        return len(last) < MIN_BROKEN or last.endswith((".", "!", "?"))
 
     def _lead(self, line: Line, begin: int) -> None:
         """A heading for what follows: the last sentence of a line that ends in a colon."""
@@ -270,7 +313,7 @@ class _Reader:
         if indent <= self.label_indent:
             self.label, self.label_indent = "", -1
         self._begin("item", line, begin + item.end())
-        self.check = {"": "", " ": "todo"}.get(item[2] or "", "done")
+        self.check = _check(item)
         self.indent = indent
 
     def _begin(self, form: str, line: Line, start: int) -> None:
@@ -296,6 +339,18 @@ class _Reader:
         self.is_label_used = True
         titles = [title for _, title in self.headings] + ([self.label] if self.label else [])
         self.found.append(block._replace(trail=tuple(titles), cells=cells))
+
+
+def _is_told(text: str) -> bool:
+    """Whether a line opens with the word for what it is, and a colon."""
+    cue = by_opening(clean(text)) if len(text) <= MAX_MARKUP else None
+    return cue is not None and is_exact(cue)
+
+
+def _check(item: re.Match[str]) -> str:
+    """Whether an item is done or to do, by its box or by the line through it."""
+    is_done = is_struck(item.string[item.end() :]) or (item[2] or item[3] or " ") != " "
+    return "done" if is_done else "todo" if item[2] or item[3] else ""
 
 
 def _cells(line: Line) -> Iterator[tuple[int, int]]:

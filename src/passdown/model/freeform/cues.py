@@ -119,7 +119,8 @@ WORDS: tuple[Words, ...] = (
         r"(?:is|are|only) (?:just |only )?a (?:placeholder|stub)|(?:placeholder|stub) (?:until|"
         r"implementation)|turns out|surprisingly|partially automated|constrain(?:s|ed)? \w+",
         weak=r"risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|hard-?coded|"
-        r"workaround|limitations?|gaps?|however|actually",
+        r"workaround|limitations?|gaps?|however|actually|re-?try|retries|time-?outs?|times out|"
+        r"50[0-4]",
         key=r"gotchas|risks|warnings|errors|errors_encountered|issues|technical_debt|debt|"
         r"limitations|caveats|known_issues|problems|concerns|workarounds|workarounds_applied",
     ),
@@ -178,6 +179,7 @@ _REFERENCE = re.compile(
     re.IGNORECASE,
 )
 _ASIDE = re.compile(r"\([^()]{0,200}\)")
+_SIGNS = re.compile(r"^[^\w\s`\"'(\[<|/.~-][^\w`\"'(\[<|/.~-]*")
 _OTHER = re.compile(
     r"(?:report structure|key content.*|.*integration points|dependencies|rationale|details|"
     r"configuration items.*|key mappings.*|consume|background|context|scope|overview|"
@@ -239,10 +241,16 @@ def by_key(keys: tuple[str, ...]) -> Cue | None:
     return None
 
 
+def without_signs(text: str) -> str:
+    """A line without the pictures and marks that people put before its first word."""
+    return _SIGNS.sub("", text, count=1)
+
+
 def by_opening(text: str) -> Cue | None:
     """What a line says of itself before its first colon."""
+    said = without_signs(text)
     for words in WORDS:
-        match = words.opening.match(text)
+        match = words.opening.match(said)
         if match:
             return Cue(words.kind, 0.9, match[0].strip().lower()[:60])
     return None

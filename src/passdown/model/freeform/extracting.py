@@ -7,6 +7,7 @@ said; a sentence counts where its words are plain, and is listed as ambiguous wh
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from passdown.model.freeform import cues
@@ -76,7 +77,7 @@ def extract(text: str, name: str = "", *, root: str = "") -> Extraction:
     found.sort(key=lambda item: (item.span, item.kind))
     header = header_of(text, blocks, is_report=report is not None)
     form = "text" if report is None else "report"
-    return Extraction(name, form, header, tuple(found), tuple(finder.ambiguous))
+    return Extraction(name, form, header, tuple(found), tuple(finder.unclear()))
 
 
 class _Finder:
@@ -89,6 +90,8 @@ class _Finder:
         self.found: list[Found] = []
         self.ambiguous: list[Span] = []
         self._said: set[tuple[str, str]] = set()
+        self._taken: dict[tuple[str, ...], list[str]] = {}
+        self._left: list[tuple[tuple[str, ...], Span]] = []
 
     def take(self, block: Block, after: Block | None) -> None:
         if block.form == "row":
@@ -100,7 +103,7 @@ class _Finder:
         elif block.form == "text":
             self._paragraph(block, after)
         elif block.form == "label" and block.text.endswith(":"):
-            self._sentences(block, is_lead=True)
+            self._sentences(block)
 
     def _item(self, block: Block) -> None:
         if block.check == "done" or _is_nothing(block.text) or cues.is_reference_block(block):
@@ -135,9 +138,23 @@ class _Finder:
         if heading and len(block.trail) > 1:
             self._add(heading._replace(confidence=0.6), block)
         else:
-            self._sentences(block, is_lead=leads)
+            self._sentences(block)
 
-    def _sentences(self, block: Block, *, is_lead: bool = False) -> None:
+    def unclear(self) -> list[Span]:
+        """What may say something, in the order of the text.
+
+        Of a list that was taken for the most part, the rest is among it: nothing that stands beside
+        what was taken vanishes without a word.
+        """
+        rest = Counter(trail for trail, _ in self._left)
+        found = list(self.ambiguous)
+        for trail, span in self._left:
+            taken = self._taken.get(trail, [])
+            if len(taken) >= rest[trail]:
+                found.append(span._replace(hint=taken[0], cue=(*trail, "the list")[-1][:60]))
+        return sorted(found)
+
+    def _sentences(self, block: Block) -> None:
         for start, end in _sentences(self.text, block.start, block.end):
             said = clean(self.text[start:end])
             place = block._replace(text=said, start=start, end=end)
@@ -147,8 +164,12 @@ class _Finder:
                 continue  # it leads to what follows, and says nothing by itself
             if cue and cue.kind in MAIN:
                 self._add(cue, place)
-            elif not is_lead and (hint := cues.by_hints(said)):
+                continue
+            hint = cues.by_hints(said) or cues.by_heading(block.trail[-1:])
+            if hint:
                 self.ambiguous.append(Span(start, end, place.line, hint.kind, hint.words))
+            elif block.form == "item":
+                self._left.append((block.trail, Span(start, end, place.line, "", "")))
 
     def _row(self, block: Block) -> None:
         cells = block.cells
@@ -210,6 +231,7 @@ class _Finder:
 
     def _add(self, cue: Cue, block: Block) -> None:
         if cue.kind in MAIN:
+            self._taken.setdefault(block.trail, []).append(cue.kind)
             self._keep(cue, item_of(cue.kind, block.text), block)
 
     def _keep(self, cue: Cue, fields: dict[str, Any], block: Block) -> None:

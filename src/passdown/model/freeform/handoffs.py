@@ -70,8 +70,10 @@ def with_outcome(plain: Plain) -> Plain:
     partial.
     """
     outcome = plain["outcome"]
-    if outcome == "completed":
+    if outcome == "completed" and not plain.get("blockers"):
         return plain
+    # What waits for something isn't over, whatever its status says.
+    outcome = "partial" if outcome == "completed" else outcome
     blockers = [dict(each) for each in plain.get("blockers") or [{"blocker": NOT_STATED}]]
     if outcome == "blocked" and not all(each.get("blocking_tasks") for each in blockers):
         outcome = "partial"

@@ -47,6 +47,13 @@ _OUTCOMES = (
         re.compile(r"complete[d]?|done|success(?:ful)?|finished|passed|ok", re.IGNORECASE),
     ),
 )
+_UNFINISHED = re.compile(
+    r"\b(?:in[ _-]progress|not (?:yet )?(?:done|complete[d]?|finished)|incomplete|wip|unfinished|"
+    r"partial(?:ly)?|almost|half[- ]done)\b",
+    re.IGNORECASE,
+)
+_STATUS = re.compile(r"(?:current )?(?:status|state)\b[ \t]*[:\u2013\u2014-]?", re.IGNORECASE)
+_SIGNS = re.compile(r"^\W+|_+")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -79,9 +86,10 @@ def header_of(text: str, blocks: Sequence[Block], *, is_report: bool) -> Header:
         task=task if not id_problems(task, "") else "",
         title=storable(clean(title)[:MAX_TITLE]),
         summary=storable(clean(summary)[:MAX_SUMMARY]),
-        outcome=_outcome(given.get("outcome", "")),
+        outcome=_outcome(given.get("outcome", "") or ("" if is_report else _stated(blocks))),
         from_agent=_agent(given.get("from_agent", "")),
         to_agent=_agent(given.get("to_agent", "")),
+        is_summed_up=bool(given.get("summary")),
     )
 
 
@@ -132,7 +140,20 @@ def _is_facts(text: str, block: Block) -> bool:
 
 
 def _outcome(value: str) -> str:
-    return next((name for name, words in _OUTCOMES if words.match(value.strip(" *`"))), "")
+    """How the work ended, by the first word; what isn't over may be said anywhere."""
+    said = _SIGNS.sub("", value)
+    begun = next((name for name, words in _OUTCOMES if words.match(said)), "")
+    is_open = begun in ("", "completed") and _UNFINISHED.search(said) is not None
+    return "partial" if is_open else begun
+
+
+def _stated(blocks: Sequence[Block]) -> str:
+    """The outcome that stands in or below a heading such as `Status`."""
+    for block in blocks:
+        match = _STATUS.match(block.trail[-1]) if block.trail else None
+        if match:
+            return block.trail[-1][match.end() :].strip() or block.text[:200]
+    return ""
 
 
 def _agent(value: str) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 64
 
+_BEGINNING = re.compile(r'\ufeff?\s{0,100}\{\s{0,100}"')
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^\s"\[\]{},:]++', re.DOTALL)
 
 
@@ -37,6 +38,22 @@ def is_report(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def broken_report(text: str, name: str) -> str:
+    """What is wrong with a text that is meant to be JSON, by its name or its beginning; or nothing.
+
+    Read as prose, a broken report would give a handoff of fragments.
+    """
+    if is_report(text) or not (name.lower().endswith(".json") or _BEGINNING.match(text)):
+        return ""
+    try:
+        json.loads(text.lstrip("\ufeff"))
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError):
+        return "it can't be read"
+    return "it holds neither an object nor a list"
 
 
 def report_blocks(text: str) -> list[Block] | None:

@@ -14,6 +14,7 @@ from passdown.model.freeform.cues import (
     NEXT,
     PATTERN,
     QUESTION,
+    without_signs,
 )
 from passdown.model.kinds import NOT_STATED
 
@@ -72,9 +73,10 @@ def item_of(kind: str, text: str) -> dict[str, Any]:
 
 def _without_opening(kind: str, text: str) -> str:
     """`Risk: the disk is slow` as `the disk is slow`; what else stands before a colon is kept."""
-    match = BY_KIND[kind].opening.match(text)
+    bare = without_signs(text)
+    match = BY_KIND[kind].opening.match(bare)
     is_short = match is not None and " " not in match[0].strip()
-    return text[match.end() :].strip() or text if match and is_short else text
+    return bare[match.end() :].strip() or text if match and is_short else text
 
 
 def _decision(said: str) -> dict[str, Any]:

@@ -31,7 +31,10 @@ class Found(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a note says of itself; empty where it says nothing."""
+    """What a note says of itself; empty where it says nothing.
+
+    `is_summed_up` tells a summary that is named as one from the first sentence of the note.
+    """
 
     task: str = ""
     title: str = ""
@@ -39,6 +42,7 @@ class Header(NamedTuple):
     outcome: str = ""
     from_agent: str = ""
     to_agent: str = ""
+    is_summed_up: bool = False
 
 
 class Extraction(NamedTuple):

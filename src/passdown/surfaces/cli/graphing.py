@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from passdown.model.graph import NODE_TYPES, RELATIONS
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 NODE = "NODE"
 _FORMS = ("text", "json", "dot", "mermaid", "svg")
 _DIRECTIONS = ("out", "in", "both")
+_TAGS = 50
+_WHICH = 5
 
 
 def graph(parser: Parser) -> None:
@@ -40,8 +43,10 @@ def graph(parser: Parser) -> None:
         run=_near,
     )
     near.add_argument("node", metavar=NODE, help="T-1#d3, task:T-1, agent:NAME, file:PATH or an id")
-    near.add_argument("--depth", metavar="N", type=whole_number, default=1, help="steps at most")
-    near.add_argument("--direction", choices=_DIRECTIONS, default="both", help="of the edges")
+    near.add_argument(
+        "--depth", metavar="N", type=whole_number, default=1, help="steps; default: 1"
+    )
+    near.add_argument("--direction", choices=_DIRECTIONS, default="both", help="default: both")
     _choices(near, "--relation", "relations", RELATIONS, "over these edges alone")
     tagged = parser.subverb(
         "tagged",
@@ -52,7 +57,9 @@ def graph(parser: Parser) -> None:
     )
     tagged.add_argument("tags", metavar=TAG, nargs="+", type=several)
     _with_types(tagged)
-    tagged.add_argument("--limit", metavar="N", type=whole_number, default=10, help="at most")
+    tagged.add_argument(
+        "--limit", metavar="N", type=whole_number, default=10, help="at most; default: 10"
+    )
     about = parser.subverb(
         "about",
         "which tasks found something about a tag",
@@ -63,7 +70,14 @@ def graph(parser: Parser) -> None:
     about.add_argument("tag", metavar=TAG)
     _choices(about, "--type", "types", NODE_TYPES, "what was found; default: patterns")
     tags = parser.subverb(
-        "tags", "every tag with the nodes under it", "passdown graph tags", run=_tags
+        "tags",
+        "tags with the nodes under them, the most used first",
+        "passdown graph tags",
+        "passdown graph tags --limit 200",
+        run=_tags,
+    )
+    tags.add_argument(
+        "--limit", metavar="N", type=whole_number, help=f"at most; default: {_TAGS}, all in JSON"
     )
     for each in (near, tagged, about, tags):
         with_store(each)
@@ -118,11 +132,15 @@ def _show(args: Namespace) -> int:
     part = {name: getattr(args, name) for name in ("depth", "task", "tags", "types")}
     part["around"] = [node_id(name) for name in args.around]
     with opened(args) as workspace:
-        if form == "text":
-            found = workspace.graph(**part)
-            print_graph(found.nodes, found.edges)
-            return 0
-        text = workspace.graph_text(form, **part)
+        for name in part["around"]:
+            node_or_hint(workspace, name)
+        found = workspace.graph(**part)
+    if form == "text":
+        print_graph(found.nodes, found.edges)
+        return 0
+    from passdown.workspace.graph_texts import graph_text
+
+    text = graph_text(found, form, _title(args))
     if args.output:
         write_text(args.output, text)
     elif form == "json":
@@ -132,6 +150,16 @@ def _show(args: Namespace) -> int:
     else:
         verbatim(text.removesuffix("\n"))
     return 0
+
+
+def _title(args: Namespace) -> str:
+    """What a picture shows, in the words of the command that asked for it."""
+    parts = [f"--around {name}" for name in args.around]
+    parts += [f"--task {args.task}"] if args.task else []
+    parts += [f"--tag {tag}" for tag in args.tags]
+    parts += [f"--depth {args.depth}"] if parts and args.depth != 1 else []
+    parts += [f"--type {name}" for name in args.types]
+    return f"What is known: {' '.join(parts)}" if parts else ""
 
 
 def write_text(path: str, text: str) -> None:
@@ -155,7 +183,13 @@ def print_graph(nodes: Iterable[Node], edges: Iterable[Edge]) -> None:
 
 def arrow(edge: Edge) -> str:
     """An edge as it is read aloud."""
-    return f"{edge.source} -> {edge.relation} -> {edge.target}"
+    return f"{edge.source} -> {_words(edge)} -> {edge.target}"
+
+
+def _words(edge: Edge) -> str:
+    from passdown.workspace.graph_texts import relation_words
+
+    return relation_words(edge)
 
 
 def node_id(text: str) -> str:
@@ -165,9 +199,24 @@ def node_id(text: str) -> str:
     return text.removeprefix(NODE_PREFIX)
 
 
+def node_or_hint(workspace: Workspace, name: str) -> Node:
+    """A node that has to be known; where it isn't, the error names what was probably meant."""
+    from passdown.errors import NotFound
+
+    try:
+        return workspace.graph(around=[name], depth=0).nodes[0]
+    except NotFound as error:
+        for meant in (f"{kind}:{name}" for kind in ("task", "file", "agent")):
+            with suppress(NotFound):
+                workspace.graph(around=[meant], depth=0)
+                raise NotFound(error.message, next_step=f"Did you mean {meant}?") from error
+        raise
+
+
 def _near(args: Namespace) -> int:
     start = node_id(args.node)
     with opened(args) as workspace:
+        node_or_hint(workspace, start)
         found = workspace.neighbours(
             start, depth=args.depth, direction=args.direction, relations=args.relations
         )
@@ -194,7 +243,8 @@ def _path(start: str, path: Iterable[Edge]) -> str:
     for edge in path:
         is_forward = edge.source == at
         at = edge.target if is_forward else edge.source
-        text += f" -> {edge.relation} -> {at}" if is_forward else f" <- {edge.relation} <- {at}"
+        words = _words(edge)
+        text += f" -> {words} -> {at}" if is_forward else f" <- {words} <- {at}"
     return text
 
 
@@ -225,6 +275,7 @@ def _about(args: Namespace) -> int:
     with opened(args) as workspace:
         types = {"types": args.types} if args.types else {}
         found = workspace.tasks_about(args.tag, **types)
+        others = {} if found else workspace.tasks_about(args.tag, types=NODE_TYPES)
     if args.json:
         print_json(found)
         return 0
@@ -233,24 +284,32 @@ def _about(args: Namespace) -> int:
         for task, nodes in found.items()
         for node in nodes
     ]
-    kinds = ", ".join(args.types) or "pattern"
-    table(("task", "node", "type", "summary"), rows, f"no task found a {kinds} about {args.tag}")
+    kinds = " or ".join(args.types) or "pattern"
+    there = sorted({node["type"] for nodes in others.values() for node in nodes})
+    hint = f"; there is more with {' '.join(f'--type {name}' for name in there)}" if there else ""
+    empty = f"no task found a {kinds} about {args.tag}{hint}"
+    table(("task", "node", "type", "summary"), rows, empty)
     return 0
 
 
 def _tags(args: Namespace) -> int:
     with opened(args) as workspace:
-        found = _index(workspace)
+        found = workspace.graph().tag_index()
+    ordered = sorted(found, key=lambda tag: (-len(found[tag]), tag))
     if args.json:
-        print_json(found)
-    else:
-        rows = [[tag, len(nodes), nodes] for tag, nodes in found.items()]
-        table(("tag", "nodes", "which"), rows, "nothing is tagged yet", short=("which",))
+        print_json({tag: found[tag] for tag in ordered[: args.limit]})
+        return 0
+    shown = ordered[: _TAGS if args.limit is None else args.limit]
+    rows = [[tag, len(found[tag]), _first(found[tag])] for tag in shown]
+    table(("tag", "nodes", "which"), rows, "nothing is tagged yet", short=("which",))
+    if len(ordered) > len(shown):
+        line(f"and {counted(len(ordered) - len(shown), 'more tag')} (--limit)")
     return 0
 
 
-def _index(workspace: Workspace) -> dict[str, list[str]]:
-    return workspace.graph().tag_index()
+def _first(nodes: list[str]) -> str:
+    more = f" and {len(nodes) - _WHICH} more" if len(nodes) > _WHICH else ""
+    return ", ".join(nodes[:_WHICH]) + more
 
 
 BUILDERS = {"graph": graph}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from passdown.surfaces.cli.printing import (
     pairs,
     print_json,
     print_problems,
+    shown,
     verbatim,
 )
 from passdown.surfaces.cli.receipts import print_receipt
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from passdown.model.command import Receipt
+    from passdown.model.graph import Edge, Node
     from passdown.surfaces.cli.parsing import Parser
     from passdown.workspace import Workspace
     from passdown.workspace.packing import Pack
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 _ID = "ID"
+_SYNC = "passdown/sync/1"
+_SYNCED = "knowledge.dot"
 _COUNTERS = ("o200k_base", "cl100k_base", "chars4")
 
 
@@ -87,11 +92,17 @@ def _pack_parser(parser: Parser) -> None:
         run=_pack,
     )
     pack.add_argument("task", metavar=TASK)
-    pack.add_argument("--nodes", metavar="N", type=whole_number, default=20, help="at most")
-    pack.add_argument("--budget", metavar="TOKENS", type=token_budget, default=1500, help="at most")
-    pack.add_argument("--depth", metavar="N", type=whole_number, default=1, help="steps around")
+    pack.add_argument(
+        "--nodes", metavar="N", type=whole_number, default=20, help="at most; default: 20"
+    )
+    pack.add_argument(
+        "--depth", metavar="N", type=whole_number, default=1, help="steps around; default: 1"
+    )
+    pack.add_argument(
+        "--budget", metavar="TOKENS", type=token_budget, default=1500, help="default: 1500"
+    )
     pack.add_argument("--counter", choices=_COUNTERS, help="what counts; default: the settings'")
-    pack.add_argument("--format", choices=("dot", "json"), default="dot", help="of the text")
+    pack.add_argument("--format", choices=("dot", "json"), default="dot", help="default: dot")
     with_store(pack)
 
 
@@ -102,6 +113,7 @@ def _add_parser(parser: Parser) -> None:
         "passdown knowledge add session-store --type component --summary 'Sessions live in Redis' "
         "--tag auth --edge uses:redis",
         "passdown knowledge add session-store --edge must_follow:T-1#d2",
+        "passdown knowledge add session-store --tag web    # the rest of it stays as it is",
         "passdown knowledge add no-globals --type rule --summary 'No global state' --priority high",
         "passdown knowledge add --file graph.dot",
         run=_add,
@@ -115,7 +127,10 @@ def _add_parser(parser: Parser) -> None:
         add.add_argument(f"--{name}", choices=words, help="of the node")
     add.add_argument("--status", choices=KNOWLEDGE_STATUSES, help="default: current")
     add.add_argument("--path", metavar="PATH", help="the file that it is about")
-    listed(add, "--set", "NAME=VALUE", "any other attribute", "others")
+    listed(add, "--set", "NAME=VALUE", "any other attribute; NAME= takes it away", "others")
+    add.add_argument(
+        "--replace", action="store_true", help="of a known node, keep nothing that isn't given"
+    )
     listed(add, "--edge", "RELATION:TARGET", f"from the node; {', '.join(RELATIONS)}", "edges")
     add.add_argument("--file", metavar=FILE, help="a graph as JSON or DOT; - reads it")
     add.add_argument("--task", metavar=TASK, help="where it was found; default: all work")
@@ -128,44 +143,65 @@ _ATTRIBUTES = ("description", *CHOICES, "status", "path")
 
 
 def _add(args: Namespace) -> int:
+    from passdown.surfaces.cli.node_edits import merged_node, node_changes, written_node
+
     fields = ("type", "summary", *_ATTRIBUTES, "tags", "others", "edges")
     given = [name for name in fields if getattr(args, name)]
     if args.file:
-        if args.node or given:
+        if args.node or given or args.replace:
             raise Misuse("--file brings its own nodes and edges: give a file or an ID, not both")
         with opened(args) as workspace:
-            return _added(_from_file(workspace, args), args)
+            return print_receipt(_from_file(workspace, args), as_json=args.json)
     if not args.node:
         raise Misuse("name an ID for the node, or a --file")
     if not given:
         raise Misuse("say what it is (--type and --summary), or give it an --edge")
-    nodes = [] if given == ["edges"] else [_node(args)]
-    edges = [_edge(args.node, text) for text in args.edges]
+    node = _given_node(args)
+    edges = [_edge(node["id"], text) for text in args.edges]
     with opened(args) as workspace:
-        receipt = workspace.learn(nodes, edges, agent=author(args), task=args.task, key=args.key)
-    return _added(receipt, args)
+        old = written_node(workspace, node["id"])
+        merged = node if args.replace else merged_node(old, node)
+        new = [] if given == ["edges"] else [merged]
+        receipt = workspace.learn(new, edges, agent=author(args), task=args.task, key=args.key)
+        changes = node_changes(old, written_node(workspace, node["id"]))
+    if args.json:
+        print_json({**receipt.as_document(), "changes": changes})
+        return 0
+    told = [warning for warning in receipt.warnings if warning.code != "replaced"]
+    print_receipt(receipt._replace(warnings=tuple(told)), as_json=False)
+    pairs(
+        [
+            (name, f"{shown(change['old']) or '-'} -> {shown(change['new']) or '-'}")
+            for name, change in changes.items()
+        ],
+        2,
+    )
+    return 0
 
 
-def _added(receipt: Receipt, args: Namespace) -> int:
-    return print_receipt(receipt, as_json=args.json)
-
-
-def _node(args: Namespace) -> Document:
+def _given_node(args: Namespace) -> Document:
+    """A node as the arguments have it."""
     attributes = {name: getattr(args, name) for name in _ATTRIBUTES if getattr(args, name)}
     for text in args.others:
         name, mark, value = text.partition("=")
         if not mark:
             raise Misuse(f"--set {text}: expected NAME=VALUE")
         attributes[name] = value
-    fields = {"id": args.node, "type": args.type or "", "summary": args.summary or ""}
+    fields = {"id": _id(args.node), "type": args.type or "", "summary": args.summary or ""}
     return {**fields, "tags": args.tags, "attributes": attributes}
+
+
+def _id(text: str) -> str:
+    from passdown.surfaces.cli.graphing import node_id
+
+    return node_id(text)
 
 
 def _edge(source: str, text: str) -> Document:
     relation, mark, target = text.partition(":")
     if not mark or not target:
         raise Misuse(f"--edge {text}: expected RELATION:TARGET")
-    return {"source": source, "relation": relation, "target": target}
+    return {"source": source, "relation": relation, "target": _id(target)}
 
 
 def _from_file(workspace: Workspace, args: Namespace) -> Receipt:
@@ -195,10 +231,10 @@ def _show(args: Namespace) -> int:
 def print_node(workspace: Workspace, name: str, *, as_json: bool) -> int:
     """Print a node and every edge that leads from it or to it."""
     from passdown.model.knowledge import edge_document, node_document
-    from passdown.surfaces.cli.graphing import arrow, node_id
+    from passdown.surfaces.cli.graphing import arrow, node_or_hint
 
-    name = node_id(name)
-    found = workspace.graph(around=[name], depth=0).nodes[0]
+    name = _id(name)
+    found = node_or_hint(workspace, name)
     leading = workspace.edges(source=name)
     coming = [edge for edge in workspace.edges(target=name) if edge.source != edge.target]
     document = node_document(found)
@@ -215,39 +251,89 @@ def print_node(workspace: Workspace, name: str, *, as_json: bool) -> int:
 
 
 def _forget(args: Namespace) -> int:
-    edges = [_edge(args.node, text) for text in args.edges]
-    keys = [(edge["source"], edge["relation"], edge["target"]) for edge in edges]
+    name = _id(args.node)
+    keys = [(e["source"], e["relation"], e["target"]) for e in (_edge(name, t) for t in args.edges)]
     with opened(args) as workspace:
-        for source, relation, target in keys:
-            if not workspace.edges(source=source, relation=relation, target=target):
-                from passdown.errors import NotFound
-
-                raise NotFound(
-                    f"there is no edge {source} -> {relation} -> {target}",
-                    next_step="passdown knowledge show ID lists the edges of a node.",
-                )
-        nodes = [] if keys else [args.node]
+        gone = [edge for key in keys for edge in _known_edge(workspace, key)]
+        if not keys:
+            coming = [e for e in workspace.edges(target=name) if e.source != name]
+            gone = [*workspace.edges(source=name), *coming]
+        nodes = [] if keys else [name]
         receipt = workspace.learn(agent=author(args), forget_nodes=nodes, forget_edges=keys)
-    return print_receipt(receipt, as_json=args.json)
+    if args.json:
+        from passdown.model.knowledge import edge_document
+
+        edges = [edge_document(edge) for edge in gone]
+        print_json({**receipt.as_document(), "forgotten_edges": edges})
+        return 0
+    print_receipt(receipt, as_json=False)
+    from passdown.surfaces.cli.graphing import arrow
+
+    for edge in gone:
+        line(f"forgotten: {arrow(edge)}", 2)
+    return 0
+
+
+def _known_edge(workspace: Workspace, key: tuple[str, str, str]) -> list[Edge]:
+    source, relation, target = key
+    found = workspace.edges(source=source, relation=relation, target=target)
+    if not found:
+        from passdown.errors import NotFound
+
+        raise NotFound(
+            f"there is no edge {source} -> {relation} -> {target}",
+            next_step="passdown knowledge show ID lists the edges of a node.",
+        )
+    return found
 
 
 def _sync(args: Namespace) -> int:
     """1 when a file was kept aside or a conflict was found."""
-    import os.path
-
     with opened(args) as workspace:
         path = os.path.abspath(args.file) if args.file else ""
+        target = path or os.path.join(workspace.root, _SYNCED)
+        before = workspace.edges()
+        if not os.path.lexists(target) and not _is_anything_written(workspace):
+            return _nothing_to_sync(target, as_json=args.json)
         found = workspace.sync_knowledge(path, agent=author(args))
+        is_updated = bool(found.taken) or workspace.edges() != before
     if args.json:
-        reports = [report.as_document() for report in found.reports]
-        print_json({**found._asdict(), "taken": list(found.taken), "reports": reports})
+        _print_sync_json(found, is_updated=is_updated)
     else:
-        _print_synced(found)
+        _print_synced(found, is_updated)
     return 1 if found.reports else 0
 
 
-def _print_synced(found: Synced) -> None:
-    said = "written" if found.is_changed else "unchanged"
+def _is_anything_written(workspace: Workspace) -> bool:
+    from passdown.model.graph import stands_for
+
+    return not all(stands_for(node.id) for node in workspace.graph().nodes)
+
+
+def _nothing_to_sync(target: str, *, as_json: bool) -> int:
+    """The answer where neither side has anything: an empty file would be of no use."""
+    if as_json:
+        from passdown.workspace.syncing import Synced
+
+        _print_sync_json(Synced(target, 0, 0, (), False, "", ()), is_updated=False)
+    else:
+        line(f"nothing to sync: nothing is written down, and there is no {target}")
+    return 0
+
+
+def _print_sync_json(found: Synced, *, is_updated: bool) -> None:
+    reports = [report.as_document() for report in found.reports]
+    document = {**found._asdict(), "taken": list(found.taken), "reports": reports}
+    print_json({"schema": _SYNC, **document, "is_graph_changed": is_updated})
+
+
+def _print_synced(found: Synced, is_updated: bool) -> None:
+    said = {
+        (False, False): "nothing changed",
+        (True, False): "file written",
+        (False, True): "file unchanged, graph updated",
+        (True, True): "file written, graph updated",
+    }[found.is_changed, is_updated]
     size = f"{counted(found.nodes, 'node')}, {counted(found.edges, 'edge')}"
     line(f"{said}, {found.path}: {size}")
     if found.taken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import sys
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,9 @@ def recall(parser: Parser) -> None:
         "passdown recall 'session cookie' --words --since 2026-01-01 --json",
         "passdown recall 'what was tried with the cache?' --to coder",
     )
-    parser.add_argument("query", metavar="QUERY", help="a question, or some words; - reads it")
+    parser.add_argument(
+        "query", metavar="QUERY", nargs="+", help="a question, or some words; - reads it"
+    )
     parser.add_argument(
         "--kind",
         dest="kinds",
@@ -43,13 +46,20 @@ def recall(parser: Parser) -> None:
     parser.add_argument("--agent", metavar=AGENT, default="", help="who recorded it")
     parser.add_argument("--task", metavar=TASK, default="", help="of this task alone")
     listed(parser, "--tag", TAG, "under one of these", "tags")
-    parser.add_argument("--path", metavar="PATH", default="", help="about this file or folder")
+    parser.add_argument(
+        "--path",
+        metavar="PATH",
+        default="",
+        help="about this file or folder, named from here or from the project",
+    )
     listed(parser, "--status", "STATUS", "as it stands: accepted, superseded, open...", "statuses")
     parser.add_argument("--since", metavar="DATE", default="", help="2026-01-31, or a time")
     parser.add_argument("--until", metavar="DATE", default="", help="that day included")
     parser.add_argument("--live", action="store_true", help="nothing superseded or settled")
     parser.add_argument("--words", action="store_true", help="by words alone: loads no model")
-    parser.add_argument("--limit", metavar="N", type=whole_number, default=5, help="at most")
+    parser.add_argument(
+        "--limit", metavar="N", type=whole_number, default=5, help="at most; default: 5"
+    )
     parser.add_argument("--to", metavar=AGENT, default="", help="record that this agent was told")
     with_store(parser)
     parser.set_defaults(run=_recall)
@@ -58,12 +68,12 @@ def recall(parser: Parser) -> None:
 def _recall(args: Namespace) -> int:
     with opened(args) as workspace:
         found = workspace.recall(
-            _query(args.query),
+            _query(" ".join(args.query)),
             kinds=args.kinds,
             agent=args.agent,
             task=args.task,
             tags=args.tags,
-            path=args.path,
+            path=_path(workspace.root, args.path),
             statuses=args.statuses,
             since=args.since,
             until=args.until,
@@ -74,16 +84,67 @@ def _recall(args: Namespace) -> int:
         )
         vectors = None if args.words else workspace.embedding()
     if args.json:
-        results = [answer.as_document() for answer in found]
-        print_json({"results": results, "vectors": vectors._asdict() if vectors else None})
+        results = [_document(answer) for answer in found]
+        told = vectors._asdict() if vectors else None
+        print_json({"schema": "passdown/recall/1", "results": results, "vectors": told})
         return 0
     for answer in found:
         _print_answer(answer)
     if not found:
-        line("nothing found")
+        line(_nothing(args))
     if vectors is not None and (said := shortfall(vectors)):
         print(visible(said), file=sys.stderr)
     return 0
+
+
+_FILTERS = {
+    "kinds": "--kind",
+    "agent": "--agent",
+    "task": "--task",
+    "tags": "--tag",
+    "path": "--path",
+    "statuses": "--status",
+    "since": "--since",
+    "until": "--until",
+    "live": "--live",
+}
+
+
+def _nothing(args: Namespace) -> str:
+    """Why there is no answer: without filters, only where nothing is recorded."""
+    given = [option for name, option in _FILTERS.items() if getattr(args, name)]
+    if not given:
+        return "nothing found: nothing is recorded yet"
+    hint = "without it" if len(given) == 1 else "with fewer of them"
+    return f"nothing passes the filters ({', '.join(given)}); try {hint}"
+
+
+def _path(root: str, given: str) -> str:
+    """A path as records name it, from the project's root.
+
+    A relative one is looked for from the current folder first, then from the root.
+    """
+    if not given:
+        return ""
+    here = _inside(root, given)
+    is_told = os.path.isabs(given) or given.replace("\\", "/").split("/")[0] in (".", "..")
+    if is_told and here is None:
+        raise Misuse(f"--path {given} is not in the project {root}")
+    return here if here is not None and (is_told or os.path.exists(given)) else given
+
+
+def _inside(root: str, given: str) -> str | None:
+    """A path from the root, whether it was reached by links or not; None for one outside."""
+    for form in (os.path.abspath, os.path.realpath):
+        found = os.path.relpath(form(given), form(root)).replace(os.sep, "/")
+        if found.split("/")[0] != os.pardir:
+            return found
+    return None
+
+
+def _document(answer: Recalled) -> dict[str, object]:
+    """An answer for programs: `superseded_by` is null where nothing has superseded it."""
+    return {**answer.as_document(), "superseded_by": answer.superseded_by or None}
 
 
 def _query(text: str) -> str:
@@ -129,7 +190,9 @@ def embed(parser: Parser) -> None:
     """The arguments of `embed`."""
     parser.show("passdown embed", "passdown embed --limit 1000", "passdown embed --status --json")
     parser.add_argument("--status", action="store_true", help="only say how far vectors are")
-    parser.add_argument("--limit", metavar="N", type=whole_number, help="make about so many")
+    parser.add_argument(
+        "--limit", metavar="N", type=whole_number, help="make about so many; default: all"
+    )
     with_store(parser)
     parser.set_defaults(run=_embed)
 
@@ -147,7 +210,7 @@ def _embed(args: Namespace) -> int:
             found = workspace.embed(limit=args.limit or 0, progress=progress_bar("embedding"))
     is_missing = bool(wanted.embedder and not found.embedder)
     if args.json:
-        print_json(found._asdict())
+        print_json({"schema": "passdown/embed/1", **found._asdict()})
     elif is_missing:
         line(f"{wanted.embedder} is not installed; search goes by words until it is ({_INSTALL})")
     elif not found.embedder:

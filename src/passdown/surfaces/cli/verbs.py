@@ -60,7 +60,7 @@ VERBS: dict[str, Verb] = {
         Verb("heads", _SAFE, "safety", "export the heads, to be kept elsewhere for verify"),
         Verb("backup", _SAFE, "safety", "copy the store while others write, verified"),
         Verb("export", _SAFE, "bundles", "write a bundle of one task or of everything"),
-        Verb("import", _SAFE, "bundles", "take in a bundle, all of it or nothing"),
+        Verb("import", _SAFE, "bundles", "take in ADRs, beads, MCP memory, notes or a bundle"),
         Verb("audit", _SAFE, "journalling", "what is remembered twice, out of date or untold"),
         Verb("embed", _SAFE, "recalling", "make the vectors that search by meaning needs"),
         Verb("reindex", _SAFE, "safety", "make every derived row again from the records"),
