@@ -121,7 +121,7 @@ def _told(source: Source) -> tuple[str, tuple[str, ...]]:
         return found[0], tuple(name for name, form in forms.items() if form == found[0])
     choices = " | ".join(found or FORMS)
     message = f"holds several forms: {', '.join(found)}" if found else "has no form that is known"
-    fix = f"name the form, one of {choices}, or a file or folder that has only one"
+    fix = f"name the form with --from, one of {choices}, or a file or folder that has only one"
     problem = Problem(source.path[:200], "unknown_form", message, "one form", fix)
     raise InvalidInput("nothing was imported", [problem])
 
@@ -157,7 +157,9 @@ def _notes(
             if done.is_repeat:
                 return Done("unchanged", f"{done.task}@{done.version}")
             unclear = len(done.ambiguous)
-            told = f"{unclear} passage{'s are' if unclear > 1 else ' is'} unclear" if unclear else ""
+            told = (
+                f"{unclear} passage{'s are' if unclear > 1 else ' is'} unclear" if unclear else ""
+            )
             reason = "; ".join(part for part in (told, redactions(done.problems)) if part)
             return Done("added", f"{done.task}@{done.version}", reason)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from passdown.errors import InvalidInput, Problem
 from passdown.ledger.gates import entry_guard, mark_problems
 from passdown.model.importing.adr import Adr, chain, read_adr
+from passdown.model.importing.detecting import form_of_page
 from passdown.model.names import path_problems, suggest_tag
 from passdown.workspace.importing_files import PAGES, place_of, text_at, within
 from passdown.workspace.importing_results import (
@@ -41,6 +42,7 @@ class _Known(NamedTuple):
     state: str
     address: str
     status: str
+    cited: dict[str, str]
 
 
 def bring_adrs(
@@ -75,7 +77,10 @@ def _read(source: Source, progress: Progress | None) -> tuple[list[Adr], Tally]:
             tally.refuse(text, "file")
             continue
         adr = read_adr(name, text)
-        if isinstance(adr, Adr):
+        if source.is_folder and form_of_page(name, text) == "notes":
+            reason = "is a note, not an ADR; import it by itself with --from notes"
+            tally.add(name, "file", "skipped", reason=reason)
+        elif isinstance(adr, Adr):
             first = found.setdefault((os.path.dirname(name), adr.digest), adr)
             if first is not adr:
                 tally.add(name, "file", "skipped", reason=f"says the same as {first.name}")
@@ -100,6 +105,8 @@ def _remarks(adr: Adr) -> list[str]:
     notes: list[str] = []
     if not adr.said:
         notes.append("it states no status; taken as accepted")
+    if adr.odd_date:
+        notes.append(f"{adr.odd_date} is no date; the decision has that of its import")
     if adr.left_out:
         notes.append(f"only in the file: {', '.join(adr.left_out)[:300]}")
     return notes
@@ -141,16 +148,14 @@ class _Work:
         if known is None:
             return self._decide("added", adr, what, state, olds)
         self._addresses[adr.name] = known.address
-        if known.state == state:
+        is_replaced = adr.name in self._replaced
+        if known.state == state and (is_replaced or not self._is_outdated(adr, known)):
             return self._kept(adr, what, state, known)
         was_content, _, _ = known.state.partition("-")
-        if was_content == content and status in ("reverted", "superseded"):
-            # Only a decision can supersede: without one here, an ADR that was replaced is taken
-            # back.
-            if known.status in ("reverted", "superseded"):
-                return Done("unchanged", known.address)
-            self._mark(known.address, "reverted", f"the ADR says: {adr.said}", what, state)
-            return Done("changed", known.address)
+        is_ending = was_content == content and status in ("reverted", "superseded")
+        if is_ending and known.status in ("reverted", "superseded"):
+            return Done("unchanged", known.address)
+        # The decision is recorded anew for a new status, too: so it cites the file as it is now.
         return self._decide("changed", adr, what, state, [known.address, *olds])
 
     def _status(self, adr: Adr) -> str:
@@ -163,7 +168,18 @@ class _Work:
             return None
         with self._opened.store.reading() as reader:
             rows = reader.items_at(self._task, decided[-1].position)
-        return _Known(self._earlier.state(what), rows[0].address, rows[0].status)
+        cited: dict[str, str] = decided[-1].document().get("cited", {})
+        return _Known(self._earlier.state(what), rows[0].address, rows[0].status, cited)
+
+    def _is_outdated(self, adr: Adr, known: _Known) -> bool:
+        """Whether a decision that holds cites its ADR as it was before some edit, however small."""
+        if known.status not in ("accepted", "proposed"):
+            return False
+        return any(
+            self._opened.project.measure(path).sha256 != known.cited[path].removeprefix("sha256:")
+            for path in self._paths(adr)
+            if path in known.cited
+        )
 
     def _kept(self, adr: Adr, what: str, state: str, known: _Known) -> Done:
         """Nothing new, unless an ADR that replaced this one has let go of it."""

@@ -57,9 +57,11 @@ def bring_beads(
         kind = "line" if problem.path.startswith("line") else "link"
         tally.refuse(problem, "link" if problem.path.endswith("dependencies") else kind)
     made: list[tuple[Issue, Earlier]] = []
+    named = {issue.id for issue in found.issues if not issue.is_tombstone}
     for issue in found.issues:
         earlier = Earlier(opened, issue.id)
-        if _take(opened, issue, earlier, agent, tally):
+        missing = _missing(opened, issue, named)
+        if _take(opened, issue, earlier, agent, tally=tally, missing=missing):
             made.append((issue, earlier))
         tally.step()
     # Links come last: by now every task that they lead to is there.
@@ -71,14 +73,23 @@ def bring_beads(
     return tally
 
 
-def _take(opened: Opened, issue: Issue, earlier: Earlier, agent: str, tally: Tally) -> bool:
+def _missing(opened: Opened, issue: Issue, named: set[str]) -> str:
+    """What an issue waits for that is neither in the file nor here, in words; else empty."""
+    with opened.store.reading() as reader:
+        gone = [n for n in issue.depends_on if n not in named and reader.task(n) is None]
+    return f"depends on {', '.join(gone)[:200]}, not in the file and not here" if gone else ""
+
+
+def _take(
+    opened: Opened, issue: Issue, earlier: Earlier, agent: str, *, tally: Tally, missing: str
+) -> bool:
     """Bring the task of an issue up to date; says whether there is one now."""
     if issue.is_tombstone:
         _bury(opened, issue, earlier, agent, tally)
         return False
     where = f"line {issue.line}"
     was = "" if earlier.state(_TASK) == _DELETED else earlier.state(_STANDING)
-    address = tally.attempt(where, "task", lambda: _make(opened, issue, earlier, agent))
+    address = tally.attempt(where, "task", lambda: _make(opened, issue, earlier, agent, missing))
     if not address:
         return False
     if _standing_state(issue) or was:
@@ -103,7 +114,7 @@ def _bury(opened: Opened, issue: Issue, earlier: Earlier, agent: str, tally: Tal
     tally.attempt(where, "task", cancel)
 
 
-def _make(opened: Opened, issue: Issue, earlier: Earlier, agent: str) -> Done:
+def _make(opened: Opened, issue: Issue, earlier: Earlier, agent: str, missing: str) -> Done:
     """Make an issue's task, or change what the source changed; gives result and id."""
     fields: dict[str, Any] = {
         "title": issue.title,
@@ -120,7 +131,8 @@ def _make(opened: Opened, issue: Issue, earlier: Earlier, agent: str) -> Done:
         phase = "implementing" if issue.standing.status == "in_progress" else "planning"
         given = {**fields, "task": issue.id, "agent": agent, "phase": phase}
         receipt = create_task(opened, given, key)
-        return Done("added", issue.id, redactions(receipt.warnings))
+        told = (missing, redactions(receipt.warnings))
+        return Done("added", issue.id, "; ".join(part for part in told if part))
     before = _last_told(earlier)
     if not before:
         message = f"there is a task {issue.id} already, which no import made"
@@ -130,7 +142,7 @@ def _make(opened: Opened, issue: Issue, earlier: Earlier, agent: str) -> Done:
     if earlier.state(_TASK) == _DELETED:
         changed["status"] = "open"
     _change(opened, issue.id, agent, changed, key)
-    return Done("changed", issue.id)
+    return Done("changed", issue.id, missing if "depends_on" in changed else "")
 
 
 def _last_told(earlier: Earlier) -> dict[str, Any]:

@@ -26,15 +26,17 @@ from passdown.model.intake import check_handoff
 from passdown.model.intake.reading import task_parts, task_title
 from passdown.model.kinds import NOT_STATED, stream_of
 from passdown.model.names import id_problems
-from passdown.model.redaction import redact
 from passdown.model.text import is_blank
 from passdown.workspace.answering import answered, command_answer
 from passdown.workspace.handing import NOTHING_CHANGED, hand_off
 from passdown.workspace.note_files import (
+    NOTE_KEY,
     Note,
     place_of_note,
     read_note,
+    secrets_in,
     suggested_tasks,
+    task_of,
     write_back_to,
 )
 
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
     from passdown.workspace.opened import Opened
 
 Plain = dict[str, Any]
-
-_NOTE = "note-"
 
 
 class Migration(NamedTuple):
@@ -225,7 +225,10 @@ def _planned(
         problem = Problem(given.name, "empty", "shows no text", "a note")
         raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
     extraction = extract(text, given.name, root=opened.root)
-    task, sender = _task_of(opened, given, extraction, names[0]), _sender(opened, extraction, names)
+    task, sender = (
+        task_of(opened, given, names[0] or extraction.header.task),
+        _sender(opened, extraction, names),
+    )
     source = {"name": given.name, "sha256": _sha256(text), "characters": len(text)}
     plain = as_handoff(
         extraction,
@@ -241,7 +244,7 @@ def _planned(
         plain = answered(plain, prompt, answer)
     skipped = "" if _says_something(extraction, plain) else "no item was found in it"
     plain, problems = _on_disk(opened, with_outcome(plain))
-    problems += _secrets_in(given, text)
+    problems += secrets_in(given, text)
     section = section_of(plain)
     checked = check_handoff(read_section(section))
     if checked.handoff is None:
@@ -255,16 +258,6 @@ def _says_something(extraction: Extraction, plain: Plain) -> bool:
     header = extraction.header
     is_summed_up = header.is_summed_up or plain["summary"] != header.summary
     return bool(header.outcome or is_summed_up or any(plain.get(name) for name in LISTS))
-
-
-def _secrets_in(given: Note, text: str) -> list[Problem]:
-    """What the record of a note will lack; its file keeps it."""
-    found: list[Problem] = []
-    for kind in redact(text)[1]:
-        message = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} was removed before storing"
-        fix = "the file still holds it" if given.path else ""
-        found.append(Problem(given.path or "the note", "redacted", message, "", fix, "warning"))
-    return found
 
 
 def _note_text(given: Note) -> str:
@@ -285,35 +278,6 @@ def _whole(given: Note, text: str, section: str) -> str:
     except ValueError as error:
         problem = Problem(given.name, "no_place", str(error), "a note that a section can follow")
         raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED) from error
-
-
-def _task_of(opened: Opened, given: Note, extraction: Extraction, task: str) -> str:
-    """The task that is named, else the first that the file suggests and no other file holds."""
-    named = task or extraction.header.task
-    tasks = [named] if named else suggested_tasks(given, opened.root)
-    problems = id_problems(tasks[0], "task")
-    if problems:
-        raise InvalidInput("the note names no task", problems, next_step="Name the task.")
-    place = place_of_note(given, opened.root)
-    found = next((t for t in tasks if named or _is_free(opened, t, place)), None)
-    if found is None:
-        message = f"{' and '.join(dict.fromkeys(tasks))} came from notes in other places"
-        problem = Problem("task", "name_taken", message, "a task of its own", "use --task")
-        raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
-    return found
-
-
-def _is_free(opened: Opened, task: str, place: str) -> bool:
-    """Whether no note of another place made a task what it is: two notes aren't one task because
-    their files have one name.
-    """
-    if id_problems(task, ""):
-        return False
-    with opened.store.reading() as reader:
-        records = reader.records(stream_of(task))
-        notes = [r.document()["metadata"]["note"] for r in records if r.key.startswith(_NOTE)]
-    places = {str(note["place"]) for note in notes if note.get("place")}
-    return not places or place in places
 
 
 def _sender(opened: Opened, extraction: Extraction, names: tuple[str, str]) -> str:
@@ -406,7 +370,7 @@ def _note_record(opened: Opened, task: str, sha256: str) -> Plain | None:
 
 
 def _note_key(sha256: str) -> str:
-    return f"{_NOTE}{sha256}"
+    return f"{NOTE_KEY}{sha256}"
 
 
 def _sha256(text: str) -> str:

@@ -5,11 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import InvalidInput, Problem
 from passdown.ledger.durable_files import replace_file
 from passdown.model.freeform.reports import broken_report, is_report
+from passdown.model.kinds import stream_of
+from passdown.model.names import id_problems
+from passdown.model.redaction import redact
+
+if TYPE_CHECKING:
+    from passdown.workspace.opened import Opened
+
+NOTE_KEY = "note-"
+"""How the keys of the records begin that hold notes."""
 
 MAX_NOTE_BYTES = 1_048_576
 """As much as a task file may hold; a record has room for it, whatever it is escaped to."""
@@ -63,6 +72,47 @@ def suggested_tasks(note: Note, root: str) -> list[str]:
     folder = os.path.basename(os.path.dirname(os.path.realpath(note.path)))
     path = f"{folder}/{note.name}" if place.startswith("outside/") else place
     return [note.task, _as_id(os.path.splitext(path)[0])]
+
+
+def task_of(opened: Opened, given: Note, named: str) -> str:
+    """The task that is named, else the first that the file suggests and no other file holds.
+
+    Raises InvalidInput where there is none.
+    """
+    tasks = [named] if named else suggested_tasks(given, opened.root)
+    problems = id_problems(tasks[0], "task")
+    if problems:
+        raise InvalidInput("the note names no task", problems, next_step="Name the task.")
+    place = place_of_note(given, opened.root)
+    found = next((t for t in tasks if named or _is_free(opened, t, place)), None)
+    if found is None:
+        message = f"{' and '.join(dict.fromkeys(tasks))} came from notes in other places"
+        problem = Problem("task", "name_taken", message, "a task of its own", "use --task")
+        raise InvalidInput("the note is refused", [problem], next_step="Nothing was changed.")
+    return found
+
+
+def _is_free(opened: Opened, task: str, place: str) -> bool:
+    """Whether no note of another place made a task what it is: two notes aren't one task because
+    their files have one name.
+    """
+    if id_problems(task, ""):
+        return False
+    with opened.store.reading() as reader:
+        records = reader.records(stream_of(task))
+        notes = [r.document()["metadata"]["note"] for r in records if r.key.startswith(NOTE_KEY)]
+    places = {str(note["place"]) for note in notes if note.get("place")}
+    return not places or place in places
+
+
+def secrets_in(given: Note, text: str) -> list[Problem]:
+    """What the record of a note will lack; its file keeps it."""
+    found: list[Problem] = []
+    for kind in redact(text)[1]:
+        message = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} was removed before storing"
+        fix = "the file still holds it" if given.path else ""
+        found.append(Problem(given.path or "the note", "redacted", message, "", fix, "warning"))
+    return found
 
 
 def read_note(given: str | os.PathLike[str]) -> Note:

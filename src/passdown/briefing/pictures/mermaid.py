@@ -72,11 +72,12 @@ def mermaid(graph: Graph) -> str:
 def _label(node: Node) -> str:
     opening, closing = _SHAPES.get(node.type, _BOX)
     status = settled_status(node)
-    kind = f"{node.type}, {status}" if status else node.type
-    # A file or an agent is summed up by what its id ends with: once is enough.
-    name = "" if node.id.endswith(node.summary) else f" {_coded(node.id)}"
-    summary = node.summary if name else node.id
-    return f'{opening}"{_coded(kind)}{name}: {_coded(summary)}"{closing}'
+    # Ids of tasks, agents and files begin with their type, and some end with their summary: once
+    # is enough.
+    name = node.id if node.id.startswith(f"{node.type}:") else f"{node.type} {node.id}"
+    head = _coded(f"{name} ({status})" if status else name)
+    tail = "" if node.id.endswith(node.summary) else f": {_coded(node.summary)}"
+    return f'{opening}"{head}{tail}"{closing}'
 
 
 def _coded(text: str) -> str:

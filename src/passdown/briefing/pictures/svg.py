@@ -36,7 +36,7 @@ _KIND_SIZE = 11
 _TITLE_SIZE = 18
 # What a box has for text, between its coloured edge and its border.
 _ROOM = BOX_WIDTH - 26
-_HEADING_ROOM = 150
+_HEADING_ROOM = 160
 _LEAST_OF_AN_ID = 30
 _LABEL_ROOM = BETWEEN_COLUMNS - 16
 
@@ -147,8 +147,8 @@ def _styles(shown: Shown) -> str:
 def _face(node: Node) -> _Face:
     given = node.attributes
     status = settled_status(node)
-    marks = (status, given.get("priority") or given.get("severity", ""))
-    heading = ", ".join(visible(part) for part in (node.type, *marks) if part)
+    mark = status or given.get("priority") or given.get("severity", "")
+    heading = ", ".join(visible(part) for part in (node.type, mark) if part)
     summary = wrapped(visible(node.summary), _ROOM / _SIZE, _SUMMARY_LINES)
     tags = shortened(" ".join(f"#{visible(tag)}" for tag in node.tags), _ROOM / LABEL_SIZE)
     kind = node.type if node.type in _COLOURS else "soft"

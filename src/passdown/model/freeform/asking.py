@@ -38,6 +38,15 @@ Answer with the JSON object alone. State only what the note says, in its own wor
 Keep what was found already unless it is wrong; add what the unclear lines say. A list that you
 leave out stays as it was found. Where the note gives no reason, write "Not stated.". Files are
 paths relative to the project. The task, the sender and the metadata are filled in already.
+
+The answer is checked, by these rules too, which the schema can't express:
+
+- `completed` means that nothing stands in the way: with a blocker, the outcome is `partial`.
+- `partial` needs at least one entry in `blockers` and one in `suggested_next_steps`.
+- `blocked` needs at least one blocker, and each names the tasks that wait in `blocking_tasks`.
+- `failed` needs at least one blocker, each with a `suggested_resolution`.
+- Paths stay inside the project: no leading `/`, no `..`; no list names one twice.
+- No text is blank. An entry of a list has every field that the schema requires of it.
 """
 
 

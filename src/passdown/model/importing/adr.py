@@ -45,7 +45,8 @@ _ABOUT = ("readme", "index", "changelog", "contributing", "toc")
 class Adr(NamedTuple):
     """One ADR. `name` is its path in the folder; `status` is that of a decision, `said` the words
     of the ADR. `supersedes` and `superseded_by` are references as they are written. `digest` covers
-    everything but status and date; `left_out` are sections that stay in the file alone.
+    everything but status and date; `left_out` are sections that stay in the file alone; `odd_date`
+    is written like a date and is none.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Adr(NamedTuple):
     superseded_by: tuple[str, ...]
     digest: str
     left_out: tuple[str, ...]
+    odd_date: str = ""
 
 
 class NoAdr(NamedTuple):
@@ -103,6 +105,7 @@ def read_adr(name: str, text: str) -> Adr | NoAdr:
         superseded_by=status.superseded_by,
         digest=_digest(page, facts),
         left_out=(*too_long, *parts.left_out()),
+        odd_date=_odd_date(facts),
     )
 
 
@@ -125,8 +128,23 @@ def _why_not(name: str, title: str, status: Status, parts: Parts) -> NoAdr | Non
 
 
 def looks_like_adr(name: str, text: str) -> bool:
-    """Whether a file is an ADR by what it says: a decision below a heading, or a status."""
+    """Whether a file can be read as an ADR: it has a decision below a heading, or a status."""
     return isinstance(read_adr(name, text), Adr)
+
+
+def is_named_adr(name: str, page: Page) -> bool:
+    """Whether a file is called like an ADR: by a number, or by the word; a day is no number."""
+    stem = name.rpartition("/")[2].rpartition(".")[0]
+    is_numbered = _NUMBERED.match(stem) is not None and _ISO_DATE.match(stem) is None
+    title = page.title.strip()[:MAX_MARKUP_LINE]
+    is_titled = any(pattern.match(title) for pattern in (_TITLE_ADR, _TITLE_WORDS))
+    return is_numbered or is_titled or stem.lower().startswith("adr")
+
+
+def is_built_adr(page: Page) -> bool:
+    """Whether a page is built like an ADR: a decision, and what led to it or comes of it."""
+    parts = Parts(page)
+    return bool(parts.decision and (parts.context or parts.consequences))
 
 
 def _title(page: Page) -> str:
@@ -172,6 +190,11 @@ def _date(facts: dict[str, str], stem: str) -> str:
     return f"{match[1]}-{match[2]}-{match[3]}" if is_real else ""
 
 
+def _odd_date(facts: dict[str, str]) -> str:
+    match = _ISO_DATE.search(facts.get("date", ""))
+    return match[0] if match and not _date(facts, "") else ""
+
+
 def _digest(page: Page, facts: dict[str, str]) -> str:
     """The digest of all that an ADR says, but for its status and when that was."""
     kept = {k: v for k, v in sorted(facts.items()) if k not in _DROPPED_FROM_DIGEST}
@@ -191,7 +214,7 @@ def _rationale(parts: Parts, facts: dict[str, str]) -> tuple[str, list[str]]:
         ("Context", parts.context),
         ("Consequences", parts.consequences),
         ("Decided by", people),
-        ("Date", "" if _ISO_DATE.search(date) else date),
+        ("Date", "" if _date(facts, "") else date),
     )
     found: list[str] = []
     too_long: list[str] = []
@@ -286,4 +309,13 @@ class _Places:
         return found[0] if len(found) == 1 else None
 
 
-__all__ = ["Adr", "Chain", "NoAdr", "chain", "looks_like_adr", "read_adr"]
+__all__ = [
+    "Adr",
+    "Chain",
+    "NoAdr",
+    "chain",
+    "is_built_adr",
+    "is_named_adr",
+    "looks_like_adr",
+    "read_adr",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from passdown.model.importing.adr import looks_like_adr
+from passdown.model.importing.adr import is_built_adr, is_named_adr, looks_like_adr
 from passdown.model.importing.beads import looks_like_beads
 from passdown.model.importing.jsonl import read_lines
 from passdown.model.importing.markdown import read_page
@@ -21,6 +21,8 @@ _HEAD_BYTES = 65_536
 _HEAD_LINES = 20
 _TEXT = (".md", ".markdown", ".txt")
 _NOTES_NAME = re.compile(r"hand-?_?off|session|progress|memory|notes?|status|todo|continu|context")
+_HANDOFF = re.compile(r"hand[-_ ]?(?:off|over)s?")
+_GOES_ON = re.compile(r"(?:what(?:'s| is) )?next\b|to-?do")
 _NOTES_HEADING = re.compile(
     r"hand-?off|next steps?|current (?:state|status)|where (?:we|things)|blockers?|open questions?"
     r"|gotchas?|what (?:was|is) done|decisions? made|pick up"
@@ -36,10 +38,26 @@ def form_of(name: str, data: bytes) -> str:
         return _form_of_lines(data)
     if not name.lower().endswith(_TEXT):
         return ""
-    text = data.decode("utf-8", "replace")
-    if looks_like_adr(name, text):
-        return "adr"
-    return "notes" if _is_notes(name, text) else ""
+    return form_of_page(name, data.decode("utf-8", "replace"))
+
+
+def form_of_page(name: str, text: str) -> str:
+    """Whether a page is an ADR or notes; empty where it is neither, or could be both.
+
+    Notes have decisions and a status too: an ADR is called one, or built like one. What is called
+    a handoff, or has a section of that name, is one.
+    """
+    page = read_page(text)
+    headings = [section.name.strip().lower()[:200] for section in page.sections]
+    stem = name.rpartition("/")[2].lower()
+    if _HANDOFF.match(stem) or any(_HANDOFF.fullmatch(each) for each in headings):
+        return "notes"
+    if not looks_like_adr(name, text):
+        return "notes" if _is_notes(name, text) else ""
+    signs = is_named_adr(name, page) + is_built_adr(page)
+    if any(_GOES_ON.match(each) for each in headings):
+        return {0: "notes", 2: "adr"}.get(signs, "")
+    return "adr" if signs else "notes" if _is_notes(name, text) else ""
 
 
 def _form_of_lines(data: bytes) -> str:

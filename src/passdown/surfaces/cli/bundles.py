@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 _FORMS = ("bundle", "adr", "beads", "memory", "notes")
 _RESULTS = ("added", "changed", "unchanged", "skipped", "refused")
+_TOLD = (
+    ("refused", "red", ("refused",)),
+    ("skipped", "dim", ("skipped",)),
+    ("note", "yellow", ("added", "changed")),
+)
 _SHOWN = 20
 
 
@@ -48,14 +53,17 @@ def import_(parser: Parser) -> None:
         "passdown import t1.passdown --fork from-kim",
         "passdown import docs/adr --dry-run",
         "passdown import .beads/issues.jsonl --from beads --agent kim",
+        "passdown import memory.jsonl",
+        "passdown import HANDOFF.md --task T-1",
     )
-    parser.add_argument("source", metavar=FILE, help="a bundle, or a file or folder of --from")
+    parser.add_argument("source", metavar=FILE, help="a file or folder: see --from")
     parser.add_argument(
         "--from",
         dest="form",
         choices=("auto", *_FORMS),
         default="auto",
-        help="what it is: ADRs, issues of beads, a memory of MCP, notes; default: by its content",
+        help="a bundle of passdown export, ADRs, issues of beads (.beads/issues.jsonl), the memory "
+        "file of MCP's memory server, or notes such as HANDOFF.md; default: by its content",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be written")
     parser.add_argument("--task", metavar=TASK, help="where ADRs, memories and notes go")
@@ -116,17 +124,18 @@ def _import_bundle(args: Namespace) -> int:
 
 
 def _print_brought(found: Brought) -> None:
-    """The numbers by kind, then what was not taken and why."""
+    """The numbers by kind, then what was not taken and why, and what to know of the rest."""
     if found.is_dry_run:
         line("dry run: nothing was written")
     rows = [(kind, *(numbers[r] for r in _RESULTS)) for kind, numbers in found.counts.items()]
     table((found.form, *_RESULTS), rows, "nothing was there")
-    for word, style in (("refused", "red"), ("skipped", "dim")):
-        entries = [entry for entry in found.entries if entry.result == word]
+    told = [entry for entry in found.entries if entry.reason]
+    for word, style, results in _TOLD:
+        entries = [entry for entry in told if entry.result in results]
         for entry in entries[:_SHOWN]:
             labelled(word, style, f"{entry.source}: {entry.reason}")
         if len(entries) > _SHOWN:
-            line(f"and {len(entries) - _SHOWN} more were {word}; --json lists all")
+            line(f"and {len(entries) - _SHOWN} more: {word}; --json lists all")
 
 
 BUILDERS = {"export": export, "import": import_}

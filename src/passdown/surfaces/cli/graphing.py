@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from passdown.model.graph import NODE_TYPES, RELATIONS
@@ -207,10 +206,18 @@ def node_or_hint(workspace: Workspace, name: str) -> Node:
         return workspace.graph(around=[name], depth=0).nodes[0]
     except NotFound as error:
         for meant in (f"{kind}:{name}" for kind in ("task", "file", "agent")):
-            with suppress(NotFound):
-                workspace.graph(around=[meant], depth=0)
+            if _is_known(workspace, meant):
                 raise NotFound(error.message, next_step=f"Did you mean {meant}?") from error
         raise
+
+
+def _is_known(workspace: Workspace, name: str) -> bool:
+    from passdown.errors import NotFound
+
+    try:
+        return bool(workspace.graph(around=[name], depth=0).nodes)
+    except NotFound:
+        return False
 
 
 def _near(args: Namespace) -> int:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from passdown.model.command import Receipt
-    from passdown.model.graph import Edge, Node
+    from passdown.model.graph import Edge
     from passdown.surfaces.cli.parsing import Parser
     from passdown.workspace import Workspace
     from passdown.workspace.packing import Pack

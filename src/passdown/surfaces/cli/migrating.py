@@ -100,6 +100,7 @@ def _one(
     workspace: Workspace, path: str, args: Namespace, answer: Callable[[str], str] | None
 ) -> Document:
     try:
+        _check_pattern(path)
         found = workspace.migrate(
             path if path != "-" else _standard_input(),
             task=args.task,
@@ -124,7 +125,7 @@ def _files(given: list[str]) -> list[str]:
     for path in given:
         if os.path.isdir(path):
             found += _in_folder(path)
-        elif any(mark in path for mark in "*?[") and not os.path.lexists(path):
+        elif _is_pattern(path):
             matches = sorted(match for match in glob(path, recursive=True) if os.path.isfile(match))
             found += matches or [path]
         else:
@@ -133,6 +134,17 @@ def _files(given: list[str]) -> list[str]:
         problem = Problem("", "no_notes", f"no {', '.join(ENDINGS)} in {', '.join(given)}", "notes")
         raise InvalidInput("there is nothing to migrate", [problem])
     return list(dict.fromkeys(found))
+
+
+def _is_pattern(path: str) -> bool:
+    return any(mark in path for mark in "*?[") and not os.path.lexists(path)
+
+
+def _check_pattern(path: str) -> None:
+    """Refuse a pattern that is still one: it matched nothing."""
+    if _is_pattern(path):
+        problem = Problem(path, "no_match", "the pattern matches no file", "notes")
+        raise InvalidInput("there is nothing to migrate", [problem])
 
 
 def _in_folder(folder: str) -> list[str]:
@@ -169,6 +181,7 @@ def _print_prompt(path: str, *, as_json: bool) -> int:
 
 def _document(path: str, found: Migration) -> Document:
     word = "unchanged" if found.is_repeat else "recorded" if found.version else "planned"
+    word = "skipped" if found.skipped else word
     return {
         "file": path,
         "result": word,
@@ -176,6 +189,8 @@ def _document(path: str, found: Migration) -> Document:
         "made_task": found.made_task,
         "version": found.version,
         "changed": found.changed,
+        "would_change": found.would_change,
+        "reason": found.skipped,
         "found": [{**item._asdict(), "span": list(item.span)} for item in found.found],
         "ambiguous": [span._asdict() for span in found.ambiguous],
         "handoff": found.handoff,
@@ -186,16 +201,20 @@ def _document(path: str, found: Migration) -> Document:
 def _print_result(result: Document, *, is_alone: bool) -> None:
     word = result["result"]
     styles = {"recorded": "green", "unchanged": "dim", "planned": "cyan", "refused": "red"}
+    styles |= {"skipped": "yellow"}
     if word == "refused":
         labelled(word, styles[word], f"{result['file']}\n{result['text']}")
         return
-    if is_alone and word != "unchanged":
+    if is_alone and word in ("recorded", "planned"):
         _print_found(result["found"])
     made = ", task made" if result["made_task"] else ""
     version = f" version {result['version']}" if result["version"] else ""
     items = counted(len(result["found"]), "item")
     file = result["file"] if result["file"] != "-" else "the note"
-    labelled(word, styles[word], f"{file}: {result['task']}{version}, {items}{made}")
+    said = f"{result['task']}{version}, {items}{made}"
+    labelled(word, styles[word], f"{file}: {result['reason'] or said}")
+    if result["would_change"]:
+        line(f"would add a section to {result['would_change']}", 2)
     if result["ambiguous"] and word != "unchanged":
         unclear = counted(len(result["ambiguous"]), "sentence")
         line(f"{unclear} unclear: passdown migrate {file} --prompt asks a model about them", 2)
@@ -220,6 +239,14 @@ def _print_total(results: list[Document]) -> None:
     words = [result["result"] for result in results]
     said = [f"{words.count(word)} {word}" for word in dict.fromkeys(words)]
     line(f"{counted(len(results), 'note')}: {', '.join(said)}")
+    _print_shared([result["task"] for result in results if result["result"] == "planned"])
+
+
+def _print_shared(planned: list[str]) -> None:
+    """Say which tasks several notes of a dry run suggest: recorded, the first of them gets it."""
+    for task in dict.fromkeys(task for task in planned if planned.count(task) > 1):
+        count = planned.count(task)
+        line(f"{count} notes suggest {task}: the first gets it, the others their path in the name")
 
 
 BUILDERS = {"migrate": migrate}
