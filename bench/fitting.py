@@ -20,7 +20,8 @@ from bench.retrieval import Embedder
 from bench.retrieval_data import KINDS, SETS, load, read, task_of
 from passdown.recall import search as searching
 from passdown.recall.scoring import Features, Scorer
-from passdown.recall.search import Filter, Search
+from passdown.recall.filters import Filter
+from passdown.recall.search import Search
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -122,7 +122,7 @@ def _ours(root: Path, queries: Any) -> dict[str, Any]:
     import numpy as np
 
     import passdown
-    from passdown.recall.search import Filter
+    from passdown.recall.filters import Filter
     from passdown.recall.vectors import VectorIndex
 
     workspace = passdown.open(str(root), create=False)

@@ -146,6 +146,57 @@ def test_of_a_large_graph_the_best_connected_are_shown(picture: Callable[[Graph]
     assert picture(graph_of(nodes[::-1], edges[::-1])) == text
 
 
+@pytest.mark.parametrize("picture", [svg, mermaid])
+def test_what_is_shown_hangs_together(picture: Callable[[Graph], str]) -> None:
+    """A hundred pairs have a node of three edges each; one chain is longer than there is room."""
+    chain = [Edge(f"c{i:03}", "uses", f"c{i + 1:03}") for i in range(100)]
+    hub = [Edge("c050", "calls", f"leaf{i}") for i in range(5)]
+    stars = [Edge(f"s{i}", relation, f"t{i}") for i in range(90) for relation in RELATIONS[:3]]
+    text = picture(graph_of((), [*chain, *hub, *stars]))
+    assert "c050" in text
+    assert not re.search(r"\bs\d", text)
+
+
+@pytest.mark.parametrize("status", ["superseded", "reverted", "retracted", "deprecated"])
+def test_what_no_longer_holds_looks_settled(status: str) -> None:
+    old = Node("T-1#d1", "decision", "A cookie", (), {"status": status})
+    new = Node("T-1#d2", "decision", "Redis", (), {"status": "accepted"})
+    graph = graph_of([old, new], ())
+    groups = re.findall(r'<g class="node">.*?</g>', svg(graph), re.DOTALL)
+    assert ['class="box old"' in group for group in groups] == [True, False]
+    assert f">decision, {status}<" in groups[0]
+    assert f"decision T#45;1#35;d1 #40;{status}#41;: A cookie" in mermaid(graph)
+    assert "decision T#45;1#35;d2: Redis" in mermaid(graph)
+
+
+def test_a_chart_names_what_stands_for_itself_once() -> None:
+    nodes = [Node("file:src/a.py", "file", "src/a.py"), Node("task:T-1", "task", "Log in")]
+    text = mermaid(graph_of(nodes, ()))
+    assert '["file#58;src#47;a#46;py"]' in text
+    assert '[["task#58;T#45;1: Log in"]]' in text
+
+
+# What DejaVu Sans takes for these letters, in ems; bold in its bold face.
+PLAIN = {"W": 0.99, "M": 0.863, "m": 0.974, "w": 0.818, "#": 0.838, "N": 0.748, "e": 0.615}
+HEAVY = {"W": 1.103, "M": 0.995, "m": 1.042, "w": 0.924, "#": 0.838, "N": 0.837, "e": 0.678}
+
+
+@pytest.mark.parametrize("letter", PLAIN)
+def test_no_text_runs_over_the_edge_of_its_box_in_a_wide_font(letter: str) -> None:
+    node = Node(letter * 80, "decision", letter * 90, (letter * 60,), {"priority": letter * 30})
+    sizes = {"": 13.0, "tags": 10.5, "kind decision": 11.0, "title": 18.0}
+    text = svg(graph_of([node], ()), letter * 90)
+    root = ElementTree.fromstring(text)
+    room = dict.fromkeys(sizes, BOX_WIDTH - 20.0)
+    room["title"] = float(root.attrib["width"]) - 50
+    for each in root.iter(f"{NS}text"):
+        kind, words = each.get("class") or "", each.text or ""
+        if letter in words and kind in sizes:
+            table = PLAIN if kind in ("", "tags") else HEAVY
+            drawn = sum(table.get(char, 0.3) for char in words) * sizes[kind]
+            assert drawn <= room[kind], (kind, words)
+
+
 def test_an_empty_graph_has_a_picture() -> None:
     assert "0 nodes and 0 edges." in svg(Graph())
     assert mermaid(Graph()) == "flowchart LR\n"

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from passdown import Workspace
+from passdown.model.graph import Edge, Graph, Node
+from passdown.model.recalled import Recalled
+from passdown.recall.graph import Reached, Tagged
+from passdown.workspace.embedding import Embedded
+from passdown.workspace.importing_results import Brought
+from passdown.workspace.migrating import Migration
+from passdown.workspace.packing import Pack
+from passdown.workspace.syncing import Synced
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
@@ -53,9 +63,6 @@ def test_the_commands_in_readme_run_and_print_what_readme_says(tmp_path: Path) -
     """The command-line story is its file, and the task list it ends with is the real one."""
     story = EXAMPLES / "story.sh"
     assert block("sh", "docs/examples/story.sh") == story.read_text()
-    (tmp_path / "src" / "auth").mkdir(parents=True)
-    (tmp_path / "src" / "auth" / "jwt.py").write_text("def issue():\n    ...\n")
-    (tmp_path / "handoff.yaml").write_text((EXAMPLES / "handoff.yaml").read_text())
     program = tmp_path / "bin" / "passdown"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m passdown "$@"\n')
@@ -63,8 +70,21 @@ def test_the_commands_in_readme_run_and_print_what_readme_says(tmp_path: Path) -
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     command = ["env", f"PATH={path}", "COLUMNS=100", "sh", "-e", str(story)]
     printed = run(command, tmp_path)
-    assert block("text", "`passdown task list` then says") in printed
+    assert block("text", "`passdown task list` says") in printed
     assert "6 records in 3 streams" in printed
+
+
+def test_the_filled_handoff_would_be_recorded_as_it_is(tmp_path: Path) -> None:
+    """Each of its fields is known, and its one file is all that it needs."""
+    passdown = [sys.executable, "-m", "passdown"]
+    (tmp_path / "src" / "auth").mkdir(parents=True)
+    (tmp_path / "src" / "auth" / "jwt.py").write_text("def issue():\n    ...\n")
+    run([*passdown, "init"], tmp_path)
+    for task in ("T-1", "T-2"):
+        run([*passdown, "task", "new", task, "--title", task, "--agent", "coder"], tmp_path)
+    given = ["handoff", str(EXAMPLES / "handoff.yaml"), "--dry-run", "--json"]
+    found = json.loads(run([*passdown, *given], tmp_path))
+    assert [p for p in found["problems"] if p["code"] != "recommended"] == []
 
 
 @pytest.mark.promise("P-5")
@@ -106,3 +126,28 @@ def test_every_method_is_in_the_reference() -> None:
         assert found is not None, name
         listed = [part.strip(" =?*") for part in found[1].split(",") if part.strip()]
         assert listed == list(inspect.signature(member).parameters)[1:], name
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Recalled, Graph, Node, Edge, Reached, Tagged, Pack, Synced, Embedded, Brought, Migration],
+)
+def test_the_fields_of_what_methods_give_are_in_the_reference(value: Any) -> None:
+    """In their order, and none besides."""
+    page = (ROOT / "docs" / "python.md").read_text()
+    row = re.search(rf"(?m)^\| `{value.__name__}` \| (.*) \|$", page)
+    assert row is not None
+    told = re.sub(r"\([^)]*\)", "", row[1].partition(";")[0])
+    assert re.findall(r"`(\w+)`", told) == list(value._fields)
+
+
+def test_the_dicts_of_the_reference_can_be_learned(tmp_path: Path) -> None:
+    """The example is run as it stands."""
+    page = (ROOT / "docs" / "python.md").read_text()
+    example = re.search(r"```python\n(ws\.learn.*?)```", page, re.DOTALL)
+    assert example is not None
+    opening = "import passdown\nws = passdown.open('.')\n"
+    opening += "ws.create_task('T-1', title='x', agent='planner')\n"
+    asking = "\nprint(ws.graph(around=['redis'], depth=0).nodes[0].attributes['path'])"
+    program = opening + example[1] + asking
+    assert run([sys.executable, "-c", program], tmp_path) == "ops/redis.conf\n"

@@ -249,3 +249,78 @@ def test_only_what_is_sure_enough_goes_into_the_handoff() -> None:
     assert "gotchas" in low
     assert "gotchas" not in high
     assert high["suggested_next_steps"] == [{"step": "Ship it", "priority": "medium"}]
+
+
+MESSY = """\
+# payments
+
+status: \U0001f6a7 in progress
+
+## todo
+[ ] write webhook tests
+[x] parser
+- refund endpoint
+~~old idea~~
+- ~~drop redis~~ (done)
+- keep logs
+Some of them hold names.
+
+## gotchas
+Must keep the old endpoint until March.
+blocked: waiting for the PayPal key
+the sandbox sometimes gives 502, just retry
+we poll because PayPal is slow
+- clock skew on the build machine
+
+## rest
+- add a cache next, then measure
+- Next, add a test
+- mind the legacy code
+"""
+
+
+@pytest.mark.promise("S3-33")
+def test_a_messy_note_loses_nothing() -> None:
+    """Boxes without bullets, struck lines, two things in two lines; the rest is listed."""
+    found = said(MESSY)
+    assert [words for kind, words in found if kind == "suggested_next_steps"][:3] == [
+        "write webhook tests",
+        "refund endpoint",
+        "keep logs",
+    ]
+    assert ("blockers", "waiting for the PayPal key") in found
+    assert ("gotchas", "Must keep the old endpoint until March.") in found
+    assert not any("~~" in words or "parser" in words for _, words in found)
+    left = " / ".join(MESSY[span.start : span.end] for span in extract(MESSY).ambiguous)
+    for words in ("502, just retry", "because PayPal is slow", "mind the legacy code"):
+        assert words in left
+
+
+@pytest.mark.promise("S3-33")
+@pytest.mark.parametrize(
+    ("note", "outcome"),
+    [
+        (MESSY, "partial"),
+        ("Status: \u2705 done\n\nNext, add a test.\n", "completed"),
+        ("Status: done, docs still in progress\n\nNext, add a test.\n", "partial"),
+        ("# X\n\n## Status\n\n\U0001f6a7 In progress\n", "partial"),
+        ("Status: done\n\nblocked: no key for staging\n", "partial"),
+        ("Did the form, status \U0001f6a7 in progress.\n\nNext, add a test.\n", "partial"),
+        ("# X\n\nStatus: done\n\n## \U0001f6a7 In progress\n\n- the form\n", "partial"),
+        ("Next, add a test.\n", "completed"),
+    ],
+)
+def test_what_is_in_progress_or_blocked_is_not_completed(note: str, outcome: str) -> None:
+    """Pictures before the word don't hide it, and an open blocker speaks against it."""
+    plain = as_handoff(extract(note), "T-1", "coder")
+    assert plain["outcome"] == outcome
+    assert check_handoff(plain).errors == ()
+
+
+@pytest.mark.promise("S3-34")
+def test_the_prompt_says_the_rules_that_a_schema_cannot() -> None:
+    """What each outcome demands is said before it is checked."""
+    prompt = prompt_for("The form must look right.\n", extract("The form must look right.\n"))
+    rules = prompt.partition("which the schema can't express")[2].partition("## Schema")[0]
+    for outcome in ("partial", "blocked", "failed", "completed"):
+        assert f"`{outcome}`" in rules

@@ -353,7 +353,70 @@ def test_any_note_survives_and_a_second_run_does_nothing(tmp_path: Path, text: s
             return
         after = path.read_bytes()
         assert after.startswith(text.encode())
+        if first.skipped:
+            assert after == text.encode()
+            assert first.version is None
+            return
         again = workspace.migrate(str(path), task="T-any", agent="coder")
         assert again.is_repeat
         assert again.version == first.version
         assert path.read_bytes() == after
+
+
+@pytest.mark.promise("S3-35")
+@pytest.mark.parametrize("text", ["# Thoughts\n\nHello there.\n", "lorem ipsum\n\ndolor\n"])
+def test_a_note_without_an_item_gives_no_handoff(
+    workspace: Workspace, tmp_path: Path, text: str
+) -> None:
+    """It is skipped with the reason; an outcome or a summary that is named as one is enough."""
+    path = written(tmp_path, text)
+    found = workspace.migrate(str(path), agent="coder")
+    assert (found.version, found.skipped) == (None, "no item was found in it")
+    assert path.read_text() == text
+    assert workspace.tasks() == []
+    for fact in ("Status: done", "Summary: The form works now."):
+        path.write_text(f"{fact}\n\n{text}")
+        assert workspace.migrate(str(path), agent="coder").version
+
+
+@pytest.mark.promise("S3-35")
+@pytest.mark.parametrize("name", ["r.json", "note.md"])
+def test_broken_json_is_refused(workspace: Workspace, tmp_path: Path, name: str) -> None:
+    """Read as prose it would be fragments; the line that is wrong is named."""
+    text = '{"future_work": ["Add a retry"],\n "next_steps": [\n'
+    path = written(tmp_path, text, name)
+    with pytest.raises(InvalidInput, match="line 3") as caught:
+        workspace.migrate(str(path), agent="coder")
+    assert caught.value.problems[0].code == "invalid_json"
+    assert path.read_text() == text
+    assert workspace.tasks() == []
+
+
+@pytest.mark.promise("S3-35")
+def test_notes_of_one_name_are_told_apart_by_their_path(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """Also outside the project; where even the path is taken, a task has to be named."""
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    found: list[str] = []
+    for folder in (tmp_path / "p", tmp_path / "q", outside):
+        folder.mkdir()
+        path = written(folder, f"Next, add {folder.name}.\n", "notes.md")
+        first = workspace.migrate(str(path), agent="coder")
+        assert workspace.migrate(str(path), agent="coder").is_repeat
+        found.append(first.task)
+    assert found == ["notes", "q-notes", f"{outside.name}-notes"]
+    taken = written(tmp_path, "Next, add more.\n", "q-notes.md")
+    with pytest.raises(InvalidInput, match="--task"):
+        workspace.migrate(str(taken), agent="coder")
+    assert workspace.migrate(str(taken), agent="coder", task="T-1").task == "T-1"
+
+
+@pytest.mark.promise("S3-35")
+def test_secrets_that_were_removed_are_told(workspace: Workspace, tmp_path: Path) -> None:
+    """With the file, which still holds them."""
+    note = f"# A\n\nNext, rotate the key sk-proj-{'a1B2' * 10}.\n"
+    path = written(tmp_path, note)
+    (problem,) = workspace.migrate(str(path), agent="coder").problems
+    assert (problem.path, problem.code) == (str(path), "redacted")
+    assert problem.message == "an openai_key was removed before storing"

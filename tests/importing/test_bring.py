@@ -146,18 +146,121 @@ def test_a_changed_text_takes_the_place_of_the_earlier_one(project: Imports) -> 
     assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
 
 
-def test_a_changed_status_is_a_mark(project: Imports) -> None:
-    """An ADR that is deprecated, with no other word changed, adds no decision."""
+def test_a_changed_status_takes_the_place_of_the_earlier_one(project: Imports) -> None:
+    """An ADR that is deprecated, or dated anew, is recorded anew: it cites what is there."""
     folder = write_adrs(project.root / "docs" / "adr")
     project.bring(folder)
     cookies = folder / "0005-use-signed-cookies.md"
     cookies.write_text(MADR_FRONT.replace('"accepted"', "deprecated"), "utf-8")
     assert numbers(project.bring(folder), "decision") == {"changed": 1, "unchanged": 3}
     decisions = project.decisions("adr")
-    assert len(decisions) == 4
-    assert decisions["adr#d3"]["status"] == "reverted"
-    assert "deprecated" in decisions["adr#d3"]["status_note"]
+    assert decisions["adr#d3"]["superseded_by"] == "adr#d5"
+    assert decisions["adr#d5"]["status"] == "reverted"
     assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
+    logs = folder / "0003-keep-sessions-in-redis.md"
+    logs.write_text(NYGARD_NEW.replace("2022-01-31", "2022-02-01"), "utf-8")
+    assert numbers(project.bring(folder), "decision") == {"changed": 1, "unchanged": 3}
+    assert project.decisions("adr")["adr#d6"]["at"].startswith("2022-02-01")
+    assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
+    found = project.workspace.recall("sessions cookies", limit=20)
+    assert [each.stale for each in found if each.address in ("adr#d5", "adr#d6")] == [(), ()]
+
+
+def test_a_date_that_is_none_is_told(project: Imports) -> None:
+    """The words stay in the reasons, and the decision has the time of its import."""
+    folder = project.root / "adr"
+    folder.mkdir()
+    (folder / "0001-a.md").write_text("# A\n\nDate: 2025-13-45\n\n## Decision\n\nYes.\n")
+    (entry,) = project.bring(folder).entries
+    assert "2025-13-45 is no date" in entry.reason
+    decision = project.decisions("adr")["adr#d1"]
+    assert "2025-13-45" in decision["rationale"]
+    assert "at" not in decision or not decision["at"].startswith("2025")
+
+
+NOTES_LIKE_ADRS = {
+    "decisions and next": "# Login\n\n## Decisions\n\n- Use Redis\n\n## Next\n\n- Add a test\n",
+    "status and next": "# Login\n\nStatus: done\n\n## Next steps\n\n- Add a test\n",
+    "a handoff": "# Login\n\n## Decision\n\nRedis.\n\n## Context\n\nx\n\n## Handoff\n\n- Test it\n",
+}
+
+
+@pytest.mark.parametrize("text", NOTES_LIKE_ADRS.values(), ids=NOTES_LIKE_ADRS.keys())
+@pytest.mark.parametrize("name", ["HANDOFF.md", "login.md", "2026-02-03-login.md"])
+def test_notes_with_decisions_are_notes(project: Imports, name: str, text: str) -> None:
+    """An ADR is called one or built like one; what goes on is a note."""
+    (project.root / name).write_text(text)
+    assert form_at(str(project.root / name)) == "notes"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", "# A\n\n## Decision\n\nRedis.\n"),
+        ("a.md", "# A\n\n## Context\n\nx\n\n## Decision\n\nRedis.\n\n## Next steps\n\n- b\n"),
+        ("0001-a.md", "# A\n\n## Decisions\n\nRedis.\n\n## Next\n\n- Add a test\n"),
+    ],
+)
+def test_what_could_be_either_is_asked_about(project: Imports, name: str, text: str) -> None:
+    """Nothing is guessed; named, the form is taken as it is named."""
+    path = project.root / name
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match="--from"):
+        project.bring(path)
+    assert project.bring(path, form="adr").total("added") == 1
+
+
+def test_a_note_beside_adrs_is_no_adr(project: Imports) -> None:
+    """It is skipped with the way to take it."""
+    folder = write_adrs(project.root / "docs" / "adr")
+    (folder / "HANDOFF.md").write_text(NOTES_LIKE_ADRS["decisions and next"])
+    found = project.bring(folder)
+    assert numbers(found, "decision") == {"added": 4}
+    reason = next(e.reason for e in found.entries if e.source == "HANDOFF.md")
+    assert "--from notes" in reason
+
+
+def test_notes_of_one_name_are_two_tasks(project: Imports) -> None:
+    """The path tells them apart, a second run writes nothing, and an edit stays where it was."""
+    root = project.root / "notes"
+    for folder in ("p", "q"):
+        (root / folder).mkdir(parents=True)
+        text = f"# Notes\n\n## Next steps\n\n- Do {folder}\n\n## Blockers\n\n- No key\n"
+        (root / folder / "notes.md").write_text(text)
+    assert numbers(project.bring(root, form="notes"), "note") == {"added": 2}
+    names = {task["task"] for task in project.workspace.tasks()}
+    assert names == {"notes", "notes-q-notes"}
+    heads = project.heads()
+    assert numbers(project.bring(root, form="notes"), "note") == {"unchanged": 2}
+    assert project.heads() == heads
+    for folder, task in (("p", "notes"), ("q", "notes-q-notes")):
+        path = root / folder / "notes.md"
+        path.write_text(path.read_text().replace("Do", "Do now"))
+        project.bring(path, form="notes")
+        steps = project.workspace.state_document(task)["next_steps"]
+        assert [s["step"] for s in steps if s["status"] == "open"] == [f"Do now {folder}"]
+
+
+def test_secrets_and_empty_notes_are_told(project: Imports) -> None:
+    """What was removed is named with the note; a note that says nothing is skipped."""
+    root = project.root / "notes"
+    root.mkdir()
+    (root / "a.md").write_text(f"# A\n\n## Next steps\n\n- Replace {GITHUB_TOKEN}\n")
+    (root / "b.md").write_text("# B\n\nHello there.\n")
+    found = project.bring(root, form="notes")
+    assert numbers(found, "note") == {"added": 1, "skipped": 1}
+    reasons = {entry.source: entry.reason for entry in found.entries}
+    assert "a github_token was removed" in reasons["a.md"]
+    assert "no item" in reasons["b.md"]
+
+
+def test_a_dependency_that_leads_nowhere_is_told(project: Imports) -> None:
+    """The task is taken with it; the summary names what is missing."""
+    needs = [link("bd-1", "bd-9", "blocks"), link("bd-1", "bd-2", "blocks")]
+    path = write_lines(project.root / "i.jsonl", [issue("bd-1", dependencies=needs), issue("bd-2")])
+    reasons = [entry.reason for entry in project.bring(path).entries]
+    assert reasons == ["depends on bd-9, not in the file and not here", ""]
+    assert project.workspace.state("bd-1").depends_on == ("bd-9", "bd-2")
 
 
 def test_an_adr_that_is_superseded_later(project: Imports) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -75,7 +76,10 @@ def test_about_says_which_tasks_found_patterns(known: Path, cli: Run, as_json: J
     found = as_json("graph", "about", "auth")
     assert [node["id"] for node in found["T-1"]] == ["T-1#p1"]
     assert set(as_json("graph", "about", "auth", "--type", "component")) == {"workspace"}
-    assert "no task found a pattern about bread" in cli("graph", "about", "bread").out
+    assert cli("graph", "about", "bread").out == "no task found a pattern about bread\n"
+    cli("decide", "Bake at night", "--why", "cheap", "--task", "T-1", "--tag", "bread", *BY)
+    hint = "; there is more with --type decision\n"
+    assert cli("graph", "about", "bread").out.endswith(hint)
 
 
 @pytest.mark.promise("S3-38")
@@ -148,18 +152,112 @@ def test_the_same_again_writes_nothing_and_other_words_are_reported(known: Path,
     add = ("knowledge", "add", "redis", "--type", "datastore", *BY)
     assert "was recorded already" in cli(*add, "--summary", "Redis 7").out
     out = cli(*add, "--summary", "Valkey 8", "--set", "owner=ops").out
-    assert "[replaced]" in out
+    assert out.endswith("  summary  Redis 7 -> Valkey 8\n  owner    - -> ops\n")
     assert "owner  ops" in cli("knowledge", "show", "redis").out
 
 
+def test_of_a_known_node_all_that_is_not_given_stays(known: Path, cli: Run, as_json: Json) -> None:
+    before = as_json("knowledge", "show", "session-store")
+    found = as_json("knowledge", "add", "node:session-store", "--tag", "web", *BY)
+    assert found["changes"] == {"tags": {"old": ["auth"], "new": ["auth", "web"]}}
+    cli("knowledge", "add", "session-store", "--summary", "Sessions", "--set", "level=", *BY)
+    assert as_json("knowledge", "show", "session-store") == {
+        **before,
+        "summary": "Sessions",
+        "tags": ["auth", "web"],
+        "attributes": {"description": "For an hour"},
+    }
+    whole = ("--type", "insight", "--summary", "Gone", "--replace", *BY)
+    assert "description  For an hour -> -\n" in cli("knowledge", "add", "session-store", *whole).out
+    now = as_json("knowledge", "show", "session-store")
+    assert (now["type"], "tags" in now, "attributes" in now) == ("insight", False, False)
+    assert "nodes[0].type" in cli("knowledge", "add", "new", "--summary", "x", code=1).err
+    assert "not both" in cli("knowledge", "add", "--file", "x", "--replace", code=2).err
+
+
+def test_the_word_that_an_edge_came_with_is_shown(known: Path, cli: Run) -> None:
+    graph = {
+        "nodes": [{"id": "ann", "type": "insight", "summary": "Ann"}],
+        "edges": [
+            {
+                "source": "ann",
+                "relation": "relates_to",
+                "target": "redis",
+                "attributes": {"name": "owns"},
+            }
+        ],
+    }
+    (known / "more.json").write_text(json.dumps(graph), "utf-8")
+    cli("knowledge", "add", "--file", "more.json", *BY)
+    arrow = "ann -> relates_to (owns) -> redis\n"
+    assert arrow in cli("knowledge", "show", "ann").out
+    assert arrow in cli("graph", "near", "ann").out
+    assert "redis <- relates_to (owns) <- ann\n" in cli("graph", "near", "redis").out
+    assert arrow in cli("graph", "show").out
+    assert ">relates_to (owns)<" in cli("graph", "show", "--format", "svg").out
+    assert "relates#95;to #40;owns#41;" in cli("graph", "show", "--format", "mermaid").out
+
+
+def test_a_picture_says_what_it_shows(known: Path, cli: Run) -> None:
+    drawn = cli("graph", "show", "--task", "T-1", "--depth", "2", "--format", "svg").out
+    assert '<title id="title">What is known: --task T-1 --depth 2</title>' in drawn
+    assert '<title id="title">What is known</title>' in cli("graph", "show", "--format", "svg").out
+
+
+@pytest.mark.parametrize("argv", [("graph", "near"), ("knowledge", "show")])
+def test_a_name_without_its_kind_is_hinted_at(known: Path, cli: Run, argv: tuple[str, ...]) -> None:
+    assert "Did you mean task:T-1?" in cli(*argv, "T-1", code=1).err
+    assert "Did you mean agent:planner?" in cli(*argv, "planner", code=1).err
+    assert "Name an item" in cli(*argv, "nobody", code=1).err
+
+
+def test_tags_are_cut_and_the_most_used_come_first(known: Path, cli: Run, as_json: Json) -> None:
+    for number in range(6):
+        cli(
+            *("knowledge", "add", f"part-{number}", "--type", "component"),
+            *("--summary", "A part", "--tag", "parts", *BY),
+        )
+    out = cli("graph", "tags", "--limit", "1").out.splitlines()
+    assert out[1].split() == [
+        *("parts", "6", "part-0,", "part-1,", "part-2,", "part-3,", "part-4"),
+        *("and", "1", "more"),
+    ]
+    assert out[2].endswith(" more tags (--limit)")
+    assert next(iter(as_json("graph", "tags"))) == "parts"
+    assert len(as_json("graph", "tags")["parts"]) == 6
+    assert len(as_json("graph", "tags", "--limit", "2")) == 2
+
+
+@pytest.mark.parametrize(
+    ("argv", "defaults"),
+    [
+        (("recall",), ["5"]),
+        (("journal",), ["200"]),
+        (("audit",), ["20"]),
+        (("graph", "near"), ["1", "both"]),
+        (("graph", "tagged"), ["10"]),
+        (("graph", "tags"), ["50"]),
+        (("knowledge", "pack"), ["20", "1", "1500", "dot"]),
+    ],
+)
+def test_the_help_names_defaults(
+    known: Path, cli: Run, argv: tuple[str, ...], defaults: list[str]
+) -> None:
+    told = " ".join(cli(*argv, "--help", code=0).out.split())
+    for default in defaults:
+        assert re.search(rf"default: {default}\b", told), default
+
+
 def test_forget_takes_an_edge_or_a_node(known: Path, cli: Run, as_json: Json) -> None:
-    cli("knowledge", "forget", "session-store", "--edge", "uses:redis", *BY)
+    out = cli("knowledge", "forget", "session-store", "--edge", "uses:redis", *BY).out
+    assert out.endswith("  forgotten: session-store -> uses -> redis\n")
     edges = as_json("knowledge", "show", "session-store")["edges"]
     assert [edge["relation"] for edge in edges] == ["must_follow"]
     assert "there is no edge" in (
         cli("knowledge", "forget", "session-store", "--edge", "uses:redis", code=1).err
     )
-    cli("knowledge", "forget", "session-store", *BY)
+    gone = as_json("knowledge", "forget", "session-store", *BY)["forgotten_edges"]
+    assert [edge["target"] for edge in gone] == ["T-1#d1"]
     cli("knowledge", "show", "session-store", code=1)
     assert "unknown_node" in cli("knowledge", "forget", "session-store", code=1).err
     told = [entry["summary"] for entry in as_json("log", "workspace")]
@@ -191,10 +289,26 @@ def test_a_file_brings_nodes_and_edges_to_what_is_known(known: Path, cli: Run) -
 def test_sync_goes_both_ways(known: Path, cli: Run, as_json: Json) -> None:
     assert "2 nodes, 2 edges" in cli("knowledge", "sync", *BY).out
     file = known / "knowledge.dot"
-    assert cli("knowledge", "sync", *BY).out.startswith("unchanged, ")
+    assert cli("knowledge", "sync", *BY).out.startswith("nothing changed, ")
     file.write_text(file.read_text("utf-8").replace("Redis 7", "Redis 8"), "utf-8")
-    assert as_json("knowledge", "sync", *BY)["taken"] == ["redis"]
+    found = as_json("knowledge", "sync", *BY)
+    assert (found["schema"], found["taken"]) == ("passdown/sync/1", ["redis"])
+    assert (found["is_changed"], found["is_graph_changed"]) == (False, True)
     assert cli("knowledge", "show", "redis").out.startswith("redis  Redis 8\n")
+    edge = '  "redis" -> "session-store" [relation="relates_to"];\n}'
+    file.write_text(file.read_text("utf-8").replace("}", edge), "utf-8")
+    out = cli("knowledge", "sync", *BY).out
+    assert "graph updated, " in out
+    cli("knowledge", "forget", "redis", "--edge", "relates_to:session-store", *BY)
+
+
+def test_sync_makes_no_file_where_nothing_is_written_down(
+    project: Path, cli: Run, as_json: Json
+) -> None:
+    cli("task", "new", "T-1", "--title", "x", *BY)
+    assert cli("knowledge", "sync", *BY).out.startswith("nothing to sync: ")
+    assert as_json("knowledge", "sync", *BY)["nodes"] == 0
+    assert not (project / "knowledge.dot").exists()
 
 
 @pytest.mark.promise("S4-29")

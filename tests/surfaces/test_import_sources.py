@@ -105,3 +105,16 @@ def test_text_of_a_source_cant_drive_the_terminal(project: Path, cli: Run) -> No
     odd = [issue("bd-1"), issue("x\x1b[31m")]
     out = cli("import", str(write_lines(project / "i.jsonl", odd)), code=1).out
     assert "\x1b" not in out
+
+
+def test_the_summary_tells_what_to_know_of_what_was_taken(project: Path, cli: Run) -> None:
+    """Sections without a place, secrets that were removed, links to nowhere."""
+    write_adrs(project / "docs" / "adr")
+    assert "only in the file: Pros and Cons of the Options" in cli("import", "docs/adr").out
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    (project / "HANDOFF.md").write_text(f"# A\n\n## Next steps\n\n- Replace {token}\n")
+    shown = cli("import", "HANDOFF.md").out
+    assert "HANDOFF.md: a github_token was removed" in shown
+    needs = [{"issue_id": "bd-1", "depends_on_id": "bd-9", "type": "blocks"}]
+    path = write_lines(project / "i.jsonl", [issue("bd-1", dependencies=needs)])
+    assert "depends on bd-9" in cli("import", str(path)).out

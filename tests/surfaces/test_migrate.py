@@ -101,3 +101,31 @@ def test_misuse_is_told_apart(project: Path, cli: Run) -> None:
     cli("migrate", "a.md", "--minimum", "2", code=2)
     cli("migrate", "empty", code=1)
     cli("migrate", "nowhere.md", code=1)
+
+
+@pytest.mark.promise("S3-35")
+def test_what_is_skipped_or_not_there_is_said(project: Path, cli: Run) -> None:
+    """A note without items, a pattern that matches nothing, a file that isn't there."""
+    (project / "a.md").write_text(NOTE)
+    (project / "b.md").write_text("# B\n\nHello there.\n")
+    planned = cli("migrate", "a.md", "--dry-run").out
+    assert "would add a section to a.md" in planned
+    assert "would add" not in cli("migrate", "a.md", "--dry-run", "--no-write").out
+    skipped = cli("migrate", "b.md").out
+    assert skipped.split()[:2] == ["skipped", "b.md:"]
+    assert "no item was found in it" in skipped
+    assert "2 notes: 1 recorded, 1 skipped" in cli("migrate", "a.md", "b.md").out
+    assert "matches no file" in cli("migrate", "old/*.md", code=1).out
+    gone = cli("migrate", "nope.md", code=1).out
+    assert "No such file" in gone
+    assert "one line" not in gone
+
+
+@pytest.mark.promise("S3-35")
+def test_a_dry_run_names_notes_that_suggest_one_task(project: Path, cli: Run) -> None:
+    """So that the names that the run gives are no surprise."""
+    for folder in ("p", "q"):
+        (project / folder).mkdir()
+        (project / folder / "notes.md").write_text(f"Next, add {folder}.\n")
+    assert "2 notes suggest notes" in cli("migrate", "p", "q", "--dry-run").out
+    assert "q-notes" in cli("migrate", "p", "q").out

@@ -83,8 +83,53 @@ def test_filters_are_exact(
 
 
 def test_nothing_found_is_no_failure(project: Path, cli: Run, as_json: Json) -> None:
-    assert cli("recall", "anything").out == "nothing found\n"
-    assert as_json("recall", "anything")["results"] == []
+    assert cli("recall", "anything").out == "nothing found: nothing is recorded yet\n"
+    found = as_json("recall", "anything")
+    assert (found["schema"], found["results"]) == ("passdown/recall/1", [])
+
+
+def test_filters_that_nothing_passes_are_named(past: Path, cli: Run) -> None:
+    out = cli("recall", "redis", "--words", "--tag", "bread", "--live").out
+    assert out == "nothing passes the filters (--tag, --live); try with fewer of them\n"
+    out = cli("recall", "redis", "--words", "--agent", "nobody").out
+    assert out == "nothing passes the filters (--agent); try without it\n"
+
+
+def test_words_need_no_quotes(past: Path, cli: Run) -> None:
+    quoted = cli("recall", "signed cookie", "--words").out
+    assert cli("recall", "signed", "cookie", "--words").out == quoted
+
+
+@pytest.mark.parametrize("given", ["src/session.py", "./src", "{here}/src/session.py"])
+def test_a_path_may_be_given_from_the_root(past: Path, as_json: Json, given: str) -> None:
+    found = as_json("recall", "redis", "--words", "--path", given.format(here=past))
+    assert addresses(found) == ["T-1#d2"]
+
+
+@pytest.mark.parametrize("given", ["session.py", ".", "../src", "src/session.py"])
+def test_a_path_may_be_given_from_a_folder_below(
+    past: Path, as_json: Json, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.chdir(past / "src")
+    assert addresses(as_json("recall", "redis", "--words", "--path", given)) == ["T-1#d2"]
+
+
+def test_a_path_outside_of_the_project_is_misuse(past: Path, cli: Run) -> None:
+    for given in ("..", str(past.parent)):
+        err = cli("recall", "redis", "--words", "--path", given, code=2).err
+        assert "is not in the project" in err
+
+
+def test_a_link_to_the_project_leads_to_the_same(past: Path, as_json: Json) -> None:
+    (past.parent / "link").symlink_to(past)
+    given = str(past.parent / "link" / "src" / "session.py")
+    assert addresses(as_json("recall", "redis", "--words", "--path", given)) == ["T-1#d2"]
+
+
+def test_what_nothing_superseded_says_so_with_null(past: Path, as_json: Json) -> None:
+    found = as_json("recall", "sessions", "--words", "--kind", "decision", "--task", "T-1")
+    told = {answer["address"]: answer["superseded_by"] for answer in found["results"]}
+    assert told == {"T-1#d1": "T-1#d2", "T-1#d2": None}
 
 
 def test_a_wrong_filter_is_refused_with_every_reason(past: Path, cli: Run) -> None:
@@ -140,7 +185,8 @@ def test_the_log_of_what_was_told_has_searches_and_briefs(
 def test_embed_makes_what_is_missing_and_says_how_far_it_is(
     past: Path, cli: Run, as_json: Json
 ) -> None:
-    assert as_json("embed", "--status") == {"embedder": "minilm", "done": 0, "total": 4}
+    told = {"schema": "passdown/embed/1", "embedder": "minilm", "done": 0, "total": 4}
+    assert as_json("embed", "--status") == told
     assert cli("embed").out == "minilm: 4 of 4 have vectors\n"
     assert cli("embed").out == "minilm: 4 of 4 have vectors\n"
     facts = as_json("doctor")["facts"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -14,30 +15,49 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 _LOCK_TIMEOUT_S = 5.0
+LARGEST_FILE = 256 * 2**20
+"""How many bytes of a file are read at most, unless somebody says otherwise."""
 
 
 def replace_file(target: str, text: str, *, is_project_file: bool = False) -> None:
     """Put `text` in the place of a file; on failure the old file is whole and nothing stays.
 
     The content is synced before it takes the name, so a power cut leaves one or the other. A file
-    of the project keeps its rights, or gets those that any new file gets; ours are private.
+    of the project keeps its rights, and its owner and group as far as this user may give files
+    away, or gets those that any new file gets; ours are private. It is a new file under the old
+    name: other hard links keep the old content.
     """
     with _typed(target):
         if not os.path.isdir(os.path.dirname(target)):
             _make_private(os.path.dirname(target))
         with _synced(target, text.encode()) as temporary:
             if is_project_file:
-                os.chmod(temporary, _rights(target))
+                _take_after(temporary, target)
             os.replace(temporary, target)
 
 
-def _rights(target: str) -> int:
+def _take_after(temporary: str, target: str) -> None:
+    """Give a new file the owner, the group and the rights of the one that it will replace."""
     try:
-        return os.stat(target).st_mode & 0o777
+        old = os.stat(target)
     except FileNotFoundError:
         mask = os.umask(0)
         os.umask(mask)
-        return 0o666 & ~mask
+        os.chmod(temporary, 0o666 & ~mask)
+        return
+    new = os.stat(temporary)
+    # One at a time: who may not give a file away may still give it to a group of theirs.
+    if new.st_uid != old.st_uid:
+        _give(temporary, old.st_uid, -1)
+    if new.st_gid != old.st_gid:
+        _give(temporary, -1, old.st_gid)
+    with suppress(PermissionError):  # it belongs to somebody else by now, who may read it
+        os.chmod(temporary, old.st_mode & 0o777)
+
+
+def _give(path: str, owner: int, group: int) -> None:
+    with suppress(PermissionError):
+        os.chown(path, owner, group)
 
 
 def write_new(target: str, data: bytes) -> None:
@@ -91,14 +111,39 @@ def _write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def read_text(path: str) -> str | None:
-    """The text of a file, or None where there is none; bytes that are no text count as damaged."""
+def read_bytes(path: str, *, limit: int = LARGEST_FILE) -> bytes | None:
+    """The content of a file, or None where there is none.
+
+    Raises StoreUnavailable for what is no regular file (a pipe would never end) and for a file of
+    more than `limit` bytes.
+    """
     with _typed(path):
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                return file.read()
+            # A pipe that nobody writes to would else keep us here for ever.
+            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+            descriptor = os.open(path, flags)
         except FileNotFoundError:
             return None
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file", path)
+            # It may grow while it is read, so its size alone proves nothing.
+            data = b"" if found.st_size > limit else file.read(limit + 1)
+            if max(found.st_size, len(data)) > limit:
+                raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", path)
+            return data
+
+
+def read_text(path: str, *, limit: int = LARGEST_FILE) -> str | None:
+    """The text of a file, or None where there is none; bytes that are no text count as damaged.
+
+    Raises StoreUnavailable as `read_bytes` does.
+    """
+    data = read_bytes(path, limit=limit)
+    if data is None:
+        return None
+    return data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def keep_aside(path: str) -> str:

@@ -10,8 +10,8 @@ class Recalled(NamedTuple):
 
     `address` opens with `show` (an item) or `graph` (knowledge, `node:ID`); `score` is 0 to 1;
     `passage` is the part of its text that fits the question; `stale` names cited files that have
-    changed since, each with what became of it; `superseded_by` is the decision that holds now, at
-    the end of the chain.
+    changed since, each with what became of it; `superseded_by` is the decision at the end of the
+    chain that began with this one, and `holds` says whether that one holds.
     """
 
     address: str
@@ -25,6 +25,7 @@ class Recalled(NamedTuple):
     task: str
     version: int
     superseded_by: str = ""
+    holds: bool = False
     stale: tuple[str, ...] = ()
 
     def as_document(self) -> dict[str, Any]:

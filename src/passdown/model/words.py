@@ -47,7 +47,9 @@ _remembered: dict[str, tuple[str, ...]] = {}
 def words(text: str) -> list[str]:
     """The words of a text in order, as they are compared."""
     found: list[str] = []
-    for word in _WORD.findall(text):
+    # Letters and their accents may come apart, as some systems write them.
+    whole = text if text.isascii() else unicodedata.normalize("NFC", text)
+    for word in _WORD.findall(whole):
         given = _remembered.get(word)
         if given is None:
             if len(_remembered) > _MOST_REMEMBERED:

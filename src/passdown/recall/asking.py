@@ -92,9 +92,13 @@ def _is_month(tokens: list[str], index: int) -> bool:
 
 def _day_beside(tokens: list[str], index: int) -> int:
     for at in (index - 1, index - 2, index + 1):
-        if 0 <= at < len(tokens) and tokens[at].isdigit() and 1 <= int(tokens[at]) <= 31:
+        if 0 <= at < len(tokens) and _is_day(tokens[at]):
             return int(tokens[at])
     return 0
+
+
+def _is_day(token: str) -> bool:
+    return token.isdecimal() and len(token) <= 2 and 1 <= int(token) <= 31
 
 
 def closeness(asked: Day, at: str) -> float:

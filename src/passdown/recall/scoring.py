@@ -25,6 +25,8 @@ _LENGTH = 60.0
 _LEAD = 30
 _SPAN = 4
 _MOST_PLACES = 50
+_IDEAL_LENGTH = 20
+_IDEAL_NEARNESS = 0.7
 
 LONGEST_BESIDE = 240
 """Entries with more words are looked at without their neighbours, which would count little."""
@@ -78,6 +80,9 @@ class Found(NamedTuple):
 
     length: int
     places: Mapping[str, Sequence[int]]
+
+
+NOTHING = Found(0, {})
 
 
 class Candidate(NamedTuple):
@@ -162,12 +167,38 @@ class Scorer:
                 found[key] = found.get(key, 0) + 1
         return found
 
+    def weighed(self, words: str, length: int) -> float:
+        """How well some words answer, by themselves, told from their text without parting it."""
+        dampening = _SATURATION + length / _LENGTH
+        padded = f" {words} "
+        score = 0.0
+        for word, weight in self._weights.items():
+            count = padded.count(f" {word} ")
+            if count:
+                score += weight * count / (count + dampening)
+        return score
+
+    def quick(self, text: float, dense: float | None) -> float:
+        """A first idea of a score, from how well words and meaning answer."""
+        weights = WITHOUT_VECTORS if dense is None else WITH_VECTORS
+        alike = weights.features.text + weights.features.lead
+        total = alike * text + weights.features.dense * (dense or 0.0)
+        return total / self._ideal(weights)
+
     def score(self, candidate: Candidate) -> float:
-        """How well an entry answers, from 0 to 1."""
+        """How well an entry answers: 1 for an ideal answer, more for one that time, author or
+        neighbours speak for as well.
+        """
         weights = WITHOUT_VECTORS if candidate.dense is None else WITH_VECTORS
-        found = self.features(candidate)
-        total = weights.bias + sum(map(mul, weights.features, found))
-        return 1 / (1 + math.exp(-total))
+        total = sum(map(mul, weights.features, self.features(candidate)))
+        return max(total, 0.0) / self._ideal(weights)
+
+    def _ideal(self, weights: Weights) -> float:
+        """What a short entry gets that has every word of the question and is near in meaning."""
+        features = weights.features
+        text = sum(self._weights.values()) / (1 + _SATURATION + _IDEAL_LENGTH / _LENGTH)
+        words = features.text + features.lead + features.heads / 2
+        return words * text + features.dense * _IDEAL_NEARNESS or 1.0
 
     def features(self, candidate: Candidate) -> Features:
         """All that is weighed of an entry."""

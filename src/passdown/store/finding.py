@@ -94,10 +94,13 @@ class FindingReader:
         """The words of headings in some entries; entries without any are left out."""
         return dict(self._pairs("heads_of", ids))
 
-    def around(self, ids: Iterable[int], count: int) -> dict[int, tuple[list[int], list[int]]]:
-        """The entries before and after each of some in its task, nearest first."""
-        rows = self.run("around", {"ids": json.dumps(list(ids)), "limit": count})
-        return {row[0]: (json.loads(row[1]), json.loads(row[2])) for row in rows}
+    def around(self, ids: Iterable[int]) -> dict[int, tuple[list[int], list[int]]]:
+        """The two entries before and the two after each of some in its task, nearest first."""
+        rows = self.run("around", {"ids": json.dumps(list(ids))})
+        return {
+            row[0]: ([n for n in row[1:3] if n is not None], [n for n in row[3:] if n is not None])
+            for row in rows
+        }
 
     def entries_of_task(self, task: str) -> list[EntryRow]:
         """Every entry of a task with its text, oldest first."""

@@ -58,7 +58,7 @@ class FindingConformance:
                 for number in range(1, 7):
                     _add(writer, number, "word", "warning", task=f"T-{number % 2}")
             with store.reading() as reader:
-                same(reader.around([3], 2), {3: ([1], [5])})
+                same(reader.around([3]), {3: ([1], [5])})
                 same(reader.authors(), ["ann"])
 
     def test_status_and_time_narrow_entries(self, tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from passdown.recall.told import Records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from passdown.recall.search import Allows, Filter
+    from passdown.recall.filters import Filter
+    from passdown.recall.search import Allows
     from passdown.recall.vectors import VectorIndex
     from passdown.recall.vectors.packing import Floats
     from passdown.store.embedding import Embedder, Unembedded

@@ -1,8 +1,9 @@
 """ADRs into decisions: one task per folder, one decision per ADR, replaced when its text changes.
 
 Each record's key names the ADR, what it said and its status. So a second run writes nothing, a
-changed text takes the place of the earlier one, and a changed status alone is a mark. What people
-have since marked by hand stays as they marked it until the ADR itself changes.
+changed text or status takes the place of the earlier one, and so does any other edit of the file
+while its decision holds, so that what is cited is what is there. What people have since marked by
+hand stays as they marked it until the ADR itself changes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import InvalidInput, Problem
-from passdown.ledger.gates import entry_guard, mark_problems
 from passdown.model.importing.adr import Adr, chain, read_adr
 from passdown.model.importing.detecting import form_of_page
 from passdown.model.names import path_problems, suggest_tag
@@ -19,9 +19,7 @@ from passdown.workspace.importing_files import PAGES, place_of, text_at, within
 from passdown.workspace.importing_results import (
     Done,
     Earlier,
-    Entry,
     Tally,
-    append,
     redactions,
     short_hash,
 )
@@ -150,7 +148,7 @@ class _Work:
         self._addresses[adr.name] = known.address
         is_replaced = adr.name in self._replaced
         if known.state == state and (is_replaced or not self._is_outdated(adr, known)):
-            return self._kept(adr, what, state, known)
+            return self._kept(adr, what, state, known, olds=olds)
         was_content, _, _ = known.state.partition("-")
         is_ending = was_content == content and status in ("reverted", "superseded")
         if is_ending and known.status in ("reverted", "superseded"):
@@ -181,12 +179,11 @@ class _Work:
             if path in known.cited
         )
 
-    def _kept(self, adr: Adr, what: str, state: str, known: _Known) -> Done:
+    def _kept(self, adr: Adr, what: str, state: str, known: _Known, *, olds: list[str]) -> Done:
         """Nothing new, unless an ADR that replaced this one has let go of it."""
         is_free = known.status == "superseded" and adr.name not in self._replaced
         if is_free and adr.status == "accepted" and self._was_replaced_by_adr(known.address):
-            self._mark(known.address, "accepted", "no ADR supersedes it any more", what, state)
-            return Done("changed", known.address)
+            return self._decide("changed", adr, what, state, olds)
         return Done("unchanged", known.address)
 
     def _was_replaced_by_adr(self, address: str) -> bool:
@@ -219,9 +216,3 @@ class _Work:
         """The ADR's own file, where it lies in the project."""
         name = within(self._opened, os.path.join(self._source.folder, *adr.name.split("/")))
         return [] if not name or path_problems(name, "") else [name]
-
-    def _mark(self, address: str, status: str, reason: str, what: str, state: str) -> None:
-        mark = {"item": address, "status": status, "reason": reason[:1_000]}
-        key = self._earlier.key(what, state)
-        entry = Entry(self._task, "marked", self._agent, {"marks": [mark]}, key)
-        append(self._opened, entry, entry_guard(mark_problems))

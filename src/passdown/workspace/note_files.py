@@ -110,7 +110,7 @@ def secrets_in(given: Note, text: str) -> list[Problem]:
     found: list[Problem] = []
     for kind in redact(text)[1]:
         message = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} was removed before storing"
-        fix = "the file still holds it" if given.path else ""
+        fix = "take it out of the file, too" if given.path else ""
         found.append(Problem(given.path or "the note", "redacted", message, "", fix, "warning"))
     return found
 

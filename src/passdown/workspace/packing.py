@@ -13,7 +13,8 @@ from passdown.model.kinds import KINDS, LIVE
 from passdown.model.tokens import counter_of
 from passdown.model.words import words
 from passdown.recall.graph import neighbours, subgraph
-from passdown.recall.search import Filter, Search
+from passdown.recall.filters import Filter
+from passdown.recall.search import Search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,8 +12,10 @@ from passdown.model.kinds import DECISION_STATUSES, KINDS, LIVE, WORKSPACE_TASK,
 from passdown.model.names import agent_problems, normal_path
 from passdown.model.recalled import Recalled
 from passdown.model.text import has_lone_surrogate, text_problems
+from passdown.recall.chains import successor
+from passdown.recall.filters import Filter
 from passdown.recall.passages import best_passage
-from passdown.recall.search import Filter, Search
+from passdown.recall.search import Search
 from passdown.recall.told import Records, Stale
 
 if TYPE_CHECKING:
@@ -171,18 +173,20 @@ class _Shown:
         address = parse_address(entry.address)
         row = self._reader.item(*address) if address else None
         title, text = self._item(row) if row else self._node(entry)
+        later = successor(self._reader, entry) if entry.status == "superseded" else None
         return Recalled(
             address=entry.address,
             kind=entry.kind,
             title=title,
             passage=best_passage(text, self._words),
-            score=round(score, 4),
+            score=round(min(score, 1.0), 4),
             status=entry.status,
             agent=entry.agent,
             at=entry.at,
             task=entry.task,
             version=entry.position,
-            superseded_by=self._holds_now(entry) if entry.status == "superseded" else "",
+            superseded_by=later.address if later else "",
+            holds=later is not None and later.status in LIVE,
             stale=self._stale.of(row, self._records.told(row)) if row else (),
         )
 
@@ -195,23 +199,6 @@ class _Shown:
         if known is None:
             return entry.address, ""
         return known.node.summary, node_text(known.node)
-
-    def _holds_now(self, entry: Entry) -> str:
-        """The decision at the end of the chain that began with a superseded one.
-
-        Of several that supersede one, the way goes by the newest that still holds.
-        """
-        seen = {entry.address}
-        last = entry
-        while last.status == "superseded":
-            edges = self._reader.edges(target=last.address, relation="supersedes")
-            found = (self._reader.entry_at(edge.source) for edge in edges)
-            by = [one for one in found if one is not None and one.address not in seen]
-            if not by:
-                break
-            last = max(by, key=lambda one: (one.status in LIVE, one.id))
-            seen.add(last.address)
-        return last.address if last is not entry else ""
 
 
 def _record(opened: Opened, asked: Asked, told_to: str, answers: list[Recalled]) -> None:

@@ -249,7 +249,7 @@ class _Reader:
     def _prose(self, line: Line, text: str) -> None:
         begin = line.end - len(text)
         item = _ITEM.match(text) if len(text) <= MAX_MARKUP else None
-        if self._is_opening(text):
+        if self._is_opening(text) or (text[:1].isupper() and self._is_item_over()):
             self.close()
         if item:
             self._item(line, begin, item)
@@ -285,8 +285,13 @@ class _Reader:
         """Whether a block that says of itself what it is has said it: at the end of a sentence, or
         of a line that is too short to be a broken one.
         """
-        if not self.is_told:
-            return False
+        return self.is_told and self._is_line_over()
+
+    def _is_item_over(self) -> bool:
+        """Whether a sentence that stands at the margin below an item isn't part of it."""
+        return self.form == "item" and not self.is_gap and self._is_line_over()
+
+    def _is_line_over(self) -> bool:
         at = self.source.rfind("\n", self.start, self.end) + 1
         last = self.source[max(at, self.start) : self.end].rstrip()
         return len(last) < MIN_BROKEN or last.endswith((".", "!", "?"))

@@ -53,6 +53,13 @@ _UNFINISHED = re.compile(
     re.IGNORECASE,
 )
 _STATUS = re.compile(r"(?:current )?(?:status|state)\b[ \t]*[:\u2013\u2014-]?", re.IGNORECASE)
+_OPEN_STATUS = re.compile(
+    r"\bstatus(?: is)?[^\w\n]{1,12}(?:in[ _-]progress|wip|blocked|on hold|partial(?:ly)?|"
+    r"incomplete|unfinished)\b",
+    re.IGNORECASE,
+)
+_IN_WORK = re.compile(r"\W*(?:still |work )?(?:in[ _-]progress|wip)\W*", re.IGNORECASE)
+_NONE = re.compile(r"(?:none|nothing|n/a|-)\b", re.IGNORECASE)
 _SIGNS = re.compile(r"^\W+|_+")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -81,12 +88,15 @@ def header_of(text: str, blocks: Sequence[Block], *, is_report: bool) -> Header:
     given = _report_facts(blocks) if is_report else _facts(text)
     title = given.get("title", "") or ("" if is_report else _title(blocks))
     summary = given.get("summary", "") or ("" if is_report else _gist(text, blocks))
+    outcome = _outcome(given.get("outcome", "") or ("" if is_report else _stated(blocks)))
+    if outcome in ("", "completed") and not is_report and _goes_on(text, blocks):
+        outcome = "partial"
     task = (_WORD.match(given.get("task", "")) or [""])[0]
     return Header(
         task=task if not id_problems(task, "") else "",
         title=storable(clean(title)[:MAX_TITLE]),
         summary=storable(clean(summary)[:MAX_SUMMARY]),
-        outcome=_outcome(given.get("outcome", "") or ("" if is_report else _stated(blocks))),
+        outcome=outcome,
         from_agent=_agent(given.get("from_agent", "")),
         to_agent=_agent(given.get("to_agent", "")),
         is_summed_up=bool(given.get("summary")),
@@ -145,6 +155,14 @@ def _outcome(value: str) -> str:
     begun = next((name for name, words in _OUTCOMES if words.match(said)), "")
     is_open = begun in ("", "completed") and _UNFINISHED.search(said) is not None
     return "partial" if is_open else begun
+
+
+def _goes_on(text: str, blocks: Sequence[Block]) -> bool:
+    """Whether a note says in passing, or by a heading, that its work isn't over."""
+    if _OPEN_STATUS.search(text[:40_000]):
+        return True
+    below = (block for block in blocks if block.trail and _IN_WORK.fullmatch(block.trail[-1]))
+    return any(block.check != "done" and not _NONE.match(block.text) for block in below)
 
 
 def _stated(blocks: Sequence[Block]) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from passdown.recall.search import Filter
+    from passdown.recall.filters import Filter
     from passdown.recall.vectors.packing import Floats
     from passdown.store.embedding import StoredVector
     from passdown.store.statements import Reader
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Allows = Callable[[list[int]], list[int]]
 
 PAGE = 5_000
-KEEP = 300
+KEEP = 150
 KEEP_OF_MANY = 1_000
 MANY = 50_000
 _ROUNDS = 4
@@ -72,12 +72,12 @@ class VectorIndex:
         passes = self._passing(only)
         keep = KEEP if self.count <= MANY else KEEP_OF_MANY
         numbers = self._numbers()
-        tried: list[int] = []
+        tried: set[int] = set()
         kept: list[int] = []
         for _ in range(_ROUNDS):
             places = self._codes.nearest(query, keep, passes)
-            fresh = [int(n) for n in numbers[places] if int(n) not in set(tried)]
-            tried += fresh
+            fresh = [number for number in numbers[places].tolist() if number not in tried]
+            tried.update(fresh)
             kept += allows(fresh)
             if len(kept) >= count or len(places) < keep:
                 break

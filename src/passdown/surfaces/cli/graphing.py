@@ -47,6 +47,11 @@ def graph(parser: Parser) -> None:
     )
     near.add_argument("--direction", choices=_DIRECTIONS, default="both", help="default: both")
     _choices(near, "--relation", "relations", RELATIONS, "over these edges alone")
+    with_store(near)
+    _tag_parsers(parser)
+
+
+def _tag_parsers(parser: Parser) -> None:
     tagged = parser.subverb(
         "tagged",
         "nodes under some tags, those that share most of them first",
@@ -78,7 +83,7 @@ def graph(parser: Parser) -> None:
     tags.add_argument(
         "--limit", metavar="N", type=whole_number, help=f"at most; default: {_TAGS}, all in JSON"
     )
-    for each in (near, tagged, about, tags):
+    for each in (tagged, about, tags):
         with_store(each)
 
 

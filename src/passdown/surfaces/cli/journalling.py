@@ -52,7 +52,7 @@ def _journal(args: Namespace) -> int:
     return 0
 
 
-_FINDINGS = {
+EXPLAINED = {
     "duplicates": (
         "in nearly the same words",
         "keep one: passdown mark ITEM retracted (a pattern, a gotcha), reverted (a decision)",
@@ -74,7 +74,11 @@ _FINDINGS = {
         "no fault by itself: see why with passdown why ITEM --agent NAME, or retract them",
     ),
 }
-_FAULTS = ("duplicates", "stale", "orphaned", "forked")
+"""What each finding of an audit means, and what to do about it."""
+
+FAULTS = ("duplicates", "stale", "orphaned", "forked")
+"""The findings for which an audit ends with 1."""
+
 _CONTENT = 60
 
 
@@ -96,12 +100,12 @@ def _audit(args: Namespace) -> int:
             print_json(found)
         else:
             _print_audit(found, _contents(workspace, found))
-    return 1 if any(found["counts"][name] for name in _FAULTS) else 0
+    return 1 if any(found["counts"][name] for name in FAULTS) else 0
 
 
 def _contents(workspace: Workspace, found: Document) -> dict[str, str]:
     """A few words of each item and node that is listed."""
-    names = {name: None for kind in _FINDINGS for entry in found[kind] for name in _named(entry)}
+    names = {name: None for kind in EXPLAINED for entry in found[kind] for name in _named(entry)}
     nodes = workspace.graph(around=list(names), depth=0).nodes if names else ()
     return {node.id: node.summary for node in nodes}
 
@@ -119,18 +123,18 @@ def _named(entry: object) -> list[str]:
 def _print_audit(found: Document, contents: dict[str, str]) -> None:
     standing = [counted(number, kind) for kind, number in found["standing"].items()]
     line(f"standing: {', '.join(standing) or 'nothing'}")
-    for name, (what, advice) in _FINDINGS.items():
+    for name, (what, advice) in EXPLAINED.items():
         number = found["counts"][name]
         if not number:
             continue
         line()
-        labelled(f"{name}: {number}", "yellow" if name in _FAULTS else "bold", what)
+        labelled(f"{name}: {number}", "yellow" if name in FAULTS else "bold", what)
         for entry in found[name]:
             line(_finding(entry, contents), 2)
         if number > len(found[name]):
             line(f"and {number - len(found[name])} more (--limit)", 2)
         line(f"next: {advice}", 2)
-    if not any(found["counts"][name] for name in _FAULTS):
+    if not any(found["counts"][name] for name in FAULTS):
         print(styled("ok", "green"))
 
 

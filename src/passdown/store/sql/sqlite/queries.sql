@@ -433,13 +433,15 @@ SELECT id, address, task, kind, agent, at, status, position, length, traits FROM
 WHERE address = :address;
 
 -- name: around
-SELECT c.id, (
-    SELECT json_group_array(b.id) FROM (
-        SELECT p.id FROM entries p INDEXED BY entries_by_task
-        WHERE p.task = c.task AND p.id < c.id ORDER BY p.id DESC LIMIT :limit) b), (
-    SELECT json_group_array(a.id) FROM (
-        SELECT n.id FROM entries n INDEXED BY entries_by_task
-        WHERE n.task = c.task AND n.id > c.id ORDER BY n.id LIMIT :limit) a)
+SELECT c.id,
+    (SELECT p.id FROM entries p INDEXED BY entries_by_task
+     WHERE p.task = c.task AND p.id < c.id ORDER BY p.id DESC LIMIT 1),
+    (SELECT p.id FROM entries p INDEXED BY entries_by_task
+     WHERE p.task = c.task AND p.id < c.id ORDER BY p.id DESC LIMIT 1 OFFSET 1),
+    (SELECT n.id FROM entries n INDEXED BY entries_by_task
+     WHERE n.task = c.task AND n.id > c.id ORDER BY n.id LIMIT 1),
+    (SELECT n.id FROM entries n INDEXED BY entries_by_task
+     WHERE n.task = c.task AND n.id > c.id ORDER BY n.id LIMIT 1 OFFSET 1)
 FROM json_each(:ids) j CROSS JOIN entries c ON c.id = j.value;
 
 -- name: heads_of

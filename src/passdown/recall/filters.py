@@ -1,0 +1,73 @@
+"""Filters of a search: what an entry must be, as far as the index tells and as far as rows do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.model.findable import mark_of, path_mark
+
+if TYPE_CHECKING:
+    from passdown.store.finding import Entry
+
+
+def quoted(word: str) -> str:
+    """A word as the index takes it."""
+    return f'"{word}"'
+
+
+class Filter(NamedTuple):
+    """What an entry must be; empty parts let everything through."""
+
+    kinds: tuple[str, ...] = ()
+    agent: str = ""
+    task: str = ""
+    tags: tuple[str, ...] = ()
+    path: str = ""
+    statuses: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()
+    since: str = ""
+    until: str = ""
+
+    def marks(self) -> str:
+        """The part of the filter that the index answers, as a condition on its marks."""
+        groups = [
+            [mark_of("kind", kind) for kind in self.kinds],
+            [mark_of("agent", self.agent)] if self.agent else [],
+            [mark_of("task", self.task)] if self.task else [],
+            [mark_of("tag", tag) for tag in self.tags],
+            [path_mark(self.path)] if self.path else [],
+        ]
+        parts = [f"marks : ({' OR '.join(map(quoted, group))})" for group in groups if group]
+        return " AND ".join(parts)
+
+    def lets(self, entry: Entry, *, with_superseded: bool = False) -> bool:
+        """Whether an entry passes what its row tells; a superseded one may be let through."""
+        is_left_out = entry.status in self.without
+        if with_superseded and entry.status == "superseded":
+            is_left_out = False
+        return (
+            (not self.kinds or entry.kind in self.kinds)
+            and (not self.agent or entry.agent == self.agent)
+            and (not self.task or entry.task == self.task)
+            and (not self.statuses or entry.status in self.statuses)
+            and not is_left_out
+            and self.since <= entry.at
+            and (not self.until or entry.at <= self.until)
+        )
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether part of it can be told only by an entry's row."""
+        return bool(self.statuses or self.without or self.since or self.until)
+
+    @property
+    def is_by_mark(self) -> bool:
+        """Whether an entry's row doesn't tell all of it: tags and paths are marks alone."""
+        return bool(self.tags or self.path)
+
+    def has_marks(self, marks: str) -> bool:
+        """Whether an entry's marks have one of the tags, and the path."""
+        given = set(marks.split())
+        tags = {mark_of("tag", tag) for tag in self.tags}
+        has_tag = not tags or not tags.isdisjoint(given)
+        return has_tag and (not self.path or path_mark(self.path) in given)
