@@ -2,7 +2,7 @@
 
 Features come from the search itself, as it asks its store. Weights are fitted so that each relevant
 entry comes before the others that were candidates with it (a softmax over the list), every set
-counting the same; then scale and bias so that the score is the probability of being relevant.
+counting the same.
 "Left out" means: fitted without the conversation or repository that is asked.
 """
 
@@ -19,8 +19,8 @@ from bench import retrieval_data
 from bench.retrieval import Embedder
 from bench.retrieval_data import KINDS, SETS, load, read, task_of
 from passdown.recall import search as searching
-from passdown.recall.scoring import Features, Scorer
 from passdown.recall.filters import Filter
+from passdown.recall.scoring import Features, Scorer
 from passdown.recall.search import Search
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from bench.retrieval_data import Loaded, Query
 
+SCALE = 1.5
 FOLDS = 5
 _PENALTY = 3e-4
 _ROUNDS = 200
@@ -138,23 +139,6 @@ def minimised(loss: Callable[[Any], tuple[float, Any]], start: Any) -> Any:
     return at
 
 
-def calibrated(chosen: list[Example], weights: Any) -> tuple[float, float]:
-    """Scale and bias that make a weighed sum the log odds of being relevant."""
-    counts = {name: sum(e.name == name for e in chosen) for name in SETS}
-    sums = np.concatenate([e.features @ weights for e in chosen])
-    flags = np.concatenate([e.is_relevant for e in chosen])
-    share = np.concatenate([np.full(len(e.is_relevant), 1 / counts[e.name]) for e in chosen])
-
-    def loss(at: Any) -> tuple[float, Any]:
-        odds = at[0] * sums + at[1]
-        off = 1 / (1 + np.exp(-odds)) - flags
-        cost = share * (np.logaddexp(0, odds) - flags * odds)
-        return float(cost.sum()), np.array([(share * off * sums).sum(), (share * off).sum()])
-
-    scale, bias = minimised(loss, np.array([0.5, -5.0]))
-    return float(scale), float(bias)
-
-
 def told(chosen: list[Example], scores: list[Any]) -> str:
     """R@5, R@10 and MRR of each set."""
     parts: list[str] = []
@@ -194,28 +178,13 @@ def report(chosen: list[Example], *, by_words: bool) -> None:
             if place == fold:
                 scores[index] = chosen[index].features @ ranges[-1]
     print("left out:      ", told(chosen, scores))
-    scale, bias = calibrated(chosen, weights)
+    # Only the proportions count: the score is a share of what an ideal answer gets.
+    scale = SCALE / weights[0]
     rounded = np.round(weights * scale, 2)
     print("these weights: ", told(chosen, [e.features @ rounded for e in chosen]))
     low, high = np.min(ranges, axis=0) * scale, np.max(ranges, axis=0) * scale
     for name, *numbers in zip(Features._fields, rounded, low, high, strict=True):
         print(f"  {name:7}{numbers[0]:7.2f}   [{numbers[1]:.2f} .. {numbers[2]:.2f}]")
-    print(f"  bias   {bias:7.2f}   (scale {scale:.3f})")
-    _print_calibration(chosen, rounded, bias)
-
-
-def _print_calibration(chosen: list[Example], weights: Any, bias: float) -> None:
-    """Of the entries with about a score: how many really are relevant."""
-    for name in SETS:
-        some = [e for e in chosen if e.name == name]
-        score = 1 / (1 + np.exp(-np.concatenate([e.features @ weights + bias for e in some])))
-        flags = np.concatenate([e.is_relevant for e in some])
-        cells: list[str] = []
-        for low, high in ((0.01, 0.05), (0.05, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1)):
-            inside = (score > low) & (score <= high)
-            if inside.any():
-                cells.append(f"{score[inside].mean():.2f} -> {flags[inside].mean():.2f}")
-        print(f"  {name}: said -> true: {', '.join(cells)}")
 
 
 def main() -> None:

@@ -235,3 +235,8 @@ def _free(key: str, built: dict[object, object], original: dict[object, object])
         number += 1
         candidate = f"{key}#{number}"
     return candidate
+
+
+def removal(kind: str) -> str:
+    """What is told of a secret that was removed."""
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} was removed before storing"

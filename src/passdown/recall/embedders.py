@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
 from passdown.ledger.retrying import persistently
@@ -61,7 +61,14 @@ def embedder_named(name: str, environment: Mapping[str, str] = os.environ) -> Em
 def _minilm() -> Embedding | None:
     from passdown.recall.minilm import MiniLM, available
 
-    return Embedding(MINILM, MiniLM()) if available() else None
+    if not available():
+        return None
+    model = MiniLM()
+
+    def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return cast("Sequence[Sequence[float]]", model(texts))
+
+    return Embedding(MINILM, embed)
 
 
 def _sentence_transformers(name: str, model: str) -> Embedding:

@@ -49,19 +49,8 @@ class Features(NamedTuple):
     dense: float
 
 
-class Weights(NamedTuple):
-    """What each feature counts, and where on the scale an entry without any stands."""
-
-    features: Features
-    bias: float
-
-
-WITHOUT_VECTORS = Weights(
-    Features(2.13, 0.46, 0.27, 1.04, 1.38, 0.97, 1.88, 0.93, 2.77, -0.79, 1.36, 0.0), -7.26
-)
-WITH_VECTORS = Weights(
-    Features(1.47, 0.36, 0.32, 0.82, 1.19, 0.84, 1.81, 1.44, 2.81, -1.02, 1.62, 5.86), -8.89
-)
+WITHOUT_VECTORS = Features(2.13, 0.46, 0.27, 1.04, 1.38, 0.97, 1.88, 0.93, 2.77, -0.79, 1.36, 0.0)
+WITH_VECTORS = Features(1.47, 0.36, 0.32, 0.82, 1.19, 0.84, 1.81, 1.44, 2.81, -1.02, 1.62, 5.86)
 
 
 class Around(NamedTuple):
@@ -122,6 +111,8 @@ class Scorer:
         for word in question.words:
             weight = rarities[word] * self._scale
             self._weights[word] = self._weights.get(word, 0.0) + weight
+        dampening = 1 + _SATURATION + _IDEAL_LENGTH / _LENGTH
+        self._ideal_text = sum(self._weights.values()) / dampening
 
     def find(self, words: Sequence[str]) -> Found:
         """Look for the question's words in others."""
@@ -181,8 +172,7 @@ class Scorer:
     def quick(self, text: float, dense: float | None) -> float:
         """A first idea of a score, from how well words and meaning answer."""
         weights = WITHOUT_VECTORS if dense is None else WITH_VECTORS
-        alike = weights.features.text + weights.features.lead
-        total = alike * text + weights.features.dense * (dense or 0.0)
+        total = (weights.text + weights.lead) * text + weights.dense * (dense or 0.0)
         return total / self._ideal(weights)
 
     def score(self, candidate: Candidate) -> float:
@@ -190,15 +180,13 @@ class Scorer:
         neighbours speak for as well.
         """
         weights = WITHOUT_VECTORS if candidate.dense is None else WITH_VECTORS
-        total = sum(map(mul, weights.features, self.features(candidate)))
+        total = sum(map(mul, weights, self.features(candidate)))
         return max(total, 0.0) / self._ideal(weights)
 
-    def _ideal(self, weights: Weights) -> float:
+    def _ideal(self, weights: Features) -> float:
         """What a short entry gets that has every word of the question and is near in meaning."""
-        features = weights.features
-        text = sum(self._weights.values()) / (1 + _SATURATION + _IDEAL_LENGTH / _LENGTH)
-        words = features.text + features.lead + features.heads / 2
-        return words * text + features.dense * _IDEAL_NEARNESS or 1.0
+        words = weights.text + weights.lead + weights.heads / 2
+        return words * self._ideal_text + weights.dense * _IDEAL_NEARNESS or 1.0
 
     def features(self, candidate: Candidate) -> Features:
         """All that is weighed of an entry."""

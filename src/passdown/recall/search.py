@@ -41,12 +41,12 @@ BUDGET = 8_000
 """How many places of words in the index are looked up for one question."""
 
 MOST_REFUSED = 4 * BUDGET
-PROBE = 600
-ROUGH = 150
-CHOSEN = 45
-SURE = 10
-BY_MEANING = 50
-NEAR = 12
+PROBE = 400
+ROUGH = 70
+CHOSEN = 24
+SURE = 8
+BY_MEANING = 24
+NEAR = 6
 STEPS = 2
 FEW = 1_500
 MARKED = 12_000
@@ -80,6 +80,7 @@ class Search:
         self.question: Question = understood(text, reader.authors())
         self._meaning = meaning
         self._rows: dict[int, Entry] = {}
+        self._whole: dict[str, list[int]] = {}
         self._said: dict[int, str] = {}
         self._texts: dict[int, float] = {}
         self._dense: dict[int, float] = {}
@@ -115,7 +116,9 @@ class Search:
         for word in dict.fromkeys(self.question.words):
             found = self._reader.matching(_has(word), PROBE)
             counts[word] = len(found)
-            if len(found) == PROBE:
+            if len(found) < PROBE:
+                self._whole[word] = found
+            else:
                 oldest = self._reader.oldest_matching(_has(word), PROBE)
                 share = PROBE / (self._newest - found[-1] + 1) + PROBE / oldest[-1]
                 counts[word] = min(self._newest, int(self._newest * share / 2))
@@ -144,6 +147,8 @@ class Search:
         What only rows can refuse is read past, so that it doesn't stand in the way of what passes.
         """
         asked = f"{_has(word)} AND {self._marks}" if self._marks else _has(word)
+        if not self._marks and not self._only.is_by_row and word in self._whole:
+            return self._whole[word]
         if not self._only.is_by_row:
             return self._reader.matching(asked, limit)
         kept: list[int] = []

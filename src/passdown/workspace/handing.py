@@ -24,6 +24,7 @@ from passdown.model.intake.reading import handoff_section, read_handoff_text
 from passdown.model.intake.rules import completeness, same_agent
 from passdown.model.intake.shapes import to_handoff_shape
 from passdown.model.names import normal_path, path_problems
+from passdown.model.redaction import removal
 from passdown.workspace.commands import command_of
 from passdown.workspace.noting import alike_warnings
 
@@ -272,7 +273,4 @@ def _key(handoff: dict[str, Any]) -> str:
 
 
 def _redactions(written: Written) -> list[Problem]:
-    return [
-        Problem("", "redacted", f"a {kind} was removed before storing", level="warning")
-        for kind in written.redacted
-    ]
+    return [Problem("", "redacted", removal(kind), level="warning") for kind in written.redacted]

@@ -12,7 +12,7 @@ from passdown.ledger.durable_files import replace_file
 from passdown.model.freeform.reports import broken_report, is_report
 from passdown.model.kinds import stream_of
 from passdown.model.names import id_problems
-from passdown.model.redaction import redact
+from passdown.model.redaction import redact, removal
 
 if TYPE_CHECKING:
     from passdown.workspace.opened import Opened
@@ -109,7 +109,7 @@ def secrets_in(given: Note, text: str) -> list[Problem]:
     """What the record of a note will lack; its file keeps it."""
     found: list[Problem] = []
     for kind in redact(text)[1]:
-        message = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} was removed before storing"
+        message = removal(kind)
         fix = "take it out of the file, too" if given.path else ""
         found.append(Problem(given.path or "the note", "redacted", message, "", fix, "warning"))
     return found

@@ -15,6 +15,7 @@ from passdown.model.intake import check_entry, check_task
 from passdown.model.items import fingerprint
 from passdown.model.kinds import WORKSPACE_TASK, parse_address, stream_of
 from passdown.model.names import agent_problems, id_problems
+from passdown.model.redaction import removal
 from passdown.model.text import text_problems
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def write_entry(
     """Append an entry, mirror the task's state, and answer with the items that it brought."""
     written = opened.ledger.append(entry, guard)
     for kind in written.redacted:
-        message = f"a {kind} was removed before storing"
+        message = removal(kind)
         warnings.append(Problem("", "redacted", message, level="warning"))
     warnings += opened.mirror(written)
     return Receipt(

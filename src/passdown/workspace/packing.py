@@ -12,8 +12,8 @@ from passdown.model.graph_files import FORMS, write_graph
 from passdown.model.kinds import KINDS, LIVE
 from passdown.model.tokens import counter_of
 from passdown.model.words import words
-from passdown.recall.graph import neighbours, subgraph
 from passdown.recall.filters import Filter
+from passdown.recall.graph import neighbours, subgraph
 from passdown.recall.search import Search
 
 if TYPE_CHECKING:

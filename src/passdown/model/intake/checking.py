@@ -208,13 +208,23 @@ def _unknown(path: str, name: str, known: Collection[str]) -> Problem:
     return Problem(where, "unknown_field", "is not in the schema", "", fix, "warning")
 
 
-def _unknown_names(data: object) -> list[Problem]:
-    """Unknown fields of faulty input, at its top: where a slip is most likely the cause."""
+def _unknown_names(
+    data: object, model: type[BaseModel] = schema.HandoffInput, path: str = ""
+) -> list[Problem]:
+    """Unknown fields of faulty input, at its top and in its entries: a slip is often the cause."""
     if not isinstance(data, dict):
         return []
-    names = _names(schema.HandoffInput)
-    given = [str(name) for name in cast("dict[object, object]", data)]
-    return [_unknown("", name, names) for name in given if name not in names]
+    given = {str(name): value for name, value in cast("dict[object, object]", data).items()}
+    names = _names(model)
+    found = [_unknown(path, name, names) for name in given if name not in names]
+    for name, field in model.model_fields.items():
+        entries = given.get(name)
+        inner = next((t for t in get_args(field.annotation) if _is_model(t)), None)
+        if inner is not None and isinstance(entries, list):
+            for index, entry in enumerate(cast("list[object]", entries)):
+                where = child_path(child_path(path, name), index)
+                found += _unknown_names(entry, inner, where)
+    return found
 
 
 def _unknown_fields(model: BaseModel, path: str) -> list[Problem]:

@@ -118,14 +118,21 @@ def show(parser: Parser) -> None:
 
 
 def _show(args: Namespace) -> int:
+    from passdown.errors import NotFound
     from passdown.surfaces.cli.items import print_item
+    from passdown.surfaces.cli.node_edits import written_node
 
     with opened(args) as workspace:
         if args.item.startswith("node:"):
             from passdown.surfaces.cli.knowing import print_node
 
             return print_node(workspace, args.item, as_json=args.json)
-        found = workspace.show(args.item)
+        try:
+            found = workspace.show(args.item)
+        except NotFound as error:
+            if written_node(workspace, args.item) is None:
+                raise
+            raise NotFound(error.message, next_step=f"Did you mean node:{args.item}?") from error
     if args.json:
         print_json(found)
         return 0

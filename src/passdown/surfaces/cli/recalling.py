@@ -169,7 +169,8 @@ def _print_answer(answer: Recalled) -> None:
         line(answer.title, 2)
     line(answer.passage, 2)
     if answer.superseded_by:
-        labelled("superseded", "yellow", f"{answer.superseded_by} holds now", 2)
+        what = "holds now" if answer.holds else "took its place and doesn't hold either"
+        labelled("superseded", "yellow", f"{answer.superseded_by} {what}", 2)
     if answer.stale:
         labelled("stale", "yellow", "; ".join(answer.stale), 2)
 
