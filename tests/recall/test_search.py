@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import passdown
+from passdown import Settings
 from passdown.errors import InvalidInput, PassdownError
 from passdown.testing import full_handoff, write_files
 
@@ -201,3 +203,46 @@ def test_what_one_story_decided_is_found_in_the_next(ws: Workspace) -> None:
     found = ws.recall("is the JWT kept in a cookie?", told_to="coder")
     assert found[0].address == "T-1#d1"
     assert "T-1#d1" in {node.id for node in ws.pack("T-9").graph.nodes}
+
+
+def test_the_decision_that_holds_comes_with_the_one_that_it_superseded(ws: Workspace) -> None:
+    first = decide(ws, "Cookies are signed with the old secret")
+    second = decide(ws, "Tokens instead", "T-1", first)
+    third = decide(ws, "Passkeys only", "T-2", second)
+    found = ws.recall("signed cookies old secret", limit=2)
+    assert [answer.address for answer in found] == [third, first]
+    assert (found[1].superseded_by, found[1].holds) == (third, True)
+    live = ws.recall("signed cookies old secret", live_only=True, limit=1)
+    assert [answer.address for answer in live] == [third]
+    ws.mark(third, "reverted", agent="coder")
+    (gone,) = ws.recall("signed cookies old secret", statuses=["superseded"], limit=1)
+    assert (gone.superseded_by, gone.holds) == (third, False)
+
+
+def test_what_is_refused_by_its_row_hides_nothing(tmp_path: Path) -> None:
+    """Thousands of newer entries with the same words, none of which pass, cost no answer."""
+    with passdown.open(str(tmp_path / "many"), settings=Settings(embedder="none")) as ws:
+        ws.create_task("T-1", title="Cookies", agent="coder")
+        wanted = decide(ws, "alpha beta gamma", "T-1")
+        steps = [{"step": f"alpha beta gamma {n}"} for n in range(300)]
+        for begin in range(0, 300, 100):
+            given = {"task": "T-1", "outcome": "completed", "to_agent": "coder"}
+            ws.hand_off({**given, "suggested_next_steps": steps[begin : begin + 100]})
+        last = {"task": "T-1", "outcome": "completed", "to_agent": "coder"}
+        ws.hand_off({**last, "suggested_next_steps": [{"step": "something else"}]})
+        found = ws.recall("alpha beta gamma", live_only=True, limit=3)
+        assert found[0].address == wanted
+        assert found[0].score > 0.5
+
+
+def test_a_long_number_is_no_day(ws: Workspace) -> None:
+    assert ws.recall("in March " + "1" * 5_000) == []
+
+
+def test_accents_that_come_apart_are_the_same(ws: Workspace) -> None:
+    import unicodedata
+
+    address = decide(ws, "Le crédit est créé à la clôture")
+    query = unicodedata.normalize("NFD", "créé clôture")
+    assert ws.recall(query, limit=1)[0].address == address
+    assert ws.recall(query, limit=1)[0].score > 0.3

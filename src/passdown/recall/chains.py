@@ -23,6 +23,9 @@ def successor(reader: Reader, entry: Entry) -> Entry | None:
     ends: list[Entry] = []
     while waiting and len(seen) < _MOST_LOOKED_AT:
         place = waiting.pop()
+        if place is not entry and place.status in LIVE:
+            ends.append(place)
+            continue
         edges = reader.edges(target=place.address, relation="supersedes")
         found = (reader.entry_at(edge.source) for edge in edges if edge.source not in seen)
         by = [one for one in found if one is not None]
