@@ -26,6 +26,10 @@ README = {
     "P-11": "What an agent was told is on record: when, from which version, and what kept the rest "
     "out.",
     "P-12": "A context holds one profile, whatever the number of switches.",
+    "P-13": "A search gives as many answers as were asked for, whenever so many pass its filters, "
+    "and nothing that doesn't.",
+    "P-14": "Nothing waits for vectors: a handoff never does, and what has none yet is found by "
+    "its words.",
 }
 
 DECISIONS_AND_CHECKSUMS = {
@@ -247,8 +251,8 @@ MEMORY = {
 }
 
 LESSONS = {
-    "S3-22": "Each file that a handoff brings is in the journal's context map, once, as it was left "
-    "last.",
+    "S3-22": "Each file that a handoff brings is in the journal's context map, once, as it was "
+    "left last.",
     "S3-23": "Each pattern is a node that is linked to its task and filed under what it applies "
     "to.",
     "S3-24": "Each gotcha is a node that is linked to its task and keeps its severity.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,19 +57,19 @@ def by_hand(texts: dict[int, list[str]]) -> list[list[int]]:
     )
 )
 def test_groups_are_those_of_comparing_every_pair(texts: dict[int, list[str]]) -> None:
-    assert alike_groups(texts) == by_hand(texts)
+    assert alike_groups(texts).groups == by_hand(texts)
 
 
 def test_a_share_of_exactly_seven_tenths_is_near() -> None:
     ten = list("abcdefghij")
-    assert alike_groups({1: ten, 2: ten[:7]}) == [[1, 2]]
-    assert alike_groups({1: ten, 2: ten[:6]}) == []
-    assert alike_groups({1: list("abc"), 2: list("abc")}) == []
+    assert alike_groups({1: ten, 2: ten[:7]}).groups == [[1, 2]]
+    assert alike_groups({1: ten, 2: ten[:6]}).groups == []
+    assert alike_groups({1: list("abc"), 2: list("abc")}).groups == []
 
 
 def test_a_hundred_thousand_copies_are_one_group() -> None:
     copies = {number: ["same", "few", "plain", "words"] for number in range(100_000)}
-    assert alike_groups(copies) == [list(range(100_000))]
+    assert alike_groups(copies).groups == [list(range(100_000))]
 
 
 def test_what_is_said_twice_is_one_group_per_kind(ws: Workspace) -> None:
@@ -143,3 +145,28 @@ def test_progress_is_told(ws: Workspace) -> None:
     told: list[tuple[int, int]] = []
     ws.audit(progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (1, 1)
+
+
+def test_too_many_to_compare_are_compared_with_the_likeliest_and_that_is_said() -> None:
+    """Copies are found all the same; what is found is alike."""
+    choose = random.Random(7)
+    vocabulary = [f"w{number}" for number in range(40)]
+    texts = {number: choose.sample(vocabulary, 12) for number in range(400)}
+    texts[1_000] = texts[3]
+    whole, cut = alike_groups(texts), alike_groups(texts, most=1_000)
+    assert (whole.is_complete, cut.is_complete) == (True, False)
+    assert whole.groups == by_hand(texts)
+    assert any({3, 1_000} <= set(group) for group in cut.groups)
+    together = {number: set(group) for group in whole.groups for number in group}
+    assert all(set(group) <= together[group[0]] for group in cut.groups)
+
+
+def test_an_audit_says_whether_it_is_complete(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        decide(ws, f"The same five words are said {number}")
+    assert ws.audit()["incomplete"] == []
+    few = functools.partial(alike_groups, most=1)
+    monkeypatch.setattr("passdown.recall.audit.alike_groups", few)
+    assert ws.audit()["incomplete"] == ["duplicates"]

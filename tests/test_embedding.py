@@ -94,6 +94,7 @@ def test_filters_are_exact_with_vectors_too(ws: Workspace) -> None:
     assert ws.recall("bag face", agent="ana", kinds=["gotcha"]) == []
 
 
+@pytest.mark.promise("P-14")
 def test_what_has_no_vector_yet_is_found_by_its_words(ws: Workspace) -> None:
     embedder = Meanings(*CATS)
     ws.embed_with("cats", embedder)
@@ -154,6 +155,7 @@ def test_an_earlier_embedder_answers_until_the_new_one_is_nearly_done(
             thread.join()
 
 
+@pytest.mark.promise("P-14")
 def test_a_failing_embedder_breaks_neither_handoffs_nor_search(
     ws: Workspace, caplog: pytest.LogCaptureFixture
 ) -> None:

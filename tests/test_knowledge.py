@@ -357,3 +357,36 @@ def test_graphs_are_equal_by_content() -> None:
     one = graph_of([Node("B", "file", "b"), Node("A", "file", "a", ("y", "x"))], ())
     other = graph_of([Node("A", "file", "a", ("x", "y", "x")), Node("B", "file", "b")], ())
     assert one == other
+
+
+def test_a_node_that_is_superseded_by_another_stays_as_it_was_written(ws: Workspace) -> None:
+    """And an id that search would take for another node's is no id."""
+    ws.learn([node("redis2"), node("r3")], agent="a")
+    with pytest.raises(InvalidInput) as caught:
+        ws.learn([node("node:redis2")], agent="a")
+    assert codes(caught) == ["reserved_id"]
+    ws.learn(edges=[edge("r3", "redis2", "supersedes")], agent="a")
+    assert ws.verify().findings == ()
+    assert ws.reindex().differing == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [
+        ("nodes[0].id", {"nodes": [Node(None, "component", "s")]}),  # pyright: ignore[reportArgumentType]
+        ("nodes[0].summary", {"nodes": [Node("a", "component", 5)]}),  # pyright: ignore[reportArgumentType]
+        ("nodes[0].tags", {"nodes": [Node("a", "component", "s", "tag")]}),  # pyright: ignore[reportArgumentType]
+        ("nodes[0].attributes", {"nodes": [Node("a", "component", "s", (), None)]}),  # pyright: ignore[reportArgumentType]
+        ("nodes[0].attributes.x", {"nodes": [Node("a", "component", "s", (), {"x": 5})]}),  # pyright: ignore[reportArgumentType]
+        ("edges[0].target", {"edges": [Edge("a", "uses", None)]}),  # pyright: ignore[reportArgumentType]
+        ("nodes", {"nodes": None}),
+        ("edges", {"edges": 5}),
+        ("forget_nodes", {"forget_nodes": None}),
+        ("forget_nodes[0]", {"forget_nodes": [5]}),
+        ("forget_edges", {"forget_edges": None}),
+    ],
+)
+def test_what_is_no_text_is_named(ws: Workspace, path: str, given: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        ws.learn(agent="a", **given)
+    assert path in [problem.path for problem in caught.value.problems]

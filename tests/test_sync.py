@@ -11,9 +11,11 @@ import pytest
 
 import passdown
 from passdown import Settings
-from passdown.errors import PassdownError
+from passdown.errors import InvalidInput, PassdownError, StoreUnavailable
+from passdown.ledger.durable_files import read_text, replace_file
 from passdown.model.graph_files import read_graph
 from passdown.testing import fixed_clock, full_handoff, write_files
+from passdown.workspace.edge_file import EdgeFile
 from tests.faults.tools import result_of
 from tests.recall.workers import start
 
@@ -252,3 +254,81 @@ def test_processes_that_sync_at_once_lose_nothing(ws: Workspace) -> None:
     assert [n.id for n in read_graph(file_of(ws).read_text("utf-8")).nodes] == expected
     assert synced.reports == ()
     assert ws.verify().findings == ()
+
+
+def test_a_link_out_of_the_project_is_refused(tmp_path: Path) -> None:
+    """Nor is anything made, moved or changed there."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    (home / "own").write_text("alias x=y", "utf-8")
+    (project / "knowledge.dot").symlink_to("../home/own")
+    (project / "folder").symlink_to("../home")
+    (home / "link.dot").symlink_to("own")
+    with passdown.open(str(project), settings=Settings(embedder="none")) as ws:
+        ws.learn([node("A")], agent="ana")
+        for path in (
+            "knowledge.dot",
+            str(project / "knowledge.dot"),
+            "folder/new.dot",
+            "../home/new.dot",
+            str(home / "link.dot"),
+            str(home / "none" / "new.dot"),
+            ".passdown/ledger.db",
+            ".git/config",
+        ):
+            with pytest.raises(InvalidInput, match="unsafe_path"):
+                ws.sync_knowledge(path, agent="ana")
+        assert sorted(each.name for each in home.iterdir()) == ["link.dot", "own"]
+        assert (home / "own").read_text("utf-8") == "alias x=y"
+        assert ws.sync_knowledge(str(home / "named.dot"), agent="ana").nodes == 1
+        assert ws.sync_knowledge("deep/er/k.dot", agent="ana").nodes == 1
+        assert ws.verify().findings == ()
+
+
+def test_what_is_no_path_or_no_file_is_refused(ws: Workspace, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.dot")
+    unusable: list[Any] = ["\0", "\ud800.dot", 5, b"k.dot", "pipe.dot", "x" * 5000]
+    for path in unusable:
+        with pytest.raises(InvalidInput) as caught:
+            ws.sync_knowledge(path, agent="ana")
+        assert caught.value.problems[0].path == "path"
+
+
+def test_a_pipe_and_a_file_without_end_are_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with open(tmp_path / "huge", "wb") as file:
+        file.truncate(2**40)
+    (tmp_path / "small").write_text("12345", "utf-8")
+    for name in ("pipe", "huge"):
+        with pytest.raises(StoreUnavailable, match=name):
+            read_text(str(tmp_path / name))
+        with pytest.raises(StoreUnavailable, match=name):
+            EdgeFile(str(tmp_path / name)).relations()
+    assert read_text(str(tmp_path / "small"), limit=5) == "12345"
+    with pytest.raises(StoreUnavailable, match="more than 4 bytes"):
+        read_text(str(tmp_path / "small"), limit=4)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_of_the_project_keeps_its_owner_and_group(tmp_path: Path) -> None:
+    file = tmp_path / "k.dot"
+    file.write_text("old", "utf-8")
+    os.chown(file, 12345, 23456)
+    replace_file(str(file), "new", is_project_file=True)
+    assert (file.stat().st_uid, file.stat().st_gid) == (12345, 23456)
+    assert file.read_text("utf-8") == "new"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"seq": 1e400, "digests": {}}', "[" * 100_000, '{"seq": 1, "digests": 5}', "[]"]
+)
+def test_a_memory_of_the_last_time_that_was_tampered_with_counts_as_none(
+    ws: Workspace, tmp_path: Path, text: str
+) -> None:
+    ws.learn([node("A")], agent="ana")
+    ws.sync_knowledge(agent="ana")
+    (base,) = (tmp_path / ".passdown" / "knowledge").glob("*.base")
+    base.write_text(text, "utf-8")
+    assert ws.sync_knowledge(agent="ana").reports == ()
+    assert base.read_text("utf-8") != text

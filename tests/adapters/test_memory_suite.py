@@ -381,6 +381,16 @@ def test_bad_input_is_told_all_at_once_and_changes_nothing(run: Callable[..., No
                 await memory.store_decision(no_decision)
         with pytest.raises(InvalidInput):
             await memory.store_decision(dataclasses.replace(decision("x"), rationale=""))
+        wrong: Any = 5
+        for path, call in (
+            ("node", memory.get_related(wrong)),
+            ("agent", memory.query_decisions("x", agent=wrong)),
+            ("source", memory.relationships(source=wrong)),
+            ("relation", memory.store_relationship("a", "b", wrong)),
+        ):
+            with pytest.raises(InvalidInput) as caught:
+                await call
+            assert caught.value.problems[0].path == path
         assert await memory.search_similar("x") == []
         assert await memory.relationships() == []
 

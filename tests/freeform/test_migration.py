@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -255,22 +256,34 @@ def test_a_faulty_answer_goes_back_once_with_every_fault(
     assert "is not one of the choices" in prompts[1]
 
 
-def asking(tmp_path: Path, code: str, timeout_s: float = 20.0) -> Settings:
-    program = tmp_path / "answer.py"
-    program.write_text(code)
-    command = f"'{sys.executable}' '{program}' '$HOME; exit 3'"
-    return Settings(migrate_command=command, migrate_timeout_s=timeout_s)
+Asking = Callable[..., Settings]
+
+
+@pytest.fixture
+def asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asking:
+    """Let a program answer, for a time."""
+
+    def ask(code: str, timeout_s: float = 20.0) -> Settings:
+        program = tmp_path / "answer.py"
+        program.write_text(code)
+        command = f"'{sys.executable}' '{program}' '$HOME; exit 3'"
+        monkeypatch.setenv("PASSDOWN_MIGRATE_COMMAND", command)
+        return Settings(migrate_timeout_s=timeout_s)
+
+    return ask
 
 
 @pytest.mark.promise("S3-34")
-def test_the_configured_command_answers_when_it_is_asked(tmp_path: Path) -> None:
+def test_the_command_of_the_environment_answers_when_it_is_asked(
+    tmp_path: Path, asking: Asking
+) -> None:
     """It reads the prompt and prints the handoff; no shell sees its arguments."""
     code = (
         "import sys, json\nassert sys.argv[1] == '$HOME; exit 3'\n"
         "assert 'The form must look right.' in sys.stdin.read()\n"
         "print(json.dumps({'summary': 'Asked.'}))\n"
     )
-    with passdown.open(str(tmp_path), settings=asking(tmp_path, code)) as workspace:
+    with passdown.open(str(tmp_path), settings=asking(code)) as workspace:
         assert workspace.migrate(UNCLEAR, dry_run=True).handoff["summary"] != "Asked."
         assert workspace.migrate(UNCLEAR, ask=True).handoff["summary"] == "Asked."
 
@@ -285,20 +298,107 @@ def test_the_configured_command_answers_when_it_is_asked(tmp_path: Path) -> None
         ("print('no handoff')", "no|object|YAML"),
     ],
 )
-def test_a_command_that_fails_changes_nothing(tmp_path: Path, code: str, words: str) -> None:
+def test_a_command_that_fails_changes_nothing(
+    tmp_path: Path, asking: Asking, code: str, words: str
+) -> None:
     """What went wrong is said."""
     timeout_s = 0.5 if "sleep" in code else 20.0
-    with passdown.open(str(tmp_path), settings=asking(tmp_path, code, timeout_s)) as workspace:
+    with passdown.open(str(tmp_path), settings=asking(code, timeout_s)) as workspace:
         with pytest.raises(InvalidInput, match=words):
             workspace.migrate(UNCLEAR, ask=True)
         assert workspace.tasks() == []
 
 
 @pytest.mark.promise("S3-34")
-def test_without_a_command_nobody_is_asked(workspace: Workspace) -> None:
-    """The setting that is missing is named."""
-    with pytest.raises(InvalidInput, match=r"migrate\.command"):
+def test_without_a_command_nobody_is_asked(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable that is missing is named."""
+    monkeypatch.delenv("PASSDOWN_MIGRATE_COMMAND", raising=False)
+    with pytest.raises(InvalidInput, match="PASSDOWN_MIGRATE_COMMAND"):
         workspace.migrate(UNCLEAR, ask=True)
+
+
+@pytest.mark.promise("S3-34")
+def test_a_repository_chooses_no_program(tmp_path: Path) -> None:
+    """A command in its settings is refused, and not run."""
+    with passdown.open(str(tmp_path)):
+        pass
+    config = tmp_path / ".passdown" / "config.toml"
+    config.write_text(f"[migrate]\ncommand = \"touch '{tmp_path / 'ran'}'\"\n")
+    with pytest.raises(InvalidInput, match="PASSDOWN_MIGRATE_COMMAND"):
+        passdown.open(str(tmp_path)).migrate(UNCLEAR, ask=True)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.promise("S3-35")
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_file_outside_the_project_is_recorded_and_left_alone(
+    tmp_path: Path, *, is_linked: bool
+) -> None:
+    """Named by itself or through a link; a dry run says so, too."""
+    project, outside = tmp_path / "project", written(tmp_path, NOTE, "private.md")
+    project.mkdir()
+    link = project / "note.md"
+    link.symlink_to(outside)
+    given, before = str(link if is_linked else outside), outside.stat()
+    with passdown.open(str(project)) as workspace:
+        for dry_run in (True, False, False):
+            found = workspace.migrate(given, dry_run=dry_run)
+            assert (found.changed, found.would_change) == (None, None)
+            assert "outside_project" in {problem.code for problem in found.problems}
+        assert found.is_repeat
+        assert len(workspace.state_document("T-7")["handoffs"]) == 1
+    assert outside.read_text() == NOTE
+    after = outside.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert link.is_symlink()
+
+
+@pytest.mark.promise("S3-35")
+def test_a_link_that_is_turned_outwards_meanwhile_is_not_followed(tmp_path: Path) -> None:
+    """What counts is where the link leads when the file is written."""
+    outside, project = written(tmp_path, NOTE, "private.md"), tmp_path / "project"
+    project.mkdir()
+    link = project / "note.md"
+    link.symlink_to(written(project, NOTE, "real.md"))
+
+    def answer(_: str) -> str:
+        link.unlink()
+        link.symlink_to(outside)
+        return '{"summary": "All well."}'
+
+    with passdown.open(str(project)) as workspace:
+        found = workspace.migrate(str(link), answer=answer)
+    assert found.changed is None
+    assert "outside_project" in {problem.code for problem in found.problems}
+    assert outside.read_text() == NOTE
+
+
+@pytest.mark.promise("S3-35")
+def test_what_is_no_regular_file_is_refused_at_once(workspace: Workspace, tmp_path: Path) -> None:
+    """A pipe that nobody writes to, and a folder."""
+    pipe = tmp_path / "pipe.md"
+    os.mkfifo(pipe)
+    for path in (str(pipe), str(tmp_path)):
+        with pytest.raises(InvalidInput) as caught:
+            workspace.migrate(path, agent="coder")
+        (problem,) = caught.value.problems
+        assert (problem.path, problem.code) == (path, "not_regular_file")
+
+
+@pytest.mark.promise("S3-35")
+def test_arguments_of_another_kind_are_refused_all_at_once(workspace: Workspace) -> None:
+    """With their names, and not as a fault of ours."""
+    wrong: dict[str, Any] = {"task": 5, "agent": b"x", "answer": "yes", "minimum": "x"}
+    for note in (5, None, b"a\nb", ["a.md"]):
+        with pytest.raises(InvalidInput) as caught:
+            workspace.migrate(note, **wrong)  # pyright: ignore[reportArgumentType]
+        found = [(p.path, p.code) for p in caught.value.problems]
+        assert found == [(name, "wrong_type") for name in ("note", *wrong)]
+    for minimum in (float("nan"), True, 2, -0.1):
+        with pytest.raises(InvalidInput, match="minimum"):
+            workspace.migrate(NOTE, minimum=minimum)
 
 
 @pytest.mark.promise("S3-35", "P-7")

@@ -550,6 +550,26 @@ def test_what_makes_no_sense_changes_nothing(
     assert project.heads() == heads
 
 
+def test_arguments_of_another_kind_are_refused_all_at_once(project: Imports) -> None:
+    """With their names, and not as a fault of ours; a path object is a path."""
+    wrong: Any = {"form": 5, "agent": 5, "task": ["x"], "progress": "yes"}
+    for source in (5, None, b"x"):
+        with pytest.raises(InvalidInput) as caught:
+            project.workspace.bring(source, **wrong)  # pyright: ignore[reportArgumentType]
+        assert {problem.path for problem in caught.value.problems} == {"source", *wrong}
+    folder: Any = write_adrs(project.root / "adr")
+    assert project.workspace.bring(folder).form == "adr"
+
+
+@pytest.mark.parametrize("form", ["auto", "bundle", "adr", "beads", "memory", "notes"])
+def test_a_pipe_is_no_source(project: Imports, form: str) -> None:
+    """It is refused at once, named or not."""
+    os.mkfifo(project.root / "pipe")
+    with pytest.raises(InvalidInput) as caught:
+        project.bring(project.root / "pipe", form=form)
+    assert [problem.code for problem in caught.value.problems] == ["not_regular_file"]
+
+
 def test_a_source_of_which_nothing_can_be_taken(project: Imports) -> None:
     """All entries bad is an error with every reason, and the store stays as it was."""
     heads = project.heads()

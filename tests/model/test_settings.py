@@ -31,6 +31,15 @@ def test_a_setting_that_there_is_not_names_the_one_that_was_meant(
     assert (problem.code, problem.fix) == ("unknown_setting", f"did you mean {meant}?")
 
 
+def test_what_a_repository_must_not_say_names_where_it_is_said() -> None:
+    """A program to run is for the user to choose."""
+    with pytest.raises(InvalidInput) as caught:
+        parse_settings({"migrate": {"command": "x", "timeout_s": 5}})
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.code) == ("migrate.command", "unknown_setting")
+    assert "PASSDOWN_MIGRATE_COMMAND" in problem.fix
+
+
 def test_what_resembles_nothing_has_no_hint() -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_settings({"xyzzy": 1, "switch": True})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +13,7 @@ from passdown.errors import InvalidInput, NotFound
 from passdown.model.graph import Graph
 from passdown.model.graph_files import read_graph
 from passdown.model.tokens import counter_of
+from passdown.recall.graph import neighbours
 from passdown.testing import full_handoff
 from tests.test_knowledge import edge, node
 
@@ -100,6 +102,7 @@ def test_what_can_not_be_asked_is_a_typed_error(ws: Workspace) -> None:
         lambda: ws.tagged(["a"], limit=0),
         lambda: ws.tasks_about("a", types=["idea"]),
         lambda: ws.pack("T-1", nodes=0, budget=0, depth=-1, form="xml"),
+        lambda: ws.graph(depth=-5),
     ]
     for call in unknown:
         with pytest.raises(NotFound):
@@ -126,6 +129,65 @@ def test_parts_of_the_graph(ws: Workspace) -> None:
     }
     assert [e.key for e in ws.edges(source="A", target="B")] == [("A", "uses", "B")]
     assert ws.edges() == list(ws.graph().edges)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"x", [5], 2.5])
+def test_arguments_of_the_wrong_type_are_named(ws: Workspace, wrong: Any) -> None:
+    asked: dict[str, list[Callable[[], object]]] = {
+        "around": [lambda: ws.graph(around=wrong)],
+        "tags": [lambda: ws.graph(tags=wrong), lambda: ws.tagged(wrong)],
+        "types": [lambda: ws.graph(types=wrong), lambda: ws.tasks_about("x", types=wrong)],
+        "relations": [lambda: ws.neighbours("task:T-1", relations=wrong)],
+        "node": [lambda: ws.neighbours(wrong)],
+        "source": [lambda: ws.edges(source=wrong)],
+        "task": [lambda: ws.graph(task=wrong), lambda: ws.journal(wrong)],
+    }
+    if wrong != 5:
+        asked["depth"] = [
+            lambda: ws.neighbours("task:T-1", depth=wrong),
+            lambda: ws.graph(depth=wrong),
+        ]
+        asked["limit"] = [
+            lambda: ws.journal(limit=wrong),
+            lambda: ws.audit(limit=wrong),
+            lambda: ws.tagged(["x"], limit=wrong),
+        ]
+    for path, calls in asked.items():
+        for call in calls:
+            with pytest.raises(InvalidInput) as caught:
+                call()
+            assert caught.value.problems[0].path.startswith(path)
+
+
+def test_one_text_is_meant_as_a_list_of_itself(ws: Workspace) -> None:
+    ws.learn([node("AB", tags=["auth"]), node("C")], [edge("AB", "C")], agent="a")
+    assert ws.graph(around="AB") == ws.graph(around=["AB"])
+    assert ws.graph(tags="auth", types="component") == ws.graph(around="AB")
+    assert [place.node for place in ws.neighbours("AB", relations="uses")] == ["C"]
+    ws.learn(agent="a", forget_nodes="AB")
+    assert [each.id for each in ws.graph(types="component").nodes] == ["C"]
+
+
+def test_a_part_around_many_nodes_is_what_the_parts_around_each_give(ws: Workspace) -> None:
+    names = [f"n{number}" for number in range(12)]
+    edges = [edge(a, b) for a, b in pairwise(names)]
+    ws.learn([node(n, tags=["x"] if n in ("n1", "n8") else []) for n in names], edges, agent="a")
+    found = {each.id for each in ws.graph(tags=["x"], depth=2).nodes}
+    parts = [ws.graph(around=[name], depth=2) for name in ("n1", "n8")]
+    assert found == {each.id for part in parts for each in part.nodes}
+
+
+def test_a_walk_ends_at_its_limit(ws: Workspace) -> None:
+    """By different relations too: what leads to the same node isn't counted twice."""
+    names = [f"n{number}" for number in range(8)]
+    edges = [edge("hub", name, r) for name in names for r in ("calls", "uses", "relates_to")]
+    ws.learn([node("hub"), *map(node, names)], edges, agent="a")
+    with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+        for relations in ((), ("uses", "calls")):
+            for limit in (1, 5, 8, 9):
+                found = neighbours(reader, "hub", relations=relations, limit=limit)
+                assert len({place.node for place in found}) == len(found) == min(limit, 8)
+        assert len(neighbours(reader, "n0", depth=2, direction="both", limit=3)) == 3
 
 
 # -- packs

@@ -122,6 +122,9 @@ EDITS = {
     "edge back": "INSERT INTO edges VALUES ('A', 'uses', 'B', '{}', 'T-1', 1)",
     "edge attributes": 'UPDATE edges SET attributes = \'{"a": "b"}\' '
     "WHERE relation = 'decided_by'",
+    "edge of another task": "UPDATE edges SET task = 'T-2' WHERE source = 'T-1#d1'",
+    "edge version": "UPDATE edges SET position = 99 WHERE relation = 'decided_by'",
+    "version of a dependency": "UPDATE edges SET position = 99 WHERE relation = 'depends_on'",
     "superseding edge": "DELETE FROM edges WHERE relation = 'supersedes'",
     "tag gone": "DELETE FROM tags WHERE tag = 'auth'",
     "tag added": "INSERT INTO tags VALUES ('x', 'T-1#d1')",
@@ -210,3 +213,13 @@ def test_a_copied_store_is_found_in_alike(folder: Path, tmp_path: Path) -> None:
     with passdown.open(str(place.parent), settings=QUICK) as ws:
         found = ws.recall("cookie token", limit=50)
     assert [a._replace(stale=()) for a in found] == [a._replace(stale=()) for a in expected]
+
+
+def test_a_lowered_count_of_entries_is_found_and_made_good(folder: Path) -> None:
+    """The next entry would get a number that is taken."""
+    edit(folder, "UPDATE sqlite_sequence SET seq = 1 WHERE name = 'entries'")
+    with passdown.open(str(folder), settings=QUICK) as ws:
+        assert [problem.path for problem in ws.verify().findings] == ["numbers"]
+        ws.reindex()
+        assert ws.verify().findings == ()
+        ws.decide(task="T-1", agent="coder", summary="Goes on", rationale="it should")

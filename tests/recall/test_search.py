@@ -226,9 +226,9 @@ def test_what_is_refused_by_its_row_hides_nothing(tmp_path: Path) -> None:
         wanted = decide(ws, "alpha beta gamma", "T-1")
         steps = [{"step": f"alpha beta gamma {n}"} for n in range(300)]
         for begin in range(0, 300, 100):
-            given = {"task": "T-1", "outcome": "completed", "to_agent": "coder"}
+            given = {"task": "T-1", "outcome": "completed"}
             ws.hand_off({**given, "suggested_next_steps": steps[begin : begin + 100]})
-        last = {"task": "T-1", "outcome": "completed", "to_agent": "coder"}
+        last = {"task": "T-1", "outcome": "completed"}
         ws.hand_off({**last, "suggested_next_steps": [{"step": "something else"}]})
         found = ws.recall("alpha beta gamma", live_only=True, limit=3)
         assert found[0].address == wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,6 +91,96 @@ def test_a_faulty_answer_is_refused_with_its_faults(project: Path, cli: Run) -> 
     assert "outcome" in answer.out
     assert (project / "note.md").read_text() == NOTE
     assert "note" not in cli("task", "list").out
+
+
+@pytest.mark.promise("S3-35")
+@pytest.mark.parametrize("given", ["notes", "notes/*.md", "notes/**", "n*/**/*.md"])
+def test_links_that_lead_out_of_what_was_searched_are_refused(
+    project: Path, cli: Run, as_json: Callable[..., Any], given: str
+) -> None:
+    """And counted; neither read nor written, and those that stay inside are notes as ever."""
+    private = project.parent / "private.md"
+    private.write_text(NOTE)
+    notes = project / "notes"
+    notes.mkdir()
+    (notes / "a.md").symlink_to("../../private.md")
+    (notes / "b.md").symlink_to(project / "notes" / "c.md")
+    (notes / "c.md").write_text(NOTE)
+    (notes / "up").symlink_to(project.parent)
+    results = {each["file"]: each for each in as_json("migrate", given, code=1)}
+    out = results["notes/a.md"]
+    assert (out["result"], out["error"]["problems"][0]["code"]) == ("refused", "path_escapes_root")
+    assert {path for path in results if results[path]["result"] != "refused"} == {
+        "notes/b.md",
+        "notes/c.md",
+    }
+    assert private.read_text() == NOTE
+    (notes / "b.md").unlink()
+    (notes / "c.md").unlink()
+    assert "Watch out" not in cli("migrate", given, "--prompt", code=1).out
+
+
+@pytest.mark.promise("S3-35")
+def test_a_file_that_was_named_may_lie_elsewhere_and_stays_as_it_is(
+    project: Path, cli: Run
+) -> None:
+    """It is recorded, and the notice says that no section was added."""
+    private = project.parent / "private.md"
+    private.write_text(NOTE)
+    answer = cli("migrate", str(private), "--agent", "coder")
+    assert "recorded" in answer.out
+    assert "outside the project" in answer.out + answer.err
+    assert private.read_text() == NOTE
+
+
+def test_a_pattern_finds_what_it_did_and_ends(project: Path, as_json: Callable[..., Any]) -> None:
+    """Links in a circle aren't followed by `**`; hidden files are for patterns that say so."""
+    (project / "n" / "deep").mkdir(parents=True)
+    for name in ("n/a.md", "n/deep/b.md", "n/.hidden.md"):
+        (project / name).write_text(f"{NOTE}- Mind {name[2:-3]}\n")
+    for name in ("one", "two", "three"):
+        (project / "n" / name).symlink_to(project / "n")
+
+    def found(pattern: str) -> list[str]:
+        return [each["file"] for each in as_json("migrate", pattern, "--dry-run")]
+
+    assert found("n/**/*.md") == found("./n/**") == ["n/a.md", "n/deep/b.md"]
+    assert found("n/**.md") == ["n/a.md"]
+    assert found("n/.*.md") == ["n/.hidden.md"]
+    assert found(f"{project}/n/d*/?.md") == [f"{project}/n/deep/b.md"]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("migrate",),
+        ("migrate", "--prompt"),
+        ("migrate", "note.md", "--answer"),
+        ("ingest",),
+        ("handoff",),
+        ("knowledge", "add", "--file"),
+        ("import",),
+        ("import", "--dry-run"),
+        *(("import", "--from", form) for form in ("bundle", "adr", "beads", "memory", "notes")),
+        ("import", "--dry-run", "--from", "bundle"),
+    ],
+)
+def test_a_pipe_keeps_no_verb_waiting(project: Path, program: Run, argv: tuple[str, ...]) -> None:
+    """It is named and refused; a run that waits would be ended after a minute, and fail."""
+    (project / "note.md").write_text(NOTE)
+    os.mkfifo(project / "pipe.md")
+    answer = program(*argv, "pipe.md", code=1)
+    assert "pipe.md" in answer.out + answer.err
+    assert "not_regular_file" in answer.out + answer.err
+
+
+def test_a_huge_file_is_refused_by_its_size(project: Path, cli: Run) -> None:
+    """No more of it is read than is allowed."""
+    with open(project / "huge.md", "wb") as file:
+        file.truncate(2**40)
+    for argv in (("migrate",), ("ingest",), ("handoff",), ("import", "--from", "notes")):
+        answer = cli(*argv, "huge.md", code=1)
+        assert "too_large" in answer.out + answer.err, argv
 
 
 def test_misuse_is_told_apart(project: Path, cli: Run) -> None:

@@ -17,9 +17,10 @@ from passdown.adapters.memory_values import (
     REFUSED,
     DecisionResult,
     MemoryResult,
-    check_depth,
     check_ends,
+    check_names,
     check_question,
+    check_walk,
     prepared,
     project_folder,
 )
@@ -121,6 +122,7 @@ class ChromaMemory:
     async def store_relationship(self, source: str, target: str, relation: str) -> None:
         """Keep that one thing bears on another, in any word. Raises InvalidInput."""
         check_ends(source, target)
+        check_names(relation=relation)
         told = Relation(source, relation, target)
         await asyncio.to_thread(self._edges.add, [told])
 
@@ -128,6 +130,7 @@ class ChromaMemory:
         self, source: str = "", target: str = "", relation: str = ""
     ) -> list[Relation]:
         """The relationships by any mix of source, target and relation; all of them by none."""
+        check_names(source=source, target=target, relation=relation)
 
         def ask() -> list[Relation]:
             return self._edges.relations(source=source, relation=relation, target=target)
@@ -136,7 +139,7 @@ class ChromaMemory:
 
     async def get_related(self, node: str, depth: int = 1) -> list[Related]:
         """What can be reached from a node, nearest first, without it."""
-        check_depth(depth)
+        check_walk(node, depth)
         return await asyncio.to_thread(self._edges.reachable, node, depth)
 
     async def store_decision(self, decision: Decision, task: str | None = None) -> str:
@@ -167,6 +170,7 @@ class ChromaMemory:
     ) -> list[DecisionResult]:
         """The decisions nearest to a question, of one agent or of all, best first."""
         check_question(text, k, "text")
+        check_names(agent="" if agent is None else agent)
         is_decision: dict[str, Any] = {"type": "decision"}
         where = {"$and": [is_decision, {"agent": agent}]} if agent else is_decision
         found = await self._do(

@@ -21,9 +21,10 @@ from passdown.adapters.memory_values import (
     MEMORY,
     DecisionResult,
     MemoryResult,
-    check_depth,
     check_ends,
+    check_names,
     check_question,
+    check_walk,
     name_of_node,
     node_of_name,
     prepared,
@@ -204,6 +205,7 @@ class LedgerMemory:
         by its name. Raises InvalidInput.
         """
         check_ends(source, target)
+        check_names(relation=relation)
         told = Relation(node_of_name(source), relation, node_of_name(target))
         await self._do(
             f"relating {source!r} to {target!r}",
@@ -216,6 +218,7 @@ class LedgerMemory:
         """The relationships by any mix of source, target and relation; those of items and tasks are
         among them.
         """
+        check_names(source=source, target=target, relation=relation)
         ends = [node_of_name(name) if name else "" for name in (source, target)]
         stored = edge_key(Relation("", relation, ""))[1] if relation else ""
 
@@ -227,7 +230,7 @@ class LedgerMemory:
 
     async def get_related(self, node: str, depth: int = 1) -> list[Related]:
         """What can be reached from a node, nearest first; from an unknown one, nothing."""
-        check_depth(depth)
+        check_walk(node, depth)
 
         def ask() -> list[Related]:
             try:
@@ -265,6 +268,7 @@ class LedgerMemory:
         superseded is among them, and its status says so.
         """
         check_question(text, k, "text")
+        check_names(agent="" if agent is None else agent)
 
         def ask() -> list[DecisionResult]:
             found = self.workspace.recall(text, kinds=["decision"], agent=agent or "", limit=k)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.errors import InvalidInput, Problem
+from passdown.model.arguments import number_problems, refuse_any, text_type_problems
 from passdown.model.graph import MAX_ID, MAX_VALUE, stands_for
 from passdown.model.names import id_problems
 from passdown.model.redaction import redact, redact_value
@@ -169,11 +170,15 @@ def check_ends(source: object, target: object) -> None:
         raise InvalidInput(REFUSED, problems, next_step="Mend these and try again.")
 
 
-def check_depth(depth: object) -> None:
-    """Raises InvalidInput where a number of steps can't be gone."""
-    if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= MAX_DEPTH:
-        problem = Problem("depth", "out_of_range", str(depth)[:40], f"1 to {MAX_DEPTH}")
-        raise InvalidInput("can't look around", [problem])
+def check_walk(node: object, depth: object) -> None:
+    """Raises InvalidInput where a start is no name, or a number of steps can't be gone."""
+    problems = text_type_problems(node=node) + number_problems(depth, "depth", 1, MAX_DEPTH)
+    refuse_any("can't look around", problems)
+
+
+def check_names(**names: object) -> None:
+    """Raises InvalidInput where a name to ask for is no text."""
+    refuse_any("can't be asked for", text_type_problems(**names))
 
 
 def project_folder(project: object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import Problem
-from passdown.model.findable import KNOWLEDGE, NODE_PREFIX, KnownRow, found_in
+from passdown.model.findable import KNOWLEDGE, NODE_PREFIX, Found, KnownRow, found_in
 from passdown.model.graph import graph_of
 from passdown.model.kinds import stream_of
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from passdown.model.documents import Replayed
-    from passdown.model.findable import EntryRow, Found
+    from passdown.model.findable import EntryRow
     from passdown.model.rows import ItemRow
     from passdown.store.statements import Reader
 
     EdgeKey = tuple[str, str, str]
 
 
-class _Learned(NamedTuple):
-    """What a record brought of written knowledge, and which record that is."""
+class _Brought(NamedTuple):
+    """What a record brought to the graph, and which record that is."""
 
     seq: int
     task: str
@@ -34,12 +34,20 @@ class _Learned(NamedTuple):
     found: Found
 
 
+class _EdgeRow(NamedTuple):
+    """An edge as it stands: what it says, and the record that brought it."""
+
+    attributes: Mapping[str, str]
+    task: str
+    position: int
+
+
 class _Written(NamedTuple):
     """What stands after everything that was learned and forgotten."""
 
     nodes: dict[str, KnownRow]
     entries: dict[str, EntryRow]
-    edges: dict[EdgeKey, Mapping[str, str]]
+    edges: dict[EdgeKey, _EdgeRow]
 
 
 class FoundCheck:
@@ -47,9 +55,9 @@ class FoundCheck:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._derived: dict[EdgeKey, int] = {}
+        self._needed: dict[EdgeKey, _EdgeRow] = {}
         self._tags: set[tuple[str, str]] = set()
-        self._learned: list[_Learned] = []
+        self._brought: list[_Brought] = []
         self._known: dict[str, EntryRow] = {}
         self._stored = 0
 
@@ -59,16 +67,25 @@ class FoundCheck:
         for row in replayed.rows.values():
             by_position.setdefault(row.position, []).append(row)
         expected: list[EntryRow] = []
+        needs_since = 0
+        needs: object = None
         for record in self._reader.records(stream_of(task)):
-            found = found_in(record, record.document(), by_position.get(record.position, ()))
+            body = record.document()
+            found = found_in(record, body, by_position.get(record.position, ()))
             if record.kind == "learned":
-                self._learned.append(_Learned(record.seq, task, record.position, found))
+                self._brought.append(_Brought(record.seq, task, record.position, found))
                 continue
+            if record.kind in ("task_created", "task_changed"):
+                told = body.get("depends_on", needs)
+                needs_since, needs = (record.position if told != needs else needs_since), told
             expected += [self._as_stored(entry) for entry in found.entries]
             self._tags.update(found.tags)
-            self._derived.update((edge.key, record.seq) for edge in found.edges)
+            if found.edges:
+                only = Found((), found.edges)
+                self._brought.append(_Brought(record.seq, task, record.position, only))
+        row = _EdgeRow({}, task, needs_since)
         for need in replayed.details["depends_on"]:
-            self._derived[f"task:{task}", "depends_on", f"task:{need}"] = 0
+            self._needed[f"task:{task}", "depends_on", f"task:{need}"] = row
         stored = self._reader.entries_of_task(task)
         self._stored += len(stored)
         self._known.update((entry.address, entry) for entry in stored if entry.kind == KNOWLEDGE)
@@ -87,7 +104,10 @@ class FoundCheck:
         written = self._written()
         reader = self._reader
         nodes = {row.node.id: _sorted_row(row) for row in reader.known_nodes()}
-        edges = {edge.key: dict(edge.attributes) for edge in reader.all_edges()}
+        edges = {
+            edge.key: _EdgeRow(dict(edge.attributes), task, position)
+            for edge, task, position in reader.edges_with_origin()
+        }
         tags = {(tag, name) for name, row in written.nodes.items() for tag in row.node.tags}
         count = reader.entries_left(0)
         right = {
@@ -95,37 +115,39 @@ class FoundCheck:
             "edges": edges == written.edges,
             "tags": reader.all_tags() == self._tags | tags,
             "entries": count == self._stored == reader.text_count(),
+            "numbers": reader.next_number() > reader.newest_entry(),
         }
         message = "they are not what the records give"
         return [_finding(name, message) for name, is_right in right.items() if not is_right]
 
     def _written(self) -> _Written:
-        """Nodes, their entries and edges after all that was learned and forgotten, in order."""
-        written = _Written({}, {}, {key: {} for key in self._derived})
-        for learned in sorted(self._learned, key=lambda one: one.seq):
-            self._forget(written, learned)
-            for node in learned.found.nodes:
-                row = KnownRow(node, learned.task, learned.position)
-                written.nodes[node.id] = _sorted_row(row)
-            written.entries.update((entry.address, entry) for entry in learned.found.entries)
-            for edge in learned.found.edges:
-                known = written.edges.get(edge.key, {})
-                written.edges[edge.key] = dict(edge.attributes) or known
+        """Nodes, their entries and edges after all that was brought and forgotten, in order."""
+        written = _Written({}, {}, dict(self._needed))
+        for brought in sorted(self._brought, key=lambda one: one.seq):
+            _, task, position, found = brought
+            _forget(written, found)
+            for node in found.nodes:
+                written.nodes[node.id] = _sorted_row(KnownRow(node, task, position))
+            written.entries.update((entry.address, entry) for entry in found.entries)
+            for edge in found.edges:
+                known = written.edges.get(edge.key)
+                attributes = dict(edge.attributes)
+                # What says nothing new leaves the edge with those who brought it first.
+                if known is None or (attributes and attributes != known.attributes):
+                    written.edges[edge.key] = _EdgeRow(attributes, task, position)
         return written
 
-    def _forget(self, written: _Written, learned: _Learned) -> None:
-        gone = set(learned.found.forgotten_nodes)
-        for name in gone:
-            written.nodes.pop(name, None)
-            written.entries.pop(NODE_PREFIX + name, None)
-        dropped = set(learned.found.forgotten_edges)
-        if gone:
-            dropped |= {key for key in written.edges if key[0] in gone or key[2] in gone}
-        for key in dropped & written.edges.keys():
-            if self._derived.get(key, 0) > learned.seq:  # a later record brought it again
-                written.edges[key] = {}
-            else:
-                del written.edges[key]
+
+def _forget(written: _Written, found: Found) -> None:
+    gone = set(found.forgotten_nodes)
+    for name in gone:
+        written.nodes.pop(name, None)
+        written.entries.pop(NODE_PREFIX + name, None)
+    dropped = set(found.forgotten_edges)
+    if gone:
+        dropped |= {key for key in written.edges if key[0] in gone or key[2] in gone}
+    for key in dropped:
+        written.edges.pop(key, None)
 
 
 def _sorted_row(row: KnownRow) -> KnownRow:

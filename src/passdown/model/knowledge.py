@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, Problem
-from passdown.model.findable import edge_of, node_of
+from passdown.model.findable import NODE_PREFIX, edge_of, node_of
 from passdown.model.graph import Edge, Node, check_graph, graph_of, stands_for, summary_line
 from passdown.model.kinds import parse_address
 
@@ -71,13 +72,20 @@ def reserved_problems(nodes: Iterable[Node], edges: Iterable[Edge]) -> list[Prob
     found = [
         Problem(f"nodes[{index}].id", "reserved_id", f"{node.id!r} stands for itself", expected)
         for index, node in enumerate(nodes)
-        if stands_for(node.id)
+        if is_reserved(node.id)
     ]
     for index, edge in enumerate(edges):
         if says_itself(edge.key):
             message = f"{' '.join(edge.key)!r} is not for the graph to say"
             found.append(Problem(f"edges[{index}]", "reserved_edge", message, _SAID_BY))
     return found
+
+
+def is_reserved(node: str) -> bool:
+    """Whether an id is not for a written node: it stands for something else, or looks like the
+    address under which search knows a written node.
+    """
+    return stands_for(node) or node.startswith(NODE_PREFIX)
 
 
 def says_itself(edge: tuple[str, str, str]) -> bool:
@@ -157,6 +165,12 @@ def as_values(
 
 def _node(given: Node | Document, where: str, problems: list[Problem]) -> Node:
     if isinstance(given, Node):
+        problems += _value_problems(given, where, ("id", "type", "summary"))
+        listed = cast("object", given.tags)
+        if not isinstance(listed, tuple | list | set | frozenset) or not all(
+            isinstance(tag, str) for tag in cast("Iterable[object]", listed)
+        ):
+            problems.append(Problem(f"{where}.tags", "wrong_type", "", "a list of texts"))
         return given
     fields, attributes = _split(given, _NODE_FIELDS, where, problems)
     tags = fields.pop("tags", ())
@@ -173,12 +187,31 @@ def _node(given: Node | Document, where: str, problems: list[Problem]) -> Node:
 
 def _edge(given: Edge | Document, where: str, problems: list[Problem]) -> Edge:
     if isinstance(given, Edge):
+        problems += _value_problems(given, where, ("source", "relation", "target"))
         return given
     fields, attributes = _split(given, _EDGE_FIELDS, where, problems)
     texts = _texts(fields, where, problems)
     return Edge(
         texts.get("source", ""), texts.get("relation", ""), texts.get("target", ""), attributes
     )
+
+
+def _value_problems(given: Node | Edge, where: str, names: Sequence[str]) -> list[Problem]:
+    """What isn't text in a value that promised texts: Python doesn't hold it to its word."""
+    found = [
+        Problem(f"{where}.{name}", "wrong_type", type(getattr(given, name)).__name__, "text")
+        for name in names
+        if not isinstance(getattr(given, name), str)
+    ]
+    attributes = cast("object", given.attributes)
+    if not isinstance(attributes, Mapping):
+        return [*found, Problem(f"{where}.attributes", "wrong_type", "", "an object of texts")]
+    pairs = cast("Mapping[object, object]", attributes).items()
+    return found + [
+        Problem(f"{where}.attributes.{name}", "wrong_type", type(value).__name__, "text")
+        for name, value in pairs
+        if not isinstance(name, str) or not isinstance(value, str)
+    ]
 
 
 def _split(

@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections import Counter, defaultdict
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,6 +22,10 @@ NEAR = 0.7
 
 FEWEST_WORDS = 4
 
+MOST_COMPARED = 2_000_000
+"""So many pairs are compared at most before texts are compared with their likeliest alone."""
+
+_LIKELIEST = 8
 _BANDS = 8
 _ROWS = 3
 _PLACES = _BANDS * _ROWS
@@ -85,11 +89,21 @@ def is_alike(one: set[str], other: set[str]) -> bool:
     return fewer >= NEAR * more and likeness(one, other) >= NEAR
 
 
-def alike_groups(texts: Mapping[int, Iterable[str]]) -> list[list[int]]:
+class Alike(NamedTuple):
+    """Groups of texts that say nearly the same; `is_complete` unless too many had to be compared
+    to find all of them.
+    """
+
+    groups: list[list[int]]
+    is_complete: bool
+
+
+def alike_groups(texts: Mapping[int, Iterable[str]], most: int = MOST_COMPARED) -> Alike:
     """The groups, of two or more, that say nearly the same: each is like another of its group.
 
-    Exact, unlike marks; texts of a few words are left out. Numbers are sorted, in each group and by
-    its first.
+    Exact, unlike marks, up to `most` comparisons; from there on a text is compared with the latest
+    few alone that share its rarest words. Texts of a few words are left out. Numbers are sorted, in
+    each group and by its first.
     """
     sets = {number: frozenset(words) for number, words in texts.items()}
     same: dict[frozenset[str], list[int]] = defaultdict(list)
@@ -97,26 +111,38 @@ def alike_groups(texts: Mapping[int, Iterable[str]]) -> list[list[int]]:
         if len(sets[number]) >= FEWEST_WORDS:
             same[sets[number]].append(number)
     leader = {numbers[0]: numbers[0] for numbers in same.values()}
-    for one, other in _sharing({numbers[0]: words for words, numbers in same.items()}):
-        first, second = _top(leader, one), _top(leader, other)
-        if first != second and likeness(sets[one], sets[other]) >= NEAR:
-            leader[max(first, second)] = min(first, second)
+    compared = 0
+    for one, others in _sharing({numbers[0]: words for words, numbers in same.items()}, most):
+        compared += len(others)
+        words = sets[one]
+        for other in others:
+            common = len(words & sets[other])
+            if common / (len(words) + len(sets[other]) - common) >= NEAR:
+                first, second = _top(leader, one), _top(leader, other)
+                leader[max(first, second)] = min(first, second)
     groups: dict[int, list[int]] = defaultdict(list)
     for numbers in same.values():
         groups[_top(leader, numbers[0])] += numbers
-    return [sorted(groups[first]) for first in sorted(groups) if len(groups[first]) > 1]
+    found = [sorted(groups[first]) for first in sorted(groups) if len(groups[first]) > 1]
+    return Alike(found, compared <= most)
 
 
-def _sharing(sets: Mapping[int, frozenset[str]]) -> Iterator[tuple[int, int]]:
-    """Pairs that may be alike: two that are share one of the few rarest words of each."""
+def _sharing(sets: Mapping[int, frozenset[str]], most: int) -> Iterator[tuple[int, set[int]]]:
+    """Each text with those before it that may be alike: two that are share one of the few rarest
+    words of each. Beyond `most` pairs, only the latest with each word.
+    """
+    pairs = 0
     counts = Counter(word for words in sets.values() for word in words)
     having: dict[str, list[int]] = defaultdict(list)
     for number, words in sets.items():
         rarest = sorted(words, key=lambda word: (counts[word], word))
         # So many that leaving them all out would leave too few in common.
         kept = rarest[: len(words) - math.ceil(NEAR * len(words) - 1e-9) + 1]
-        for other in {other for word in kept for other in having[word]}:
-            yield (other, number)
+        # Once there were too many, they stay too many: what is left out has to show in the count.
+        last = 0 if pairs <= most else -_LIKELIEST
+        others = {other for word in kept for other in having[word][last:]}
+        pairs += len(others)
+        yield (number, others)
         for word in kept:
             having[word].append(number)
 

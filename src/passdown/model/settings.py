@@ -27,7 +27,7 @@ class Settings(NamedTuple):
     `kept_versions` is how many of the latest versions a handle file always shows; twice as many and
     the older half moves to its archive. `needs` maps an agent to what it has to get in a handoff.
     `compact_at` is the share of the context `window` from which compaction is due.
-    `migrate_command` answers the prompts of unclear notes, when it is asked to.
+    `migrate_timeout_s` is how long the answer to the prompt of an unclear note may take.
     """
 
     phase_gates: Requirements = {"testing": {"source": 1, "test": 1}}  # noqa: RUF012
@@ -44,7 +44,6 @@ class Settings(NamedTuple):
     switch_budget: int = 600
     window: int = 200_000
     compact_at: float = 0.25
-    migrate_command: str = ""
     migrate_timeout_s: float = 120.0
     embedder: str = "minilm"
     needs: Needs = {}  # noqa: RUF012
@@ -108,10 +107,9 @@ change one.
 # [recall]
 # embedder = "minilm"
 
-# What answers the prompt of an unclear note (passdown migrate --ask): it reads the prompt from
-# standard input and prints the handoff. No shell reads this line.
+# How long an answer about an unclear note may take (passdown migrate --ask). What answers is named
+# in the environment, never here: a repository must not decide what runs on your machine.
 # [migrate]
-# command = ""
 # timeout_s = 120.0
 
 # Rules by layer, as docs/rules.md has them.
@@ -178,12 +176,13 @@ _KNOWN: dict[str, _Known] = {
     "rules.folder": _Known("rules_folder", (str,)),
     "switch.enabled": _Known("switch_enabled", (bool,)),
     "switch.budget": _Known("switch_budget", (int,)),
-    "migrate.command": _Known("migrate_command", (str,)),
     "migrate.timeout_s": _Known("migrate_timeout_s", (int, float), most=3_600),
     "recall.embedder": _Known("embedder", (str,), choices=("minilm", "none")),
     "context.window": _Known("window", (int,), most=100_000_000),
     "context.compact_at": _Known("compact_at", (int, float), most=1),
 }
+# What only a user may say, and how.
+_ENVIRONMENT = {"migrate.command": "PASSDOWN_MIGRATE_COMMAND"}
 _SECTIONS = {path.partition(".")[0] for path in _KNOWN}
 
 
@@ -204,7 +203,10 @@ def _unknown(path: str, known: Sequence[str], further: Iterable[str] = ()) -> Pr
 
 def _read(path: str, value: Any, fields: dict[str, Any], problems: list[Problem]) -> None:
     known = _KNOWN.get(path)
-    if known is None:
+    if path in _ENVIRONMENT:
+        fix = f"set {_ENVIRONMENT[path]} in the environment"
+        problems.append(Problem(path, "unknown_setting", "is not for a repository to say", "", fix))
+    elif known is None:
         problems.append(_unknown(path, tuple(_KNOWN)))
     elif not isinstance(value, known.types) or (
         isinstance(value, bool) and bool not in known.types

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from passdown.errors import InvalidInput, Problem
+from passdown.model.arguments import number_problems, refuse_any
 from passdown.model.findable import LIKENED
 from passdown.model.kinds import DELIVERY_STREAM, KINDS, LIVE, parse_address
 from passdown.model.likeness import alike_groups
@@ -40,19 +40,19 @@ def audit(
     `duplicates` are groups of items of one kind in nearly the same words; `stale` cite files that
     have changed; `never_recalled` were in no brief and no search result that was recorded;
     `orphaned` are written nodes without an edge, and items whose files are all gone; `forked` are
-    decisions that several standing decisions supersede.
+    decisions that several standing decisions supersede. `incomplete` names what was only looked
+    for among the likeliest, since there was too much to compare.
     """
-    if isinstance(limit, bool) or limit < 1:
-        problem = Problem("limit", "out_of_range", str(limit), "1 or more")
-        raise InvalidInput("can't be audited", [problem])
+    refuse_any("can't be audited", number_problems(limit, "limit", 1))
     live = [entry for kind in _AUDITED for entry in _live(reader, kind)]
     counts: dict[str, int] = defaultdict(int)
     for entry in live:
         counts[entry.kind] += 1
     stale, gone = _by_files(reader, project, live, progress)
     told = _told(reader)
+    duplicates, is_complete = _duplicates(reader, live)
     found: dict[str, list[Any]] = {
-        "duplicates": _duplicates(reader, live),
+        "duplicates": duplicates,
         "stale": stale,
         "never_recalled": [e.address for e in live if e.address not in told],
         "orphaned": [*_alone(reader), *gone],
@@ -62,6 +62,7 @@ def audit(
         "schema": "passdown/audit/1",
         "standing": dict(sorted(counts.items())),
         "counts": {name: len(found[name]) for name in FINDINGS},
+        "incomplete": [] if is_complete else ["duplicates"],
         **{name: found[name][:limit] for name in FINDINGS},
     }
 
@@ -73,17 +74,20 @@ def _live(reader: Reader, kind: str) -> Iterator[Entry]:
         before = page[-1].id
 
 
-def _duplicates(reader: Reader, live: list[Entry]) -> list[list[str]]:
-    """Groups of standing items of one kind that say nearly the same, the oldest of each first."""
+def _duplicates(reader: Reader, live: list[Entry]) -> tuple[list[list[str]], bool]:
+    """Groups of standing items of one kind that say nearly the same, the oldest of each first;
+    and whether all were compared that could be alike.
+    """
     compared = {entry.id: entry for entry in live if entry.kind != "warning"}
     words: dict[str, dict[int, list[str]]] = defaultdict(dict)
     numbers = list(compared)
     for start in range(0, len(numbers), _PAGE):
         for number, text in reader.words_of(numbers[start : start + _PAGE]).items():
             words[compared[number].kind][number] = text.split()
-    groups = [group for texts in words.values() for group in alike_groups(texts)]
-    groups.sort(reverse=True)
-    return [[compared[number].address for number in group] for group in groups]
+    found = [alike_groups(texts) for texts in words.values()]
+    groups = sorted((group for alike in found for group in alike.groups), reverse=True)
+    addresses = [[compared[number].address for number in group] for group in groups]
+    return addresses, all(alike.is_complete for alike in found)
 
 
 def _by_files(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.model.findable import NODE_LETTERS, item_node, tag_of
-from passdown.model.graph import Edge, Graph, Node, graph_of, summary_line
+from passdown.model.graph import RELATIONS, Edge, Graph, Node, graph_of, summary_line
 from passdown.model.kinds import parse_address
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from passdown.store.statements import Reader
 
 MOST_REACHED = 10_000
+MOST_STEPS = 1_000
 DIRECTIONS = ("out", "in", "both")
 _ALL = 2**62
 
@@ -76,33 +77,63 @@ def neighbours(
 ) -> list[Reached]:
     """The nodes that can be reached from one in up to `depth` steps, nearest first, without it.
 
-    Each comes once, by a shortest path; cycles do no harm.
+    Each comes once, by a shortest path; cycles do no harm. The walk ends at `limit` nodes, however
+    many more there are.
     """
-    found: dict[str, Reached] = {start: Reached(start, 0, ())}
-    wave = [found[start]]
+    return _walk(reader, [start], depth, direction, relations=relations, limit=limit)
+
+
+def around(reader: Reader, starts: Sequence[str], *, depth: int) -> list[str]:
+    """Some nodes, and those that can be reached from any of them either way, nearest first; of
+    these the first `MOST_REACHED`.
+    """
+    return [*starts, *(place.node for place in _walk(reader, starts, depth, "both"))]
+
+
+def _walk(
+    reader: Reader,
+    starts: Sequence[str],
+    depth: int,
+    direction: str,
+    *,
+    relations: Collection[str] = (),
+    limit: int = MOST_REACHED,
+) -> list[Reached]:
+    """What a walk from several nodes at once comes to, each node once and without the starts."""
+    found = {start: Reached(start, 0, ()) for start in starts}
+    own = len(found)
+    wave = list(found.values())
     for step in range(1, depth + 1):
         later: list[Reached] = []
         for place in wave:
-            for edge, node in _steps(reader, place.node, direction):
-                if node in found or (relations and edge.relation not in relations):
+            for edge, node in _steps(reader, place.node, direction, relations, own + limit):
+                if node in found:
                     continue
-                if len(found) > limit:
-                    return list(found.values())[1:]
+                if len(found) >= own + limit:
+                    return list(found.values())[own:]
                 found[node] = Reached(node, step, (*place.path, edge))
                 later.append(found[node])
         wave = later
         if not wave:
             break
-    return list(found.values())[1:]
+    return list(found.values())[own:]
 
 
-def _steps(reader: Reader, node: str, direction: str) -> Iterator[tuple[Edge, str]]:
-    if direction != "in":
-        for edge in reader.edges(source=node):
-            yield edge, edge.target
-    if direction != "out":
-        for edge in reader.edges(target=node):
-            yield edge, edge.source
+def _steps(
+    reader: Reader, node: str, direction: str, relations: Collection[str], limit: int
+) -> Iterator[tuple[Edge, str]]:
+    """The edges at a node with where they lead: enough of them to come to more than `limit` nodes,
+    if there are as many.
+    """
+    for relation in sorted(set(relations)) or [""]:
+        # Two nodes have one edge of each relation at most.
+        most = (limit + 1) * (1 if relation else len(RELATIONS))
+        if direction != "in":
+            for edge in reader.edges(source=node, relation=relation, limit=most):
+                yield edge, edge.target
+        if direction != "out":
+            for edge in reader.edges(target=node, relation=relation, limit=most):
+                yield edge, edge.source
 
 
 def subgraph(reader: Reader, names: Iterable[str]) -> Graph:

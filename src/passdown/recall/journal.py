@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.errors import InvalidInput, Problem, unknown_task
+from passdown.errors import unknown_task
+from passdown.model.arguments import number_problems, refuse_any, text_type_problems
 from passdown.model.findable import SEVERITY_ORDER
 from passdown.model.kinds import parse_address
 from passdown.model.likeness import is_alike
@@ -33,9 +34,8 @@ def journal(reader: Reader, task: str = "", *, limit: int = MOST_PLACES) -> Docu
     nearly the same are one entry that names each. Of all tasks together only those of high severity
     are listed: these are what every task has to know. `more` says which lists were cut.
     """
-    if isinstance(limit, bool) or limit < 1:
-        problem = Problem("limit", "out_of_range", str(limit), "1 or more")
-        raise InvalidInput("no such journal", [problem])
+    problems = number_problems(limit, "limit", 1, 2**40) + text_type_problems(task=task)
+    refuse_any("no such journal", problems)
     if task and reader.task(task) is None:
         raise unknown_task(task)
     records = Records(reader)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.findable import NODE_PREFIX, EntryRow, KnownRow
 from passdown.model.graph import Edge, Node
+from passdown.model.kinds import parse_address
 from passdown.store.running import PAGE
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class FindingReader:
     def newest_entry(self) -> int:
         """The highest number that an entry has; about how many there are."""
         return self.run("newest_entry", {})[0][0]
+
+    def next_number(self) -> int:
+        """The number that the next entry gets; above every number that one ever had."""
+        return self.run("next_entry", {})[0][0]
 
     def matching(self, query: str, limit: int, *, first: int = 0, last: int = _LAST) -> list[int]:
         """The numbers of up to `limit` entries that match, newest first, within a span."""
@@ -138,11 +143,15 @@ class FindingReader:
 
     def all_edges(self, relation: str = "") -> Iterator[Edge]:
         """Every edge, or every one of a relation, sorted."""
+        return (edge for edge, _, _ in self.edges_with_origin(relation))
+
+    def edges_with_origin(self, relation: str = "") -> Iterator[tuple[Edge, str, int]]:
+        """The same, each with the task and the version that brought it."""
         key = ("", "", "")
         while True:
             values = dict(zip(("source", "relation", "target"), key, strict=True))
             rows = self.run("all_edges", {**values, "only": relation, "limit": PAGE})
-            yield from map(_edge, rows)
+            yield from ((_edge(row), row[4], row[5]) for row in rows)
             if len(rows) < PAGE:
                 return
             key = rows[-1][:3]
@@ -192,8 +201,10 @@ class FindingWriter(FindingReader):
         if found.edges:
             rows = [(*edge.key, _dumped(edge.attributes), task, position) for edge in found.edges]
             self.run_many("add_edge", rows)
+            # A written node may be superseded too, but by its own words: it keeps its status.
             gone = [edge.target for edge in found.edges if edge.relation == "supersedes"]
-            self.mark_entries([("superseded", target) for target in gone])
+            marks = [("superseded", target) for target in gone if parse_address(target)]
+            self.mark_entries(marks)
         if found.tags:
             self.run_many("add_tag", found.tags)
 
@@ -233,7 +244,7 @@ class FindingWriter(FindingReader):
         self.run("put_node", values)
 
     def _add_entries(self, entries: Sequence[EntryRow]) -> None:
-        first = self.run("next_entry", {})[0][0]
+        first = self.next_number()
         numbered = list(enumerate(entries, first))
         self.run_many("add_entry", [(number, *entry[:11]) for number, entry in numbered])
         texts = [(number, entry.words, entry.marks) for number, entry in numbered]

@@ -1,4 +1,4 @@
-"""Answers to the prompt of an unclear note: from a function, or from the configured command."""
+"""Answers to the prompt of an unclear note: from a function, or from the user's own command."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Answer = Callable[[str], str]
 
+VARIABLE = "PASSDOWN_MIGRATE_COMMAND"
 MAX_ANSWER_BYTES = 1_048_576
 _REFUSED = "the answer is refused"
 _NEXT = "Nothing was changed. Answer again, or migrate without an answer."
@@ -58,11 +59,12 @@ def _merged(plain: dict[str, Any], given: object) -> tuple[dict[str, Any], list[
 
 
 def command_answer(opened: Opened) -> Answer:
-    """The configured command as an answer: the prompt goes in, what it prints is the answer.
+    """The command of the environment as an answer: the prompt goes in, what it prints comes out.
 
+    The settings don't name it: they come with the repository, which must not choose what is run.
     No shell reads it. Raises InvalidInput where none is set, and when it fails or takes too long.
     """
-    words = _split(opened.settings.migrate_command)
+    words = _split(os.environ.get(VARIABLE, ""))
     timeout = opened.settings.migrate_timeout_s
 
     def answer(prompt: str) -> str:
@@ -77,8 +79,8 @@ def _split(command: str) -> list[str]:
     except ValueError as error:
         raise _failed(f"can't be read ({error})") from error
     if not words:
-        expected = 'command = "PROGRAM ARGUMENT" under [migrate] in .passdown/config.toml'
-        problem = Problem("migrate.command", "required", "is not set", expected)
+        expected = "a program and its arguments, in the environment"
+        problem = Problem(VARIABLE, "required", "is not set", expected)
         raise InvalidInput("nobody was asked", [problem])
     return words
 
@@ -119,5 +121,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _failed(message: str) -> InvalidInput:
-    problem = Problem("migrate.command", "command_failed", message, "an answer on standard output")
+    problem = Problem(VARIABLE, "command_failed", message, "an answer on standard output")
     return InvalidInput("nobody answered; nothing was changed", [problem])

@@ -61,8 +61,9 @@ class Brings(Held):
 
         `note` is a file (Markdown, text, a JSON report), or the text itself where it has more than
         one line. `answer` is called with the prompt about what is unclear and gives the handoff as
-        text; with `ask` the configured command is. Items that are less sure than `minimum` are left
-        out. The file gets a handoff section below the note unless `write_back` is False.
+        text; with `ask` the command of PASSDOWN_MIGRATE_COMMAND is. Items that are less sure than
+        `minimum` are left out. The file gets a handoff section below the note unless `write_back`
+        is False.
         """
         from passdown.workspace.migrating import migrate
 

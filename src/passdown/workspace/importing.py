@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from passdown.errors import InvalidInput, Problem
 from passdown.model.importing.detecting import FORMS, form_of, form_of_folder
 from passdown.model.names import agent_problems, id_problems
+from passdown.workspace.given_files import path_type_problems, wrong_type
 from passdown.workspace.importing_files import LINES, Source, bytes_of, source_at
 from passdown.workspace.importing_results import Brought, Done, Taken, Tally, redactions
 from passdown.workspace.locating import Place
@@ -30,7 +31,7 @@ _LOOKED_AT = 60
 
 def bring(
     opened: Opened,
-    source: str,
+    source: str | os.PathLike[str],
     *,
     form: str = "auto",
     agent: str = "",
@@ -46,13 +47,8 @@ def bring(
     can be taken.
     """
     agent = agent or _DEFAULT_AGENT
-    problems = agent_problems(agent, "agent") + (id_problems(task, "task") if task else [])
-    if form not in ("auto", *FORMS):
-        expected = " | ".join(("auto", *FORMS))
-        problems.append(Problem("form", "invalid_choice", f"{form[:40]!r}", expected))
-    if problems:
-        raise InvalidInput("nothing was imported", problems)
-    found = source_at(source)
+    _check_arguments(source, form, agent=agent, task=task, progress=progress)
+    found = source_at(os.fspath(source))
     form, names = _told(found) if form == "auto" else (form, _candidates(found, form))
     if not dry_run:
         return _bring(opened, found, form, names, agent=agent, task=task, progress=progress)
@@ -63,6 +59,22 @@ def bring(
         finally:
             copy.store.close()
     return done._replace(is_dry_run=True)
+
+
+def _check_arguments(
+    source: object, form: object, *, agent: object, task: object, progress: object
+) -> None:
+    """Refuse what no import could make sense of, all of it at once."""
+    problems = path_type_problems(source, "source") + agent_problems(agent, "agent")
+    if task != "":
+        problems += id_problems(task, "task")
+    if not isinstance(form, str) or form not in ("auto", *FORMS):
+        expected = " | ".join(("auto", *FORMS))
+        problems.append(Problem("form", "invalid_choice", repr(form)[:40], expected))
+    if progress is not None and not callable(progress):
+        problems.append(wrong_type("progress", progress, "a function"))
+    if problems:
+        raise InvalidInput("nothing was imported", problems)
 
 
 def form_at(source: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import InvalidInput, Problem
+from passdown.workspace.given_files import bytes_at, irregular, is_beneath
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,6 @@ _MAX_DEPTH = 8
 PAGES = (".md", ".markdown")
 LINES = (".jsonl", ".json", ".ndjson")
 
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _SKIPPED_FOLDERS = {".git", ".passdown", "node_modules", ".venv", "__pycache__"}
 
 
@@ -39,6 +38,8 @@ def source_at(path: str) -> Source:
     if "\0" in path or not os.path.exists(path):
         problem = Problem("source", "missing_file", f"{path[:200]!r} is not there", "a file")
         raise InvalidInput("nothing was imported", [problem])
+    if problems := irregular(path):
+        raise InvalidInput("nothing was imported", problems)
     if not os.path.isdir(path):
         folder, name = os.path.split(os.path.abspath(path))
         return Source(path, folder, (name,), is_folder=False)
@@ -68,27 +69,12 @@ def _walk(folder: str, below: str, depth: int) -> Iterator[str]:
 
 def bytes_of(source: Source, name: str) -> bytes | Problem:
     """A file's bytes, or why there are none to be had; only regular files inside the folder."""
-    root = os.path.realpath(source.folder)
-    path = os.path.realpath(os.path.join(root, *name.split("/")))
-    if os.path.commonpath([root, path]) != root:
+    path = os.path.realpath(os.path.join(source.folder, *name.split("/")))
+    if not is_beneath(path, source.folder):
         return Problem(name, "path_escapes_root", "leads out of the folder", "a file inside it")
     limit = MAX_LINES_BYTES if not name.lower().endswith(PAGES) else MAX_PAGE_BYTES
-    try:
-        # Without O_NONBLOCK, opening a pipe would wait for its other end.
-        descriptor = os.open(path, os.O_RDONLY | _NONBLOCK)
-    except OSError as error:
-        reason = f"can't be read ({error.strerror or error})"
-        return Problem(name, "unreadable_file", reason, "a file that can be read")
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return Problem(name, "not_regular_file", "is no regular file", "a file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            data = file.read(limit + 1)
-    finally:
-        os.close(descriptor)
-    if len(data) > limit:
-        return Problem(name, "too_large", "has too many bytes", f"at most {limit:,}")
-    return data
+    data = bytes_at(path, limit)
+    return data._replace(path=name) if isinstance(data, Problem) else data
 
 
 def text_at(source: Source, name: str) -> str | Problem:

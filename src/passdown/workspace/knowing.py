@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
+from passdown.model.arguments import (
+    number_problems,
+    refuse_any,
+    text_type_problems,
+    texts_given,
+)
 from passdown.model.command import Receipt
 from passdown.model.graph import (
     NODE_TYPES,
@@ -37,6 +43,8 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
     Key = tuple[str, str, str]
 
+T = TypeVar("T")
+
 
 def learn(
     opened: Opened,
@@ -56,7 +64,10 @@ def learn(
     from passdown.ledger.admission import key_problems
     from passdown.workspace.noting import REFUSED
 
-    nodes, edges = as_values(list(nodes), list(edges))
+    nodes, edges = as_values(_listed(nodes, "nodes"), _listed(edges, "edges"))
+    forget_nodes = [forget_nodes] if isinstance(forget_nodes, str) else forget_nodes
+    forget_nodes = _listed(forget_nodes, "forget_nodes")
+    forget_edges = _listed(forget_edges, "forget_edges")
     problems = [*reserved_problems(nodes, edges), *agent_problems(agent, "agent")]
     problems += id_problems(task, "task") if task else []
     problems += key_problems(key) if key else []
@@ -76,6 +87,15 @@ def learn(
         nothing = Problem("nodes", "required", "nothing is given", "a node or an edge")
         raise InvalidInput(REFUSED, [nothing])
     return _written(opened, (task, agent, key), body, warnings)
+
+
+def _listed(values: Iterable[T], path: str) -> list[T]:
+    """What was given, as a list; raises InvalidInput where there is nothing to go through."""
+    try:
+        return list(values)
+    except TypeError as error:
+        problem = Problem(path, "wrong_type", type(values).__name__, "a list")
+        raise InvalidInput("refused; nothing was changed", [problem]) from error
 
 
 def _written(
@@ -154,6 +174,9 @@ def _same_edges(reader: Reader, edge: Edge) -> list[Edge]:
 
 def edges(opened: Opened, source: str, relation: str, target: str) -> list[Edge]:
     """Edges by any mix of source, relation and target."""
+    refuse_any(
+        "can't look around", text_type_problems(source=source, relation=relation, target=target)
+    )
     with opened.store.reading() as reader:
         if source or target:
             return reader.edges(source=source, relation=relation, target=target)
@@ -163,15 +186,14 @@ def edges(opened: Opened, source: str, relation: str, target: str) -> list[Edge]
 def neighbours(
     opened: Opened, node: str, *, depth: int, direction: str, relations: Sequence[str]
 ) -> list[graphs.Reached]:
-    """The nodes around one; it has to be known."""
-    problems: list[Problem] = []
+    """The nodes around one, up to `graphs.MOST_REACHED`; it has to be known."""
+    problems = text_type_problems(node=node)
+    relations = texts_given(relations, "relations", problems)
     if direction not in graphs.DIRECTIONS:
         expected = f"one of {', '.join(graphs.DIRECTIONS)}"
         problems.append(Problem("direction", "invalid_choice", repr(direction), expected))
-    if isinstance(depth, bool) or depth < 1:
-        problems.append(Problem("depth", "out_of_range", str(depth), "1 or more"))
-    if problems:
-        raise InvalidInput("can't look around", problems)
+    problems += number_problems(depth, "depth", 1, graphs.MOST_STEPS)
+    refuse_any("can't look around", problems)
     with opened.store.reading() as reader:
         known_or_refused(reader, node)
         return graphs.neighbours(
@@ -183,32 +205,34 @@ def tagged(
     opened: Opened, tags: Sequence[str], *, types: Sequence[str], limit: int
 ) -> list[graphs.Tagged]:
     """Nodes under any of some tags."""
-    _check_types(types)
-    if isinstance(limit, bool) or limit < 1:
-        raise InvalidInput(
-            "can't look around", [Problem("limit", "out_of_range", str(limit), "1 or more")]
-        )
+    problems = number_problems(limit, "limit", 1)
+    tags = texts_given(tags, "tags", problems)
+    types = _checked_types(types, problems)
+    refuse_any("can't look around", problems)
     with opened.store.reading() as reader:
         return graphs.by_tags(reader, tags, types=types, limit=limit)
 
 
 def tasks_about(opened: Opened, tag: str, types: Sequence[str]) -> Document:
     """The tasks that found something about a tag, each with the nodes it found."""
-    _check_types(types)
+    problems = text_type_problems(tag=tag)
+    types = _checked_types(types, problems)
+    refuse_any("can't look around", problems)
     with opened.store.reading() as reader:
         found = graphs.tasks_about(reader, tag, types)
     return {task: [node_document(node) for node in nodes] for task, nodes in found.items()}
 
 
-def _check_types(types: Sequence[str]) -> None:
+def _checked_types(types: Sequence[str], problems: list[Problem]) -> tuple[str, ...]:
+    """Types of nodes as a list; what is none adds a problem."""
     expected = f"one of {', '.join(NODE_TYPES)}"
-    problems = [
+    listed = texts_given(types, "types", problems)
+    problems += [
         Problem("types", "invalid_choice", repr(name), expected)
-        for name in types
+        for name in listed
         if name not in NODE_TYPES
     ]
-    if problems:
-        raise InvalidInput("no such type of node", problems)
+    return listed
 
 
 def known_or_refused(reader: Reader, name: str) -> Node:
@@ -229,8 +253,15 @@ def graph_of_workspace(
     tags: Sequence[str] = (),
     types: Sequence[str] = (),
 ) -> Graph:
-    """The graph, or the part of it around some nodes, a task or tags."""
-    _check_types(types)
+    """The graph, or the part of it around some nodes, a task or tags: these, and of what can be
+    reached from them in up to `depth` steps the nearest `graphs.MOST_REACHED`.
+    """
+    problems = number_problems(depth, "depth", 0, graphs.MOST_STEPS)
+    problems += text_type_problems(task=task)
+    around = texts_given(around, "around", problems)
+    tags = texts_given(tags, "tags", problems)
+    types = _checked_types(types, problems)
+    refuse_any("can't look around", problems)
     with opened.store.reading() as reader:
         starts = [*around, *([f"task:{task}"] if task else [])]
         for name in starts:
@@ -239,11 +270,7 @@ def graph_of_workspace(
         starts += [found.node.id for found in tagged]
         if not starts and not tags:
             return graphs.whole(reader, types=types)
-        names = dict.fromkeys(starts)
-        for name in starts:
-            reached = graphs.neighbours(reader, name, depth=depth, direction="both")
-            names.update(dict.fromkeys(place.node for place in reached))
-        found = graphs.subgraph(reader, names)
+        found = graphs.subgraph(reader, graphs.around(reader, starts, depth=depth))
     if not types:
         return found
     kept = {node.id for node in found.nodes if node.type in types}

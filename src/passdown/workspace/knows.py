@@ -167,7 +167,7 @@ class Knows(Held):
         relations: Sequence[str] = (),
     ) -> list[Reached]:
         """The nodes that can be reached from one in up to `depth` steps, nearest first, each with
-        the edges that lead there; `direction`: out, in or both.
+        the edges that lead there, 10,000 at most; `direction`: out, in or both.
         """
         from passdown.workspace.knowing import neighbours
 

@@ -11,7 +11,7 @@ from passdown.ledger.durable_files import named_lock
 from passdown.ledger.retrying import persistently
 from passdown.model.graph import Edge, Graph, check_graph
 from passdown.model.kinds import WORKSPACE_TASK, stream_of
-from passdown.model.knowledge import learned_body
+from passdown.model.knowledge import learned_body, reserved_problems
 from passdown.model.relations import edge_key, relation_problems, unlisted, with_relation
 from passdown.workspace.noting import REFUSED, workspace_task, write_entry
 
@@ -44,6 +44,8 @@ def relate(workspace: Held, relation: Relation, *, agent: str) -> bool:
     """
     opened = workspace._opened  # pyright: ignore[reportPrivateUsage] - the door's other half
     problems = relation_problems(relation.relation)
+    ends = unlisted((relation.source, relation.target), ())
+    problems += reserved_problems(ends, [Edge(*edge_key(relation))])
     problems += check_graph((), [Edge(*edge_key(relation))], (relation.source, relation.target))
     if problems:
         raise InvalidInput(REFUSED, problems, next_step="Mend these and try again.")

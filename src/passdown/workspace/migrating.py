@@ -32,6 +32,8 @@ from passdown.workspace.handing import NOTHING_CHANGED, hand_off
 from passdown.workspace.note_files import (
     NOTE_KEY,
     Note,
+    check_arguments,
+    outside_project,
     place_of_note,
     read_note,
     secrets_in,
@@ -102,10 +104,11 @@ def migrate(
 
     `note` is a file's path, or the text itself where it has more than one line. `task` and `agent`
     stand in where the note names none. `answer` is given the prompt and answers it; with `ask`, the
-    configured command does so for notes that are unclear. Items below `minimum` are left out. A
-    second run does nothing. Raises InvalidInput; then nothing changed.
+    user's command does so for notes that are unclear. Items below `minimum` are left out. A
+    second run does nothing. A file outside the project is read and left alone, with a notice.
+    Raises InvalidInput; then nothing changed.
     """
-    _check_minimum(minimum)
+    check_arguments(note, answer, minimum, task=task, agent=agent)
     given = read_note(note)
     _refuse_broken(given)
     plan = None if answer else _standing(opened, given, task) or _recorded(opened, given, task)
@@ -116,30 +119,32 @@ def migrate(
         )
     is_written = write_back and bool(given.path) and plan.whole != given.text
     if dry_run or plan.skipped:
-        told = _told(plan, None, None, made_task=False)
-        would = given.path if is_written and not plan.skipped else None
-        return told._replace(skipped=plan.skipped, would_change=would)
+        return _tried(opened, plan, is_written=is_written)
     made_task, problems = _keep_note(opened, plan)
     command = hand_off(opened, plan.section, {}, key=None, rebase=False, changed_files=None)
     problems += command.warnings
     changed = None
     if is_written:
-        changed, refused = write_back_to(given, plan.whole)
+        changed, refused = write_back_to(given, plan.whole, opened.root)
         problems += refused
     plan = plan._replace(problems=(*plan.problems, *_news(problems)))
     return _told(plan, command, changed, made_task=made_task)
+
+
+def _tried(opened: Opened, plan: _Plan, *, is_written: bool) -> Migration:
+    """What a note would become, where nothing is recorded for it."""
+    told = _told(plan, None, None, made_task=False)
+    if plan.skipped or not is_written:
+        return told._replace(skipped=plan.skipped)
+    if notices := outside_project(plan.note, opened.root):
+        return told._replace(problems=(*told.problems, *notices))
+    return told._replace(would_change=plan.note.path)
 
 
 def _refuse_broken(given: Note) -> None:
     if given.is_broken:
         problem = Problem(given.path or given.name, "invalid_json", given.is_broken, "JSON")
         raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
-
-
-def _check_minimum(minimum: float) -> None:
-    if not 0 <= minimum <= 1:
-        problem = Problem("minimum", "out_of_range", f"{minimum} given", "0 to 1")
-        raise InvalidInput("the note is refused", [problem])
 
 
 def _told(

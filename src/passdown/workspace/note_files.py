@@ -13,6 +13,7 @@ from passdown.model.freeform.reports import broken_report, is_report
 from passdown.model.kinds import stream_of
 from passdown.model.names import id_problems
 from passdown.model.redaction import redact, removal
+from passdown.workspace.given_files import bytes_at, is_beneath, path_type_problems, wrong_type
 
 if TYPE_CHECKING:
     from passdown.workspace.opened import Opened
@@ -115,32 +116,38 @@ def secrets_in(given: Note, text: str) -> list[Problem]:
     return found
 
 
+def check_arguments(note: object, answer: object, minimum: object, **names: object) -> None:
+    """Refuse what no migration could make sense of, all of it at once. Raises InvalidInput."""
+    problems = path_type_problems(note, "note")
+    for name, value in names.items():
+        if not isinstance(value, str):
+            problems.append(wrong_type(name, value, "text"))
+    if answer is not None and not callable(answer):
+        problems.append(wrong_type("answer", answer, "a function"))
+    if isinstance(minimum, bool) or not isinstance(minimum, int | float):
+        problems.append(wrong_type("minimum", minimum, "0 to 1"))
+    elif not 0 <= minimum <= 1:
+        problems.append(Problem("minimum", "out_of_range", f"{minimum:g} given", "0 to 1"))
+    if problems:
+        raise InvalidInput("the note is refused", problems, next_step="Nothing was changed.")
+
+
 def read_note(given: str | os.PathLike[str]) -> Note:
     """The note that is meant: a file, or the text itself where it has more than one line.
 
-    Raises InvalidInput: missing_file, unreadable, too_large, invalid_utf8.
+    Raises InvalidInput: missing_file, not_regular_file, unreadable, too_large, invalid_utf8.
     """
     if isinstance(given, str) and "\n" in given:
         _check_size(len(given.encode("utf-8", "surrogatepass")), "")
         return Note(given, "", "")
     path = os.fspath(given)
-    data = _bytes_of(path)
-    _check_size(len(data), path)
+    data = bytes_at(path, MAX_NOTE_BYTES)
+    if isinstance(data, Problem):
+        raise InvalidInput("the note can't be read", [data])
     try:
         return Note(data.decode(), path, os.path.basename(path))
     except UnicodeDecodeError as error:
         problem = Problem(path, "invalid_utf8", f"byte {error.start} is not UTF-8", "UTF-8 text")
-        raise InvalidInput("the note can't be read", [problem]) from error
-
-
-def _bytes_of(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(MAX_NOTE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        code = "missing_file" if isinstance(error, FileNotFoundError) else "unreadable"
-        what = getattr(error, "strerror", None) or str(error)
-        problem = Problem(path, code, what, "a file that can be read")
         raise InvalidInput("the note can't be read", [problem]) from error
 
 
@@ -151,17 +158,27 @@ def _check_size(size: int, path: str) -> None:
         raise InvalidInput("the note is too large", [problem])
 
 
-def write_back_to(note: Note, text: str) -> tuple[str | None, list[Problem]]:
+def outside_project(note: Note, root: str) -> list[Problem]:
+    """The notice that a note's file isn't this project's to change, where its real path says so."""
+    if not note.path or is_beneath(note.path, root):
+        return []
+    message = "lies outside the project and is left as it is"
+    return [Problem(note.path, "outside_project", message, level="warning")]
+
+
+def write_back_to(note: Note, text: str, root: str) -> tuple[str | None, list[Problem]]:
     """Put a new text into a note's file, behind any link, with the rights that it had.
 
-    A file that someone changed since it was read is left alone, and so said.
+    A file outside the project, or that someone changed since it was read, is left alone, and so
+    said.
     """
     target = os.path.realpath(note.path)
-    if _bytes_of(target) != note.text.encode():
+    # The target is what gets checked: a link may lead elsewhere since the note was read.
+    if refused := outside_project(note._replace(path=target), root):
+        return None, [refused[0]._replace(path=note.path)]
+    if bytes_at(target, MAX_NOTE_BYTES) != note.text.encode():
         message = "was changed by someone else meanwhile and is left as it is"
         fix = "the handoff is recorded; migrate the file again"
         return None, [Problem(note.path, "file_changed", message, "", fix, "warning")]
-    mode = os.stat(target).st_mode & 0o7777
-    replace_file(target, text)
-    os.chmod(target, mode)
+    replace_file(target, text, is_project_file=True)
     return note.path, []

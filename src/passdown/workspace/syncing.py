@@ -8,14 +8,21 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import InvalidInput, Problem
-from passdown.ledger.durable_files import keep_aside, named_lock, read_text, replace_file
+from passdown.ledger.durable_files import (
+    keep_aside,
+    named_lock,
+    read_bytes,
+    read_text,
+    replace_file,
+)
 from passdown.ledger.retrying import persistently
 from passdown.model.findable import node_of
-from passdown.model.graph import graph_of, stands_for
+from passdown.model.graph import graph_of
 from passdown.model.graph_files import read_graph, write_graph
 from passdown.model.graph_merging import NO_BASE, Base, Merge, base_of, digest_of, merged
-from passdown.model.knowledge import reserved_problems, says_itself
+from passdown.model.knowledge import is_reserved, reserved_problems, says_itself
 from passdown.workspace.knowing import learn, written_graph
+from passdown.workspace.sync_path import sync_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,18 +57,23 @@ def sync_knowledge(opened: Opened, path: str, *, agent: str) -> Synced:
 
     A file that can't be read is kept aside and reported, never overwritten; what it says that is
     not for the graph to say is reported and left out. Nodes that several agents wrote differently
-    since the last time are reported too; the newest words stand. A link is followed.
+    since the last time are reported too; the newest words stand.
+
+    The file, once links are followed, is a regular one in the project, or has to be named by an
+    absolute path that is no link, in a folder that is there; anything else is refused.
     """
-    target = os.path.realpath(os.path.join(opened.root, path or DEFAULT_FILE))
+    target = sync_path(opened.root, path or DEFAULT_FILE, opened.place.folder)
     form = "json" if target.endswith(".json") else "dot"
     remembered = os.path.join(opened.place.folder, "knowledge", _base_name(opened.root, target))
     os.makedirs(os.path.dirname(remembered), mode=0o700, exist_ok=True)
     with named_lock(os.path.dirname(remembered), "sync"):
         base = _read_base(remembered)
-        text = persistently(f"reading {target}", lambda: read_text(target))
+        data = persistently(f"reading {target}", lambda: read_bytes(target))
+        data = data.replace(b"\r\n", b"\n") if data is not None else None
+        text = data.decode(errors="replace") if data is not None else None
         with opened.store.reading() as reader:
             ledger, reports = written_graph(reader), _rewritten(reader, base)
-        file, aside, trouble = _read_file(target, text, ledger)
+        file, aside, trouble = _read_file(target, data, ledger)
         if file is not None:
             file, trouble = _without_reserved(file)
         merge = merged(ledger, file, base) if file is not None else Merge((), (), ())
@@ -89,15 +101,13 @@ def sync_knowledge(opened: Opened, path: str, *, agent: str) -> Synced:
 
 
 def _read_file(
-    target: str, text: str | None, ledger: Graph
+    target: str, data: bytes | None, ledger: Graph
 ) -> tuple[Graph | None, str, tuple[Problem, ...]]:
     """The file's graph, or None with where a file was put that can't be read, and why."""
-    if not text:
+    if not data:
         return (None, "", ())
     try:
-        with open(target, "rb") as file:
-            file.read().decode()
-        return (read_graph(text, known=[node.id for node in ledger.nodes]), "", ())
+        return (read_graph(data.decode(), known=[node.id for node in ledger.nodes]), "", ())
     except (InvalidInput, UnicodeDecodeError) as error:
         aside = keep_aside(target)
         why = error.problems[0].line() if isinstance(error, InvalidInput) else str(error)
@@ -109,7 +119,7 @@ def _read_file(
 def _without_reserved(file: Graph) -> tuple[Graph, tuple[Problem, ...]]:
     """A file's graph without what other records say, and a report of that."""
     reports = [p._replace(level="warning") for p in reserved_problems(file.nodes, file.edges)]
-    nodes = [node for node in file.nodes if not stands_for(node.id)]
+    nodes = [node for node in file.nodes if not is_reserved(node.id)]
     edges = [edge for edge in file.edges if not says_itself(edge.key)]
     return graph_of(nodes, edges), tuple(reports)
 
@@ -163,7 +173,7 @@ def _read_base(path: str) -> Base:
     try:
         document: Any = json.loads(read_text(path) or "{}")
         return Base(int(document["seq"]), dict(document["digests"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return NO_BASE
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from passdown.surfaces.cli.parsing import FILE, TASK, with_agent, with_store
@@ -101,16 +100,25 @@ def _import(args: Namespace) -> int:
 
 def _may_be_bundle(args: Namespace) -> bool:
     """Whether to read a source as a bundle: it is named one, begins like one, or isn't there."""
+    from passdown.workspace.given_files import NotRegular, regular_file
+
     if args.form == "bundle":
         return True
     try:
-        with open(args.source, "rb") as file:
+        with regular_file(args.source) as file:
             return file.read(2) == b"PK"
+    except NotRegular:
+        return False
     except (OSError, ValueError):
-        return not os.path.isdir(args.source)
+        return True
 
 
 def _import_bundle(args: Namespace) -> int:
+    from passdown.errors import InvalidInput
+    from passdown.workspace.given_files import irregular
+
+    if problems := irregular(args.source):
+        raise InvalidInput("nothing was imported", problems)
     with opened(args) as workspace:
         found = workspace.import_bundle(args.source, fork=args.fork)
     if args.json:

@@ -123,6 +123,8 @@ def _named(entry: object) -> list[str]:
 def _print_audit(found: Document, contents: dict[str, str]) -> None:
     standing = [counted(number, kind) for kind, number in found["standing"].items()]
     line(f"standing: {', '.join(standing) or 'nothing'}")
+    for name in found["incomplete"]:
+        line(f"{name}: there may be more; only a part could be compared")
     for name, (what, advice) in EXPLAINED.items():
         number = found["counts"][name]
         if not number:

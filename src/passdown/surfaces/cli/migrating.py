@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from re import sub
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import InvalidInput, PassdownError, Problem
 from passdown.surfaces.cli.parsing import FILE, TASK, with_agent, with_store
@@ -54,7 +55,7 @@ def migrate(parser: Parser) -> None:
         "--prompt", action="store_true", help="print the prompt for a model instead"
     )
     parser.add_argument("--answer", metavar=FILE, help="a model's answer to that prompt")
-    parser.add_argument("--ask", action="store_true", help="let the configured command answer it")
+    parser.add_argument("--ask", action="store_true", help="let PASSDOWN_MIGRATE_COMMAND answer it")
     parser.add_argument("--no-write", action="store_true", help="record, but leave the files alone")
     with_store(parser)
     parser.set_defaults(run=_migrate)
@@ -97,10 +98,11 @@ def _migrate(args: Namespace) -> int:
 
 
 def _one(
-    workspace: Workspace, path: str, args: Namespace, answer: Callable[[str], str] | None
+    workspace: Workspace, named: _Named, args: Namespace, answer: Callable[[str], str] | None
 ) -> Document:
+    path = named.path
     try:
-        _check_pattern(path)
+        _check_named(named)
         found = workspace.migrate(
             path if path != "-" else _standard_input(),
             task=args.task,
@@ -117,34 +119,74 @@ def _one(
     return _document(path, found)
 
 
-def _files(given: list[str]) -> list[str]:
-    """The files that are meant: folders hold notes, patterns that no shell spelled out match."""
-    from glob import glob
+class _Named(NamedTuple):
+    """A file that is meant, and the folder that was searched for it; empty where it was named."""
 
-    found: list[str] = []
+    path: str
+    folder: str = ""
+
+
+def _files(given: list[str]) -> list[_Named]:
+    """The files that are meant: folders hold notes, patterns that no shell spelled out match."""
+    found: dict[str, _Named] = {}
     for path in given:
         if os.path.isdir(path):
-            found += _in_folder(path)
+            names = [_Named(name, path) for name in _in_folder(path)]
         elif _is_pattern(path):
-            matches = sorted(match for match in glob(path, recursive=True) if os.path.isfile(match))
-            found += matches or [path]
+            names = _matches(path) or [_Named(path)]
         else:
-            found.append(path)
+            names = [_Named(path)]
+        for name in names:
+            found.setdefault(name.path, name)
     if not found:
         problem = Problem("", "no_notes", f"no {', '.join(ENDINGS)} in {', '.join(given)}", "notes")
         raise InvalidInput("there is nothing to migrate", [problem])
-    return list(dict.fromkeys(found))
+    return list(found.values())
 
 
 def _is_pattern(path: str) -> bool:
-    return any(mark in path for mark in "*?[") and not os.path.lexists(path)
+    return _has_mark(path) and not os.path.lexists(path)
 
 
-def _check_pattern(path: str) -> None:
-    """Refuse a pattern that is still one: it matched nothing."""
-    if _is_pattern(path):
+def _has_mark(text: str) -> bool:
+    return any(mark in text for mark in "*?[")
+
+
+def _matches(pattern: str) -> list[_Named]:
+    """The files that match, each with the folder where the pattern begins to be one.
+
+    `**` enters no folder that is a link: links in a circle would have no end.
+    """
+    from pathlib import Path
+
+    whole = Path(pattern)
+    first = next(n for n, part in enumerate(whole.parts) if _has_mark(part))
+    folder = Path(*whole.parts[:first])
+    # Whatever isn't `**` by itself means what one star means.
+    parts = [part if part == "**" else sub(r"\*+", "*", part) for part in whole.parts[first:]]
+    parts += ["*"] if parts[-1] == "**" else []
+    is_shown = any(part.startswith(".") for part in parts)
+    found: list[str] = []
+    for match in folder.glob("/".join(parts)):
+        is_hidden = any(part.startswith(".") for part in match.parts[len(folder.parts) :])
+        if (is_shown or not is_hidden) and not os.path.isdir(match):
+            found.append(str(match))
+    return [_Named(path, str(folder)) for path in sorted(found)]
+
+
+def _check_named(named: _Named) -> None:
+    """Refuse a pattern that is still one, since it matched nothing, and a way out of a folder."""
+    from passdown.workspace.given_files import is_beneath
+
+    path, folder = named
+    if not folder and _is_pattern(path):
         problem = Problem(path, "no_match", "the pattern matches no file", "notes")
         raise InvalidInput("there is nothing to migrate", [problem])
+    if folder and not is_beneath(path, folder):
+        fix = "name the file itself if it is meant"
+        message = "leads out of the folder"
+        problem = Problem(path, "path_escapes_root", message, "a file inside it", fix)
+        raise InvalidInput("the note is refused", [problem])
 
 
 def _in_folder(folder: str) -> list[str]:
@@ -167,9 +209,11 @@ def _given_answer(path: str) -> Callable[[str], str]:
     return lambda _: text
 
 
-def _print_prompt(path: str, *, as_json: bool) -> int:
+def _print_prompt(named: _Named, *, as_json: bool) -> int:
     from passdown.model.freeform import extract, prompt_for
 
+    _check_named(named)
+    path = named.path
     text = read_input(path).decode("utf-8", "replace")
     prompt = prompt_for(text, extract(text, os.path.basename(path)))
     if as_json:

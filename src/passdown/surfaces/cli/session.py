@@ -63,18 +63,24 @@ def _account() -> str:
 
 
 def read_input(path: str) -> bytes:
-    """A file's bytes, or standard input's for `-`; too large or unreadable is refused."""
+    """A regular file's bytes, or standard input's for `-`; too large or unreadable is refused."""
+    from passdown.workspace.given_files import bytes_at
+
+    data = _standard_input() if path == "-" else bytes_at(path, MAX_INPUT_BYTES)
+    if not isinstance(data, Problem):
+        return data
+    if data.code == "too_large":
+        raise InvalidInput("the input is too large", [data])
+    if data.code == "not_regular_file":
+        data = data._replace(fix="use - to read standard input")
+    raise InvalidInput("the input can't be read", [data])
+
+
+def _standard_input() -> bytes | Problem:
     try:
-        if path == "-":
-            data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
-        else:
-            with open(path, "rb") as file:
-                data = file.read(MAX_INPUT_BYTES + 1)
+        data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
     except OSError as error:
-        code = "missing_file" if isinstance(error, FileNotFoundError) else "unreadable"
-        problem = Problem(path, code, error.strerror or str(error), "a file that can be read")
-        raise InvalidInput("the input can't be read", [problem]) from error
+        return Problem("-", "unreadable", error.strerror or str(error), "text that can be read")
     if len(data) > MAX_INPUT_BYTES:
-        problem = Problem(path, "too_large", "too many bytes", f"at most {MAX_INPUT_BYTES:,}")
-        raise InvalidInput("the input is too large", [problem])
+        return Problem("-", "too_large", "has too many bytes", f"at most {MAX_INPUT_BYTES:,}")
     return data

@@ -1,0 +1,49 @@
+"""What is wrong with the arguments of a question, whatever a program passes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from passdown.errors import InvalidInput, Problem
+
+
+def texts_given(values: object, path: str, problems: list[Problem]) -> tuple[str, ...]:
+    """Several texts; one alone is meant as a list of itself. What is no text adds a problem."""
+    if isinstance(values, str):
+        return (values,)
+    if not isinstance(values, Iterable) or isinstance(values, bytes | bytearray):
+        problems.append(Problem(path, "wrong_type", type(values).__name__, "a list of texts"))
+        return ()
+    found: list[str] = []
+    for index, value in enumerate(cast("Iterable[object]", values)):
+        if isinstance(value, str):
+            found.append(value)
+        else:
+            where = f"{path}[{index}]"
+            problems.append(Problem(where, "wrong_type", type(value).__name__, "text"))
+    return tuple(found)
+
+
+def text_type_problems(**values: object) -> list[Problem]:
+    """A problem for each named value that is no text."""
+    return [
+        Problem(name, "wrong_type", type(value).__name__, "text")
+        for name, value in values.items()
+        if not isinstance(value, str)
+    ]
+
+
+def number_problems(value: object, path: str, least: int, most: int = 2**62) -> list[Problem]:
+    """What is wrong with a whole number that has to be within two others."""
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return []
+    expected = f"{least:,} or more" if most == 2**62 else f"{least:,} to {most:,}"
+    code = "out_of_range" if isinstance(value, int) else "wrong_type"
+    return [Problem(path, code, repr(value)[:40], expected)]
+
+
+def refuse_any(message: str, problems: list[Problem]) -> None:
+    """Raises InvalidInput if there is any problem."""
+    if problems:
+        raise InvalidInput(message, problems)
