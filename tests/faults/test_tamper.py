@@ -101,7 +101,7 @@ def bad_ends(found: dict[str, list[tuple[int, int]]]) -> dict[str, list[tuple[in
 
 @pytest.mark.promise("P-5")
 def test_no_flipped_bit_changes_what_is_read_unseen(sample: Sample) -> None:
-    found = flip_bits(sample, 400, seeded("flips"))
+    found = flip_bits(sample, 600, seeded("flips"))
     assert bad_ends(found) == {}
     assert len(found["found"]) + len(found["refused"]) > 30
 
