@@ -330,8 +330,7 @@ SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema ORDER BY type,
 INSERT INTO migrations (number, name, applied_at) VALUES (:number, :name, :applied_at);
 
 -- name: next_entry
-SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'entries'), 0),
-    coalesce((SELECT max(id) FROM entries), 0)) + 1;
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'entries'), 0) + 1;
 
 -- name: add_entry
 INSERT INTO entries (id, address, task, kind, agent, at, status, position, length, traits, heads,
