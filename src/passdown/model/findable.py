@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.graph import Edge, Node, summary_line
@@ -307,6 +308,7 @@ def _tags(
 # few entries pass it. A mark is a digest: names may hold anything.
 
 
+@lru_cache(maxsize=4_096)
 def mark_of(name: str, value: str) -> str:
     """The mark that an entry with this value for `name` carries."""
     return hashlib.blake2b(f"{name}={value}".encode(), digest_size=8).hexdigest()

@@ -62,18 +62,17 @@ def _least(numbers: list[int]) -> list[int]:
         place = number % _PLACES
         if places[place] < 0 or number < places[place]:
             places[place] = number
-    filled = [
-        next(
-            (places[(place + by) % _PLACES], by) for by in range(_PLACES) if _at(places, place + by)
-        )
-        for place in range(_PLACES)
-    ]
-    # A borrowed number isn't the place's own: where it came from makes it another.
-    return [number * _PLACES + by for number, by in filled]
-
-
-def _at(places: list[int], index: int) -> bool:
-    return places[index % _PLACES] >= 0
+    # Backwards and round once more, so that every empty place knows the next that isn't. A borrowed
+    # number isn't the place's own: from how far it came makes it another.
+    filled = [0] * _PLACES
+    near = far = 0
+    for place in range(2 * _PLACES - 1, -1, -1):
+        at = place % _PLACES
+        if places[at] >= 0:
+            near, far = places[at], place
+        if place < _PLACES:
+            filled[at] = near * _PLACES + far - place
+    return filled
 
 
 def likeness(one: Collection[str], other: Collection[str]) -> float:

@@ -13,8 +13,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from passdown.model.stemming import stem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W\d_]{1,3}(?![^\W_]))?")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
@@ -38,6 +43,7 @@ within without would yes yet you your yours yourself
 )
 
 _LONGEST = 64
+_SHORT = 5_000
 _MOST_REMEMBERED = 200_000
 _ORDINALS = ("st", "nd", "rd", "th")
 
@@ -47,9 +53,7 @@ _remembered: dict[str, tuple[str, ...]] = {}
 def words(text: str) -> list[str]:
     """The words of a text in order, as they are compared."""
     found: list[str] = []
-    # Letters and their accents may come apart, as some systems write them.
-    whole = text if text.isascii() else unicodedata.normalize("NFC", text)
-    for word in _WORD.findall(whole):
+    for word in _written(text):
         given = _remembered.get(word)
         if given is None:
             if len(_remembered) > _MOST_REMEMBERED:
@@ -57,6 +61,23 @@ def words(text: str) -> list[str]:
             given = _remembered[word] = _given_by(word)
         found += given
     return found
+
+
+def _written(text: str) -> Sequence[str]:
+    """The words of a text as they are written; of short texts, those of the last are remembered,
+    since the same text is looked at in several ways.
+    """
+    return _remembered_text(text) if len(text) < _SHORT else _parted(text)
+
+
+def _parted(text: str) -> list[str]:
+    # Letters and their accents may come apart, as some systems write them.
+    return _WORD.findall(text if text.isascii() else unicodedata.normalize("NFC", text))
+
+
+@lru_cache(maxsize=64)
+def _remembered_text(text: str) -> tuple[str, ...]:
+    return tuple(_parted(text))
 
 
 def folded(text: str) -> str:
@@ -103,14 +124,19 @@ def _parts(word: str, low: str) -> tuple[str, ...]:
     return (stem(low), *(stem(part) for part in kept if part not in STOP_WORDS))
 
 
+@lru_cache(maxsize=50_000)
+def _keyword(word: str) -> str:
+    """A word as it may stand out, or nothing."""
+    low = folded(word)
+    return low if 3 < len(low) <= 40 and low.isalpha() and low not in STOP_WORDS else ""
+
+
 def keywords(text: str, limit: int) -> list[str]:
     """The words that stand out in a text, as they were written: the most frequent, then the
     longest.
     """
-    found = (folded(word) for word in _WORD.findall(text))
-    counted = Counter(
-        word for word in found if 3 < len(word) <= 40 and word.isalpha() and word not in STOP_WORDS
-    )
+    counted = Counter(map(_keyword, _written(text)))
+    del counted[""]
     ranked = sorted(counted, key=lambda word: (-counted[word], -len(word), word))
     return ranked[:limit]
 
@@ -131,12 +157,11 @@ _TIME_WORDS = MONTHS.keys() | set(
     "yesterday today tomorrow tonight ago last next week weekend month year recently monday "
     "tuesday wednesday thursday friday saturday sunday morning evening night".split()
 )
-_LETTERS = re.compile(r"[a-z]+")
 
 
 def traits(text: str) -> int:
     """What kind of saying a text is: a question, one that speaks of a time, both or neither."""
-    is_timed = not _TIME_WORDS.isdisjoint(_LETTERS.findall(text.lower()))
+    is_timed = not _TIME_WORDS.isdisjoint(map(str.lower, _written(text)))
     return (QUESTION if text.rstrip().endswith("?") else 0) | (TIMED if is_timed else 0)
 
 
