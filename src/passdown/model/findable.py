@@ -42,7 +42,8 @@ SEVERITY_ORDER = {"blocker": 0, "critical": 0, "high": 1, "medium": 2, "low": 3}
 
 NODE_PREFIX = "node:"
 LONGEST_TITLE = 300
-KEYWORD_TAGS = 5
+KEYWORD_TAGS = 3
+_UNTAGGED = "gw"
 MAX_TAG = 100
 
 _NO_TAG = re.compile(r"[\s,\x00-\x1f\x7f]+")
@@ -155,10 +156,13 @@ def _text(text: str, tags: tuple[str, ...], title: str) -> Text:
 
 
 def item_tags(letter: str, entry: dict[str, Any], text: str) -> tuple[str, ...]:
-    """The tags of an item: those it was given, else the words that stand out in it."""
+    """The tags of an item: those it was given; of kinds that can't be given any, a few words that
+    stand out in it.
+    """
+    if letter in _UNTAGGED:
+        return tuple(sorted(keywords(text, KEYWORD_TAGS)))
     given = entry.get("applies_to" if letter == "p" else "tags", ())
-    tags = {tag_of(tag) for tag in given}
-    return tuple(sorted(tags - {""})) or tuple(sorted(keywords(text, KEYWORD_TAGS)))
+    return tuple(sorted({tag_of(tag) for tag in given} - {""}))
 
 
 def tag_of(text: str) -> str:

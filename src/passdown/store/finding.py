@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.model.findable import NODE_PREFIX, EntryRow, KnownRow
+from passdown.model.findable import NODE_PREFIX, EntryRow, KnownRow, mark_of
 from passdown.model.graph import Edge, Node
 from passdown.model.kinds import parse_address
 from passdown.store.running import PAGE
@@ -115,7 +115,9 @@ class FindingReader:
         self, kind: str, *, task: str = "", before: int = 2**62, limit: int = PAGE
     ) -> list[Entry]:
         """Entries of a kind, of one task or of all, newest first, below a number."""
-        values = {"kind": kind, "task": task, "before": before, "limit": limit}
+        marks = [mark_of("kind", kind), *([mark_of("task", task)] if task else [])]
+        query = " AND ".join(f'marks : "{mark}"' for mark in marks)
+        values = {"query": query, "kind": kind, "before": before, "limit": limit}
         return [Entry(*row) for row in self.run("entries_of_kind", values)]
 
     def known_node(self, node: str) -> KnownRow | None:

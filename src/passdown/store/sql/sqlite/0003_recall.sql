@@ -19,8 +19,6 @@ CREATE TABLE entries (
 
 CREATE INDEX entries_by_task ON entries (task, id);
 
-CREATE INDEX entries_by_kind ON entries (kind, id);
-
 CREATE INDEX entries_by_agent ON entries (agent, id);
 
 CREATE INDEX entries_by_status ON entries (status, id);

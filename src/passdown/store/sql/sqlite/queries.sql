@@ -527,11 +527,12 @@ WHERE i.letter = :letter AND i.is_open = 1 AND (:task = '' OR i.task = :task)
 ORDER BY i.task, i.ordinal LIMIT :limit;
 
 -- name: entries_of_kind
-SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
-    e.status, e.position, e.length, e.traits
-FROM entries e INDEXED BY entries_by_kind
-WHERE e.kind = :kind AND e.id < :before AND (:task = '' OR e.task = :task)
-ORDER BY e.id DESC LIMIT :limit;
+SELECT e.id, e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits
+FROM (
+    SELECT rowid AS id FROM texts WHERE texts MATCH :query AND rowid < :before
+    ORDER BY rowid DESC LIMIT :limit) t
+CROSS JOIN entries e ON e.id = t.id
+WHERE e.kind = :kind ORDER BY e.id DESC;
 
 -- name: forget_entries
 DELETE FROM entries;
