@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from passdown.recall.filters import Filter
-    from passdown.recall.vectors.packing import Floats
+    from passdown.recall.vectors.packing import Bytes, Floats
     from passdown.store.embedding import StoredVector
     from passdown.store.statements import Reader
 
@@ -25,6 +25,8 @@ PAGE = 5_000
 KEEP = 150
 KEEP_OF_MANY = 1_000
 MANY = 50_000
+"""Above this, vectors stay in the store and codes alone are kept: 48 bytes an entry, not 432."""
+
 _ROUNDS = 4
 
 
@@ -37,6 +39,7 @@ class VectorIndex:
         self._dimensions = dimensions
         self._codes = Codes(dimensions)
         self._ids: list[NDArray[np.int64]] = []
+        self._rows: list[Bytes] = []
         self._columns = {name: _Column() for name in ("kind", "agent", "task")}
         self._last = 0
 
@@ -55,7 +58,9 @@ class VectorIndex:
                 return
 
     def _add(self, page: list[StoredVector]) -> None:
-        self._codes.add(unpacked([row.vector for row in page], self._dimensions))
+        rows = unpacked([row.vector for row in page], self._dimensions)
+        self._codes.add(rows)
+        self._rows = [*self._rows, rows] if self.count <= MANY else []
         self._ids.append(np.array([row.id for row in page], dtype=np.int64))
         for name, column in self._columns.items():
             column.add(getattr(row, name) for row in page)
@@ -87,11 +92,25 @@ class VectorIndex:
 
     def nearness(self, reader: Reader, query: Floats, ids: Iterable[int]) -> dict[int, float]:
         """How near entries are to a query, 0 to 1, exactly; those without a vector are left out."""
-        blobs = reader.vectors_of(self.embedder, ids)
-        if not blobs:
+        numbers, rows = self._kept(ids) if self._rows else self._stored(reader, ids)
+        if not numbers:
             return {}
-        near = cosines(unpacked(list(blobs.values()), self._dimensions), query).tolist()
-        return {number: max(score, 0.0) for number, score in zip(blobs, near, strict=True)}
+        near = cosines(rows, query).tolist()
+        return {number: max(score, 0.0) for number, score in zip(numbers, near, strict=True)}
+
+    def _stored(self, reader: Reader, ids: Iterable[int]) -> tuple[list[int], Bytes]:
+        blobs = reader.vectors_of(self.embedder, ids)
+        return list(blobs), unpacked(list(blobs.values()), self._dimensions)
+
+    def _kept(self, ids: Iterable[int]) -> tuple[list[int], Bytes]:
+        """The same from memory, where there are so few that all of them stay there."""
+        if len(self._rows) > 1:
+            self._rows = [np.concatenate(self._rows)]
+        numbers = self._numbers()
+        wanted = np.array(list(ids), dtype=np.int64)
+        places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+        places = places[numbers[places] == wanted]
+        return numbers[places].tolist(), self._rows[0][places]
 
     def _passing(self, only: Filter) -> NDArray[np.bool_] | None:
         wanted = {
