@@ -29,7 +29,7 @@ from passdown.recall.scoring import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from passdown.recall.asking import Question
     from passdown.store.finding import Entry
@@ -59,6 +59,10 @@ class Meaning(Protocol):
 
     def near(self, reader: Reader, only: Filter, allows: Allows, count: int) -> list[int]:
         """Up to `count` entries that are near to it and pass, nearest first."""
+        ...
+
+    def near_of(self, reader: Reader, ids: Sequence[int], count: int) -> list[int]:
+        """The nearest of some entries, nearest first."""
         ...
 
     def nearness(self, reader: Reader, ids: Iterable[int]) -> Mapping[int, float]:
@@ -172,9 +176,7 @@ class Search:
             by_row = self._only.is_by_mark or self._only.is_by_row
             allows = self._passing if by_row else _all
             return self._passing(self._meaning.near(self._reader, self._only, allows, count))
-        self._measure(passing)
-        known = [number for number in passing if number in self._dense]
-        return self._passing(nlargest(count, known, key=lambda n: (self._dense[n], n)))
+        return self._passing(self._meaning.near_of(self._reader, passing, count))
 
     def _marked(self) -> list[int] | None:
         """Everything that passes, where tags or a path leave little; None where they don't."""

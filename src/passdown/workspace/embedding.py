@@ -222,6 +222,11 @@ class _Meaning:
         with self._lock:  # other threads bring the same index up to date
             return self._index.nearest(reader, self._query, only, allows, count=count)
 
+    def near_of(self, reader: Reader, ids: Sequence[int], count: int) -> list[int]:
+        """The nearest of some entries, nearest first."""
+        with self._lock:
+            return self._index.nearest_of(reader, self._query, ids, count=count)
+
     def nearness(self, reader: Reader, ids: Iterable[int]) -> Mapping[int, float]:
         """How near entries are to it, 0 to 1."""
         return self._index.nearness(reader, self._query, ids)

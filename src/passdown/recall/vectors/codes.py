@@ -56,17 +56,26 @@ class Codes:
         """The places of about the `keep` nearest to a query, of those that pass, in no order."""
         if self._mean is None or not self.count:
             return np.empty(0, dtype=np.int64)
-        # Stored vectors are scaled by their largest component; the query is made alike.
-        largest = float(np.max(np.abs(query), initial=0.0)) or 1.0
-        code = self._signs((query / largest * 127 - self._mean)[None, :])[:, 0]
+        code = self._code(query, self._mean)
         if passes is None:
             return _scan(self._words, self.count, code, keep)
         chosen = np.flatnonzero(passes)
         if len(chosen) * 8 < self.count:
-            gathered = np.ascontiguousarray(self._words[:, chosen])
-            return chosen[_scan(gathered, len(chosen), code, keep)]
+            return self.nearest_of(query, keep, chosen)
         blocked = np.where(passes, np.uint16(0), _FAR)
         return _scan(self._words, self.count, code, keep, blocked)
+
+    def nearest_of(self, query: Floats, keep: int, places: Numbers) -> Numbers:
+        """The same of some places alone."""
+        if self._mean is None or not len(places):
+            return np.empty(0, dtype=np.int64)
+        gathered = np.ascontiguousarray(self._words[:, places])
+        return places[_scan(gathered, len(places), self._code(query, self._mean), keep)]
+
+    def _code(self, query: Floats, mean: Floats) -> Words:
+        # Stored vectors are scaled by their largest component; the query is made alike.
+        largest = float(np.max(np.abs(query), initial=0.0)) or 1.0
+        return self._signs((query / largest * 127 - mean)[None, :])[:, 0]
 
 
 def _scan(

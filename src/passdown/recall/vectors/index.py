@@ -10,7 +10,7 @@ from passdown.recall.vectors.codes import Codes
 from passdown.recall.vectors.packing import cosines, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 PAGE = 5_000
 KEEP = 150
-KEEP_OF_MANY = 1_000
+KEEP_OF_MANY = 400
+ASKED_AT_ONCE = 100
 MANY = 50_000
 """Above this, vectors stay in the store and codes alone are kept: 48 bytes an entry, not 432."""
 
@@ -75,7 +76,7 @@ class VectorIndex:
         more are tried until enough pass.
         """
         passes = self._passing(only)
-        keep = KEEP if self.count <= MANY else KEEP_OF_MANY
+        keep = self._keep
         numbers = self._numbers()
         tried: set[int] = set()
         kept: list[int] = []
@@ -83,11 +84,25 @@ class VectorIndex:
             places = self._codes.nearest(query, keep, passes)
             fresh = [number for number in numbers[places].tolist() if number not in tried]
             tried.update(fresh)
-            kept += allows(fresh)
+            kept += _allowed(fresh, allows, self._keep - len(kept))
             if len(kept) >= count or len(places) < keep:
                 break
             keep *= 4
-        near = self.nearness(reader, query, kept)
+        return self._best(reader, query, kept, count)
+
+    def nearest_of(
+        self, reader: Reader, query: Floats, ids: Sequence[int], *, count: int
+    ) -> list[int]:
+        """The nearest of some entries, nearest first."""
+        kept = self._numbers()[self._codes.nearest_of(query, self._keep, self._places(ids))]
+        return self._best(reader, query, kept.tolist(), count)
+
+    @property
+    def _keep(self) -> int:
+        return KEEP if self.count <= MANY else KEEP_OF_MANY
+
+    def _best(self, reader: Reader, query: Floats, ids: list[int], count: int) -> list[int]:
+        near = self.nearness(reader, query, ids)
         return sorted(near, key=lambda number: (-near[number], -number))[:count]
 
     def nearness(self, reader: Reader, query: Floats, ids: Iterable[int]) -> dict[int, float]:
@@ -106,11 +121,17 @@ class VectorIndex:
         """The same from memory, where there are so few that all of them stay there."""
         if len(self._rows) > 1:
             self._rows = [np.concatenate(self._rows)]
+        places = self._places(ids)
+        return self._numbers()[places].tolist(), self._rows[0][places]
+
+    def _places(self, ids: Iterable[int]) -> NDArray[np.int64]:
+        """Where the vectors of some entries stand; those without one are left out."""
         numbers = self._numbers()
         wanted = np.array(list(ids), dtype=np.int64)
-        places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-        places = places[numbers[places] == wanted]
-        return numbers[places].tolist(), self._rows[0][places]
+        places = np.searchsorted(numbers, wanted)
+        is_there = places < len(numbers)
+        places, wanted = places[is_there], wanted[is_there]
+        return places[numbers[places] == wanted]
 
     def _passing(self, only: Filter) -> NDArray[np.bool_] | None:
         wanted = {
@@ -131,6 +152,16 @@ class VectorIndex:
         if len(self._ids) > 1:
             self._ids = [np.concatenate(self._ids)]
         return self._ids[0]
+
+
+def _allowed(ids: list[int], allows: Allows, enough: int) -> list[int]:
+    """Those of some entries that pass, asked about a few at a time until there are enough."""
+    kept: list[int] = []
+    for start in range(0, len(ids), ASKED_AT_ONCE):
+        kept += allows(ids[start : start + ASKED_AT_ONCE])
+        if len(kept) >= enough:
+            break
+    return kept
 
 
 class _Column:
