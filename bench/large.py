@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import passdown
 from bench.workload import Ours
-from passdown.ledger.writing import redo
+from passdown.ledger.deriving import redo
 from passdown.model.canonical import canonical_bytes
 from passdown.model.kinds import stream_of
 from passdown.model.record import Head, Record, chained

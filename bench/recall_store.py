@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import passdown
 from bench.retrieval_data import SETS, read, text_of
-from passdown.ledger.writing import redo
+from passdown.ledger.deriving import redo
 from passdown.model.canonical import canonical_bytes
 from passdown.model.kinds import stream_of
 from passdown.model.record import Head, Record, chained

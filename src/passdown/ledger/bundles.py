@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from passdown.errors import Damaged, InvalidInput, Problem
 from passdown.ledger.admission import record_problems
+from passdown.ledger.deriving import redo
 from passdown.ledger.gates import cycle_problems
-from passdown.ledger.writing import redo
 from passdown.model.canonical import canonical_bytes
 from passdown.model.documents import replay, state_document
 from passdown.model.kinds import stream_of, task_of

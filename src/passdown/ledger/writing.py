@@ -18,28 +18,24 @@ from passdown.errors import (
     Problem,
     unknown_task,
 )
+from passdown.ledger.deriving import add_found, apply_changes, before_of, redo, touched_by
 from passdown.model.canonical import canonical_bytes
-from passdown.model.findable import SEARCHED, found_in, texts_of
+from passdown.model.findable import texts_of
 from passdown.model.fold import (
     NOTHING,
     Before,
     Changes,
     changes,
-    open_letters,
-    paths_of,
     prepared_items,
-    settled_keys,
 )
-from passdown.model.kinds import deliveries_of, stream_of, task_of
+from passdown.model.kinds import deliveries_of, stream_of
 from passdown.model.record import Record, chained
 from passdown.model.redaction import redact, redact_value
-from passdown.model.rows import TaskRow
 from passdown.model.times import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from passdown.model.findable import Texts
     from passdown.model.record import Head
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader, Tip, Writer
@@ -66,6 +62,21 @@ class Entry(NamedTuple):
     expect_version: int | None = None
     rebase: bool = False
     is_content_key: bool = False
+
+
+class Aside(NamedTuple):
+    """A record that stands beside the tasks: of a run, an agent, a conversation.
+
+    `key` makes a repeat give the first record; `expect` is the position that the stream has to be
+    at (None: wherever it is).
+    """
+
+    stream: str
+    kind: str
+    author: str
+    body: dict[str, Any]
+    key: str = ""
+    expect: int | None = None
 
 
 class Written(NamedTuple):
@@ -98,10 +109,7 @@ class Ledger:
         assert_no_secret(entry.task, "task")
         entry = entry._replace(body=body, key=redact(entry.key)[0])
         data = canonical_bytes(entry.body)
-        if len(data) > MAX_BODY_BYTES:
-            expected = f"at most {MAX_BODY_BYTES:,} bytes in one record"
-            problem = Problem("", "too_large", f"{len(data):,} bytes", expected)
-            raise InvalidInput("the record is too large; nothing was written", [problem])
+        check_size(data)
         stream = stream_of(entry.task)
         items, texts = prepared_items(entry.body), texts_of(entry.body)
         with self.store.writing([stream]) as writer:
@@ -122,7 +130,7 @@ class Ledger:
             record = writer.append(record)
             apply_changes(writer, record, before, step)
             add_found(writer, record, entry.body, step, texts)
-            touched = (entry.task, *_touched(writer, step))
+            touched = (entry.task, *touched_by(writer, step))
         return Written(record, entry.body, before, step, False, redacted, touched)
 
     def deliver(
@@ -138,16 +146,31 @@ class Ledger:
         `amend` may change the body once nobody else can write.
         """
         stream = deliveries_of(task)
-        key = os.urandom(16).hex()
         with self.store.writing([stream]) as writer:
-            tip = writer.tip(stream, key)
-            if tip is not None:
-                check_last(tip.head, tip.last)
             body = amend(writer, task, body) if amend else body
-            data = canonical_bytes(redact_value(body)[0])
-            at = stamp(self._clock())
-            record = Record(stream, 0, at, agent, kind, key, "", "", data)
-            return writer.append(chained(record, tip.head if tip else None))
+            return self._add_aside(writer, Aside(stream, kind, agent, body))
+
+    def add_aside(self, asides: Sequence[Aside]) -> list[Record]:
+        """Record what stands beside the tasks: all or, with an error, nothing."""
+        with self.store.writing([aside.stream for aside in asides]) as writer:
+            return [self._add_aside(writer, aside) for aside in asides]
+
+    def _add_aside(self, writer: Writer, aside: Aside) -> Record:
+        key = aside.key or os.urandom(16).hex()
+        data = canonical_bytes(redact_value(aside.body)[0])
+        check_size(data)
+        tip = writer.tip(aside.stream, key)
+        if tip is not None:
+            check_last(tip.head, tip.last)
+            known = writer.record(aside.stream, tip.known) if tip.known else None
+            if known is not None:
+                return _same_aside(known, aside, data)
+        position = tip.head.position if tip else 0
+        if aside.expect not in (None, position):
+            raise Conflict(aside.stream, expected=aside.expect or 0, actual=position)
+        at = stamp(self._clock())
+        record = Record(aside.stream, 0, at, aside.author, aside.kind, key, "", "", data)
+        return writer.append(chained(record, tip.head if tip else None))
 
     def _checked_head(self, tip: Tip | None, entry: Entry) -> Head | None:
         head = tip.head if tip else None
@@ -184,79 +207,23 @@ class Ledger:
         return done
 
 
-def redo(writer: Writer, record: Record) -> list[str]:
-    """Derive the rows of a record that is in the store already; gives other tasks it changed."""
-    task = task_of(record.stream)
-    if task is None:
-        return []
-    body = record.document()
-    before = before_of(writer, task, record.kind, body) if record.position > 1 else NOTHING
-    step = changes(before, record, body)
-    apply_changes(writer, record, before, step)
-    add_found(writer, record, body, step)
-    return _touched(writer, step)
+def check_size(data: bytes) -> None:
+    """Raise InvalidInput for a body that is larger than a record may be."""
+    if len(data) > MAX_BODY_BYTES:
+        expected = f"at most {MAX_BODY_BYTES:,} bytes in one record"
+        problem = Problem("", "too_large", f"{len(data):,} bytes", expected)
+        raise InvalidInput("the record is too large; nothing was written", [problem])
 
 
-def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Before:
-    """Where a task stands, as far as a record of this kind has to know it."""
-    row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
-    open_items = tuple(reader.open_items(task, open_letters(kind, body)))
-    known = reader.known_paths(task, paths_of(body))
-    settled = {key: reader.item(task, *key) for key in settled_keys(task, body)}
-    statuses = {key: item.status for key, item in settled.items() if item is not None}
-    return Before(row.details, row.header, open_items, known, row.status, statuses)
-
-
-def apply_changes(writer: Writer, record: Record, before: Before, step: Changes) -> None:
-    """Bring the derived rows up to date with a record."""
-    task = task_of(record.stream) or ""
-    header = step.header
-    row = TaskRow(
-        task=task,
-        version=record.position,
-        digest=record.digest,
-        status=header["base_status"],
-        phase=header["phase"],
-        holder=header["holder"],
-        created_seq=record.seq,
-        updated_seq=record.seq,
-        header=header,
-        details=step.details or before.details,
+def _same_aside(known: Record, aside: Aside, data: bytes) -> Record:
+    """The record that a key was written with before, if it says the same."""
+    if (known.kind, known.author, known.body) == (aside.kind, aside.author, data):
+        return known
+    raise KeyReused(
+        f"the key {aside.key[:80]!r} was used for another record of {aside.stream} "
+        f"(position {known.position}); the first one is kept",
+        next_step="Use a new key for new content, or the same content for a retry.",
     )
-    writer.put_task(row, with_details=step.details is not None)
-    writer.add_items(step.added)
-    writer.add_labels(step.labels)
-    writer.mark_items(task, step.changed)
-    for source in step.unlinked:
-        writer.close_links(source, record.seq)
-    for source, relation, target in step.links:
-        writer.open_link(source, relation, target, record.seq)
-    if step.details is not None and step.details["depends_on"] != before.details.get("depends_on"):
-        writer.set_needs(task, step.details["depends_on"])
-        writer.set_needed(task, step.details["depends_on"], record.position)
-    if step.inbox is not None:
-        agent, held = step.inbox
-        writer.set_inbox(task, agent, header["handoff_version"], held=held)
-
-
-def add_found(
-    writer: Writer, record: Record, body: dict[str, Any], step: Changes, texts: Texts | None = None
-) -> None:
-    """Bring what can be searched for, and the graph, up to date with a record."""
-    task = task_of(record.stream) or ""
-    writer.add_found(found_in(record, body, step.added, texts), task, record.position)
-    marks = [(c.status, f"{task}#{c.letter}{c.ordinal}") for c in step.changed]
-    writer.mark_entries([mark for mark in marks if mark[1][len(task) + 1] in SEARCHED])
-
-
-def _touched(reader: Reader, step: Changes) -> list[str]:
-    """Other tasks that a record changed: by blocking, releasing or superseding."""
-    names = {target.partition("#")[0] for _, _, target in step.links}
-    for source in step.unlinked:
-        names.update(link.target.partition("#")[0] for link in reader.links_from(source))
-    return sorted(name for name in names if reader.task(name) is not None)
 
 
 def repeated(reader: Reader, task: str, key: str, *, latest_only: bool) -> Record | None:

@@ -23,6 +23,10 @@ SCHEMA_VERSION = "1.0"
 
 TASK_STREAM = "task/"
 DELIVERY_STREAM = "delivery/"
+RUN_STREAM = "run/"
+AGENT_STREAM = "agent/"
+CONVERSATION_STREAM = "conversation/"
+EXPRESS_STREAM = "express/"
 WORKSPACE_TASK = "workspace"
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
 from passdown.ledger import Entry
 from passdown.ledger.admission import key_problems
+from passdown.ledger.deriving import before_of
 from passdown.ledger.gates import handoff_guard, handoff_notices, handoff_reasons
-from passdown.ledger.writing import before_of, repeated
+from passdown.ledger.writing import repeated
 from passdown.model.bodies import all_artifacts, handoff_body
 from passdown.model.canonical import digest_bytes
 from passdown.model.command import Check, HandoffCommand
