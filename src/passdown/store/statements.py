@@ -16,6 +16,7 @@ from passdown.model.record import Head, Record
 from passdown.model.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
 from passdown.store.embedding import VectorReader, VectorWriter
 from passdown.store.finding import FindingWriter
+from passdown.store.named import named_statements
 from passdown.store.running import PAGE, Row
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ UNLIMITED = 2**62
 def load_statements(database: str) -> dict[str, str]:
     """The named statements of one database, as they stand in its `queries.sql`."""
     folder = os.path.join(os.path.dirname(__file__), "sql", database)
-    with open(os.path.join(folder, "queries.sql"), encoding="utf-8") as file:
-        parts = file.read().split("-- name: ")[1:]
-    return {name: sql.strip() for name, _, sql in (part.partition("\n") for part in parts)}
+    return named_statements(os.path.join(folder, "queries.sql"))
 
 
 class Tip(NamedTuple):

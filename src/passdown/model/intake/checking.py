@@ -112,12 +112,12 @@ def check_handoff(data: object, *, changed_files: Sequence[str] | None = None) -
 
 def check_task(data: object) -> tuple[dict[str, Any], list[Problem]]:
     """Check a task; gives its fields (empty when there are errors) and every problem."""
-    return _plain(schema.TaskInput, data)
+    return plain_of(schema.TaskInput, data)
 
 
 def check_entry(kind: str, data: object) -> tuple[dict[str, Any], list[Problem]]:
     """Check one decision, pattern, gotcha, gate or mark."""
-    plain, problems = _plain(_ENTRIES[kind], data)
+    plain, problems = plain_of(_ENTRIES[kind], data)
     if kind == "decision" and plain:
         _stamp_times([plain])
     return ({} if any(p.level == "error" for p in problems) else plain), problems
@@ -133,7 +133,8 @@ def task_schema() -> dict[str, Any]:
     return schema.TaskInput.model_json_schema()
 
 
-def _plain(model: type[BaseModel], data: object) -> tuple[dict[str, Any], list[Problem]]:
+def plain_of(model: type[BaseModel], data: object) -> tuple[dict[str, Any], list[Problem]]:
+    """Data as one of the schema's models has it (empty when it has errors), and every problem."""
     checked, problems = _validated(model, data)
     if checked is None:
         return {}, problems

@@ -1,0 +1,243 @@
+"""What comes next in a run: pure, so that every process that looks draws the same consequence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.model.relay import AGAIN, END, ERROR, PERSON, STOP, WAIT
+from passdown.model.run import LEG, REVIEW, WAITING, Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from passdown.model.relay import Leg, Rule
+    from passdown.model.run import LegRun, Run
+
+PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
+
+
+class Gate(NamedTuple):
+    """How a gate stands, and what the person said."""
+
+    status: str
+    reason: str = ""
+
+
+class Step(NamedTuple):
+    """One record of consequences: `kind` is `legs`, `waiting` or `ended`."""
+
+    kind: str
+    body: dict[str, Any]
+
+
+def next_step(run: Run, gates: Mapping[str, Gate]) -> Step | None:
+    """The next record of a run; None when there is nothing to do but wait for what is open.
+
+    `gates` says how the gates stand that the run's handoffs opened.
+    """
+    if run.ended_at:
+        return None
+    drawn = _Consequences(run)
+    if not run.legs:
+        drawn.start(run.relay.first(), "", ())
+        return drawn.step()
+    waits = ""
+    for turn in run.legs.values():
+        if turn.is_open or turn.number in run.followed:
+            continue
+        gate = gates.get(turn.gate, Gate(PENDING)) if turn.gate else Gate(APPROVED)
+        if gate.status == PENDING:
+            waits = waits or f"gate {turn.gate} is waiting for a person"
+            continue
+        drawn.follow(turn, gate)
+        if drawn.ending:
+            return drawn.ended(*drawn.ending)
+    return drawn.step() if drawn.goes_on else _resting(run, drawn, waits or drawn.waits)
+
+
+def resumption(run: Run) -> Step | None:
+    """What starts a run again that has stopped, or that waits because a turn was blocked.
+
+    None where nothing stands still: what is open goes on by itself, and gates and reviews wait for
+    their answers.
+    """
+    stopped = run.stopped_by if run.ended_at else _blocked(run)
+    if not stopped or run.status == "completed":
+        return None
+    drawn = _Consequences(run)
+    for number in stopped:
+        turn = run.legs[number]
+        drawn.retry(turn)
+    return drawn.step()
+
+
+def _blocked(run: Run) -> Sequence[int]:
+    """The ended turns that a waiting run waits for because of their outcome."""
+    if run.status != WAITING or run.asked:
+        return ()
+    return [
+        turn.number
+        for turn in run.legs.values()
+        if not turn.is_open and turn.number not in run.followed and not turn.gate
+    ]
+
+
+def _resting(run: Run, drawn: _Consequences, waits: str) -> Step | None:
+    """What to record when nothing starts: that a person is waited for, or that all is done."""
+    if run.open_legs:
+        return drawn.step() if drawn.followed else None
+    if run.asked:
+        ask = run.asked[0]
+        waits = f"budget review: {ask.agent} has used up its loops in leg {ask.leg}"
+    if waits:
+        is_known = (run.status, run.why) == (WAITING, waits)
+        return None if is_known else Step("waiting", {"why": waits})
+    missing = sorted(leg for leg, numbers in drawn.arrived.items() if numbers)
+    if missing:
+        return drawn.ended("failed", f"{', '.join(missing)} never got everything that it joins")
+    return drawn.ended("completed", "")
+
+
+class _Consequences:
+    """What some ended turns lead to, gathered into one record."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._legs: list[dict[str, Any]] = []
+        self._taken: list[str] = []
+        self._granted: list[str] = []
+        self._asked = list(run.asked)
+        self.arrived = {leg: list(numbers) for leg, numbers in run.arrived.items()}
+        self.followed: list[int] = []
+        self.waits = ""
+        self.ending: tuple[str, str] | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether something starts or somebody is asked."""
+        return bool(self._legs) or len(self._asked) > len(self._run.asked)
+
+    def step(self) -> Step:
+        body = {
+            "legs": self._legs,
+            "followed": self.followed,
+            "taken": self._taken,
+            "granted": self._granted,
+            "arrived": {leg: numbers for leg, numbers in self.arrived.items() if numbers},
+            "asked": [ask.document() for ask in self._asked],
+        }
+        return Step("legs", body)
+
+    def ended(self, status: str, why: str) -> Step:
+        stopped_by = [] if status == "completed" else self.followed[-1:]
+        body = {"status": status, "why": why, "followed": self.followed, "stopped_by": stopped_by}
+        return Step("ended", body)
+
+    def follow(self, turn: LegRun, gate: Gate) -> None:
+        if turn.kind == REVIEW:
+            self._follow_review(turn)
+            return
+        leg = self._run.relay.legs[turn.leg]
+        place, rule = next(
+            (place, rule)
+            for place, rule in enumerate(leg.rules)
+            if rule.fits(turn.outcome, turn.to, gate.status if turn.gate else "")
+        )
+        name = f"{leg.name}/{place}"
+        used = self._run.taken.get(name, 0) + self._taken.count(name)
+        is_used_up = bool(rule.at_most) and used >= rule.at_most
+        self._taken.append(name)
+        self.followed.append(turn.number)
+        why = _why(turn, rule, is_used_up=is_used_up)
+        for target in rule.otherwise if is_used_up else rule.go:
+            self._go(leg, target, turn, gate.reason, why)
+
+    def _go(self, leg: Leg, target: str, turn: LegRun, guidance: str, why: str) -> None:
+        if target == STOP:
+            self.ending = ("failed", why)
+        elif target == WAIT:
+            self.followed.remove(turn.number)
+            self._taken.pop()
+            self.waits = why
+        elif target == AGAIN:
+            self.start(leg, guidance, (turn.number,))
+        elif target != END:
+            self._arrive(self._run.relay.legs[target], turn, guidance)
+
+    def _arrive(self, leg: Leg, turn: LegRun, guidance: str) -> None:
+        if turn.leg not in leg.joins:
+            self.start(leg, guidance, (turn.number,))
+            return
+        arrived = self.arrived.setdefault(leg.name, [])
+        arrived.append(turn.number)
+        if {self._run.legs[number].leg for number in arrived} >= set(leg.joins):
+            self.arrived[leg.name] = []
+            self.start(leg, guidance, tuple(arrived))
+
+    def start(self, leg: Leg, guidance: str, causes: tuple[int, ...]) -> None:
+        """Start a leg, or ask for a review where its agent has used up its loops."""
+        run = self._run
+        now = sum(1 for given in self._legs if (given["agent"], given["kind"]) == (leg.agent, LEG))
+        extra = self._granted.count(leg.agent) * run.relay.agents[leg.agent].limits.loops
+        if run.loops_of(leg.agent) + now >= run.loops_allowed(leg.agent) + extra:
+            self._ask(leg, causes)
+            return
+        visit = run.visits(leg.name) + 1 + sum(1 for g in self._legs if g["leg"] == leg.name)
+        self._add(leg.name, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
+
+    def retry(self, turn: LegRun) -> None:
+        """Start the leg of a turn once more, whatever it led to."""
+        self.followed.append(turn.number)
+        if turn.kind == REVIEW:
+            self._add(turn.leg, turn.agent, REVIEW, visit=1, guidance="", causes=turn.causes)
+        else:
+            self.start(self._run.relay.legs[turn.leg], turn.guidance, turn.causes)
+
+    def _ask(self, leg: Leg, causes: tuple[int, ...]) -> None:
+        reviewer = self._run.relay.agents[leg.agent].review_by
+        if reviewer == PERSON:
+            self._asked.append(Ask(leg.name, leg.agent, "its loops are used up", causes))
+        else:
+            self._add(leg.name, reviewer, REVIEW, visit=1, guidance="", causes=causes)
+
+    def _follow_review(self, turn: LegRun) -> None:
+        self.followed.append(turn.number)
+        leg = self._run.relay.legs[turn.leg]
+        verdict = "escalate" if turn.outcome == ERROR else turn.verdict
+        if verdict == "abandon":
+            self.ending = ("abandoned", turn.summary or "the budget review says so")
+        elif verdict == "escalate":
+            why = turn.summary or turn.why
+            self._asked.append(Ask(leg.name, leg.agent, why, turn.causes))
+        else:
+            goes = self._run.relay.planning() if verdict == "pivot" else leg
+            self._granted += dict.fromkeys((leg.agent, goes.agent))
+            self.start(goes, turn.summary, turn.causes)
+
+    def _add(
+        self,
+        leg: str,
+        agent: str,
+        kind: str,
+        *,
+        visit: int,
+        guidance: str,
+        causes: tuple[int, ...],
+    ) -> None:
+        self._legs.append(
+            {
+                "number": len(self._run.legs) + len(self._legs) + 1,
+                "leg": leg,
+                "agent": agent,
+                "kind": kind,
+                "visit": visit,
+                "guidance": guidance,
+                "causes": list(causes),
+            }
+        )
+
+
+def _why(turn: LegRun, rule: Rule, *, is_used_up: bool) -> str:
+    said = turn.why or turn.summary
+    what = f"leg {turn.leg} ended {turn.outcome}" + (f": {said}" if said else "")
+    return f"{what} (at most {rule.at_most} times)" if is_used_up else what

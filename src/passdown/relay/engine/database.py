@@ -1,0 +1,108 @@
+"""The engine's database: a file beside the store, or a PostgreSQL that many machines share."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from passdown.errors import InvalidInput, MissingExtra, Problem
+from passdown.store.named import named_statements
+
+try:
+    import sqlalchemy as sa
+    from dbos import DBOS, DBOSClient, DBOSConfig
+    from dbos import Serializer as _Serializer
+    from sqlalchemy.event import listen
+except ImportError as error:
+    raise MissingExtra(
+        "running agents needs the package dbos, which isn't installed",
+        next_step="Install it: pip install 'passdown[relay]'",
+    ) from error
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.engine import Row
+
+VARIABLE = "PASSDOWN_RELAY_URL"
+FILE = "relay.db"
+POOL = 20
+
+
+class PlainJson(_Serializer):
+    """What the engine keeps, as JSON: nothing that is read back can run."""
+
+    def serialize(self, data: Any) -> str:
+        """As JSON; an error as what it says."""
+        return json.dumps(data, default=str)
+
+    def deserialize(self, serialized_data: str) -> Any:
+        """The data again; what was an error is text."""
+        return json.loads(serialized_data)
+
+    def name(self) -> str:
+        """What the engine writes beside it."""
+        return "passdown_json"
+
+
+def relay_url(folder: str, given: str = "") -> str:
+    """The address of the engine's database: the one given, the environment's, or a file."""
+    url = given or os.environ.get(VARIABLE, "")
+    if not url:
+        return f"sqlite:///{os.path.join(os.path.abspath(folder), FILE)}"
+    if url.startswith(("postgresql://", "postgres://")):
+        rest = url.partition("://")[2]
+        return f"postgresql+psycopg://{rest}"
+    if url.startswith("sqlite:///"):
+        return url
+    problem = Problem(
+        VARIABLE, "invalid_url", "is no address of a database", "sqlite:///FILE or postgresql://..."
+    )
+    raise InvalidInput("the relay can't be started", [problem])
+
+
+def connect(url: str) -> Engine:
+    """A pool of connections to the engine's database."""
+    if not url.startswith("sqlite"):
+        return sa.create_engine(url, pool_size=POOL, max_overflow=0, pool_pre_ping=True)
+    path = url.removeprefix("sqlite:///")
+    if not os.path.exists(path):
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    engine = sa.create_engine(url, pool_size=POOL, max_overflow=0)
+
+    listen(engine, "connect", _set_up)
+    return engine
+
+
+def _set_up(connection: Any, _record: object) -> None:
+    for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+@cache
+def _statements(dialect: str) -> dict[str, str]:
+    return named_statements(os.path.join(os.path.dirname(__file__), "sql", f"{dialect}.sql"))
+
+
+def run(connection: Connection, name: str, **values: Any) -> list[Row[Any]]:
+    """Run a named statement; gives its rows, if it has any."""
+    result = connection.execute(sa.text(_statements(connection.dialect.name)[name]), values)
+    return list(result) if result.returns_rows else []
+
+
+def changed(connection: Connection, name: str, **values: Any) -> int:
+    """Run a named statement; gives the number of rows that it changed."""
+    return connection.execute(sa.text(_statements(connection.dialect.name)[name]), values).rowcount
+
+
+__all__ = [
+    "DBOS",
+    "DBOSClient",
+    "DBOSConfig",
+    "PlainJson",
+    "changed",
+    "connect",
+    "relay_url",
+    "run",
+]

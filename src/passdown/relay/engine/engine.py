@@ -1,0 +1,116 @@
+"""One process's engine: launched on a database, listening to lanes, beating while it lives."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+from passdown.relay.engine.database import DBOS, DBOSClient, DBOSConfig, PlainJson, connect
+from passdown.relay.engine.heartbeats import LEASE_S, Heartbeat
+from passdown.relay.engine.lanes import ROOM, VERSION, Lanes
+from passdown.relay.engine.workflows import active, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from passdown.relay.engine.workflows import Work
+
+NAME = "passdown"
+_DRAIN_S = 86_400
+
+
+class Engine:
+    """Use it as a context manager. There is one in a process at a time."""
+
+    def __init__(self, url: str, *, lease_s: float = LEASE_S, room: int = ROOM) -> None:
+        """Connect to the engine's database; nothing is run until `launch`."""
+        self._url = url
+        self._database = connect(url)
+        self._client: DBOSClient | None = None
+        self._room = room
+        self._is_launched = False
+        self.heartbeat = Heartbeat(self._database, lease_s=lease_s, take_over=self._take_over)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def lanes(self) -> Lanes:
+        """The lanes, to send to; the database is made ready by the first use."""
+        return Lanes(self.client, self._database, room=self._room)
+
+    @property
+    def client(self) -> DBOSClient:
+        """The library's own view of the database."""
+        if self._client is None:
+            with _alone(self._url):
+                DBOS.migrate(self._url)
+            self._client = DBOSClient(
+                system_database_engine=self._database,
+                serializer=PlainJson(),
+                application_name=NAME,
+            )
+        return self._client
+
+    def launch(self, work: Work, lanes: Mapping[str, int]) -> None:
+        """Start doing work from lanes, so many pieces of each at once."""
+        for name, slots in lanes.items():
+            self.lanes.prepare(name, slots=slots)
+        serve(work)
+        config: DBOSConfig = {
+            "name": NAME,
+            "system_database_engine": self._database,
+            "executor_id": self.heartbeat.worker,
+            "application_version": VERSION,
+            "serializer": PlainJson(),
+            "enable_otlp": False,
+            "log_level": "ERROR",
+            "run_migrations": False,
+            "notification_listener_polling_interval_sec": 0.1,
+        }
+        DBOS(config=config)
+        DBOS.listen_queues(list(lanes))
+        DBOS.launch()
+        self._is_launched = True
+        logging.getLogger("dbos").setLevel(logging.ERROR)
+        self.heartbeat.start()
+
+    def close(self) -> None:
+        """Let what runs come to its end, then sign off."""
+        if self._is_launched:
+            DBOS.destroy(workflow_completion_timeout_sec=_DRAIN_S if active() else 0)
+            # What it took at the last moment is left to others at once.
+            self._take_over(self.heartbeat.worker)
+            self.heartbeat.stop()
+            serve(None)
+            self._is_launched = False
+        if self._client is not None:
+            self._client.destroy()
+        self._database.dispose()
+
+    def _take_over(self, worker: str) -> int:
+        """Queue again what a lost worker was at."""
+        held = self.client.list_workflows(
+            status="PENDING", executor_id=worker, load_input=False, load_output=False
+        )
+        for status in held:
+            self.client.resume_workflow(status.workflow_id, queue_name=status.queue_name)
+        return len(held)
+
+
+@contextmanager
+def _alone(url: str) -> Generator[None]:
+    """Only one process at a time makes the tables of a file; a server sees to that itself."""
+    if not url.startswith("sqlite") or os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    with open(url.removeprefix("sqlite:///") + ".lock", "a", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,39 @@
+-- name: make_workers
+CREATE TABLE IF NOT EXISTS passdown_workers (
+    worker TEXT PRIMARY KEY,
+    host TEXT NOT NULL,
+    pid BIGINT NOT NULL,
+    started TEXT NOT NULL,
+    beat_at DOUBLE PRECISION NOT NULL,
+    lease_s DOUBLE PRECISION NOT NULL,
+    lost INTEGER NOT NULL
+)
+
+-- name: make_lanes
+CREATE TABLE IF NOT EXISTS passdown_lanes (
+    lane TEXT PRIMARY KEY,
+    sent INTEGER NOT NULL
+)
+
+-- name: sign_on
+INSERT INTO passdown_workers (worker, host, pid, started, beat_at, lease_s, lost)
+VALUES (:worker, :host, :pid, :started, extract(epoch FROM clock_timestamp()), :lease_s, 0)
+ON CONFLICT (worker) DO UPDATE SET beat_at = extract(epoch FROM clock_timestamp()), lease_s = excluded.lease_s, lost = 0
+
+-- name: beat
+UPDATE passdown_workers SET beat_at = extract(epoch FROM clock_timestamp()) WHERE worker = :worker AND lost = 0
+
+-- name: sign_off
+DELETE FROM passdown_workers WHERE worker = :worker
+
+-- name: workers
+SELECT worker, host, pid, started, extract(epoch FROM clock_timestamp()) - beat_at, lease_s, lost
+FROM passdown_workers ORDER BY worker
+
+-- name: declare_lost
+UPDATE passdown_workers SET lost = lost + 1, beat_at = extract(epoch FROM clock_timestamp())
+WHERE worker = :worker AND lost = :lost AND extract(epoch FROM clock_timestamp()) - beat_at >= :silent_s
+
+-- name: hold_lane
+INSERT INTO passdown_lanes (lane, sent) VALUES (:lane, 1)
+ON CONFLICT (lane) DO UPDATE SET sent = passdown_lanes.sent + 1

@@ -1,0 +1,110 @@
+"""Relay files: what is accepted, and everything that is wrong with one at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from passdown.errors import InvalidInput
+from passdown.model.intake.relay_schema import check_relay, read_relay, relay_schema
+from tests.relay.relays import document, leg
+
+YAML = """
+relay: build
+agents:
+  planner: {runner: {command: [plan, --now]}}
+  coder:
+    profile: dev
+    runner: {command: [code], prompt: file, env: {A: b}}
+    limits: {loops: 3, seconds: 90}
+legs:
+  - {leg: plan, agent: planner, request: Plan it., phase: planning}
+  - leg: code
+    agent: coder
+    then:
+      - {when: {outcome: [failed, error]}, go: plan, at_most: 2}
+"""
+
+TOML = """
+relay = "build"
+[agents.planner.runner]
+command = ["plan", "--now"]
+[agents.coder]
+profile = "dev"
+limits = {loops = 3, seconds = 90}
+runner = {command = ["code"], prompt = "file", env = {A = "b"}}
+[[legs]]
+leg = "plan"
+agent = "planner"
+request = "Plan it."
+phase = "planning"
+[[legs]]
+leg = "code"
+agent = "coder"
+then = [{when = {outcome = ["failed", "error"]}, go = "plan", at_most = 2}]
+"""
+
+
+def test_yaml_and_toml_say_the_same() -> None:
+    relay = read_relay(YAML)
+    assert relay == read_relay(TOML, is_toml=True)
+    assert relay.agents["coder"].limits == (3, 100_000, 90.0)
+    assert relay.agents["planner"].profile == "planner"
+    assert relay.legs["code"].rules[0].otherwise == ("stop",)
+
+
+def problems_of(text: str) -> set[tuple[str, str]]:
+    with pytest.raises(InvalidInput) as refused:
+        read_relay(text)
+    return {(problem.path, problem.code) for problem in refused.value.problems}
+
+
+def test_everything_that_is_wrong_is_named_at_once() -> None:
+    text = """
+relay: "no spaces here"
+agents:
+  a: {runner: {}, review_by: nobody}
+  system: {runner: {command: x}}
+legs:
+  - {leg: one, agent: b, then: [{go: nowhere}], odd: 1}
+  - {leg: one, agent: a}
+"""
+    found = problems_of(text)
+    assert ("relay", "invalid_id") in found
+    assert any(code == "reserved_name" for _, code in found)
+    text = text.replace('"no spaces here"', "fine").replace(
+        "  system: {runner: {command: x}}\n", ""
+    )
+    assert problems_of(text) == {
+        ("agents.a.runner", "one_runner"),
+        ("agents.a.review_by", "unknown_name"),
+        ("legs[0].agent", "unknown_name"),
+        ("legs[0].then[0].go", "unknown_name"),
+        ("legs[0].odd", "unknown_field"),
+        ("legs[1].leg", "duplicate"),
+    }
+
+
+def test_legs_that_nothing_leads_to_are_refused() -> None:
+    relay = document(leg("one", "a", {"go": "end"}), leg("two", "b"))
+    with pytest.raises(InvalidInput) as refused:
+        check_relay(relay)
+    assert [(p.path, p.code) for p in refused.value.problems] == [("legs[1]", "unreachable")]
+
+
+def test_a_join_that_can_never_be_complete_is_refused() -> None:
+    relay = document(leg("one", "a"), leg("two", "b", joins=["one", "two"]))
+    with pytest.raises(InvalidInput) as refused:
+        check_relay(relay)
+    assert [(p.path, p.code) for p in refused.value.problems] == [("legs[1].joins", "unreachable")]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "relay: x", "!!python/object:os.system {}", "a: &a [*a]"]
+)
+def test_what_is_no_relay_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        read_relay(text)
+
+
+def test_the_schema_is_published() -> None:
+    assert {"relay", "agents", "legs"} <= set(relay_schema()["properties"])
