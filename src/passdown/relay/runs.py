@@ -73,6 +73,11 @@ class Runs:
         """How many records a run has: changes whenever anything happens to it."""
         return self._beside.position(run_stream(run))
 
+    def positions(self) -> dict[str, int]:
+        """The same of all runs."""
+        heads = self._beside.streams(RUN_STREAM)
+        return {head.stream.removeprefix(RUN_STREAM): head.position for head in heads}
+
     def go_on(self, run: str) -> Run:
         """Draw all consequences of what has ended; gives where the run stands then."""
         return self._step(run, lambda found: next_step(found, self._gates(found)))

@@ -34,6 +34,7 @@ def brief_for(
     format: str = "markdown",
     tags: Sequence[str] = (),
     record: bool = True,
+    needs: dict[str, list[str]] | None = None,
 ) -> Brief:
     """The brief of a task for an agent; that it was delivered is recorded beside the task."""
     budget = opened.settings.brief_budget if budget is None else budget
@@ -51,7 +52,7 @@ def brief_for(
             found = _summary(opened, reader, task, agent, budget=budget, counter=by)
         else:
             row, open_items = standing(reader, task)
-            focus = focus_of(row, open_items, opened.needs_of(agent), tags)
+            focus = focus_of(row, open_items, needs or opened.needs_of(agent), tags)
             facts = facts_of(
                 reader,
                 row,

@@ -76,8 +76,8 @@ def connect(url: str) -> Engine:
 
 
 def _set_up(connection: Any, _record: object) -> None:
-    for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL"):
-        connection.execute(f"PRAGMA {pragma}")
+    for name in ("wait_for_locks", "keep_a_log", "sync_each_commit"):
+        connection.execute(_statements("sqlite")[name])
 
 
 @cache

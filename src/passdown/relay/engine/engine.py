@@ -27,11 +27,11 @@ class Engine:
     def __init__(self, url: str, *, lease_s: float = LEASE_S, room: int = ROOM) -> None:
         """Connect to the engine's database; nothing is run until `launch`."""
         self._url = url
-        self._database = connect(url)
+        self.database = connect(url)
         self._client: DBOSClient | None = None
         self._room = room
         self._is_launched = False
-        self.heartbeat = Heartbeat(self._database, lease_s=lease_s, take_over=self._take_over)
+        self.heartbeat = Heartbeat(self.database, lease_s=lease_s, take_over=self._take_over)
 
     def __enter__(self) -> Self:
         return self
@@ -42,7 +42,7 @@ class Engine:
     @property
     def lanes(self) -> Lanes:
         """The lanes, to send to; the database is made ready by the first use."""
-        return Lanes(self.client, self._database, room=self._room)
+        return Lanes(self.client, self.database, room=self._room)
 
     @property
     def client(self) -> DBOSClient:
@@ -51,7 +51,7 @@ class Engine:
             with _alone(self._url):
                 DBOS.migrate(self._url)
             self._client = DBOSClient(
-                system_database_engine=self._database,
+                system_database_engine=self.database,
                 serializer=PlainJson(),
                 application_name=NAME,
             )
@@ -64,7 +64,7 @@ class Engine:
         serve(work)
         config: DBOSConfig = {
             "name": NAME,
-            "system_database_engine": self._database,
+            "system_database_engine": self.database,
             "executor_id": self.heartbeat.worker,
             "application_version": VERSION,
             "serializer": PlainJson(),
@@ -91,7 +91,11 @@ class Engine:
             self._is_launched = False
         if self._client is not None:
             self._client.destroy()
-        self._database.dispose()
+        self.database.dispose()
+
+    def forget_lane(self, name: str) -> None:
+        """Remove the lane of a run that is over."""
+        self.client.delete_queue(name)
 
     def _take_over(self, worker: str) -> int:
         """Queue again what a lost worker was at."""

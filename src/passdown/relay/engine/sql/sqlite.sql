@@ -1,3 +1,12 @@
+-- name: wait_for_locks
+PRAGMA busy_timeout = 30000
+
+-- name: keep_a_log
+PRAGMA journal_mode = WAL
+
+-- name: sync_each_commit
+PRAGMA synchronous = FULL
+
 -- name: make_workers
 CREATE TABLE IF NOT EXISTS passdown_workers (
     worker TEXT PRIMARY KEY,

@@ -1,0 +1,22 @@
+"""One turn of an agent, asked until its handoff is valid, and recorded."""
+
+import sys
+from functools import partial
+
+import passdown
+from passdown.relay.exchange import find_handoff, hold
+from passdown.relay.runners.asking import Asked
+from passdown.relay.runners.command import CommandRunner
+
+runner = CommandRunner(sys.argv[1:], timeout_s=60)
+with passdown.open(".") as ws:
+    ws.create_task("T-1", title="Key-value store", agent="coder")
+    brief = ws.brief("T-1", agent="coder", budget=500).text
+    persona = {"role": "system", "content": "You write code."}
+    messages = (persona, {"role": "user", "content": brief})
+    asked = Asked(messages=messages, agent="coder", task="T-1", store=ws.store_url)
+    came = hold(runner, asked, read=partial(find_handoff, task="T-1", agent="coder"), say=print)
+    if came.value is None:
+        raise SystemExit(f"{came.failure}: {came.why}")
+    handed = ws.hand_off(came.value)
+    print(f"version {handed.version}, now with {handed.target_agent}")

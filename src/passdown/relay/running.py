@@ -1,0 +1,109 @@
+"""Running relays: a run in this process until it is over, or a worker that serves the lanes."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.relay.engine.database import relay_url
+from passdown.relay.engine.engine import Engine
+from passdown.relay.engine.heartbeats import LEASE_S
+from passdown.relay.engine.lanes import EXPRESS, NORMAL, ROOM
+from passdown.relay.working import RelayWork, lane_of
+from passdown.workspace.beside import Beside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from passdown.model.run import Run
+    from passdown.relay.express import ExpressDone
+    from passdown.relay.runners.asking import Runner
+    from passdown.relay.turns import Say
+    from passdown.workspace import Workspace
+
+LOOK_S = 0.1
+RECONCILE_S = 1.0
+
+
+class Terms(NamedTuple):
+    """How the engine of a process is set up: its database, lease, room in the lanes."""
+
+    url: str = ""
+    lease_s: float = LEASE_S
+    room: int = ROOM
+
+
+class Shown(NamedTuple):
+    """What is told while work goes on: an agent at work, a run that changed, an express item."""
+
+    turn: Say | None = None
+    run: Callable[[Run], None] | None = None
+    express: Callable[[ExpressDone], None] | None = None
+
+
+def engine_of(workspace: Workspace, terms: Terms = Terms()) -> Engine:  # noqa: B008
+    """The engine that belongs to a workspace; not launched yet."""
+    folder = Beside(workspace).opened.place.folder
+    return Engine(relay_url(folder, terms.url), lease_s=terms.lease_s, room=terms.room)
+
+
+def run_here(
+    workspace: Workspace,
+    run: str,
+    *,
+    terms: Terms = Terms(),  # noqa: B008
+    shown: Shown = Shown(),  # noqa: B008
+    runners: Mapping[str, Runner] | None = None,
+    waits: bool = True,
+    stop: threading.Event | None = None,
+) -> Run:
+    """Take all turns of a run in this process until it is over; gives where it stands then.
+
+    Where a person is waited for, this waits too, unless `waits` is False. It may be killed at any
+    moment: called again, it goes on at the leg where it was.
+    """
+    stop = stop or threading.Event()
+    with engine_of(workspace, terms) as engine:
+        work = RelayWork(workspace, engine, say=shown.turn, did=shown.express, runners=runners)
+        found = work.runs.get(run)
+        engine.launch(work, {lane_of(found): found.relay.parallel, EXPRESS: 1})
+        try:
+            return _watched(work, run, shown, waits=waits, stop=stop)
+        finally:
+            engine.forget_lane(lane_of(found))
+
+
+def _watched(work: RelayWork, run: str, shown: Shown, *, waits: bool, stop: threading.Event) -> Run:
+    position, looks = -1, 0
+    while True:
+        now = work.runs.position(run)
+        if now != position or looks * LOOK_S >= RECONCILE_S:
+            work.go_on(run)
+            found = work.runs.get(run)
+            if found.position != position and shown.run is not None:
+                shown.run(found)
+            position, looks = found.position, 0
+            is_resting = found.status == "waiting" and not found.open_legs
+            if found.ended_at or stop.is_set() or (is_resting and not waits):
+                return found
+        stop.wait(LOOK_S)
+        looks += 1
+
+
+def work(
+    workspace: Workspace,
+    *,
+    slots: int = 1,
+    terms: Terms = Terms(),  # noqa: B008
+    shown: Shown = Shown(),  # noqa: B008
+    runners: Mapping[str, Runner] | None = None,
+    stop: threading.Event | None = None,
+) -> None:
+    """Serve the lanes until `stop` is set: so many legs at once, and express items beside them."""
+    stop = stop or threading.Event()
+    with engine_of(workspace, terms) as engine:
+        served = RelayWork(workspace, engine, say=shown.turn, did=shown.express, runners=runners)
+        engine.launch(served, {NORMAL: slots, EXPRESS: 1})
+        while not stop.is_set():
+            served.reconcile(NORMAL)
+            stop.wait(RECONCILE_S)
