@@ -16,12 +16,12 @@ setup: $(READY) ## make .venv and install everything into it
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; try: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,relay]"
 	@touch $@
 
 # What only tests, checks and benchmarks compare with is large: nobody else waits for it.
 $(FULL): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,chroma]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,chroma,relay]"
 	@touch $@
 
 demo: $(READY) ## run the offline demonstration

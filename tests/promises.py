@@ -2,7 +2,8 @@
 
 `P-n` are the promises of the README. The others are the finer rows behind them: S0 for decisions,
 contexts, checksums and memory, S1 for the state of a task, S2 for switches of agents and rules, S3
-for the handoff note and what the next task gets from it, S4 for knowledge that is shared.
+for the handoff note and what the next task gets from it, S4 for agents that run, talk and share
+knowledge.
 An id is never given to another promise; a promise that is withdrawn takes its id with it.
 """
 
@@ -269,6 +270,73 @@ LESSONS = {
     "tags, best overlap first, and walked to a depth.",
 }
 
+RELAY = {
+    "S0-36": "A run is listed, shown and resumed with every field; a missing or damaged one is "
+    "named clearly.",
+    "S0-37": "A handoff takes under five seconds; duration, bytes, tokens and counts are recorded "
+    "with each leg.",
+    "S3-40": "Partial work is queued again at most three times.",
+    "S4-1": "Each agent has a context of its own with each peer, and sees nothing of the others.",
+    "S4-2": "A conversation is found or begun once, however many threads or processes ask for it "
+    "at the same moment.",
+    "S4-3": "A reset empties the context and sets a new system message.",
+    "S4-4": "All requests of a task go into one context, and each carries the earlier reviews.",
+    "S4-5": "With a new task nothing of the old one is in the context.",
+    "S4-6": "A peer without a task keeps its context.",
+    "S4-7": "Entering SETUP empties the context.",
+    "S4-8": "A request under another lease empties the context first.",
+    "S4-9": "A context can be emptied on request.",
+    "S4-10": "A context past its hours is emptied.",
+    "S4-11": "The four ways to reset share one place, may be repeated, and take the task from the "
+    "lease.",
+    "S4-12": "A system message that can't be made doesn't keep the old context, twice in a row "
+    "neither.",
+    "S4-13": "The system message names agent, peer, task, specification, knowledge, role and "
+    "rules, and is made once for a lease.",
+    "S4-14": "A request is a user message with the request alone, from a template that a folder "
+    "may replace and whose values are never read as templates.",
+    "S4-15": "Every handler uses its sender's context, and a missing sender is an error.",
+    "S4-16": "A context always fits its window, with system message, last exchange and tool pairs "
+    "intact and the transcript whole, or it is refused with what it takes.",
+    "S4-17": "One summary stands for what was left out, the caller's before our own, and the whole "
+    "still fits.",
+    "S4-18": "Parallel use loses no message, and requests of one peer in a process come one by "
+    "one.",
+    "S4-19": "A message of type KNOWLEDGE_UPDATE brings entries, a file path and an action, append "
+    "or replace, in a lane apart from the others; any other action is refused.",
+    "S4-20": "Express work goes from WAITING over SETUP to CODING; other work needs PLANNING, and "
+    "an illegal step is refused with the legal ones and changes nothing.",
+    "S4-21": "SETUP recognises a knowledge update and prepares its file alone.",
+    "S4-22": "CODING writes the file, commits it on a branch of its own and opens a pull request, "
+    "without touching the user's branch, index or files.",
+    "S4-23": "A full lane makes the sender wait or tells it so; nothing is dropped.",
+    "S4-24": "Hot fixes, emergency patches, direct file work and changes started by the architect "
+    "take the same way, and a new kind is one row.",
+    "S4-25": "An express item that fails becomes a full task with its reason, its content and the "
+    "evidence, once.",
+    "S4-26": "Every agent has knowledge_add, a tool with one required object and a JSON schema; it "
+    "ends no turn and answers a bad entry with all its problems.",
+    "S4-27": "An entry of knowledge is in the ledger and in its agent's buffer before the tool "
+    "answers.",
+    "S4-28": "At the end of a piece of work everything that waits comes to the knowledge file in "
+    "one batch, once; a kill before that loses nothing.",
+    "S4-32": "Contexts can be shared by all peers, parted for chosen pairs, or parted for all.",
+    "S4-33": "Conversations add records and change neither schema nor tasks.",
+    "S4-34": "A scripted reviewer doesn't contradict its first answer.",
+    "S4-35": "The size of a context is bounded by its task and doesn't grow over many.",
+    "S4-37": "What conversation handling costs is measured beside bare commits.",
+    "S4-38": "A thousand changes of task over eight peers leave no word of one task in another's "
+    "context.",
+    "S4-39": "Every move of an agent, and every refused one, is recorded and logged with its "
+    "reason.",
+    "S4-40": "A conversation is restored equal from its document, and from the ledger in another "
+    "process.",
+    "S4-41": "The answer to a budget review leads on, to a new plan, to a person or to the end, "
+    "and its guidance is told to the agent.",
+    "S4-42": "Switching, preservation, reset, knowledge and the express lane are tested together "
+    "from end to end.",
+}
+
 SHARED_KNOWLEDGE = {
     "S4-29": "Updates of knowledge are merged when they are brought to the file: one node for one "
     "id, and conflicts are reported.",
@@ -287,5 +355,6 @@ PROMISES: dict[str, str] = {
     **HANDOFF_NOTE,
     **MEMORY,
     **LESSONS,
+    **RELAY,
     **SHARED_KNOWLEDGE,
 }

@@ -9,6 +9,8 @@
     ├── IntegrityViolation  a state differs before and after a handoff (strict mode)
     ├── Damaged             stored bytes are not what was written; lists every finding
     ├── MissingExtra        an optional package is needed for this
+    ├── LaneFull            a lane has no room for another piece of work
+    ├── GitError            git could not do what was asked
     └── StoreError          the store can't be used
         ├── StoreBusy           another writer held the lock for too long
         ├── StoreUnavailable    the disk or the database refused: full, unreadable, gone
@@ -164,6 +166,20 @@ class MissingExtra(PassdownError, ImportError):
     """An optional package is needed; the message gives the line that installs it."""
 
     code = "missing_extra"
+
+
+class LaneFull(PassdownError):
+    """A lane has no room; nothing was sent."""
+
+    code = "lane_full"
+
+
+class GitError(PassdownError):
+    """Git could not do what was asked. Codes: no_git, not_a_repository, no_commits, unknown_base,
+    branch_exists, nothing_to_commit, patch_failed, unsafe_path, filtered, too_large, git_failed.
+    """
+
+    code = "git_failed"
 
 
 class StoreError(PassdownError):

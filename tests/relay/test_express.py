@@ -467,9 +467,11 @@ def test_what_changed_since_it_was_set_up_is_not_undone(ws: Workspace) -> None:
     with pytest.raises(Interrupted):
         carry_out(ws, item, states=Stopping(ws))
     ws.learn(agent="ana", forget_nodes=["A"])
-    git(folder, "commit", "-q", "--allow-empty", "-m", "moves on")
+    Path(folder, "knowledge.dot").write_text("digraph knowledge {\n}\n")
+    git(folder, "commit", "-q", "-a", "-m", "moves on")
     made = done(ws, item)
     assert git(folder, "rev-parse", f"{made.commit}^") == base
+    assert '"Old"' in at(ws, made.commit, "knowledge.dot")
     assert [n.id for n in ws.graph(types=["component"]).nodes] == ["B"]
 
 

@@ -281,11 +281,12 @@ def test_a_script_writes_beneath_its_folder_only(tmp_path: Path) -> None:
     assert no_repository(asked(workdir=str(work))).failure == "raised"
 
 
-def test_a_sleeping_script_can_be_stopped() -> None:
+def test_a_sleeping_script_can_be_stopped_and_keeps_the_time_limit() -> None:
     stop = threading.Event()
     stop.set()
     started = time.monotonic()
     assert Scripted([{"sleep_s": 100}])(asked(stop=stop)).failure == "stopped"
+    assert Scripted([{"sleep_s": 100}])(asked(timeout_s=0.05)).failure == "timeout"
     assert time.monotonic() - started < 5
 
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from passdown.errors import StoreBusy
+from passdown.errors import GitError, StoreBusy
 from passdown.relay.locking import locked
 from passdown.relay.pull_request import VARIABLE, Request, open_pull_request
-from passdown.relay.repository import GitError
 from passdown.relay.worktree import Worktree
 from tests.relay.repositories import ALONE, git, leftovers, make_repository, users_view
 

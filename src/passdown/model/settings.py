@@ -182,7 +182,11 @@ _KNOWN: dict[str, _Known] = {
     "context.compact_at": _Known("compact_at", (int, float), most=1),
 }
 # What only a user may say, and how.
-_ENVIRONMENT = {"migrate.command": "PASSDOWN_MIGRATE_COMMAND"}
+_ENVIRONMENT = {
+    "migrate.command": "PASSDOWN_MIGRATE_COMMAND",
+    "express.pull_request": "PASSDOWN_PR_COMMAND",
+    "relay.url": "PASSDOWN_RELAY_URL",
+}
 _SECTIONS = {path.partition(".")[0] for path in _KNOWN}
 
 

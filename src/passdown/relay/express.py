@@ -11,7 +11,15 @@ import os
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from passdown.errors import Conflict, InvalidInput, KeyReused, NotFound, PassdownError, Problem
+from passdown.errors import (
+    Conflict,
+    GitError,
+    InvalidInput,
+    KeyReused,
+    NotFound,
+    PassdownError,
+    Problem,
+)
 from passdown.model.agent_states import CODING, DONE, ERROR, SETUP, START
 from passdown.model.express_texts import commit_message, request_body, task_description
 from passdown.model.graph import Graph
@@ -21,7 +29,7 @@ from passdown.relay.express_plan import Plan, plan_of
 from passdown.relay.express_records import ExpressRecord, express_record, express_records, send
 from passdown.relay.locking import locked
 from passdown.relay.pull_request import PullRequest, Request, open_pull_request
-from passdown.relay.repository import GitError, Repository
+from passdown.relay.repository import Repository
 from passdown.relay.worktree import Commit, Worktree
 from passdown.workspace.beside import Aside, Beside
 from passdown.workspace.knowing import written_graph

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import GitError, InvalidInput, Problem
 from passdown.model.graph import Graph, graph_of
 from passdown.model.graph_files import read_graph, write_graph
 from passdown.model.knowledge_update import updated
 from passdown.model.patches import read_patch
-from passdown.relay.repository import GitError, Repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from passdown.model.express import Change, ExpressItem
     from passdown.model.graph import Edge, Node
+    from passdown.relay.repository import Repository
 
 
 class Plan(NamedTuple):

@@ -16,8 +16,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown.errors import GitError
 from passdown.model.text import visible
-from passdown.relay.repository import GitError, Repository
+from passdown.relay.repository import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.errors import PassdownError
+from passdown.errors import GitError
 from passdown.model.text import visible
 
 if TYPE_CHECKING:
@@ -47,14 +47,6 @@ _FIXED = {
     "GIT_ALLOW_PROTOCOL": "none",
     "LC_ALL": "C",
 }
-
-
-class GitError(PassdownError):
-    """Git could not do what was asked. Codes: no_git, not_a_repository, no_commits, unknown_base,
-    branch_exists, nothing_to_commit, patch_failed, unsafe_path, filtered, too_large, git_failed.
-    """
-
-    code = "git_failed"
 
 
 class Entry(NamedTuple):

@@ -17,7 +17,7 @@ from passdown.model.kinds import stream_of
 from passdown.model.relay import END, ERROR
 from passdown.model.run import REVIEW, VERDICTS
 from passdown.relay.conversations import Conversations
-from passdown.relay.exchange import find_handoff, hold
+from passdown.relay.exchange import find_handoff, hold, returned_text
 from passdown.relay.runners.asking import Asked
 from passdown.relay.runners.declared import runner_of
 from passdown.relay.seats import Seats, agent_of, seat_of
@@ -155,6 +155,9 @@ class Turns:
         for attempt in exchanged.tries:
             if attempt.reply.text.strip():
                 told.conversation.add(Message("assistant", attempt.reply.text, turn.agent))
+            if attempt.problems:
+                returned = returned_text(attempt.problems, asked)
+                told.conversation.add(Message("user", returned, told.conversation.peer))
         return exchanged
 
     def _runner(self, run: Run, agent: str) -> Runner:

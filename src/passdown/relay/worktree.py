@@ -13,12 +13,12 @@ import shutil
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from passdown.errors import StoreBusy
+from passdown.errors import GitError, StoreBusy
 from passdown.model.express_rules import may_change
 from passdown.model.names import path_problems
 from passdown.model.patches import read_patch
 from passdown.relay.locking import locked
-from passdown.relay.repository import REGULAR, GitError, Repository, unsafe
+from passdown.relay.repository import REGULAR, Repository, unsafe
 
 if TYPE_CHECKING:
     from datetime import datetime

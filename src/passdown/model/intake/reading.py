@@ -42,7 +42,12 @@ def read_handoff_text(text: str | bytes) -> dict[str, Any]:
     if handoff_section(source) is not None:
         return read_task_file(source)
     fenced = _fenced(source)
-    return _object(load_yaml(source if fenced is None else fenced))
+    return _object(_loaded(source if fenced is None else fenced))
+
+
+def _loaded(text: str) -> object:
+    """JSON where it looks like it, which YAML doesn't read as JSON does; else YAML."""
+    return load_json(text) if text.lstrip().startswith("{") else load_yaml(text)
 
 
 def read_task_file(text: str) -> dict[str, Any]:
@@ -53,7 +58,7 @@ def read_task_file(text: str) -> dict[str, Any]:
     if section is None:
         raise no_handoff()
     fenced = _fenced(section)
-    data = _object(load_yaml(_before_rule(section) if fenced is None else fenced))
+    data = _object(_loaded(_before_rule(section) if fenced is None else fenced))
     if data.get("outcome", "") is None:
         # As the template leaves it: nobody has said yet how the work ended.
         del data["outcome"]

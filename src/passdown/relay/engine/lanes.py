@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from passdown.errors import PassdownError
+from passdown.errors import LaneFull
 from passdown.relay.engine.database import run
 
 if TYPE_CHECKING:
@@ -19,12 +19,6 @@ _PAUSE_S = 0.1
 LEG, ITEM = "passdown.leg", "passdown.express"
 VERSION = "1"
 _AWAY = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "SUCCESS")
-
-
-class LaneFull(PassdownError):
-    """A lane has no room; nothing was sent."""
-
-    code = "lane_full"
 
 
 class Lanes:

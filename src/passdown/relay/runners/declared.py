@@ -1,20 +1,23 @@
-"""Runners as a relay file declares them: `{command: [...]}` or `{script: path}`."""
+"""Runners as a relay file declares them: `command`, `script` or `python`."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, Problem
 from passdown.model.text import child_path, excerpt
+from passdown.relay.runners.callables import CallableRunner
 from passdown.relay.runners.command import CommandRunner
 from passdown.relay.runners.scripted import Scripted
 
 if TYPE_CHECKING:
     from passdown.relay.runners.asking import Runner
 
-KINDS = ("command", "script")
+KINDS = ("command", "script", "python")
 _OPTIONS = ("prompt", "env", "pass_env", "timeout_s", "max_output", "max_stderr", "cwd")
 _NUMBERS = ("timeout_s", "max_output", "max_stderr")
 
@@ -26,7 +29,9 @@ def runner_of(declared: object, *, folder: str, path: str = "runner") -> Runner:
     """
     if not isinstance(declared, Mapping):
         given = f"{type(declared).__name__} given"
-        problem = Problem(path, "wrong_type", given, "command: [...], or script: a path")
+        problem = Problem(
+            path, "wrong_type", given, "command: [...], script: a path, or python: module:function"
+        )
         raise InvalidInput("the runner can't be made", [problem])
     fields = {str(name): value for name, value in cast("Mapping[Any, Any]", declared).items()}
     kinds = [kind for kind in KINDS if kind in fields]
@@ -41,7 +46,7 @@ def runner_of(declared: object, *, folder: str, path: str = "runner") -> Runner:
     if problems:
         raise InvalidInput("the runner can't be made", problems)
     try:
-        return _script(fields, folder) if kinds == ["script"] else _command(fields, folder)
+        return _MAKERS[kinds[0]](fields, folder)
     except InvalidInput as error:
         below = [p._replace(path=f"{path}.{p.path}" if p.path else path) for p in error.problems]
         raise InvalidInput("the runner can't be made", below) from error
@@ -65,6 +70,23 @@ def _command(fields: dict[str, Any], folder: str) -> Runner:
     if isinstance(cwd, str) and cwd:
         options["cwd"] = os.path.join(folder, cwd)
     return CommandRunner(argv, **options)
+
+
+def _python(fields: dict[str, Any], folder: str) -> Runner:
+    """A function by `module:function`, from what is installed or from the project's folder."""
+    name = str(fields["python"])
+    module, _, function = name.partition(":")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        problem = Problem("python", "not_found", f"{excerpt(name)!r}: {error}", "module:function")
+        raise InvalidInput("the function can't be called", [problem]) from error
+    return CallableRunner(found)
+
+
+_MAKERS = {"command": _command, "script": _script, "python": _python}
 
 
 def _number(value: object) -> object:

@@ -235,8 +235,8 @@ def _player(play: Answer | Callable[[Asked], Any]) -> Function:
         return play
 
     def answer(asked: Asked) -> Reply:
-        if not _slept(play.sleep_s, asked):
-            return Reply(failure="stopped", error="The script was told to stop.")
+        if cut := _slept(play.sleep_s, asked):
+            return Reply(failure=cut, error=f"The script was cut off while it slept ({cut}).")
         if play.files:
             from passdown.relay.runners.scripted_files import commit_files, write_files
 
@@ -253,11 +253,13 @@ def _player(play: Answer | Callable[[Asked], Any]) -> Function:
     return answer
 
 
-def _slept(seconds: float, asked: Asked) -> bool:
-    """Let time go by; False when the turn was stopped meanwhile."""
-    ends = time.monotonic() + seconds
-    while (left := ends - time.monotonic()) > 0:
+def _slept(seconds: float, asked: Asked) -> str:
+    """Let time go by; gives what cut it short, stopped or timeout, or nothing."""
+    now = time.monotonic()
+    ends = now + seconds
+    limit = float("inf") if asked.timeout_s is None else now + asked.timeout_s
+    while (left := min(ends, limit) - time.monotonic()) > 0:
         if asked.is_stopped():
-            return False
+            return "stopped"
         time.sleep(min(_TICK_S, left))
-    return True
+    return "timeout" if limit < ends else ""
