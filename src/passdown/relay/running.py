@@ -55,38 +55,46 @@ def run_here(
     shown: Shown = Shown(),  # noqa: B008
     runners: Mapping[str, Runner] | None = None,
     waits: bool = True,
-    stop: threading.Event | None = None,
+    halt: threading.Event | None = None,
 ) -> Run:
     """Take all turns of a run in this process until it is over; gives where it stands then.
 
     Where a person is waited for, this waits too, unless `waits` is False. It may be killed at any
-    moment: called again, it goes on at the leg where it was.
+    moment: called again, it goes on at the leg where it was. `halt` ends agents at work and this.
     """
-    stop = stop or threading.Event()
+    halt = halt or threading.Event()
     with engine_of(workspace, terms) as engine:
-        work = RelayWork(workspace, engine, say=shown.turn, did=shown.express, runners=runners)
+        work = RelayWork(
+            workspace,
+            engine,
+            say=shown.turn,
+            did=shown.express,
+            runners=runners,
+            halted=halt.is_set,
+        )
         found = work.runs.get(run)
         engine.launch(work, {lane_of(found): found.relay.parallel, EXPRESS: 1})
         try:
-            return _watched(work, run, shown, waits=waits, stop=stop)
+            return _watched(work, run, shown, waits=waits, halt=halt)
         finally:
+            halt.set()  # nothing is begun or waited for any more
             engine.forget_lane(lane_of(found))
 
 
-def _watched(work: RelayWork, run: str, shown: Shown, *, waits: bool, stop: threading.Event) -> Run:
+def _watched(work: RelayWork, run: str, shown: Shown, *, waits: bool, halt: threading.Event) -> Run:
     position, looks = -1, 0
     while True:
         now = work.runs.position(run)
-        if now != position or looks * LOOK_S >= RECONCILE_S:
+        if now != position or looks * LOOK_S >= RECONCILE_S or halt.is_set():
             work.go_on(run)
             found = work.runs.get(run)
             if found.position != position and shown.run is not None:
                 shown.run(found)
             position, looks = found.position, 0
             is_resting = found.status == "waiting" and not found.open_legs
-            if found.ended_at or stop.is_set() or (is_resting and not waits):
+            if found.ended_at or halt.is_set() or (is_resting and not waits):
                 return found
-        stop.wait(LOOK_S)
+        halt.wait(LOOK_S)
         looks += 1
 
 
@@ -98,11 +106,22 @@ def work(
     shown: Shown = Shown(),  # noqa: B008
     runners: Mapping[str, Runner] | None = None,
     stop: threading.Event | None = None,
+    halt: threading.Event | None = None,
 ) -> None:
-    """Serve the lanes until `stop` is set: so many legs at once, and express items beside them."""
-    stop = stop or threading.Event()
+    """Serve the lanes until `stop` is set: so many legs at once, and express items beside them.
+
+    What is under way then comes to its end, unless `halt` is set: that ends agents at work.
+    """
+    stop, halt = stop or threading.Event(), halt or threading.Event()
     with engine_of(workspace, terms) as engine:
-        served = RelayWork(workspace, engine, say=shown.turn, did=shown.express, runners=runners)
+        served = RelayWork(
+            workspace,
+            engine,
+            say=shown.turn,
+            did=shown.express,
+            runners=runners,
+            halted=halt.is_set,
+        )
         engine.launch(served, {NORMAL: slots, EXPRESS: 1})
         while not stop.is_set():
             served.reconcile(NORMAL)

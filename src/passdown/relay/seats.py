@@ -68,6 +68,8 @@ class Seats:
 
     def settle(self, run: Run) -> None:
         """Bring seats to where the run is: under review, or done and free again."""
+        if not (run.ended_at or run.asked or any(t.kind == REVIEW for t in run.open_legs)):
+            return
         for agent in run.relay.agents:
             seat = seat_of(agent, run.run)
             if self.states.current_lease(seat) is None:

@@ -120,10 +120,19 @@ class Turns:
                 "before": _before(run, turn),
             },
         )
-        return self._said(conversation, Message("user", text, seat), brief.tokens)
+        request = Message("user", text, seat)
+        return self._said(conversation, request, _key(run, turn), brief.tokens)
 
-    def _said(self, conversation: Conversation, request: Message, brief_tokens: int) -> Told:
-        conversation.add(request)
+    def _said(
+        self, conversation: Conversation, request: Message, key: str, brief_tokens: int = 0
+    ) -> Told:
+        """Ask once: a turn that is taken again goes on from what was asked the first time."""
+        chapter = conversation.context().chapter
+        known = conversation.keyed(key, chapter)
+        if known is None:
+            conversation.add(request, key=key)
+        elif known[0] != chapter:
+            conversation.add(request)
         messages = conversation.messages()
         tokens = conversation.tokens(messages)
         plain = tuple({"role": m.role, "content": m.content} for m in messages)
@@ -152,7 +161,7 @@ class Turns:
             read=read,
             say=(lambda event: say(run, turn, event)) if say else None,
         )
-        for attempt in exchanged.tries:
+        for attempt in exchanged.tries if self._is_fresh() else ():
             if attempt.reply.text.strip():
                 told.conversation.add(Message("assistant", attempt.reply.text, turn.agent))
             if attempt.problems:
@@ -244,7 +253,8 @@ class Turns:
         content = f"{leg.agent} has had {len(turns)} turns:\n" + "\n".join(lines)
         values = {"content": content, "agent": turn.agent, "peer": leg.agent, "task": run.task}
         text = conversations.templates.render("budget_review", values)
-        told = self._said(conversations.with_peer(seat), Message("user", text, seat), 0)
+        request = Message("user", text, seat)
+        told = self._said(conversations.with_peer(seat), request, _key(run, turn))
         exchanged = self._exchange(run, turn, told, read_verdict)
         if not self._is_fresh():
             return None

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BUSY_TRIES = 5
+WAIT_S = 3_600.0
+OVER = -1
 HERE = "here"
 """The lane of a run that the process which started it takes all the turns of."""
 
@@ -60,14 +62,20 @@ class RelayWork:
         say: Say | None = None,
         did: Callable[[ExpressDone], None] | None = None,
         runners: Mapping[str, Runner] | None = None,
+        halted: Callable[[], bool] = lambda: False,
     ) -> None:
+        """When `halted` says so, agents at work are ended and their turns are left to others."""
         self.runs = Runs(workspace)
         self._workspace = workspace
         self._engine = engine
         self._did = did
-        self._over: dict[str, int] = {}
+        self._looked_at: dict[str, tuple[int, float]] = {}
+        self._waiting: set[str] = set()
         self._turns = Turns(
-            workspace, is_fresh=lambda: engine.heartbeat.is_fresh, say=say, runners=runners
+            workspace,
+            is_fresh=lambda: engine.heartbeat.is_fresh and not halted(),
+            say=say,
+            runners=runners,
         )
 
     def take_turn(self, run: str, number: int) -> None:
@@ -91,12 +99,15 @@ class RelayWork:
 
     def go_on(self, run: str) -> None:
         """Draw the consequences of what has ended, and queue what follows."""
-        found = patiently(lambda: self.runs.go_on(run))
-        self._turns.seats.settle(found)
-        for turn in found.open_legs:
+        self._queue(patiently(lambda: self.runs.go_on(run)))
+
+    def _queue(self, run: Run) -> None:
+        self._turns.seats.settle(run)
+        for turn in run.open_legs:
             if not self._is_under_way(turn):
-                name = f"{run}.{turn.number}"
-                self._engine.lanes.send(lane_of(found), LEG, name, run, turn.number, wait_s=3_600)
+                name = f"{run.run}.{turn.number}"
+                lane = lane_of(run)
+                self._engine.lanes.send(lane, LEG, name, run.run, turn.number, wait_s=WAIT_S)
 
     def _is_under_way(self, turn: LegRun) -> bool:
         """Whether a worker that is alive has begun a turn."""
@@ -114,12 +125,27 @@ class RelayWork:
         return self._engine.lanes.send(EXPRESS, ITEM, item, item, wait_s=wait_s)
 
     def reconcile(self, lane: str) -> None:
-        """Go on with every run of a lane that isn't over: answered, lost, or never sent."""
+        """Go on with what nobody else does: runs that were answered, and what got lost.
+
+        A run that hasn't changed is looked at closely only now and then, since whoever ends a turn
+        sees to what follows.
+        """
         for run, position in self.runs.positions().items():
-            if self._over.get(run) == position:
+            known, at = self._looked_at.get(run, (0, 0.0))
+            is_due = time.monotonic() - at > self._engine.heartbeat.lease_s
+            if known == OVER or (known == position and not is_due and run not in self._waiting):
                 continue
-            found = self.runs.get(run)
-            if found.ended_at:
-                self._over[run] = found.position
-            elif lane_of(found) == lane:
-                self.go_on(run)
+            found = patiently(lambda run=run: self.runs.go_on(run))
+            self._note(found)
+            if lane_of(found) == lane and (is_due or found.position != position):
+                self._queue(found)
+
+    def _note(self, run: Run) -> None:
+        position = OVER if run.ended_at else run.position
+        known, at = self._looked_at.get(run.run, (0, 0.0))
+        is_new = known != position
+        self._looked_at[run.run] = (position, time.monotonic() if is_new else at)
+        if run.status == "waiting":
+            self._waiting.add(run.run)
+        else:
+            self._waiting.discard(run.run)

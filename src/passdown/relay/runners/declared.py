@@ -29,9 +29,8 @@ def runner_of(declared: object, *, folder: str, path: str = "runner") -> Runner:
     """
     if not isinstance(declared, Mapping):
         given = f"{type(declared).__name__} given"
-        problem = Problem(
-            path, "wrong_type", given, "command: [...], script: a path, or python: module:function"
-        )
+        expected = f"a mapping with one of {', '.join(KINDS)}"
+        problem = Problem(path, "wrong_type", given, expected)
         raise InvalidInput("the runner can't be made", [problem])
     fields = {str(name): value for name, value in cast("Mapping[Any, Any]", declared).items()}
     kinds = [kind for kind in KINDS if kind in fields]

@@ -1,0 +1,190 @@
+"""A relay whose process is killed at any moment ends as one that nobody touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import passdown
+from passdown.model.run import run_stream
+from passdown.relay.agents import AgentStates
+from passdown.relay.engine.database import run as run_statement
+from passdown.relay.engine.heartbeats import workers
+from passdown.relay.running import engine_of
+from passdown.relay.runs import Runs
+from passdown.workspace.beside import Beside
+from tests.faults.tools import seeded, soak_count
+from tests.relay.relay_process import PATH, TASK, start, turns_in
+
+if TYPE_CHECKING:
+    import random
+    from pathlib import Path
+
+    from passdown import Workspace
+
+RUN = "R-1"
+SECONDS = 0.03
+MOST_KILLS = 3
+PATIENCE_S = 60
+# What differs from one run to the next: when things happened, and what is made of that.
+VARYING = ("at", "digest")
+
+
+@dataclass
+class Lives:
+    """What happened to one run: how often it was killed, how long its last process took."""
+
+    folder: Path
+    turns: Path
+    kills: int = 0
+    took_s: float = 0.0
+    groups: list[int] = field(default_factory=list[int])
+
+
+def live(lives: Lives, kill_after_s: float = PATIENCE_S) -> bool:
+    """One process of a run; its gate is answered when it opens. Says whether it ended itself."""
+    began = time.monotonic()
+    process = start("run", folder=str(lives.folder), turns=str(lives.turns), seconds=SECONDS)
+    lives.groups.append(process.pid)
+    with passdown.open(str(lives.folder)) as ws:
+        while process.poll() is None and time.monotonic() - began < kill_after_s:
+            for gate in ws.gates(TASK):
+                ws.approve(gate["address"], by="eva", reason="Go.")
+            with_rest = kill_after_s - (time.monotonic() - began)
+            try:
+                process.wait(max(0.001, min(0.02, with_rest)))
+            except subprocess.TimeoutExpired:
+                continue
+    is_over = process.poll() is not None
+    process.kill()
+    out, err = process.communicate()
+    assert kill_after_s < PATIENCE_S or is_over, f"the run doesn't end:\n{err}"
+    assert not is_over or process.returncode == 0, err
+    lives.kills += not is_over
+    lives.took_s = time.monotonic() - began
+    return is_over and "completed" in out
+
+
+def new_run(folder: Path) -> Lives:
+    folder.mkdir()
+    with passdown.open(str(folder)) as ws:
+        ws.create_task(TASK, title="Login", agent="eva", description="Build the login.")
+    return Lives(folder, folder.parent / f"{folder.name}-turns")
+
+
+def killed(folder: Path, life_s: float, kills: int, rng: random.Random) -> Lives:
+    """A run that is killed so often, each time at any moment of a life; then it may end."""
+    lives = new_run(folder)
+    while lives.kills < kills:
+        if live(lives, rng.random() * life_s):
+            break  # it was at its very end
+    live(lives)
+    return lives
+
+
+def plain(value: Any) -> Any:
+    """A document without what is different each time."""
+    if isinstance(value, dict):
+        fields: dict[str, Any] = value
+        return {n: plain(v) for n, v in fields.items() if not n.endswith(VARYING)}
+    return [plain(each) for each in value] if isinstance(value, list) else value
+
+
+def seen(ws: Workspace) -> dict[str, Any]:
+    """What has to be the same however often a run was killed."""
+    run = Runs(ws).get(RUN)
+    records = Beside(ws).records(run_stream(RUN))
+    told = ("outcome", "to", "version", "gate", "summary", "visit", "leg", "causes")
+    return {
+        "status": run.status,
+        "legs": [[getattr(turn, name) for name in told] for turn in run.legs.values()],
+        "records": Counter(record.kind for record in records if record.kind != "begun"),
+        "state": plain(ws.state_document(TASK)),
+        "keys": [line["key"] for line in ws.log(TASK) if line["key"].startswith(RUN)],
+        "agents": [(s.agent, s.state, s.lease) for s in AgentStates(ws).agents()],
+    }
+
+
+def said(ws: Workspace) -> dict[str, list[tuple[str, str]]]:
+    """Who said what in each conversation; of requests only whose they are."""
+    beside = Beside(ws)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for head in beside.streams("conversation/"):
+        messages = [r.document()["message"] for r in beside.records(head.stream, 0)[1:]]
+        found[head.stream] = [
+            (m["role"], m["content"] if m["role"] == "assistant" else "") for m in messages
+        ]
+    return found
+
+
+def left_behind(ws: Workspace, lives: Lives) -> list[str]:
+    """Processes, workers, queued work and locks that shouldn't be there any more."""
+    found = [f"process group {group}" for group in lives.groups if is_alive(group)]
+    with engine_of(ws) as engine:
+        found += [f"worker {worker.worker}" for worker in workers(engine.database)]
+        status = ["ENQUEUED", "PENDING"]
+        open_work = engine.client.list_workflows(status=status)
+        found += [f"work {work.workflow_id} {work.status}" for work in open_work]
+        with engine.database.begin() as connection:
+            run_statement(connection, "hold_lane", lane="free")
+    ws.decide(agent="eva", summary="The ledger is free", rationale="This was written.")
+    return found
+
+
+def is_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def check_kills(tmp_path: Path, kills: int, name: str) -> None:
+    rng = seeded(name)
+    alone = new_run(tmp_path / "alone")
+    assert live(alone)
+    with passdown.open(str(alone.folder)) as ws:
+        expected, expected_said = seen(ws), said(ws)
+    assert [leg[6] for leg in expected["legs"]] == PATH
+    assert expected["keys"] == [f"{RUN}.{n + 1}" for n in range(len(PATH))]
+    done, number, again, doubled = 0, 0, 0, Counter[str]()
+    while done < kills:
+        number += 1
+        wanted = min(rng.randint(1, MOST_KILLS), kills - done)
+        lives = killed(tmp_path / f"run-{number}", alone.took_s, wanted, rng)
+        done += lives.kills
+        with passdown.open(str(lives.folder)) as ws:
+            assert seen(ws) == expected
+            assert ws.verify().ok
+            doubled += extra(said(ws), expected_said)
+            assert left_behind(ws, lives) == []
+        asked = [turn for turn in turns_in(lives.turns) if turn.what == "asked"]
+        again += len(asked) - len(set(turn[3:] for turn in asked))
+    print(f"{done} kills in {number} runs; turns begun again: {again}; said twice: {dict(doubled)}")
+
+
+def extra(
+    said: dict[str, list[tuple[str, str]]], expected: dict[str, list[tuple[str, str]]]
+) -> Counter[str]:
+    """What was said more often than in a run that nobody touched, by role."""
+    found = Counter[str]()
+    for stream, messages in said.items():
+        more = Counter(messages) - Counter(expected[stream])
+        found.update({role: count for (role, _), count in more.items()})
+    return found
+
+
+def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    check_kills(tmp_path, 6, "relay kills")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_two_hundred_kills_of_runs(tmp_path: Path) -> None:
+    check_kills(tmp_path, soak_count("RELAY_KILLS", 200), "many relay kills")

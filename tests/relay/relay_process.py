@@ -1,0 +1,236 @@
+"""A process that runs relays without a model: `python -m tests.relay.relay_process JOB OPTIONS`.
+
+Its agents say what belongs to their leg, whoever runs them and however often. Each turn is written
+to a file outside the workspace when it begins and when the agent has answered, so that a test can
+count what was done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import passdown
+from passdown.model.intake.relay_schema import check_relay
+from tests.faults.tools import ROOT, append_line, worker_environment
+from tests.relay.relays import document, leg
+
+if TYPE_CHECKING:
+    from passdown.model.relay import Relay
+    from passdown.relay.runners.asking import Asked, Runner
+
+Options = dict[str, Any]
+
+TASK = "T-1"
+AGENTS = ("planner", "coder", "reviewer", "releaser")
+UNDONE = {
+    "outcome": "partial",
+    "blockers": [{"blocker": "Half is missing", "impact": "It doesn't run"}],
+    "suggested_next_steps": [{"step": "Write the other half", "priority": "high"}],
+}
+TURNS: dict[str, tuple[dict[str, Any], ...]] = {
+    "plan": ({"summary": "Planned in three steps."},),
+    "code": (
+        {"summary": "The first half.", **UNDONE},
+        {"summary": "Both halves.", "files_created": [{"path": "login.py", "purpose": "login"}]},
+        {"summary": "Mended what the review found."},
+    ),
+    "review": ({"summary": "Mend it.", "to_agent": "coder"}, {"summary": "It is good."}),
+    "release": ({"summary": "Ready to be released."},),
+    "publish": ({"summary": "Published."},),
+}
+"""What each visit of a leg hands off."""
+PATH = ["plan", "code", "code", "review", "code", "review", "release", "publish"]
+"""The legs of a whole run, in their order."""
+HALF_WAY = "Nothing to hand off yet."
+
+
+def whole_relay() -> Relay:
+    """Eight turns: one is partial, one is sent back, one sends the work back, one has a gate."""
+    back = {"when": {"to": "coder"}, "go": "code", "at_most": 2}
+    legs = [
+        leg("plan", "planner", phase="planning", request="Plan the login."),
+        leg("code", "coder", phase="implementing"),
+        leg("review", "reviewer", back, phase="reviewing"),
+        leg("release", "releaser", gate="May it be released?"),
+        leg("publish", "releaser"),
+    ]
+    return check_relay(document(*legs))
+
+
+def short_relay(legs: int) -> Relay:
+    """So many legs in a row, each done by the same agent."""
+    return check_relay(document(*(leg(f"leg-{n + 1}", "coder") for n in range(legs))))
+
+
+class Turn(NamedTuple):
+    """A line of the file outside: an agent has begun (`asked`) or has answered."""
+
+    at: float
+    what: str
+    pid: int
+    run: str
+    leg: str
+    visit: int
+    attempt: int
+
+    @property
+    def name(self) -> tuple[str, str, int]:
+        """Which turn it is, whoever takes it."""
+        return self.run, self.leg, self.visit
+
+
+def turns_in(path: Path) -> list[Turn]:
+    """All turns that were begun or answered so far."""
+    if not path.exists():
+        return []
+    return [Turn(*json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+
+
+def reply(asked: Asked) -> str:
+    """What an agent answers: it follows from what is asked alone."""
+    visits = TURNS.get(asked.leg) or ({"summary": f"Did {asked.leg}."},)
+    if (asked.leg, asked.visit, asked.attempt) == ("code", 2, 1):
+        return HALF_WAY
+    said = visits[min(asked.visit, len(visits)) - 1]
+    for file in said.get("files_created", ()):
+        Path(asked.workdir, file["path"]).write_text("def login(): ...\n", "utf-8")
+    decisions = [{"summary": f"{asked.leg} {asked.visit}", "rationale": "It is the simplest."}]
+    handoff = {"outcome": "completed", "decisions": decisions, **said}
+    return f"I took {asked.leg}.\n\n## Handoff\n```json\n{json.dumps(handoff)}\n```\n"
+
+
+def agents(options: Options) -> dict[str, Runner]:
+    """The agents: each turn takes `seconds`, of which `share` are computed, the rest slept."""
+    from passdown.relay.runners.callables import CallableRunner
+
+    def act(asked: Asked) -> str:
+        fields = [os.getpid(), asked.run, asked.leg, asked.visit, asked.attempt]
+        append_line(options["turns"], [time.time(), "asked", *fields])
+        if options.get("computes"):
+            compute(options["computes"])
+        time.sleep(options.get("seconds", 0.0))
+        append_line(options["turns"], [time.time(), "answered", *fields])
+        return reply(asked)
+
+    return dict.fromkeys(AGENTS, CallableRunner(act))
+
+
+def compute(seconds: float) -> None:
+    """Use a processor for so much of its time."""
+    data = b"x" * 1_000
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        data = hashlib.sha256(data).digest() * 30
+
+
+def start(job: str, **options: Any) -> subprocess.Popen[str]:
+    """Start a process in a group of its own, so that what it leaves behind can be seen."""
+    environment = {**worker_environment(), "PYTHONWARNINGS": "ignore"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.relay.relay_process", job, json.dumps(options)],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def say(**result: Any) -> None:
+    sys.stdout.write(json.dumps(result) + "\n")
+    sys.stdout.flush()
+
+
+def run(options: Options) -> None:
+    """Start the run of a workspace, or go on with it, until it is over."""
+    from passdown.relay.running import Terms, run_here
+    from passdown.relay.runs import Runs
+
+    with passdown.open(options["folder"]) as ws:
+        runs = Runs(ws)
+        known = runs.all()
+        found = known[0] if known else runs.start(whole_relay(), TASK, by="eva", lane="here")
+        terms = Terms(lease_s=options.get("lease_s", 30.0))
+        if not found.ended_at:
+            found = run_here(ws, found.run, terms=terms, runners=agents(options))
+        say(status=found.status)
+
+
+def work(options: Options) -> None:
+    """Serve the lanes until told to end."""
+    from passdown.relay.running import Terms
+    from passdown.relay.running import work as serve
+
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    terms = Terms(options.get("url", ""), options.get("lease_s", 30.0), options.get("room", 1_000))
+    with passdown.open(options["folder"]) as ws:
+        say(ready=os.getpid())
+        slots = options.get("slots", 1)
+        serve(ws, slots=slots, terms=terms, runners=agents(options), stop=stop)
+        say(ended=True)
+
+
+def send(options: Options) -> None:
+    """Send pieces of work to a lane; a line for each that was taken or refused."""
+    from passdown.errors import LaneFull
+    from passdown.relay.engine.engine import Engine
+    from passdown.relay.engine.lanes import ITEM
+
+    with Engine(options["url"], room=options["room"]) as engine:
+        for number in range(options["count"]):
+            name = f"{options['name']}-{number}"
+            try:
+                engine.lanes.send(options["lane"], ITEM, name, name, wait_s=options["wait_s"])
+                append_line(options["acks"], [name, "taken"])
+            except LaneFull as error:
+                append_line(options["acks"], [name, error.code])
+    say(done=True)
+
+
+class Drain:
+    """Work that only says what it was given."""
+
+    def __init__(self, path: str, seconds: float) -> None:
+        self._path = path
+        self._seconds = seconds
+
+    def take_turn(self, run: str, number: int) -> None:
+        append_line(self._path, [time.time(), run, number])
+        time.sleep(self._seconds)
+
+    def go_on(self, run: str) -> None:
+        pass
+
+    def do_express(self, item: str) -> None:
+        append_line(self._path, [time.time(), item, 0])
+
+
+def drain(options: Options) -> None:
+    """Take everything out of the lanes until told to end."""
+    from passdown.relay.engine.engine import Engine
+
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    with Engine(options["url"], room=options["room"]) as engine:
+        engine.launch(Drain(options["done"], options.get("seconds", 0.0)), options["lanes"])
+        say(ready=os.getpid())
+        stop.wait()
+    say(ended=True)
+
+
+JOBS = {"run": run, "work": work, "send": send, "drain": drain}
+
+if __name__ == "__main__":
+    JOBS[sys.argv[1]](json.loads(sys.argv[2]))
