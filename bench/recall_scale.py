@@ -18,7 +18,7 @@ from bench.command_line import call
 from bench.figures import Measured, Row, Target, interleaved, median, ms, seconds, spread
 from bench.recall_store import SHARES, make, material
 from bench.workload import Ours
-from passdown.model.findable import mark_of
+from passdown.model.found_rows import mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,7 +32,8 @@ from passdown.adapters.memory_values import (
 )
 from passdown.errors import NotFound
 from passdown.model.bodies import decision_from_body
-from passdown.model.findable import KNOWLEDGE, NODE_PREFIX
+from passdown.model.findable import KNOWLEDGE
+from passdown.model.found_rows import NODE_PREFIX
 from passdown.model.graph import Node, summary_line
 from passdown.model.item_text import searched_text
 from passdown.model.kinds import parse_address

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import Problem
-from passdown.model.findable import KNOWLEDGE, NODE_PREFIX, Found, KnownRow, found_in
+from passdown.model.findable import KNOWLEDGE, found_in
+from passdown.model.found_rows import NODE_PREFIX, Found, KnownRow
 from passdown.model.graph import graph_of
 from passdown.model.kinds import stream_of
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from passdown.model.documents import Replayed
-    from passdown.model.findable import EntryRow
+    from passdown.model.found_rows import EntryRow
     from passdown.model.rows import ItemRow
     from passdown.store.statements import Reader
 

@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown.model.found_rows import NODE_PREFIX, EntryRow, Found, mark_of
 from passdown.model.graph import Edge, Node, summary_line
 from passdown.model.item_text import searched_text
 from passdown.model.items import entry_of
@@ -40,54 +41,12 @@ KNOWLEDGE = "knowledge"
 
 SEVERITY_ORDER = {"blocker": 0, "critical": 0, "high": 1, "medium": 2, "low": 3}
 
-NODE_PREFIX = "node:"
 LONGEST_TITLE = 300
 KEYWORD_TAGS = 3
 _UNTAGGED = "gw"
 MAX_TAG = 100
 
 _NO_TAG = re.compile(r"[\s,\x00-\x1f\x7f]+")
-
-
-class EntryRow(NamedTuple):
-    """One thing that search finds. `words` are compared, `heads` are those of its headings, `marks`
-    are what filters ask for; `passage` is a digest of its text: equal texts share a vector.
-    """
-
-    address: str
-    task: str
-    kind: str
-    agent: str
-    at: str
-    status: str
-    position: int
-    length: int
-    traits: int
-    heads: str
-    passage: bytes
-    words: str
-    marks: str
-
-
-class KnownRow(NamedTuple):
-    """A node that somebody wrote down, and where."""
-
-    node: Node
-    task: str
-    position: int
-
-
-class Found(NamedTuple):
-    """What a record adds. `dropped` are the addresses of entries, and `forgotten` the nodes and
-    edges, that it takes out of what stands; `edges` may repeat what is there.
-    """
-
-    entries: tuple[EntryRow, ...] = ()
-    edges: tuple[Edge, ...] = ()
-    tags: tuple[tuple[str, str], ...] = ()
-    nodes: tuple[Node, ...] = ()
-    forgotten_nodes: tuple[str, ...] = ()
-    forgotten_edges: tuple[tuple[str, str, str], ...] = ()
 
 
 NOTHING_FOUND = Found()
@@ -313,11 +272,6 @@ def _tags(
 
 
 @lru_cache(maxsize=4_096)
-def mark_of(name: str, value: str) -> str:
-    """The mark that an entry with this value for `name` carries."""
-    return hashlib.blake2b(f"{name}={value}".encode(), digest_size=8).hexdigest()
-
-
 def path_mark(path: str) -> str:
     """The mark of an entry that speaks of a file."""
     return mark_of("path", path)

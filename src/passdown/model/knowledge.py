@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, Problem
-from passdown.model.findable import NODE_PREFIX, edge_of, node_of
+from passdown.model.findable import edge_of, node_of
+from passdown.model.found_rows import NODE_PREFIX
 from passdown.model.graph import Edge, Node, check_graph, graph_of, stands_for, summary_line
 from passdown.model.kinds import parse_address
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.model.findable import mark_of, path_mark
+from passdown.model.findable import path_mark
+from passdown.model.found_rows import mark_of
 
 if TYPE_CHECKING:
     from passdown.store.finding import Entry

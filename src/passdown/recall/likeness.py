@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Problem
-from passdown.model.findable import LIKENED, Text, mark_of, texts_of
+from passdown.model.findable import LIKENED, Text, texts_of
+from passdown.model.found_rows import mark_of
 from passdown.model.kinds import KINDS
 from passdown.model.likeness import NEAR, band_marks, likeness
 

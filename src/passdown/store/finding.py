@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.model.findable import NODE_PREFIX, EntryRow, KnownRow, mark_of
+from passdown.model.found_rows import NODE_PREFIX, EntryRow, KnownRow, mark_of
 from passdown.model.graph import Edge, Node
 from passdown.model.kinds import parse_address
 from passdown.store.running import PAGE
@@ -13,7 +13,7 @@ from passdown.store.running import PAGE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from passdown.model.findable import Found
+    from passdown.model.found_rows import Found
     from passdown.store.running import Row, Run, RunMany
 
 _LAST = 2**62

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from passdown.model.findable import EntryRow, Found, mark_of
+from passdown.model.found_rows import EntryRow, Found, mark_of
 from passdown.model.graph import Edge, Node
 from passdown.testing.asserting import same, true
 

@@ -12,7 +12,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable
-from passdown.model.findable import NODE_PREFIX, node_text
+from passdown.model.findable import node_text
+from passdown.model.found_rows import NODE_PREFIX
 from passdown.model.item_text import searched_text
 from passdown.model.kinds import parse_address
 from passdown.recall.embedders import MINILM, NONE, Embedding, chosen_name, embedder_named

@@ -6,7 +6,8 @@ from collections import Counter as Tally
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import InvalidInput, Problem, unknown_task
-from passdown.model.findable import KNOWLEDGE, NODE_LETTERS, NODE_PREFIX
+from passdown.model.findable import KNOWLEDGE, NODE_LETTERS
+from passdown.model.found_rows import NODE_PREFIX
 from passdown.model.graph import graph_of
 from passdown.model.graph_files import FORMS, write_graph
 from passdown.model.kinds import KINDS, LIVE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import InvalidInput, Problem, unknown_task
-from passdown.model.findable import KNOWLEDGE, NODE_PREFIX, SEARCHED, node_text, tag_of
+from passdown.model.findable import KNOWLEDGE, SEARCHED, node_text, tag_of
+from passdown.model.found_rows import NODE_PREFIX
 from passdown.model.graph import KNOWLEDGE_STATUSES
 from passdown.model.item_text import searched_text
 from passdown.model.kinds import DECISION_STATUSES, KINDS, LIVE, WORKSPACE_TASK, parse_address

@@ -198,7 +198,7 @@ def _words(edge: Edge) -> str:
 
 def node_id(text: str) -> str:
     """A node's id; search gives written nodes as `node:ID`."""
-    from passdown.model.findable import NODE_PREFIX
+    from passdown.model.found_rows import NODE_PREFIX
 
     return text.removeprefix(NODE_PREFIX)
 
