@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bench import recall_beside, retrieval_data
-from bench.command_line import call
+from bench.command_line import call, compile_sources
 from bench.figures import Measured, Row, Target, interleaved, median, ms, seconds, spread
 from bench.recall_store import SHARES, make, material
 from bench.workload import Ours
@@ -210,6 +210,7 @@ def _command_line(found: Measured, root: Path, stuff: Material, run: Run) -> Non
         "recall": [sys.executable, "-m", "passdown", "recall", question],
     }
     calls = {name: partial(call, line, root) for name, line in commands.items()}
+    compile_sources()
     try:
         interleaved(calls, 1)
     except subprocess.SubprocessError as error:  # the verb isn't there, or can't be used here
