@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import tarfile
 import zipfile
 from typing import TYPE_CHECKING, Any
@@ -420,3 +421,12 @@ def test_a_bundle_with_a_secret_or_a_cycle_is_refused(
     with pytest.raises(InvalidInput, match="cycle"):
         there.import_bundle(made)
     assert "task/T-2" not in there.heads()["heads"]
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with passdown.open(str(tmp_path / "project")) as workspace:
+        with pytest.raises(InvalidInput) as refused:
+            workspace.import_bundle(str(pipe))
+        assert [problem.code for problem in refused.value.problems] == ["not_regular_file"]

@@ -16,6 +16,7 @@ from passdown.ledger.verifying import Verified, heads_document, parse_heads, ver
 from passdown.model.kinds import TASK_STREAM, stream_of
 from passdown.model.times import stamp
 from passdown.store.opening import open_store
+from passdown.workspace.given_files import irregular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,6 +118,8 @@ def _check_target(opened: Opened, target: str, endings: tuple[str, ...]) -> None
 
 def import_file(opened: Opened, path: str, fork: str) -> Imported:
     """Take in a bundle, all of it or nothing."""
+    if problems := irregular(path):
+        raise InvalidInput("nothing was imported", problems)
     result = import_bundle(opened.store, path, fork=fork)
     for task in result.touched:
         opened.handles.restore(opened.store, task)
