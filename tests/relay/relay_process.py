@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,8 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import passdown
 from passdown.model.intake.relay_schema import check_relay
+from passdown.workspace.beside import Beside
 from tests.faults.tools import ROOT, append_line, worker_environment
-from tests.relay.relays import document, leg
+from tests.relay.express_worker import Fuse
+from tests.relay.relays import SCRIPT, document, leg
 
 if TYPE_CHECKING:
     from passdown.model.relay import Relay
@@ -68,7 +71,9 @@ def whole_relay() -> Relay:
 
 def short_relay(legs: int) -> Relay:
     """So many legs in a row, each done by the same agent."""
-    return check_relay(document(*(leg(f"leg-{n + 1}", "coder") for n in range(legs))))
+    coder = {"runner": SCRIPT, "limits": {"loops": legs + 1}}
+    row = [leg(f"leg-{number + 1}", "coder") for number in range(legs)]
+    return check_relay(document(*row, agents={"coder": coder}))
 
 
 class Turn(NamedTuple):
@@ -95,6 +100,13 @@ def turns_in(path: Path) -> list[Turn]:
     return [Turn(*json.loads(line)) for line in path.read_text("utf-8").splitlines()]
 
 
+def handed_off(ws: passdown.Workspace, task: str, run: str) -> list[int]:
+    """The numbers of a run's turns, once for each handoff that was recorded for them."""
+    keys = [line["key"] for line in ws.log(task, limit=10**6)]
+    found = [re.match(rf"{re.escape(run)}\.(\d+)\b", key) for key in keys]
+    return sorted(int(match[1]) for match in found if match)
+
+
 def reply(asked: Asked) -> str:
     """What an agent answers: it follows from what is asked alone."""
     visits = TURNS.get(asked.leg) or ({"summary": f"Did {asked.leg}."},)
@@ -109,7 +121,7 @@ def reply(asked: Asked) -> str:
 
 
 def agents(options: Options) -> dict[str, Runner]:
-    """The agents: each turn takes `seconds`, of which `share` are computed, the rest slept."""
+    """The agents: in each turn they compute for `computes` seconds and sleep for `seconds`."""
     from passdown.relay.runners.callables import CallableRunner
 
     def act(asked: Asked) -> str:
@@ -147,9 +159,32 @@ def start(job: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
+def tell(text: str) -> None:
+    """Words of a test for whoever looks (`pytest -s`)."""
+    sys.stdout.write(f"{text}\n")
+
+
+def end_on_request(stop: threading.Event) -> None:
+    """Let the usual signal end this process in order."""
+
+    def ask(_signal: int, _frame: object) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask)
+
+
 def say(**result: Any) -> None:
     sys.stdout.write(json.dumps(result) + "\n")
     sys.stdout.flush()
+
+
+def set_fuse(on: str, at: int, when: str) -> None:
+    """Let this process die before or after one of its handoffs, or of its other records."""
+    fuse = Fuse(at, when)
+    if on == "hand_off":
+        passdown.Workspace.hand_off = fuse.around(passdown.Workspace.hand_off)
+    else:
+        Beside.add = fuse.around(Beside.add)
 
 
 def run(options: Options) -> None:
@@ -158,12 +193,14 @@ def run(options: Options) -> None:
     from passdown.relay.runs import Runs
 
     with passdown.open(options["folder"]) as ws:
+        if "fuse" in options:
+            set_fuse(**options["fuse"])
         runs = Runs(ws)
         known = runs.all()
         found = known[0] if known else runs.start(whole_relay(), TASK, by="eva", lane="here")
         terms = Terms(lease_s=options.get("lease_s", 30.0))
-        if not found.ended_at:
-            found = run_here(ws, found.run, terms=terms, runners=agents(options))
+        # Also when it is over: who was killed at the very end may have left something undone.
+        found = run_here(ws, found.run, terms=terms, runners=agents(options))
         say(status=found.status)
 
 
@@ -173,7 +210,7 @@ def work(options: Options) -> None:
     from passdown.relay.running import work as serve
 
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    end_on_request(stop)
     terms = Terms(options.get("url", ""), options.get("lease_s", 30.0), options.get("room", 1_000))
     with passdown.open(options["folder"]) as ws:
         say(ready=os.getpid())
@@ -222,7 +259,7 @@ def drain(options: Options) -> None:
     from passdown.relay.engine.engine import Engine
 
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    end_on_request(stop)
     with Engine(options["url"], room=options["room"]) as engine:
         engine.launch(Drain(options["done"], options.get("seconds", 0.0)), options["lanes"])
         say(ready=os.getpid())

@@ -109,7 +109,7 @@ def test_a_join_waits_for_a_branch_that_needs_longer() -> None:
 def with_gate() -> Play:
     play = Play(document(leg("code", "coder", gate="Ship it?"), REVIEW), lambda _: {})
     play.draw()
-    play.add("leg_ended", {"number": 1, "outcome": "completed", "gate": "T-1#k1"})
+    play.add("leg_ended", {"number": 1, "outcome": "completed", "gates": ["T-1#k1"]})
     return play
 
 
@@ -136,7 +136,7 @@ def test_a_rule_may_name_the_answer_of_a_gate() -> None:
     play.draw()
     play.add("leg_ended", {"number": 1, "outcome": "completed"})
     play.draw()
-    play.add("leg_ended", {"number": 2, "outcome": "completed", "gate": "T-1#k1"})
+    play.add("leg_ended", {"number": 2, "outcome": "completed", "gates": ["T-1#k1"]})
     play.gates["T-1#k1"] = Gate("rejected", "wrong way")
     assert play.draw().open_legs[0].leg == "plan"
 

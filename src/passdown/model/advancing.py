@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.relay import AGAIN, END, ERROR, PERSON, STOP, WAIT
-from passdown.model.run import LEG, REVIEW, WAITING, Ask
+from passdown.model.run import HELD, LEG, REVIEW, WAITING, Ask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,14 +45,33 @@ def next_step(run: Run, gates: Mapping[str, Gate]) -> Step | None:
     for turn in run.legs.values():
         if turn.is_open or turn.number in run.followed:
             continue
-        gate = gates.get(turn.gate, Gate(PENDING)) if turn.gate else Gate(APPROVED)
+        gate = _answer(turn, gates)
         if gate.status == PENDING:
-            waits = waits or f"gate {turn.gate} is waiting for a person"
+            waits = waits or f"gate {gate.reason} is waiting for a person"
             continue
         drawn.follow(turn, gate)
         if drawn.ending:
-            return drawn.ended(*drawn.ending)
+            return _stopped(turn, *drawn.ending)
     return drawn.step() if drawn.goes_on else _resting(run, drawn, waits or drawn.waits)
+
+
+def _answer(turn: LegRun, gates: Mapping[str, Gate]) -> Gate:
+    """How all gates of a turn stand together: pending while one is, rejected when one was."""
+    found = {name: gates.get(name, Gate(PENDING)) for name in turn.gates}
+    pending = [name for name, gate in found.items() if gate.status == PENDING]
+    if pending:
+        return Gate(PENDING, pending[0])
+    rejected = [gate for gate in found.values() if gate.status == REJECTED]
+    status = REJECTED if rejected else APPROVED
+    reasons = [gate.reason for gate in rejected or found.values() if gate.reason]
+    return Gate(status, "; ".join(reasons))
+
+
+def _stopped(turn: LegRun, status: str, why: str) -> Step:
+    """What else has ended meanwhile isn't followed: it is when the run is resumed."""
+    numbers = [turn.number]
+    body = {"status": status, "why": why, "followed": numbers, "stopped_by": numbers}
+    return Step("ended", body)
 
 
 def resumption(run: Run) -> Step | None:
@@ -61,13 +80,11 @@ def resumption(run: Run) -> Step | None:
     None where nothing stands still: what is open goes on by itself, and gates and reviews wait for
     their answers.
     """
-    stopped = run.stopped_by if run.ended_at else _blocked(run)
-    if not stopped or run.status == "completed":
+    if run.status == "completed" or not (run.ended_at or _blocked(run)):
         return None
     drawn = _Consequences(run)
-    for number in stopped:
-        turn = run.legs[number]
-        drawn.retry(turn)
+    for number in run.stopped_by if run.ended_at else _blocked(run):
+        drawn.retry(run.legs[number])
     return drawn.step()
 
 
@@ -78,17 +95,19 @@ def _blocked(run: Run) -> Sequence[int]:
     return [
         turn.number
         for turn in run.legs.values()
-        if not turn.is_open and turn.number not in run.followed and not turn.gate
+        if not turn.is_open and turn.number not in run.followed and not turn.gates
     ]
 
 
 def _resting(run: Run, drawn: _Consequences, waits: str) -> Step | None:
     """What to record when nothing starts: that a person is waited for, or that all is done."""
+    if drawn.followed and (run.open_legs or run.asked or waits):
+        return drawn.step()
     if run.open_legs:
-        return drawn.step() if drawn.followed else None
+        return None
     if run.asked:
         ask = run.asked[0]
-        waits = f"budget review: {ask.agent} has used up its loops in leg {ask.leg}"
+        waits = f"budget review of {ask.agent} in leg {ask.leg}: {ask.why}"
     if waits:
         is_known = (run.status, run.why) == (WAITING, waits)
         return None if is_known else Step("waiting", {"why": waits})
@@ -129,8 +148,7 @@ class _Consequences:
         return Step("legs", body)
 
     def ended(self, status: str, why: str) -> Step:
-        stopped_by = [] if status == "completed" else self.followed[-1:]
-        body = {"status": status, "why": why, "followed": self.followed, "stopped_by": stopped_by}
+        body = {"status": status, "why": why, "followed": self.followed, "stopped_by": []}
         return Step("ended", body)
 
     def follow(self, turn: LegRun, gate: Gate) -> None:
@@ -138,17 +156,20 @@ class _Consequences:
             self._follow_review(turn)
             return
         leg = self._run.relay.legs[turn.leg]
+        if turn.outcome == HELD:
+            self._record_kept(turn)
+            return
         place, rule = next(
             (place, rule)
             for place, rule in enumerate(leg.rules)
-            if rule.fits(turn.outcome, turn.to, gate.status if turn.gate else "")
+            if rule.fits(turn.outcome, turn.to, gate.status if turn.gates else "")
         )
         name = f"{leg.name}/{place}"
         used = self._run.taken.get(name, 0) + self._taken.count(name)
         is_used_up = bool(rule.at_most) and used >= rule.at_most
         self._taken.append(name)
         self.followed.append(turn.number)
-        why = _why(turn, rule, is_used_up=is_used_up)
+        why = _why(turn, rule, gate, is_used_up=is_used_up)
         for target in rule.otherwise if is_used_up else rule.go:
             self._go(leg, target, turn, gate.reason, why)
 
@@ -164,6 +185,19 @@ class _Consequences:
         elif target != END:
             self._arrive(self._run.relay.legs[target], turn, guidance)
 
+    def _record_kept(self, turn: LegRun) -> None:
+        """The way is free for a handoff that had to wait: its agent isn't asked again."""
+        self.followed.append(turn.number)
+        self._add(
+            turn.leg,
+            turn.agent,
+            LEG,
+            visit=turn.visit,
+            guidance=turn.guidance,
+            causes=turn.causes,
+            kept_from=turn.number if turn.kept else 0,
+        )
+
     def _arrive(self, leg: Leg, turn: LegRun, guidance: str) -> None:
         if turn.leg not in leg.joins:
             self.start(leg, guidance, (turn.number,))
@@ -177,12 +211,16 @@ class _Consequences:
     def start(self, leg: Leg, guidance: str, causes: tuple[int, ...]) -> None:
         """Start a leg, or ask for a review where its agent has used up its loops."""
         run = self._run
-        now = sum(1 for given in self._legs if (given["agent"], given["kind"]) == (leg.agent, LEG))
+        now = sum(1 for g in self._legs if g["agent"] == leg.agent and _counts(g))
         extra = self._granted.count(leg.agent) * run.relay.agents[leg.agent].limits.loops
         if run.loops_of(leg.agent) + now >= run.loops_allowed(leg.agent) + extra:
             self._ask(leg, causes)
             return
-        visit = run.visits(leg.name) + 1 + sum(1 for g in self._legs if g["leg"] == leg.name)
+        visit = (
+            run.visits(leg.name)
+            + 1
+            + sum(1 for g in self._legs if g["leg"] == leg.name and _counts(g))
+        )
         self._add(leg.name, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
 
     def retry(self, turn: LegRun) -> None:
@@ -223,6 +261,7 @@ class _Consequences:
         visit: int,
         guidance: str,
         causes: tuple[int, ...],
+        kept_from: int = 0,
     ) -> None:
         self._legs.append(
             {
@@ -233,11 +272,18 @@ class _Consequences:
                 "visit": visit,
                 "guidance": guidance,
                 "causes": list(causes),
+                "kept_from": kept_from,
             }
         )
 
 
-def _why(turn: LegRun, rule: Rule, *, is_used_up: bool) -> str:
+def _counts(given: dict[str, Any]) -> bool:
+    return given["kind"] == LEG and not given["kept_from"]
+
+
+def _why(turn: LegRun, rule: Rule, gate: Gate, *, is_used_up: bool) -> str:
     said = turn.why or turn.summary
     what = f"leg {turn.leg} ended {turn.outcome}" + (f": {said}" if said else "")
+    if turn.gates and gate.status == REJECTED:
+        what = f"leg {turn.leg} was rejected" + (f": {gate.reason}" if gate.reason else "")
     return f"{what} (at most {rule.at_most} times)" if is_used_up else what

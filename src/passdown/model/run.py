@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from passdown.model.relay import Relay
 
 LEG, REVIEW = "leg", "budget_review"
+HELD = "held"
 RUNNING, WAITING = "running", "waiting"
 ENDINGS = ("completed", "failed", "abandoned", "stopped")
 VERDICTS = ("continue", "pivot", "escalate", "abandon")
@@ -32,7 +33,9 @@ class LegRun(NamedTuple):
     """One turn that was started: whose, the how-manieth, with which guidance, and how it ended.
 
     `causes` are the turns that led to it. `outcome` is empty until it has ended; `error` is the
-    outcome of a turn that gave no valid handoff, and `why` says what happened instead.
+    outcome of a turn that gave no valid handoff, and `why` says what happened instead. `held` is
+    one whose handoff, in `kept`, couldn't be recorded because a person has to answer `gates` first;
+    the turn that records it then says so in `kept_from`.
     """
 
     number: int
@@ -49,10 +52,12 @@ class LegRun(NamedTuple):
     outcome: str = ""
     to: str = ""
     version: int = 0
-    gate: str = ""
+    gates: tuple[str, ...] = ()
     summary: str = ""
     why: str = ""
     verdict: str = ""
+    kept: dict[str, Any] = {}  # noqa: RUF012
+    kept_from: int = 0
     measured: dict[str, Any] = {}  # noqa: RUF012
     evidence: tuple[dict[str, Any], ...] = ()
 
@@ -60,6 +65,16 @@ class LegRun(NamedTuple):
     def is_open(self) -> bool:
         """Whether it hasn't ended yet."""
         return not self.outcome
+
+    @property
+    def gate(self) -> str:
+        """The first gate that a person has to answer before anything follows; empty for none."""
+        return self.gates[0] if self.gates else ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it was a turn of its agent, and not one that only waited."""
+        return self.kind == LEG and self.outcome != HELD and not self.kept_from
 
 
 class Ask(NamedTuple):
@@ -80,7 +95,7 @@ class Run(NamedTuple):
 
     `followed` are the turns whose consequences were drawn already, `arrived` those that wait for
     others at a leg that joins them; `taken` counts rules, `granted` loops that were added.
-    `stopped_by` are the turns that ended it.
+    `stopped_by` are the turns that ended it. `mark` tells it from runs of the same name elsewhere.
     """
 
     run: str
@@ -100,6 +115,7 @@ class Run(NamedTuple):
     why: str
     ended_at: str
     stopped_by: tuple[int, ...]
+    mark: str
 
     @property
     def open_legs(self) -> list[LegRun]:
@@ -108,11 +124,11 @@ class Run(NamedTuple):
 
     def visits(self, leg: str) -> int:
         """How often a leg was started."""
-        return sum(1 for each in self.legs.values() if (each.leg, each.kind) == (leg, LEG))
+        return sum(1 for each in self.legs.values() if each.leg == leg and each.counts)
 
     def loops_of(self, agent: str) -> int:
         """How many turns an agent has had."""
-        return sum(1 for each in self.legs.values() if (each.agent, each.kind) == (agent, LEG))
+        return sum(1 for each in self.legs.values() if each.agent == agent and each.counts)
 
     def loops_allowed(self, agent: str) -> int:
         """How many turns an agent may have before somebody looks at it."""
@@ -152,6 +168,7 @@ def _started(record: Record, body: dict[str, Any]) -> Run:
         why="",
         ended_at="",
         stopped_by=(),
+        mark=record.digest.rpartition(":")[2][:12],
     )
 
 
@@ -167,6 +184,7 @@ def _legs(run: Run, record: Record, body: dict[str, Any]) -> Run:
             guidance=given["guidance"],
             causes=tuple(given["causes"]),
             started_at=record.at,
+            kept_from=given.get("kept_from", 0),
         )
     taken, granted = dict(run.taken), dict(run.granted)
     for rule in body["taken"]:
@@ -198,6 +216,7 @@ def _begun(run: Run, record: Record, body: dict[str, Any]) -> Run:
 def _ended_leg(run: Run, record: Record, body: dict[str, Any]) -> Run:
     fields = {name: value for name, value in body.items() if name != "number"}
     fields["evidence"] = tuple(fields.get("evidence", ()))
+    fields["gates"] = tuple(fields.get("gates", ()))
     return _with_leg(run, body["number"], ended_at=record.at, **fields)
 
 

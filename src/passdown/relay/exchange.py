@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 MOST_RETURNS = 2
+MOST_PROBLEMS = 100
 MOST_RETURNED_TEXT = 20_000
 """How much of a faulty reply its author is shown again: the end, where the handoff stands."""
 
@@ -52,7 +53,7 @@ class Try(NamedTuple):
 
     def as_document(self) -> dict[str, Any]:
         """The attempt as a plain JSON object, long texts shortened to their two ends."""
-        problems = [problem.as_document() for problem in self.problems]
+        problems = [problem.as_document() for problem in self.problems[:MOST_PROBLEMS]]
         return {"attempt": self.attempt, "problems": problems, "reply": self.reply.as_document()}
 
 
@@ -99,8 +100,9 @@ def hold(
     read: Callable[[str], Value],
     most_returns: int = MOST_RETURNS,
     say: Callable[[Event], None] | None = None,
+    returned: Callable[[Sequence[Problem], Asked], str] | None = None,
 ) -> Exchanged[Value]:
-    """Ask an agent until `read` takes the text of its reply.
+    """Ask an agent until `read` takes the text of its reply; `returned` words what goes back.
 
     `read` raises InvalidInput with all problems; they go back to the agent, at most `most_returns`
     times. The time limit is one for all attempts. A program that hands off validly and then ends
@@ -110,7 +112,7 @@ def hold(
     if isinstance(most_returns, bool) or not 0 <= most_returns <= 100:
         problem = Problem("most_returns", "out_of_range", f"{most_returns} given", "0 to 100")
         raise InvalidInput("nobody was asked", [problem])
-    exchange = _Exchange(runner, asked, say)
+    exchange = _Exchange(runner, asked, say, returned or returned_text)
     for _ in range(1 + most_returns):
         if asked.is_stopped():
             return exchange.failed(
@@ -142,7 +144,14 @@ def _has_spoken(reply: Reply) -> bool:
 class _Exchange:
     """One exchange that goes on: what has been tried, and what is asked next."""
 
-    def __init__(self, runner: Runner, asked: Asked, say: Callable[[Event], None] | None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        asked: Asked,
+        say: Callable[[Event], None] | None,
+        returned: Callable[[Sequence[Problem], Asked], str],
+    ) -> None:
+        self._returned = returned
         self.tries: list[Try] = []
         self._runner = runner
         self._asked = asked
@@ -167,12 +176,13 @@ class _Exchange:
         """Make what is wrong with a reply the next thing that the agent is told."""
         last = self.tries[-1]
         self.tries[-1] = last._replace(problems=tuple(problems))
-        self._tell("returned", f"{len(problems)} problems in the handoff")
+        count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
+        self._tell("returned", f"{count} in the handoff")
         own = last.reply.text[-MOST_RETURNED_TEXT:]
         messages = [*self._asked.messages]
         if own.strip():
             messages.append({"role": "assistant", "content": own})
-        messages.append({"role": "user", "content": returned_text(problems, self._asked)})
+        messages.append({"role": "user", "content": self._returned(problems, self._asked)})
         number = self._asked.attempt + 1
         self._asked = replace(self._asked, messages=tuple(messages), attempt=number)
 
@@ -211,13 +221,21 @@ class _Exchange:
 
 def returned_text(problems: Sequence[Problem], asked: Asked) -> str:
     """What an agent is told of its faulty handoff: every problem, and what to send."""
-    lines = "\n".join(f"- {problem.line()}" for problem in problems)
+    lines = problem_lines(problems)
     return (
         f"Your handoff was not taken; nothing was recorded. All that is wrong with it:\n{lines}\n"
         "Mend every line. Reply with the whole handoff once more: a line '## Handoff', below it "
         "one fenced yaml block, and nothing after that. "
         f"Its task is {asked.task}, its from_agent is {asked.agent}."
     )
+
+
+def problem_lines(problems: Sequence[Problem]) -> str:
+    """Problems as a list; of very many, the first ones and how many more there are."""
+    lines = [f"- {problem.line()}" for problem in problems[:MOST_PROBLEMS]]
+    if len(problems) > MOST_PROBLEMS:
+        lines.append(f"- and {len(problems) - MOST_PROBLEMS:,} more of this kind")
+    return "\n".join(lines)
 
 
 def find_handoff(

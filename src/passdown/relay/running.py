@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import threading
+import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from passdown.errors import Conflict
 from passdown.relay.engine.database import relay_url
 from passdown.relay.engine.engine import Engine
 from passdown.relay.engine.heartbeats import LEASE_S
 from passdown.relay.engine.lanes import EXPRESS, NORMAL, ROOM
+from passdown.relay.runs import ENGINE, HERE
 from passdown.relay.working import RelayWork, lane_of
-from passdown.workspace.beside import Beside
+from passdown.workspace.beside import Aside, Beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from passdown.model.relay import Relay
     from passdown.model.run import Run
     from passdown.relay.express import ExpressDone
     from passdown.relay.runners.asking import Runner
     from passdown.relay.turns import Say
     from passdown.workspace import Workspace
 
+IDENTITY = "relay/identity"
 LOOK_S = 0.1
 RECONCILE_S = 1.0
 
@@ -43,8 +49,37 @@ class Shown(NamedTuple):
 
 def engine_of(workspace: Workspace, terms: Terms = Terms()) -> Engine:  # noqa: B008
     """The engine that belongs to a workspace; not launched yet."""
-    folder = Beside(workspace).opened.place.folder
-    return Engine(relay_url(folder, terms.url), lease_s=terms.lease_s, room=terms.room)
+    beside = Beside(workspace)
+    url = relay_url(beside.opened.place.folder, terms.url)
+    return Engine(url, scope=_identity(beside), lease_s=terms.lease_s, room=terms.room)
+
+
+def _identity(beside: Beside) -> str:
+    """What tells this store from others that use the same engine's database; made once."""
+    while True:
+        known = beside.last(IDENTITY)
+        if known is not None:
+            return known.document()["id"]
+        with suppress(Conflict):
+            body = {"id": uuid.uuid4().hex[:12]}
+            beside.add(Aside(IDENTITY, "named", ENGINE, body, expect=0))
+
+
+def start_detached(
+    workspace: Workspace,
+    relay: Relay,
+    task: str,
+    *,
+    by: str,
+    terms: Terms = Terms(),  # noqa: B008
+) -> Run:
+    """Start a run whose turns the workers take; raises LaneFull before anything is recorded."""
+    with engine_of(workspace, terms) as engine:
+        engine.lanes.check_room(NORMAL)
+        work = RelayWork(workspace, engine)
+        run = work.runs.start(relay, task, by=by, lane=NORMAL)
+        work.go_on(run.run)
+        return run
 
 
 def run_here(
@@ -62,7 +97,7 @@ def run_here(
     Where a person is waited for, this waits too, unless `waits` is False. It may be killed at any
     moment: called again, it goes on at the leg where it was. `halt` ends agents at work and this.
     """
-    halt = halt or threading.Event()
+    halt, over = halt or threading.Event(), threading.Event()
     with engine_of(workspace, terms) as engine:
         work = RelayWork(
             workspace,
@@ -70,15 +105,16 @@ def run_here(
             say=shown.turn,
             did=shown.express,
             runners=runners,
-            halted=halt.is_set,
+            halted=lambda: halt.is_set() or over.is_set(),
         )
         found = work.runs.get(run)
         engine.launch(work, {lane_of(found): found.relay.parallel, EXPRESS: 1})
         try:
             return _watched(work, run, shown, waits=waits, halt=halt)
         finally:
-            halt.set()  # nothing is begun or waited for any more
-            engine.forget_lane(lane_of(found))
+            over.set()  # nothing is begun or waited for any more
+            if found.lane == HERE:
+                engine.forget_lane(lane_of(found))
 
 
 def _watched(work: RelayWork, run: str, shown: Shown, *, waits: bool, halt: threading.Event) -> Run:

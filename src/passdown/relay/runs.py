@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.errors import Conflict, InvalidInput, NotFound, Problem
-from passdown.model.advancing import Gate, next_step, resumption
+from passdown.errors import Conflict, Damaged, InvalidInput, NotFound, Problem
+from passdown.model.advancing import Gate, Step, next_step, resumption
 from passdown.model.kinds import RUN_STREAM
 from passdown.model.names import agent_problems, id_problems
+from passdown.model.redaction import redact_value
 from passdown.model.run import VERDICTS, run_of, run_stream
 from passdown.model.text import text_problems
 from passdown.workspace.beside import Aside, Beside
@@ -19,11 +20,14 @@ from passdown.workspace.beside import Aside, Beside
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from passdown.model.advancing import Step
     from passdown.model.record import Record
     from passdown.model.relay import Relay
     from passdown.model.run import Run
     from passdown.workspace import Workspace
+
+NORMAL, HERE = "normal", "here"
+LANES = (NORMAL, HERE)
+"""Where a run's turns go: to the workers, or to the process that started it."""
 
 ENGINE = "passdown"
 """Who writes what follows by itself."""
@@ -36,38 +40,44 @@ class Runs:
         self._workspace = workspace
         self._beside = Beside(workspace)
 
-    def start(self, relay: Relay, task: str, *, by: str, lane: str = "normal") -> Run:
+    def start(self, relay: Relay, task: str, *, by: str, lane: str = NORMAL) -> Run:
         """Record that a relay is to be run on a task; nothing is queued yet."""
-        problems = [*agent_problems(by, "by"), *id_problems(task, "task")]
+        problems = [*agent_problems(by, "by"), *id_problems(task, "task"), *_secrets(relay)]
+        if lane not in LANES:
+            problems.append(Problem("lane", "invalid_choice", f"{lane!r:.40}", " | ".join(LANES)))
         if problems:
             raise InvalidInput("the run is refused; nothing was started", problems)
         self._workspace.task(task)  # raises NotFound with what to do
         body = {"relay": relay.document, "task": task, "lane": lane}
         number = len(self._beside.streams(RUN_STREAM)) + 1
         while True:
-            stream = run_stream(f"R-{number}")
-            try:
-                self._beside.add(Aside(stream, "started", by, body, expect=0))
-            except Conflict:
-                number += 1
-                continue
-            return self.go_on(f"R-{number}")
+            aside = Aside(run_stream(f"R-{number}"), "started", by, body, expect=0)
+            if self._try(aside) is not None:
+                return self.go_on(f"R-{number}")
+            number += 1
 
     def get(self, run: str) -> Run:
         """Where a run stands; raises NotFound or Damaged."""
         problems = id_problems(run, "run")
         records = [] if problems else self._beside.records(run_stream(run))
-        found = run_of(records)
+        try:
+            found = run_of(records)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            problem = Problem(run_stream(run), "unreadable", f"can't be followed ({error!r:.80})")
+            raise Damaged(f"the records of {run} make no run", [problem]) from error
         if found is None:
             raise NotFound(
                 f"there is no run {run[:80]!r}", next_step="passdown runs lists all of them."
             )
         return found
 
+    def names(self) -> list[str]:
+        """The names of all runs, the newest first."""
+        return sorted(self.positions(), key=_newest_first)
+
     def all(self) -> list[Run]:
-        """Every run, the newest first."""
-        names = [head.stream.removeprefix(RUN_STREAM) for head in self._beside.streams(RUN_STREAM)]
-        return [self.get(name) for name in sorted(names, key=_newest_first)]
+        """Every run, the newest first; raises Damaged where one can't be read."""
+        return [self.get(name) for name in self.names()]
 
     def position(self, run: str) -> int:
         """How many records a run has: changes whenever anything happens to it."""
@@ -84,15 +94,17 @@ class Runs:
 
     def resume(self, run: str, *, by: str) -> Run:
         """Start a run again that has stopped or is blocked; one that isn't goes on as it is."""
-        found = self.get(run)
-        if found.status == "completed":
-            raise InvalidInput(
-                f"{run} is completed; there is nothing to resume",
-                [Problem("run", "completed", f"{run} ended at {found.ended_at}", "an open run")],
-            )
-        step = resumption(found)
-        if step is not None:
-            self._write(found, step, by)
+        _refuse("the run is not resumed", agent_problems(by, "by"))
+
+        def draw(found: Run) -> Step | None:
+            if found.status == "completed":
+                problem = Problem(
+                    "run", "completed", f"{run} ended at {found.ended_at}", "an open run"
+                )
+                _refuse(f"{run} is completed; there is nothing to resume", [problem])
+            return resumption(found)
+
+        self._once(run, by, draw)
         return self.go_on(run)
 
     def answer(self, run: str, verdict: str, *, by: str, guidance: str = "") -> Run:
@@ -101,50 +113,58 @@ class Runs:
         if verdict not in VERDICTS:
             expected = " | ".join(VERDICTS)
             problems.append(Problem("verdict", "invalid_choice", f"{verdict!r:.40}", expected))
-        found = self.get(run)
-        if not found.asked:
-            problems.append(
-                Problem("run", "not_asked", f"{run} waits for no review", "one that does")
+
+        def draw(found: Run) -> Step:
+            waits = bool(found.asked) and not found.ended_at
+            missing = Problem("run", "not_asked", f"{run} waits for no review", "one that does")
+            _refuse(
+                "the answer is refused; nothing was changed",
+                [*problems, *([] if waits else [missing])],
             )
-        if problems:
-            raise InvalidInput("the answer is refused; nothing was changed", problems)
-        body = {"verdict": verdict, "guidance": guidance}
-        self._beside.add(Aside(run_stream(run), "answered", by, body, expect=found.position))
+            return Step("answered", {"verdict": verdict, "guidance": guidance})
+
+        self._once(run, by, draw)
         return self.go_on(run)
 
     def stop(self, run: str, *, by: str, why: str = "") -> Run:
         """End a run where it is; legs under way come to their end, nothing follows them."""
-        found = self.get(run)
-        if not found.ended_at:
-            stopped_by = [
-                turn.number for turn in found.legs.values() if turn.number not in found.followed
-            ]
-            body = {"status": "stopped", "why": why, "followed": [], "stopped_by": stopped_by}
-            self._beside.add(Aside(run_stream(run), "ended", by, body, expect=found.position))
-        return self.get(run)
+        problems = [*agent_problems(by, "by"), *text_problems(why, "why", required=False)]
+        _refuse("the run is not stopped", problems)
+
+        def draw(found: Run) -> Step | None:
+            body: dict[str, Any] = {
+                "status": "stopped",
+                "why": why,
+                "followed": [],
+                "stopped_by": [],
+            }
+            return None if found.ended_at else Step("ended", body)
+
+        return self._once(run, by, draw)
 
     def begin(self, run: str, number: int, worker: str) -> None:
-        """Record that a worker has begun a turn."""
-        self._add(run, "begun", {"number": number, "worker": worker})
+        """Record that a worker has begun a turn, unless it has ended."""
+        self._of_turn(run, number, "begun", {"number": number, "worker": worker})
 
     def end(self, run: str, number: int, fields: dict[str, Any]) -> None:
         """Record how a turn ended; the first to say so counts."""
+        self._of_turn(run, number, "leg_ended", {"number": number, **fields})
+
+    def _of_turn(self, run: str, number: int, kind: str, body: dict[str, Any]) -> None:
+        def draw(found: Run) -> Step | None:
+            if number not in found.legs:
+                raise NotFound(f"{run} has no turn {number}", next_step=f"passdown runs {run}")
+            return Step(kind, body) if found.legs[number].is_open else None
+
+        self._once(run, ENGINE, draw)
+
+    def _once(self, run: str, by: str, draw: Callable[[Run], Step | None]) -> Run:
+        """Write one step, drawn anew while others write; gives where the run stands then."""
         while True:
             found = self.get(run)
-            if not found.legs[number].is_open:
-                return
-            aside = Aside(
-                run_stream(run),
-                "leg_ended",
-                ENGINE,
-                {"number": number, **fields},
-                expect=found.position,
-            )
-            if self._try(aside) is not None:
-                return
-
-    def _add(self, run: str, kind: str, body: dict[str, Any]) -> None:
-        self._beside.add(Aside(run_stream(run), kind, ENGINE, body))
+            step = draw(found)
+            if step is None or self._write(found, step, by) is not None:
+                return found if step is None else self.get(run)
 
     def _step(self, run: str, draw: Callable[[Run], Step | None]) -> Run:
         while True:
@@ -166,11 +186,25 @@ class Runs:
             return None
 
     def _gates(self, run: Run) -> dict[str, Gate]:
-        waiting = [turn for turn in run.legs.values() if turn.gate]
+        waiting = [turn for turn in run.legs.values() if turn.gates]
         if all(turn.number in run.followed for turn in waiting):
             return {}
         found = self._workspace.gates(run.task, open_only=False)
         return {gate["address"]: Gate(gate["status"], gate.get("reason", "")) for gate in found}
+
+
+def _refuse(message: str, problems: list[Problem]) -> None:
+    if problems:
+        raise InvalidInput(message, problems)
+
+
+def _secrets(relay: Relay) -> list[Problem]:
+    """What would be taken out of a relay when it is recorded: then it would not be the same."""
+    kinds = redact_value(relay.document)[1]
+    expected = "none; name a variable in pass_env instead"
+    return [
+        Problem("relay", "secret", f"holds what looks like a {kind}", expected) for kind in kinds
+    ]
 
 
 def _newest_first(name: str) -> tuple[int, str]:

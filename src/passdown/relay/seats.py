@@ -4,7 +4,9 @@ run goes; the same agent may sit in many runs at once.
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import threading
 from typing import TYPE_CHECKING
 
 from passdown.errors import PassdownError
@@ -19,15 +21,17 @@ from passdown.model.agent_states import (
     PLANNING,
     START,
     SUSPEND,
+    Position,
+    check_path,
     legal_steps,
 )
+from passdown.model.names import MAX_AGENT
 from passdown.model.run import LEG, REVIEW
 from passdown.relay.agents import AgentStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from passdown.model.agent_states import Position
     from passdown.model.run import LegRun, Run
     from passdown.workspace import Workspace
 
@@ -37,14 +41,32 @@ WORK = {"planning": PLANNING, "testing": "TESTING", "reviewing": "CODE_REVIEW"}
 log = logging.getLogger("passdown.relay")
 
 
-def seat_of(agent: str, run: str) -> str:
-    """The name under which an agent sits in a run."""
-    return f"{agent}.{run}"
+def seat_at(run: Run, turn: LegRun) -> str:
+    """The seat that an agent takes a turn in.
+
+    One that has two turns at the same time has a seat for each, and so a conversation for each.
+    """
+    return seat_of(turn.agent, f"{run.run}.{turn.number}" if _is_second(run, turn) else run.run)
 
 
-def agent_of(seat: str, run: str) -> str:
-    """Whose seat it is."""
-    return seat.removesuffix(f".{run}")
+def seat_of(agent: str, place: str) -> str:
+    """The name under which an agent sits in a run; of a long name, as much as there is room for."""
+    name = f"{agent}.{place}"
+    if len(name) <= MAX_AGENT:
+        return name
+    mark = hashlib.blake2b(agent.encode(), digest_size=4).hexdigest()
+    return f"{agent[: MAX_AGENT - len(place) - 10]}-{mark}.{place}"
+
+
+def _is_second(run: Run, turn: LegRun) -> bool:
+    """Whether the agent was at another turn already when this one was started."""
+    return any(
+        other.agent == turn.agent
+        and other.number < turn.number
+        and (not other.ended_at or other.ended_at > turn.started_at)
+        for other in run.legs.values()
+        if other.kind == LEG
+    )
 
 
 class Seats:
@@ -54,13 +76,13 @@ class Seats:
 
     def __init__(self, workspace: Workspace, on_setup: Callable[[str], None] | None = None) -> None:
         self.states = AgentStates(workspace, on_setup=on_setup)
+        self._settling = threading.Lock()
 
     def take(self, run: Run, turn: LegRun) -> None:
         """An agent takes its seat and comes to the state that its leg works in."""
-        seat = seat_of(turn.agent, run.run)
+        seat = seat_at(run, turn)
         self._try(lambda: self.states.lease(seat, run.task, run.run))
-        before = self.states.standing(seat)
-        if before.state in (BUDGET_REVIEW, SUSPEND):
+        if self.states.state(seat) in (BUDGET_REVIEW, SUSPEND):
             review = _review_of(run, turn)
             verdict, guidance = (review.verdict, review.summary) if review else ("continue", "")
             self._try(lambda: self.states.settle_review(seat, verdict or "continue", guidance))
@@ -70,14 +92,15 @@ class Seats:
         """Bring seats to where the run is: under review, or done and free again."""
         if not (run.ended_at or run.asked or any(t.kind == REVIEW for t in run.open_legs)):
             return
-        for agent in run.relay.agents:
-            seat = seat_of(agent, run.run)
-            if self.states.current_lease(seat) is None:
-                continue
-            if run.ended_at:
-                self._leave(seat, is_done=run.status == "completed", why=run.why or run.status)
-            elif _is_under_review(run, agent):
-                self._go(seat, BUDGET_REVIEW, "its loops are used up")
+        agents = {seat_at(run, turn): turn.agent for turn in run.legs.values() if turn.kind == LEG}
+        with self._settling:
+            for seat, agent in agents.items():
+                if self.states.current_lease(seat) is None:
+                    continue
+                if run.ended_at:
+                    self._leave(seat, is_done=run.status == "completed", why=run.why or run.status)
+                elif _is_under_review(run, agent):
+                    self._go(seat, BUDGET_REVIEW, "its loops are used up")
 
     def _leave(self, seat: str, *, is_done: bool, why: str) -> None:
         self._go(seat, DONE if is_done else ERROR, why)
@@ -98,30 +121,36 @@ class Seats:
 
 
 def shortest(machine: str, position: Position, goal: str) -> tuple[str, ...]:
-    """The shortest legal way from where an agent stands to a state; empty when it is there."""
-    if position.state == goal:
-        return ()
-    steps = MACHINES[machine].steps
-    waiting: list[tuple[str, ...]] = [
-        (step,) for step in legal_steps(MACHINES[machine], position, is_express=False)
-    ]
-    seen: set[str] = set()
+    """The shortest legal way from where an agent stands to a state; empty when it is there.
+
+    An end is passed through only by one who stands at an end. Where there is no way, the goal
+    itself: it will be refused, and that is recorded.
+    """
+    table = MACHINES[machine]
+    waiting: list[tuple[Position, tuple[str, ...]]] = [(position, ())]
+    seen: set[Position] = set()
     while waiting:
-        path = waiting.pop(0)
-        if path[-1] == goal:
+        place, path = waiting.pop(0)
+        if place.state == goal:
             return path
-        is_dead_end = path[-1] in DETOURS or (path[-1] in ENDS and position.state not in ENDS)
-        if path[-1] in seen or is_dead_end:
+        if place in seen or (path and place.state in ENDS and position.state not in ENDS):
             continue
-        seen.add(path[-1])
-        express = MACHINES[machine].express
-        waiting += [(*path, s) for s in steps[path[-1]] if (path[-1], s) not in express]
+        seen.add(place)
+        for step in legal_steps(table, place, is_express=False):
+            if step == goal or step not in DETOURS or step in place.came_from[-1:]:
+                walked = check_path(table, place, (step,), is_express=False)
+                waiting.append((walked.position, (*path, step)))
     return (goal,)
 
 
 def _review_of(run: Run, turn: LegRun) -> LegRun | None:
-    """The latest review of a leg before a turn."""
-    reviews = [t for t in run.legs.values() if t.kind == REVIEW and t.number < turn.number]
+    """The latest review of an agent before its turn."""
+    legs = run.relay.legs
+    reviews = [
+        each
+        for each in run.legs.values()
+        if each.kind == REVIEW and each.number < turn.number and legs[each.leg].agent == turn.agent
+    ]
     return reviews[-1] if reviews else None
 
 
@@ -129,6 +158,3 @@ def _is_under_review(run: Run, agent: str) -> bool:
     legs = run.relay.legs
     reviewed = [t for t in run.open_legs if t.kind == REVIEW and legs[t.leg].agent == agent]
     return bool(reviewed) or any(ask.agent == agent for ask in run.asked)
-
-
-__all__ = ["LEG", "Seats", "agent_of", "seat_of", "shortest"]

@@ -11,21 +11,22 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.errors import InvalidInput, PassdownError, Problem
+from passdown.errors import GateRefused, InvalidInput, PassdownError, Problem
 from passdown.model.conversation import Message
 from passdown.model.kinds import stream_of
 from passdown.model.relay import END, ERROR
-from passdown.model.run import REVIEW, VERDICTS
+from passdown.model.run import HELD, REVIEW, VERDICTS
+from passdown.model.storable import storable, storable_values
 from passdown.relay.conversations import Conversations
-from passdown.relay.exchange import find_handoff, hold, returned_text
+from passdown.relay.exchange import find_handoff, hold, problem_lines, returned_text
 from passdown.relay.runners.asking import Asked
 from passdown.relay.runners.declared import runner_of
-from passdown.relay.seats import Seats, agent_of, seat_of
+from passdown.relay.seats import Seats, seat_at, seat_of
 from passdown.workspace.beside import Beside
 from passdown.workspace.briefings import brief_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from passdown.model.run import LegRun, Run
     from passdown.relay.conversation import Conversation
@@ -65,6 +66,7 @@ class Turns:
         self._is_fresh = is_fresh
         self._say = say
         self._runners = dict(runners or {})
+        self._agents: dict[str, str] = {}
         self.seats = Seats(workspace, on_setup=self._entered_setup)
 
     def take(self, run: Run, turn: LegRun) -> Document | None:
@@ -72,8 +74,13 @@ class Turns:
         if turn.kind == REVIEW:
             return self._review(run, turn)
         known = self._handed_off(run, turn)
+        if known is None and turn.kept_from:
+            kept = run.legs[turn.kept_from].kept
+            known = self._hand_off(run, turn, kept, {"is_kept": True})
+        known = known or self._held(run)
         if known is not None:
             return known
+        self._agents[seat_at(run, turn)] = turn.agent
         self.seats.take(run, turn)
         told = self._told(run, turn)
         exchanged = self._exchange(run, turn, told, lambda text: self._read(run, turn, text))
@@ -84,10 +91,18 @@ class Turns:
             return _failed(exchanged, measured)
         return self._hand_off(run, turn, exchanged.value, measured)
 
+    def _held(self, run: Run) -> Document | None:
+        """The end of a turn that can't be taken while a person is asked about the task."""
+        found = self._workspace.gates(run.task)
+        gates = [gate["address"] for gate in found if gate["status"] == "pending"]
+        if not gates:
+            return None
+        why = f"a person has to answer {', '.join(gates[:5])} first"
+        return {"outcome": HELD, "gates": gates, "why": why, "measured": {}}
+
     def _entered_setup(self, seat: str) -> None:
-        lease = self.seats.states.current_lease(seat)
-        if lease is not None:
-            self._conversations(agent_of(seat, lease.run)).entered_setup(seat)
+        if seat in self._agents:
+            self._conversations(self._agents[seat]).entered_setup(seat)
 
     def _conversations(self, agent: str, run: Run | None = None) -> Conversations:
         declared = run.relay.agents[agent] if run else None
@@ -106,7 +121,7 @@ class Turns:
             self._beside.opened, run.task, turn.agent, run.relay.budget, needs=agent.needs
         )
         conversations = self._conversations(turn.agent, run)
-        seat = seat_of(turn.agent, run.run)
+        seat = seat_at(run, turn)
         conversation = conversations.with_peer(seat)
         text = conversations.templates.render(
             "leg",
@@ -142,6 +157,7 @@ class Turns:
         self, run: Run, turn: LegRun, told: Told, read: Callable[[str], Any]
     ) -> Exchanged[Any]:
         agent = run.relay.agents[turn.agent]
+        returned = _no_verdict if turn.kind == REVIEW else returned_text
         say = self._say
         asked = Asked(
             messages=told.messages,
@@ -160,13 +176,15 @@ class Turns:
             asked,
             read=read,
             say=(lambda event: say(run, turn, event)) if say else None,
+            returned=returned,
         )
         for attempt in exchanged.tries if self._is_fresh() else ():
             if attempt.reply.text.strip():
-                told.conversation.add(Message("assistant", attempt.reply.text, turn.agent))
+                text = storable(attempt.reply.text)
+                told.conversation.add(Message("assistant", text, turn.agent))
             if attempt.problems:
-                returned = returned_text(attempt.problems, asked)
-                told.conversation.add(Message("user", returned, told.conversation.peer))
+                text = storable(returned(attempt.problems, asked))
+                told.conversation.add(Message("user", text, told.conversation.peer))
         return exchanged
 
     def _runner(self, run: Run, agent: str) -> Runner:
@@ -182,7 +200,8 @@ class Turns:
         """The handoff in a reply, checked as far as it can be without recording it."""
         data = find_handoff(text, task=run.task, agent=turn.agent)
         check = self._workspace.check(self._completed(run, turn, data))
-        errors = [problem for problem in check.problems if problem.level == "error"]
+        # A gate that is open is for a person; the agent could do nothing about it.
+        errors = [p for p in check.problems if p.level == "error" and p.code != "human_gate"]
         if errors:
             raise InvalidInput("the handoff is refused", errors)
         return data
@@ -192,7 +211,8 @@ class Turns:
         leg = run.relay.legs[turn.leg]
         following = run.relay.after(leg.name)
         to = "" if following == END else run.relay.legs[following].agent
-        found = {**data, "metadata": {**data.get("metadata", {}), "run": run.run, "leg": leg.name}}
+        origin = {"run": run.run, "leg": leg.name, "to": data.get("to_agent") or ""}
+        found = {**data, "metadata": {**data.get("metadata", {}), **origin}}
         if not found.get("to_agent") and to != turn.agent:
             found["to_agent"] = to
         if not found.get("phase") and leg.phase:
@@ -210,6 +230,9 @@ class Turns:
             )
         except PassdownError as error:
             known = self._handed_off(run, turn)  # a worker that came back was first
+            held = self._held(run) if isinstance(error, GateRefused) else None
+            if known is None and held is not None:
+                return {**held, "kept": data, "measured": measured}
             why = f"the handoff could not be recorded: {error}"
             return known or {"outcome": ERROR, "why": why, "measured": measured}
         measured["handoff_seconds"] = round(time.monotonic() - started, 4)
@@ -219,9 +242,9 @@ class Turns:
         """How the turn ended if its handoff was recorded already, by whomever."""
         with self._beside.opened.store.reading() as reader:
             record = reader.record_by_key(stream_of(run.task), _key(run, turn))
-        if record is None:
+        if record is None or (record.kind, record.author) != ("handoff", turn.agent):
             return None
-        to = record.document().get("to_agent", "")
+        to = record.document().get("metadata", {}).get("to", "")
         return self._ended(run, record.position, to, {"is_repeat": True})
 
     def _ended(self, run: Run, version: int, to: str, measured: Document) -> Document:
@@ -238,7 +261,7 @@ class Turns:
             "outcome": body["handoff"]["outcome"] if "handoff" in body else body["outcome"],
             "to": to,
             "version": version,
-            "gate": gates[0] if gates else "",
+            "gates": gates,
             "summary": (body.get("handoff") or body).get("summary", ""),
             "measured": {**measured, "record_bytes": len(record.body) if record else 0, **counts},
         }
@@ -268,17 +291,25 @@ class Turns:
 
 def read_verdict(text: str) -> tuple[str, str]:
     """The verdict that a reply begins with, and the guidance after it."""
-    first, _, rest = text.strip().lstrip("#*_ ").partition("\n")
-    word, _, more = first.partition(" ")
-    verdict = word.strip("*_:.,!").lower()
+    word, _, rest = text.strip().lstrip("#*_ ").replace("\n", " \n", 1).partition(" ")
+    verdict, _, more = word.partition("\t")
+    verdict = verdict.strip("*_:.,! ").lower()
     if verdict not in VERDICTS:
         problem = Problem("", "no_verdict", "the reply begins with none", " | ".join(VERDICTS))
         raise InvalidInput("there is no verdict", [problem])
-    return verdict, f"{more}\n{rest}".strip(" \n:*_.")
+    return verdict, f"{more} {rest}".strip(" \n\t:*_.")
+
+
+def _no_verdict(problems: Sequence[Problem], asked: Asked) -> str:
+    words = ", ".join(verdict.upper() for verdict in VERDICTS)
+    return (
+        f"Your reply was not taken:\n{problem_lines(problems)}\n"
+        f"Begin it with one of {words}, then say in a few sentences what is to be done next."
+    )
 
 
 def _key(run: Run, turn: LegRun) -> str:
-    return f"{run.run}.{turn.number}"
+    return f"{run.run}.{turn.number}-{run.mark}"
 
 
 def _before(run: Run, turn: LegRun) -> str:
@@ -306,4 +337,5 @@ def _measured(told: Told, exchanged: Exchanged[Any]) -> Document:
 
 def _failed(exchanged: Exchanged[Any], measured: Document) -> Document:
     evidence = [attempt.as_document() for attempt in exchanged.tries[-MOST_EVIDENCE:]]
-    return {"outcome": ERROR, "why": exchanged.why, "measured": measured, "evidence": evidence}
+    found = {"why": exchanged.why, "measured": measured, "evidence": evidence}
+    return {"outcome": ERROR, **storable_values(found)}

@@ -6,12 +6,13 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from passdown.errors import PassdownError, StoreBusy
+from passdown.errors import InvalidInput, PassdownError, StoreBusy
 from passdown.model.relay import ERROR
+from passdown.model.storable import storable_values
 from passdown.relay.engine.heartbeats import workers
 from passdown.relay.engine.lanes import EXPRESS, ITEM, LEG
 from passdown.relay.express import carry_out
-from passdown.relay.runs import Runs
+from passdown.relay.runs import HERE, Runs
 from passdown.relay.turns import Turns
 
 if TYPE_CHECKING:
@@ -27,11 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BUSY_TRIES = 5
-WAIT_S = 3_600.0
 OVER = -1
-HERE = "here"
-"""The lane of a run that the process which started it takes all the turns of."""
-
 log = logging.getLogger("passdown.relay")
 
 
@@ -95,7 +92,15 @@ class RelayWork:
         if ended is None:
             log.warning("%s, turn %d: others have it; nothing was recorded here", run, number)
             return
-        patiently(lambda: self.runs.end(run, number, ended))
+        self._end(run, number, ended)
+
+    def _end(self, run: str, number: int, ended: dict[str, Any]) -> None:
+        try:
+            patiently(lambda: self.runs.end(run, number, storable_values(ended)))
+        except InvalidInput as error:  # too large, most likely
+            why = f"how it ended could not be recorded: {error.message}"
+            kept: dict[str, Any] = {"outcome": ERROR, "why": why, "measured": {}}
+            patiently(lambda: self.runs.end(run, number, kept))
 
     def go_on(self, run: str) -> None:
         """Draw the consequences of what has ended, and queue what follows."""
@@ -107,7 +112,7 @@ class RelayWork:
             if not self._is_under_way(turn):
                 name = f"{run.run}.{turn.number}"
                 lane = lane_of(run)
-                self._engine.lanes.send(lane, LEG, name, run.run, turn.number, wait_s=WAIT_S)
+                self._engine.lanes.send(lane, LEG, name, run.run, turn.number, is_more=True)
 
     def _is_under_way(self, turn: LegRun) -> bool:
         """Whether a worker that is alive has begun a turn."""
@@ -135,10 +140,17 @@ class RelayWork:
             is_due = time.monotonic() - at > self._engine.heartbeat.lease_s
             if known == OVER or (known == position and not is_due and run not in self._waiting):
                 continue
-            found = patiently(lambda run=run: self.runs.go_on(run))
-            self._note(found)
-            if lane_of(found) == lane and (is_due or found.position != position):
-                self._queue(found)
+            try:
+                self._look_at(run, position, lane, is_due=is_due)
+            except PassdownError:
+                self._looked_at[run] = (position, time.monotonic())
+                log.exception("%s can't be gone on with", run)
+
+    def _look_at(self, run: str, position: int, lane: str, *, is_due: bool) -> None:
+        found = patiently(lambda: self.runs.go_on(run))
+        self._note(found)
+        if lane_of(found) == lane and (is_due or found.position != position):
+            self._queue(found)
 
     def _note(self, run: Run) -> None:
         position = OVER if run.ended_at else run.position

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from passdown.relay.engine.database import DBOS, DBOSClient, DBOSConfig, PlainJson, connect
+from passdown.errors import InvalidInput, Problem
+from passdown.relay.engine.database import DBOS, DBOSClient, DBOSConfig, PlainJson, connect, run
 from passdown.relay.engine.heartbeats import LEASE_S, Heartbeat
 from passdown.relay.engine.lanes import ROOM, VERSION, Lanes
 from passdown.relay.engine.workflows import active, serve
@@ -21,11 +23,23 @@ NAME = "passdown"
 _DRAIN_S = 86_400
 
 
+class _One:
+    """The engine of this process."""
+
+    lock = threading.Lock()
+
+
 class Engine:
     """Use it as a context manager. There is one in a process at a time."""
 
-    def __init__(self, url: str, *, lease_s: float = LEASE_S, room: int = ROOM) -> None:
-        """Connect to the engine's database; nothing is run until `launch`."""
+    def __init__(
+        self, url: str, *, scope: str = "", lease_s: float = LEASE_S, room: int = ROOM
+    ) -> None:
+        """Connect to the engine's database; nothing is run until `launch`.
+
+        `scope` keeps apart the projects that share a database.
+        """
+        self._scope = scope
         self._url = url
         self.database = connect(url)
         self._client: DBOSClient | None = None
@@ -42,7 +56,7 @@ class Engine:
     @property
     def lanes(self) -> Lanes:
         """The lanes, to send to; the database is made ready by the first use."""
-        return Lanes(self.client, self.database, room=self._room)
+        return Lanes(self.client, self.database, scope=self._scope, room=self._room)
 
     @property
     def client(self) -> DBOSClient:
@@ -50,6 +64,9 @@ class Engine:
         if self._client is None:
             with _alone(self._url):
                 DBOS.migrate(self._url)
+                with self.database.begin() as connection:
+                    run(connection, "make_workers")
+                    run(connection, "make_lanes")
             self._client = DBOSClient(
                 system_database_engine=self.database,
                 serializer=PlainJson(),
@@ -58,7 +75,14 @@ class Engine:
         return self._client
 
     def launch(self, work: Work, lanes: Mapping[str, int]) -> None:
-        """Start doing work from lanes, so many pieces of each at once."""
+        """Start doing work from lanes, so many pieces of each at once.
+
+        Raises InvalidInput where this process has another engine at work: the library knows one.
+        """
+        if not _One.lock.acquire(blocking=False):
+            problem = Problem("", "second_engine", "this process has one at work", "one at a time")
+            raise InvalidInput("the engine is not launched", [problem])
+        self._is_launched = True
         for name, slots in lanes.items():
             self.lanes.prepare(name, slots=slots)
         serve(work)
@@ -74,9 +98,8 @@ class Engine:
             "notification_listener_polling_interval_sec": 0.1,
         }
         DBOS(config=config)
-        DBOS.listen_queues(list(lanes))
+        DBOS.listen_queues([self.lanes.full_name(name) for name in lanes])
         DBOS.launch()
-        self._is_launched = True
         logging.getLogger("dbos").setLevel(logging.ERROR)
         self.heartbeat.start()
 
@@ -89,13 +112,14 @@ class Engine:
             self.heartbeat.stop()
             serve(None)
             self._is_launched = False
+            _One.lock.release()
         if self._client is not None:
             self._client.destroy()
         self.database.dispose()
 
     def forget_lane(self, name: str) -> None:
         """Remove the lane of a run that is over."""
-        self.client.delete_queue(name)
+        self.client.delete_queue(self.lanes.full_name(name))
 
     def _take_over(self, worker: str) -> int:
         """Queue again what a lost worker was at."""

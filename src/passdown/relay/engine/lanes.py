@@ -24,45 +24,76 @@ _AWAY = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "SUCCESS")
 class Lanes:
     """The queues of one engine's database, as a sender sees them."""
 
-    def __init__(self, client: DBOSClient, database: Engine, *, room: int = ROOM) -> None:
+    def __init__(
+        self, client: DBOSClient, database: Engine, *, scope: str = "", room: int = ROOM
+    ) -> None:
+        """`scope` keeps apart the projects that share a database."""
         self._client = client
         self._database = database
+        self._scope = scope
         self.room = room
+
+    def full_name(self, name: str) -> str:
+        """A lane or piece of work as the database knows it."""
+        return f"{self._scope}.{name}" if self._scope else name
 
     def prepare(self, name: str, *, slots: int) -> None:
         """Make a lane, or set how many pieces of work a worker takes from it at once."""
         self._client.register_queue(
-            name, worker_concurrency=slots, polling_interval_sec=POLL_S, on_conflict="always_update"
+            self.full_name(name),
+            worker_concurrency=slots,
+            polling_interval_sec=POLL_S,
+            on_conflict="always_update",
         )
 
-    def send(self, lane: str, work: str, name: str, *args: Any, wait_s: float = 0.0) -> bool:
+    def send(
+        self,
+        lane: str,
+        work: str,
+        name: str,
+        *args: Any,
+        wait_s: float = 0.0,
+        is_more: bool = False,
+    ) -> bool:
         """Queue a piece of work once; gives False where it is queued or under way already.
 
-        A full lane makes the sender wait for up to `wait_s`; then raises LaneFull. What ended
-        without a trace in the ledger is queued again under a further name.
+        A full lane makes the sender wait for up to `wait_s`; then raises LaneFull. What follows
+        from work that has its place already (`is_more`) is always let in: whoever does it may be
+        the one that makes room. What ended without a trace in the ledger is queued again under a
+        further name.
         """
         deadline = time.monotonic() + wait_s
+        room = None if is_more else self.room
         while True:
-            outcome = self._try(lane, work, name, args)
+            outcome = self._try(self.full_name(lane), work, self.full_name(name), args, room=room)
             if outcome is not None:
                 return outcome
             if time.monotonic() >= deadline:
-                raise LaneFull(
-                    f"the lane {lane} is full ({self.room:,} wait); nothing was sent",
-                    next_step="Send it again later, start another worker, or wait longer.",
-                )
+                raise self._full(lane)
             time.sleep(min(_PAUSE_S, max(deadline - time.monotonic(), 0.0)))
 
-    def _try(self, lane: str, work: str, name: str, args: tuple[Any, ...]) -> bool | None:
+    def check_room(self, lane: str) -> None:
+        """Raise LaneFull where a lane has no room for a new piece of work."""
+        if self.waiting(lane, at_most=self.room) >= self.room:
+            raise self._full(lane)
+
+    def _full(self, lane: str) -> LaneFull:
+        return LaneFull(
+            f"the lane {lane} is full ({self.room:,} wait); nothing was sent",
+            next_step="Send it again later, start another worker, or wait longer.",
+        )
+
+    def _try(
+        self, lane: str, work: str, name: str, args: tuple[Any, ...], *, room: int | None
+    ) -> bool | None:
         """Whether it was queued now; None where there was no room."""
         with self._database.begin() as connection:
-            run(connection, "make_lanes")
             # Held until the commit: two senders can't both take the last place.
             run(connection, "hold_lane", lane=lane)
             free = self._free_name(name)
             if free is None:
                 return False
-            if self.waiting(lane, at_most=self.room) >= self.room:
+            if room is not None and self._count(lane, room) >= room:
                 return None
             options = {"workflow_name": work, "queue_name": lane, "workflow_id": free}
             self._client.enqueue_in_transaction(
@@ -87,6 +118,9 @@ class Lanes:
 
     def waiting(self, lane: str, *, at_most: int = 100_000) -> int:
         """How many pieces of work wait in a lane, counted up to a number."""
+        return self._count(self.full_name(lane), at_most)
+
+    def _count(self, lane: str, at_most: int) -> int:
         found = self._client.list_queued_workflows(
             queue_name=lane, status="ENQUEUED", limit=at_most, load_input=False
         )
