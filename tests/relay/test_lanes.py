@@ -13,14 +13,17 @@ import passdown
 from passdown.errors import LaneFull
 from passdown.relay.engine.engine import Engine
 from passdown.relay.engine.lanes import EXPRESS, ITEM, LEG, NORMAL
+from passdown.relay.express_records import express_record, send
 from passdown.relay.running import Terms, engine_of, start_detached
 from passdown.relay.runs import Runs
+from passdown.relay.working import RelayWork
 from tests.faults.tools import result_of
 from tests.relay.relay_process import short_relay, start
+from tests.relay.repositories import make_repository
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 ROOM = 5
@@ -132,6 +135,35 @@ def test_express_work_overtakes_what_waits_in_the_normal_lane(tmp_path: Path, ur
     order = [line[1] for line in found]
     assert order.index("X-1") <= 2, order
     assert order.count("R-1") == ROOM
+
+
+@pytest.mark.promise("S4-19")
+def test_a_knowledge_update_is_carried_out_while_legs_wait(
+    tmp_path: Path, need_program: Callable[[str], str]
+) -> None:
+    need_program("git")
+    folder = make_repository(tmp_path / "project")
+    update = {"type": "KNOWLEDGE_UPDATE", "by": "eva", "reason": "We found out", "id": "X-1"}
+    entry = {"id": "Cache", "type": "component", "summary": "Keeps what was read"}
+    with passdown.open(str(folder)) as ws, engine_of(ws) as engine:
+        for number in range(6):
+            ws.create_task(f"T-{number}", title="One leg", agent="eva")
+            Runs(ws).start(short_relay(1), f"T-{number}", by="eva")
+        turns = tmp_path / "turns"
+        worker = start("work", folder=str(folder), turns=str(turns), seconds=1.0)
+        try:
+            wait_for(turns, 1)
+            send(ws, {**update, "entries": [entry], "action": "append"})
+            assert RelayWork(ws, engine).send_express("X-1")
+            deadline = time.monotonic() + 30
+            while not express_record(ws, "X-1").is_over:
+                assert time.monotonic() < deadline, express_record(ws, "X-1").status
+                time.sleep(0.02)
+            assert express_record(ws, "X-1").status == "done"
+            assert sum(1 for run in Runs(ws).all() if not run.ended_at) >= 2
+        finally:
+            worker.kill()
+            worker.communicate()
 
 
 def complete(folder: Path, room: int, runs: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +31,6 @@ def test_the_overhead_of_a_request_is_measured_beside_two_bare_commits(tmp_path:
 def test_requests_in_a_conversation_say_only_what_is_new(tmp_path: Path) -> None:
     sizes = measure(Run(tmp_path, quick=True)).figures["sizes"]
     assert [each["requests"] for each in sizes] == [5, 10, 20]
-    added = [b["texts"] - a["texts"] for a, b in zip(sizes, sizes[1:], strict=False)]
+    added = [b["texts"] - a["texts"] for a, b in pairwise(sizes)]
     assert added[1] == pytest.approx(2 * added[0], rel=0.05)
     assert all(each["texts"] < each["stateless"] for each in sizes)

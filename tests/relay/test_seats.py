@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import passdown
 from passdown.model.agent_states import DETOURS, MACHINES, Position, check_path
