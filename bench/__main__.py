@@ -14,6 +14,7 @@ from bench import (
     command_line,
     commit,
     concurrency,
+    conversations,
     flat,
     handoff,
     migration,
@@ -21,6 +22,7 @@ from bench import (
     opening,
     picture,
     recall_scale,
+    relays,
     report,
     retrieval,
     switches,
@@ -49,6 +51,8 @@ MEASUREMENTS = {
     "migration": migration.measure,
     "retrieval": retrieval.measure,
     "recall_scale": recall_scale.measure,
+    "conversations": conversations.measure,
+    "relays": relays.measure,
 }
 
 

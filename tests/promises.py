@@ -31,6 +31,10 @@ README = {
     "and nothing that doesn't.",
     "P-14": "Nothing waits for vectors: a handoff never does, and what has none yet is found by "
     "its words.",
+    "P-15": "A run that is killed goes on where it was, in any process, and each leg is handed off "
+    "once.",
+    "P-16": "An agent that never ends, floods, exits or answers rubbish doesn't take its run with "
+    "it: the relay goes on or stops as its file says, with the evidence.",
 }
 
 DECISIONS_AND_CHECKSUMS = {

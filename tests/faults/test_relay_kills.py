@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,12 +15,13 @@ import passdown
 from passdown.model.run import run_stream
 from passdown.relay.agents import AgentStates
 from passdown.relay.engine.database import run as run_statement
+from passdown.relay.engine.engine import Engine
 from passdown.relay.engine.heartbeats import workers
 from passdown.relay.running import engine_of
 from passdown.relay.runs import Runs
 from passdown.workspace.beside import Beside
 from tests.faults.tools import seeded, soak_count
-from tests.relay.relay_process import PATH, TASK, start, turns_in
+from tests.relay.relay_process import PATH, TASK, handed_off, start, tell, turns_in
 
 if TYPE_CHECKING:
     import random
@@ -49,10 +50,11 @@ class Lives:
     groups: list[int] = field(default_factory=list[int])
 
 
-def live(lives: Lives, kill_after_s: float = PATIENCE_S) -> bool:
-    """One process of a run; its gate is answered when it opens. Says whether it ended itself."""
+def live(lives: Lives, kill_after_s: float = PATIENCE_S, **options: Any) -> bool:
+    """One process of a run; its gate is answered when it opens. Says whether it came to the end."""
     began = time.monotonic()
-    process = start("run", folder=str(lives.folder), turns=str(lives.turns), seconds=SECONDS)
+    common = {"folder": str(lives.folder), "turns": str(lives.turns), "seconds": SECONDS}
+    process = start("run", **common, **options)
     lives.groups.append(process.pid)
     with passdown.open(str(lives.folder)) as ws:
         while process.poll() is None and time.monotonic() - began < kill_after_s:
@@ -67,10 +69,10 @@ def live(lives: Lives, kill_after_s: float = PATIENCE_S) -> bool:
     process.kill()
     out, err = process.communicate()
     assert kill_after_s < PATIENCE_S or is_over, f"the run doesn't end:\n{err}"
-    assert not is_over or process.returncode == 0, err
-    lives.kills += not is_over
+    assert not is_over or options or process.returncode == 0, err
+    lives.kills += process.returncode != 0
     lives.took_s = time.monotonic() - began
-    return is_over and "completed" in out
+    return process.returncode == 0 and "completed" in out
 
 
 def new_run(folder: Path) -> Lives:
@@ -93,9 +95,9 @@ def killed(folder: Path, life_s: float, kills: int, rng: random.Random) -> Lives
 def plain(value: Any) -> Any:
     """A document without what is different each time."""
     if isinstance(value, dict):
-        fields: dict[str, Any] = value
+        fields = cast("dict[str, Any]", value)
         return {n: plain(v) for n, v in fields.items() if not n.endswith(VARYING)}
-    return [plain(each) for each in value] if isinstance(value, list) else value
+    return [plain(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def seen(ws: Workspace) -> dict[str, Any]:
@@ -108,7 +110,7 @@ def seen(ws: Workspace) -> dict[str, Any]:
         "legs": [[getattr(turn, name) for name in told] for turn in run.legs.values()],
         "records": Counter(record.kind for record in records if record.kind in ONCE),
         "state": plain(ws.state_document(TASK)),
-        "keys": sorted(line["key"] for line in ws.log(TASK) if line["key"].startswith(RUN)),
+        "handoffs": handed_off(ws, TASK, RUN),
         "agents": [(s.agent, s.state, s.lease) for s in AgentStates(ws).agents()],
     }
 
@@ -126,13 +128,10 @@ def said(ws: Workspace) -> dict[str, list[tuple[str, str]]]:
 
 
 def left_behind(ws: Workspace, lives: Lives) -> list[str]:
-    """Processes, workers, queued work and locks that shouldn't be there any more."""
+    """Processes, workers and locks that shouldn't be there any more."""
     found = [f"process group {group}" for group in lives.groups if is_alive(group)]
     with engine_of(ws) as engine:
-        found += [f"worker {worker.worker}" for worker in workers(engine.database)]
-        status = ["ENQUEUED", "PENDING"]
-        open_work = engine.client.list_workflows(status=status)
-        found += [f"work {work.workflow_id} {work.status}" for work in open_work]
+        found += [f"worker {each.worker}" for each in workers(engine.database)]
         with engine.database.begin() as connection:
             run_statement(connection, "hold_lane", lane="free")
     ws.decide(agent="eva", summary="The ledger is free", rationale="This was written.")
@@ -147,28 +146,44 @@ def is_alive(group: int) -> bool:
     return True
 
 
-def check_kills(tmp_path: Path, kills: int, name: str) -> None:
+class Untouched:
+    """A run that nobody disturbs, to compare others with."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        lives = new_run(tmp_path)
+        assert live(lives)
+        self.life_s = lives.took_s
+        with passdown.open(str(lives.folder)) as ws:
+            self.seen, self.said = seen(ws), said(ws)
+        assert [leg[6] for leg in self.seen["legs"]] == PATH
+        assert self.seen["handoffs"] == list(range(1, len(PATH) + 1))
+
+    def check(self, lives: Lives) -> Counter[str]:
+        """All is as it has to be; gives what was said twice."""
+        with passdown.open(str(lives.folder)) as ws:
+            assert seen(ws) == self.seen
+            assert ws.verify().ok
+            assert left_behind(ws, lives) == []
+            return extra(said(ws), self.said)
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Untouched:
+    return Untouched(tmp_path_factory.mktemp("alone") / "run")
+
+
+def check_kills(tmp_path: Path, untouched: Untouched, kills: int, name: str) -> None:
     rng = seeded(name)
-    alone = new_run(tmp_path / "alone")
-    assert live(alone)
-    with passdown.open(str(alone.folder)) as ws:
-        expected, expected_said = seen(ws), said(ws)
-    assert [leg[6] for leg in expected["legs"]] == PATH
-    assert expected["keys"] == [f"{RUN}.{n + 1}" for n in range(len(PATH))]
     done, number, again, doubled = 0, 0, 0, Counter[str]()
     while done < kills:
         number += 1
         wanted = min(KILLS, kills - done)
-        lives = killed(tmp_path / f"run-{number}", alone.took_s, wanted, rng)
+        lives = killed(tmp_path / f"run-{number}", untouched.life_s, wanted, rng)
         done += lives.kills
-        with passdown.open(str(lives.folder)) as ws:
-            assert seen(ws) == expected
-            assert ws.verify().ok
-            doubled += extra(said(ws), expected_said)
-            assert left_behind(ws, lives) == []
+        doubled += untouched.check(lives)
         asked = [turn for turn in turns_in(lives.turns) if turn.what == "asked"]
-        again += len(asked) - len(set(turn[3:] for turn in asked))
-    print(f"{done} kills in {number} runs; turns begun again: {again}; said twice: {dict(doubled)}")
+        again += len(asked) - len({turn[3:] for turn in asked})
+    tell(f"{done} kills in {number} runs; turns begun again: {again}; said twice: {dict(doubled)}")
 
 
 def extra(
@@ -177,16 +192,64 @@ def extra(
     """What was said more often than in a run that nobody touched, by role."""
     found = Counter[str]()
     for stream, messages in said.items():
-        more = Counter(messages) - Counter(expected[stream])
+        more = Counter(messages) - Counter(expected.get(stream, []))
         found.update({role: count for (role, _), count in more.items()})
     return found
 
 
-def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
-    check_kills(tmp_path, 6, "relay kills")
+def check_fuses(tmp_path: Path, untouched: Untouched, fuses: list[tuple[str, int, str]]) -> int:
+    """Kill a run at exactly these places, one run each; gives how often there was such a place."""
+    struck, doubled = 0, Counter[str]()
+    for on, at, when in fuses:
+        lives = new_run(tmp_path / f"{on}-{at}-{when}")
+        live(lives, fuse={"on": on, "at": at, "when": when})
+        struck += lives.kills
+        assert live(lives), (on, at, when)
+        doubled += untouched.check(lives)
+    tell(f"killed at {struck} places; said twice: {dict(doubled)}")
+    return struck
+
+
+def test_a_run_that_is_killed_around_a_handoff_ends_as_if_it_had_not_been(
+    tmp_path: Path, untouched: Untouched
+) -> None:
+    fuses = [("hand_off", 2, "after"), ("hand_off", 4, "before")]
+    assert check_fuses(tmp_path, untouched, fuses) == len(fuses)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_two_hundred_kills_of_runs(tmp_path: Path) -> None:
-    check_kills(tmp_path, soak_count("RELAY_KILLS", 200), "many relay kills")
+def test_a_run_may_be_killed_at_every_record(tmp_path: Path, untouched: Untouched) -> None:
+    places = soak_count("RELAY_PLACES", 120)
+    fuses = [("hand_off", at + 1, when) for at in range(len(PATH)) for when in ("before", "after")]
+    fuses += [("add", at + 1, "after") for at in range(places)]
+    assert check_fuses(tmp_path, untouched, fuses) > 5 * len(PATH)
+
+
+def test_the_engine_starts_after_it_was_killed_while_it_made_its_database(tmp_path: Path) -> None:
+    rng, file = seeded("tables"), tmp_path / "relay.db"
+    url = f"sqlite:///{file}"
+    options = {"url": url, "room": 9, "lane": "normal", "wait_s": 0, "name": "S"}
+    for _ in range(3):
+        for leftover in tmp_path.glob("relay.db*"):
+            leftover.unlink()
+        process = start("send", count=1, acks=str(tmp_path / "acks"), **options)
+        while not any(path.stat().st_size for path in tmp_path.glob("relay.db*")):
+            time.sleep(0.001)
+        time.sleep(rng.random() * 0.05)
+        process.kill()
+        process.communicate()
+        with Engine(url) as engine:
+            assert engine.lanes.waiting("normal") in (0, 1)
+
+
+def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
+    tmp_path: Path, untouched: Untouched
+) -> None:
+    check_kills(tmp_path, untouched, 6, "relay kills")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_two_hundred_kills_of_runs(tmp_path: Path, untouched: Untouched) -> None:
+    check_kills(tmp_path, untouched, soak_count("RELAY_KILLS", 200), "many relay kills")

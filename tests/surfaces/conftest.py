@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.surfaces.cli.main import main
-from tests.surfaces.running import Answer, Run, filled_project
+from tests.surfaces.running import Answer, Run, Start, filled_project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -76,6 +76,30 @@ def program(project: Path) -> Run:
         return answer
 
     return run
+
+
+@pytest.fixture
+def start(project: Path) -> Iterator[Start]:
+    """Start the real program and don't wait for it; what still runs at the end is ended."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*argv: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "passdown", *argv],
+            cwd=project,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        with process:
+            process.kill()
 
 
 @pytest.fixture

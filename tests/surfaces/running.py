@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 
@@ -20,6 +21,12 @@ class Run(Protocol):
     """Runs a command and checks its exit code; None accepts any."""
 
     def __call__(self, *argv: str, code: int | None = 0) -> Answer: ...
+
+
+class Start(Protocol):
+    """Starts the program and gives its process; its standard error goes with its output."""
+
+    def __call__(self, *argv: str) -> subprocess.Popen[str]: ...
 
 
 def filled_project(folder: Path, cli: Run) -> None:

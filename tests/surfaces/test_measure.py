@@ -277,23 +277,3 @@ def test_every_text_of_the_story_is_its_own() -> None:
     blockers = [each["blocker"] for made in turns for each in made.handoff["blockers"]]
     assert len(set(steps)) == len(steps)
     assert len(set(blockers)) == len(blockers)
-
-
-def test_the_demonstration_shows_briefs_and_growth(
-    tmp_path: Path, cli: Run, as_json: Callable[..., Any]
-) -> None:
-    kept = tmp_path / "kept"
-    out = cli("demo", "--keep", str(kept)).out
-    for text in (
-        "# T-1 for keeper, version 9 (",
-        "left out for its budget of 200 tokens",
-        "told once",
-        "12      reviewer",
-        "0 are lost",
-        "growth.svg",
-    ):
-        assert text in out, text
-    ElementTree.parse(kept / "growth.svg")
-    assert len(list((kept / "agents").glob("*.md"))) == 4
-    told = as_json("log", "--briefs", "--store", str(kept))
-    assert [entry["agent"] for entry in told] == ["helper", "keeper"]

@@ -1,4 +1,4 @@
-"""Safety verbs, schemas, completion and the demonstration."""
+"""Safety verbs, schemas and completion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.surfaces.cli.completion import bash_script, fish_script, zsh_script
-from passdown.surfaces.cli.main import main
 from passdown.surfaces.cli.verbs import VERBS
 from passdown.workspace import open as open_workspace
 
@@ -220,35 +219,3 @@ def test_completion_scripts_parse(
     found = shutil.which(shell)
     if found:
         assert subprocess.run([found, check, str(path)], check=False).returncode == 0
-
-
-def test_the_demonstration(program: Run) -> None:
-    out = program("demo").out
-    for text in (
-        "planner",
-        "coder",
-        "tester",
-        "reviewer",
-        "missing_file",
-        "phase_gate",
-        "this write was made from version 4",
-        "approved by kim",
-        "at version 3 it was implementing",
-        ".passdown/state/T-1.json",
-        "11 records in 2 streams",
-        "chain_broken",
-        "verify finds 0 faults in the older copy",
-        "rollback",
-        "Look further",
-    ):
-        assert text in out, text
-    assert "\x1b" not in out
-
-
-def test_the_demonstration_can_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "kept"
-    assert main(["demo", "--keep", str(folder)]) == 0
-    assert main(["verify", "--store", str(folder), "--json"]) == 0
-    assert main(["task", "list", "--ids", "--store", str(folder)]) == 0
-    assert capsys.readouterr().out.endswith("T-1\nT-2\n")
-    assert main(["demo", "--keep", str(folder)]) == 1

@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+import passdown
+from passdown.model.intake.relay_schema import check_relay
+from passdown.relay.agents import AgentStates
+from passdown.relay.runs import Runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
 HEAVY = {
     "asyncio",
     "dataclasses",
+    "dbos",
     "inspect",
     "logging",
     "numpy",
@@ -49,6 +55,11 @@ HEAVY = {
         ["graph", "about", "auth"],
         ["knowledge", "show", "T-1#d1"],
         ["journal", "T-1"],
+        ["runs"],
+        ["runs", "R-1"],
+        ["runs", "--json"],
+        ["agents"],
+        ["agents", "--mermaid", "coder"],
         ["embed", "--status"],
         ["help"],
     ],
@@ -57,6 +68,11 @@ HEAVY = {
 def test_reading_verbs_load_nothing_heavy(
     filled: Path, project_root: Path, argv: list[str]
 ) -> None:
+    with passdown.open(str(filled)) as ws:
+        relay: dict[str, Any] = {"relay": "x", "agents": {"a": {"runner": {"script": "s"}}}}
+        relay["legs"] = [{"leg": "one", "agent": "a"}]
+        Runs(ws).start(check_relay(relay), "T-1", by="eva")
+        AgentStates(ws).move("a", "SETUP")
     source = (
         "import sys\nfrom passdown.surfaces.cli.main import main\n"
         f"code = main({argv!r})\nimport json\n"

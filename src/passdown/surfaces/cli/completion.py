@@ -1,14 +1,14 @@
 """`completion`: scripts for shells, made from the parsers of the verbs themselves.
 
 A script knows every verb, the verbs below it, their options and the choices of each; task ids,
-agents and rules are asked for when they are needed.
+runs, agents and rules are asked for when they are needed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.surfaces.cli.parsing import AGENT, DOMAIN, FILE, HIDDEN, TASK
+from passdown.surfaces.cli.parsing import AGENT, DOMAIN, FILE, HIDDEN, RUN, TASK
 from passdown.surfaces.cli.session import Misuse
 from passdown.surfaces.cli.verbs import VERBS
 
@@ -22,6 +22,7 @@ _ASKED = {
     "@tasks": "command passdown task list --all --ids 2>/dev/null",
     "@agents": "command passdown completion --offer agents 2>/dev/null",
     "@rules": "command passdown completion --offer rules 2>/dev/null",
+    "@runs": "command passdown completion --offer runs 2>/dev/null",
 }
 """The command that lists the values of each source."""
 
@@ -44,7 +45,7 @@ def completion(parser: Parser) -> None:
         "passdown completion fish > ~/.config/fish/completions/passdown.fish",
     )
     parser.add_argument("shell", nargs="?", choices=("bash", "zsh", "fish"))
-    parser.add_argument("--offer", choices=("agents", "rules"), help=HIDDEN)
+    parser.add_argument("--offer", choices=("agents", "rules", "runs"), help=HIDDEN)
     parser.set_defaults(run=_completion, store=None)
 
 
@@ -66,6 +67,10 @@ def _offer(args: Namespace) -> int:
     with opened(args) as workspace:
         if args.offer == "agents":
             names = list(workspace.agents())
+        elif args.offer == "runs":
+            from passdown.relay.runs import Runs
+
+            names = list(Runs(workspace).positions())
         else:
             domains = workspace.rule_report()["domains"]
             names = [domain[key] for key in ("name", "layer_name") for domain in domains]
@@ -112,7 +117,7 @@ def _source(action: Action) -> str:
     """Where an argument's values come from: one of `_ASKED`, `@files`, some words, or nowhere."""
     if action.choices is not None:
         return " ".join(str(choice) for choice in action.choices)
-    asked = {TASK: "@tasks", AGENT: "@agents", DOMAIN: "@rules"}
+    asked = {TASK: "@tasks", AGENT: "@agents", DOMAIN: "@rules", RUN: "@runs"}
     if action.metavar in asked:
         return asked[str(action.metavar)]
     return "@files" if action.metavar in _FILES else ""

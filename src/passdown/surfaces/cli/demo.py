@@ -1,4 +1,4 @@
-"""`demo`: four agents build a small thing, offline, in a folder of their own."""
+"""`demo`: a relay of four scripted agents builds a small thing, offline, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from passdown.workspace import Workspace
 
 _COLUMN = 10
+_FURTHER = (
+    "runs R-1",
+    "log T-1",
+    "brief T-1 --agent coder",
+    "recall 'how is money counted?'",
+    "agents --mermaid coder",
+    "graph show --task T-1 --format svg --output graph.svg",
+)
 
 
 def demo(parser: Parser) -> None:
@@ -27,28 +35,22 @@ def demo(parser: Parser) -> None:
 def _demo(args: Namespace) -> int:
     import tempfile
 
-    from passdown.surfaces.cli.demo_briefs import CHAPTERS as TOLD
-    from passdown.surfaces.cli.demo_story import CHAPTERS
+    from passdown.surfaces.cli.demo_relay import CHAPTERS, check_programs
+    from passdown.surfaces.cli.demo_story import CHAPTERS as TOLD
 
+    check_programs()
     if args.keep:
         _refuse_existing(args.keep)
         Stage(os.path.abspath(args.keep)).play((*CHAPTERS, *TOLD))
         line(f"Kept in {args.keep}. Look further:")
         line(f"cd {args.keep}", 2)
-        for command in (
-            "task list",
-            "state T-1",
-            "log --briefs",
-            "recall 'how is money counted?'",
-            "graph show --task T-1 --format svg --output graph.svg",
-            "measure --personas agents",
-            "verify",
-        ):
+        for command in _FURTHER:
             line(f"passdown {command}", 2)
         return 0
     with tempfile.TemporaryDirectory(prefix="passdown-demo-") as folder:
         Stage(os.path.join(folder, "shop")).play((*CHAPTERS, *TOLD))
-    line("Look further: passdown demo --keep DIR leaves everything to explore; then")
+    line("Look further: passdown demo --keep DIR leaves everything to explore; docs/relay.md says")
+    line("how to write a relay of your own agents. Without a relay:")
     for command in ("passdown init", "passdown help handoff", "passdown template"):
         line(command, 2)
     return 0
@@ -104,6 +106,10 @@ class Stage:
         self._step += 1
         heading(f"{self._step}. {title}")
 
+    def types(self, command: str) -> None:
+        """A command as a person would type it."""
+        line(f"$ {command}", 2)
+
     def says(self, who: str, text: str) -> None:
         """What an agent does."""
         labelled(who, "cyan", text, 2, _COLUMN)
@@ -111,10 +117,6 @@ class Stage:
     def good(self, text: str) -> None:
         """What came of it, when it is good."""
         labelled("ok", "green", text, 2, _COLUMN)
-
-    def refused(self, text: str) -> None:
-        """What was refused."""
-        labelled("refused", "yellow", text, 2, _COLUMN)
 
     def found(self, text: str) -> None:
         """What verify found."""

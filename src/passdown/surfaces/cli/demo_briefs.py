@@ -1,20 +1,15 @@
-"""The last chapters of `demo`: what an agent is told or finds, and how little its context grows."""
+"""Who the agents of `demo` are, and the chapter on how little a context grows with them."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.surfaces.cli.printing import counted, line
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from passdown.surfaces.cli.demo import Stage
 
 _SWITCHES = 12
 _PICTURE = "growth.svg"
-_SMALL, _LARGE = 200, 500
 
 
 class _Role(NamedTuple):
@@ -49,17 +44,6 @@ _ROLES = {
         ("the plan itself", "releases", "rewrites of code that works"),
         "the planner, when a criterion can't be met as it stands",
     ),
-    "tester": _Role(
-        "You try to break what the coder wrote, kindly and thoroughly",
-        (
-            "Begin with the criteria and then go where nobody looked: empty, huge, twice, late.",
-            "Reduce every failure to the shortest input that still fails.",
-            "Report what you saw, what you expected and how to see it again.",
-            "Say plainly which parts you did not test and why.",
-        ),
-        ("fixes", "opinions on style", "tests that pass by accident"),
-        "a person, when what is right is a question of law or money",
-    ),
     "reviewer": _Role(
         "You read the work as the one who has to change it in two years",
         (
@@ -68,8 +52,19 @@ _ROLES = {
             "Prefer deleting a line to explaining it.",
             "Approve what is good enough and write down what is left for later.",
         ),
-        ("features", "test runs that the tester has done", "arguments about taste"),
+        ("features", "test runs that the releaser does", "arguments about taste"),
         "the coder, when you can't tell whether something is meant",
+    ),
+    "releaser": _Role(
+        "You try what was written once more and bring it to those who wait for it",
+        (
+            "Begin with the criteria and then go where nobody looked: empty, huge, twice, late.",
+            "Report what you saw, what you expected and how to see it again.",
+            "Write down what changes for those who use it, in their words.",
+            "Say plainly which parts you did not try and why.",
+        ),
+        ("fixes", "opinions on style", "tests that pass by accident"),
+        "a person, when what is right is a question of law or money",
     ),
 }
 _HOUSE = """\
@@ -105,49 +100,19 @@ def _profile(name: str, role: _Role) -> str:
     )
 
 
-def _brief(stage: Stage) -> None:
-    stage.chapter(f"Weeks later: a keeper who was never there gets a brief of {_LARGE} tokens")
-    found = stage.workspace.brief("T-1", agent="keeper", budget=_LARGE)
-    stage.says("keeper", "reads this, and nothing else:")
-    line()
-    for text in found.text.splitlines():
-        line(text, 4)
-    line()
-    shown = counted(len(found.shown), "part")
-    stage.good(f"{found.tokens} tokens by {found.counter}, {shown}; each says who wrote it")
+def write_profiles(stage: Stage) -> None:
+    """Put a profile for each agent into the project."""
+    for name, role in _ROLES.items():
+        stage.write(f"agents/{name}.md", _profile(name, role))
 
 
-def _why(stage: Stage) -> None:
-    stage.chapter("Why wasn't I told? The ledger knows what was said to whom")
-    workspace = stage.workspace
-    small = workspace.brief("T-1", agent="helper", budget=_SMALL)
-    stage.says("helper", f"had room for {_SMALL} tokens, and asks about what it wasn't told:")
-    item = next(address for address in small.waiting if "#" in address)
-    for agent in ("helper", "keeper"):
-        found = workspace.why(item, agent=agent)
-        stage.says(agent, f"{item} ({found['title']}): {found['reason']}")
-
-
-def _recall(stage: Stage) -> None:
-    stage.chapter("Ask the past: search finds it, the graph says what it hangs together with")
-    workspace = stage.workspace
-    question = "how is half a cent rounded?"
-    found = workspace.recall(question, kinds=("gotcha", "decision"), by_words=True, limit=2)
-    stage.says("keeper", f"asks: {question}")
-    for answer in found:
-        stage.tells(f"{answer.address} {answer.kind} by {answer.agent}: {answer.title}")
-    nearest = workspace.neighbours("T-1#d1", relations=["relates_to"])[0].path[0]
-    stage.good(f"graph: {nearest.source} -> {nearest.relation} -> {nearest.target}")
-
-
-def _growth(stage: Stage) -> None:
+def growth(stage: Stage) -> None:
+    """Measure contexts over many switches, with one profile at a time and with all that came."""
     stage.chapter(f"{_SWITCHES} switches of agents: the context stays as long as one profile")
     from passdown.surfaces.cli.measuring import print_growth
     from passdown.workspace.growth_picture import growth_picture
     from passdown.workspace.measuring import measure_growth
 
-    for name, role in _ROLES.items():
-        stage.write(f"agents/{name}.md", _profile(name, role))
     found = measure_growth(
         os.path.join(stage.root, "agents"), chain=tuple(_ROLES), switches=_SWITCHES
     )
@@ -161,6 +126,3 @@ def _growth(stage: Stage) -> None:
             f"{len(kept.lost)} are lost"
         )
     stage.tells(f"{_PICTURE} in the folder of the demonstration shows it as a picture (--keep DIR)")
-
-
-CHAPTERS: tuple[Callable[[Stage], None], ...] = (_brief, _why, _recall, _growth)

@@ -90,6 +90,7 @@ def _approve(args: Namespace) -> int:
         print_receipt(receipt, as_json=args.json)
         if not args.json:
             _next_after_approval(workspace, receipt.task_id)
+            _next_of_run(workspace, args.gate, receipt.task_id)
     return 0
 
 
@@ -103,6 +104,24 @@ def _next_after_approval(workspace: Workspace, task: str) -> None:
     line(f"approved: {workspace.task(task)['holder']} can go on with {task}")
 
 
+def _next_of_run(workspace: Workspace, gate: str, task: str) -> None:
+    """Say what becomes of the runs that waited for this answer."""
+    from passdown.errors import Damaged
+    from passdown.relay.runs import Runs
+    from passdown.surfaces.cli.printing import line
+    from passdown.surfaces.cli.run_holding import who_goes_on
+
+    runs = Runs(workspace)
+    for name in runs.positions():
+        try:
+            run = runs.get(name)
+        except Damaged:
+            continue
+        waits = any(t.gate == gate and t.number not in run.followed for t in run.legs.values())
+        if run.task == task and waits and not run.ended_at:
+            line(who_goes_on(workspace, run))
+
+
 def _reject(args: Namespace) -> int:
     from passdown.surfaces.cli.printing import line
     from passdown.surfaces.cli.receipts import print_receipt
@@ -114,6 +133,7 @@ def _reject(args: Namespace) -> int:
             task = receipt.task_id
             holder = workspace.task(task)["holder"]
             line(f"rejected: {task} is back with {holder}, who hands it off anew")
+            _next_of_run(workspace, args.gate, task)
     return 0
 
 

@@ -29,6 +29,9 @@ AGENT = "AGENT"
 DOMAIN = "DOMAIN"
 """The metavar of arguments that name rules: a domain, or a layer."""
 
+RUN = "RUN"
+"""The metavar of arguments that name a run."""
+
 FILE = "FILE"
 """The metavar of arguments that name a file."""
 

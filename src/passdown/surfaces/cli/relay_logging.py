@@ -29,11 +29,27 @@ class _Lines(logging.Handler):
             self._say(part)
 
 
+class _Taken(logging.Filter):
+    """Takes what a logger would print by itself, and shows it as ours."""
+
+    def __init__(self, lines: _Lines) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say it, and keep it from going on."""
+        if record.levelno >= logging.WARNING:
+            self._lines.emit(record)
+        return False
+
+
 @contextmanager
 def logged(say: Callable[[str], None]) -> Generator[None]:
-    """Show warnings of the relay as lines as long as this lasts."""
-    logger = logging.getLogger("passdown")
+    """Show warnings of the relay, and of the engine's library, as lines as long as this lasts."""
+    logger, library = logging.getLogger("passdown"), logging.getLogger("dbos")
     handler = _Lines(say)
+    taken = _Taken(handler)
+    library.addFilter(taken)
     before = logger.propagate
     logger.addHandler(handler)
     logger.propagate = False
@@ -41,4 +57,5 @@ def logged(say: Callable[[str], None]) -> Generator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+        library.removeFilter(taken)
         logger.propagate = before

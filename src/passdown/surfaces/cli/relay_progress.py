@@ -51,7 +51,8 @@ class Screen:
         width = terminal_width()
         wiped = self._wiped()
         self._drawn = len(lines)
-        self._write(wiped + "".join(f"{cut(line, width - 1)}\n" for line in lines))
+        shown = [styled(cut(line, width - 1), "dim") for line in lines]
+        self._write(wiped + "".join(f"{line}\n" for line in shown))
 
     def _wiped(self) -> str:
         drawn, self._drawn = self._drawn, 0
@@ -63,6 +64,8 @@ class Screen:
         try:
             sys.stdout.write(text)
             sys.stdout.flush()
+        except RuntimeError:
+            pass  # a signal came in the middle of a write; its line is lost, nothing else
         except (OSError, ValueError):
             self._is_gone = True
 
@@ -182,8 +185,8 @@ class Progress:
         parts += [f"verdict {turn.verdict}" if turn.verdict else "", _addressed(run, turn)]
         text = ", ".join(part for part in parts if part)
         self._line(run, turn, f"{text}{_measures(turn)}")
-        if turn.why:
-            self._screen.keep(f"{' ' * len(self._at())}  {visible(turn.why)}")
+        for text in turn.why.splitlines():
+            self._screen.keep(f"{' ' * len(self._at())}  {visible(text)}")
 
     def _status(self, run: Run) -> None:
         if self._as_json:
@@ -191,10 +194,11 @@ class Progress:
             self._json({"event": "run", "run": run.run, **status})
             return
         said = {"waiting": "waits", "running": "goes on"}.get(run.status, run.status)
-        why = f": {run.why}" if run.why else ""
+        why = f": {run.why.splitlines()[0]}" if run.why else ""
         name = f"{run.run} " if self._names_runs else ""
-        self._screen.keep(f"{self._at()}  {name}{styled(said, _STYLES.get(said, 'bold'))}"
-                          f"{visible(why)}")
+        self._screen.keep(
+            f"{self._at()}  {name}{styled(said, _STYLES.get(said, 'bold'))}{visible(why)}"
+        )
         if run.status == "waiting":
             for command in next_commands(run):
                 self._screen.keep(f"{' ' * len(self._at())}  {command}")
@@ -211,9 +215,7 @@ class Progress:
             attempt=event.attempt, size=event.bytes or before.size, told_at=told_at
         )
 
-    def _still_at_it(
-        self, key: tuple[str, int], run: Run, turn: LegRun, event: Event
-    ) -> None:
+    def _still_at_it(self, key: tuple[str, int], run: Run, turn: LegRun, event: Event) -> None:
         """On a stream that nobody redraws, a line now and then."""
         going = self._open.get(key)
         if self._screen.is_live or going is None:
@@ -227,7 +229,7 @@ class Progress:
         mark = _SPINNER[self._frame % len(_SPINNER)]
         self._screen.draw(
             [
-                f"{self._at()}  {going.head}  {mark} {now - going.since:.0f} s"
+                f"{self._at()}  {going.head}  {mark} at work {now - going.since:.0f} s"
                 + (f", attempt {going.attempt}" if going.attempt > 1 else "")
                 + (f", {_size(going.size)}" if going.size else "")
                 for going in self._open.values()
@@ -243,9 +245,11 @@ class Progress:
         agent = max(len(name) for name in run.relay.agents)
         leg = max(len(name) for name in legs) + 4
         phase = max(len(each.phase) for each in legs.values())
-        shown = "" if turn.kind == REVIEW else legs[turn.leg].phase
         name = f"{run.run}  " if self._names_runs else ""
-        return f"{name}{turn.agent:<{agent}}  {leg_name(turn):<{leg}}  {shown:<{phase}}"
+        if turn.kind == REVIEW:
+            return f"{name}{turn.agent:<{agent}}  {leg_name(turn):<{leg + 2 + phase}}"
+        shown = f"{leg_name(turn):<{leg}}  {legs[turn.leg].phase:<{phase}}"
+        return f"{name}{turn.agent:<{agent}}  {shown}"
 
     def _at(self) -> str:
         """When it happened: since the start, or by the clock where runs come and go."""

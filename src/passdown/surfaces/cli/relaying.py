@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from passdown.surfaces.cli.parsing import FILE, TASK, with_agent, with_store
-from passdown.surfaces.cli.run_holding import HERE, NORMAL, SECOND_SIGNAL, held, stopping
+from passdown.surfaces.cli.parsing import FILE, RUN, TASK, with_agent, with_store
+from passdown.surfaces.cli.run_holding import INTERRUPTED, held, stopping
 from passdown.surfaces.cli.session import Misuse, author, opened, read_input
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Generator
 
     from passdown.errors import Problem
     from passdown.model.relay import Relay
@@ -34,7 +36,7 @@ def run(parser: Parser) -> None:
     )
     parser.add_argument("relay", metavar=FILE, nargs="?", help="a relay: YAML, or TOML by its name")
     parser.add_argument("--task", metavar=TASK, help="the task that the agents work on")
-    parser.add_argument("--resume", metavar="RUN", help="instead: go on where this run was")
+    parser.add_argument("--resume", metavar=RUN, help="instead: go on where this run was")
     with_agent(parser, "--by", "who starts it")
     parser.add_argument(
         "--detach", action="store_true", help="leave it to workers (passdown worker)"
@@ -74,12 +76,32 @@ def some_seconds(text: str) -> float:
     return found
 
 
-def terms_of(args: Namespace) -> Terms:
-    """How the engine is set up by the arguments; raises MissingExtra without its library."""
+def terms_of(args: Namespace, workspace: Workspace) -> Terms:
+    """How the engine is set up by the arguments; raises MissingExtra without its library, and
+    InvalidInput for an address that is none.
+    """
+    from passdown.relay.engine.database import relay_url
     from passdown.relay.running import Terms
+    from passdown.workspace.beside import Beside
 
+    relay_url(Beside(workspace).opened.place.folder, args.relay_store)
     terms = Terms(url=args.relay_store)
-    return terms._replace(lease_s=args.lease) if getattr(args, "lease", None) else terms
+    return terms._replace(lease_s=args.lease) if args.lease else terms
+
+
+@contextmanager
+def database_faults(next_step: str = "") -> Generator[None]:
+    """Say plainly that the engine's database can't be used, where that is what went wrong."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from passdown.errors import StoreUnavailable
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        said = (str(error).splitlines() or [""])[0]
+        message = f"the engine's database can't be used: {said}"
+        raise StoreUnavailable(message, next_step=next_step) from error
 
 
 def _run(args: Namespace) -> int:
@@ -93,33 +115,36 @@ def _run(args: Namespace) -> int:
 
 
 def _start(args: Namespace) -> int:
-    from passdown.relay.runs import Runs
+    from passdown.relay.runs import HERE, Runs
 
     if args.detach and args.no_wait:
         raise Misuse("--detach never waits; leave --no-wait out")
     relay = relay_at(args.relay)
     with opened(args) as workspace:
         check_runners(relay, workspace.root)
-        if not args.detach:
-            terms_of(args)  # without the engine, nothing is recorded either
-        runs = Runs(workspace)
-        lane = NORMAL if args.detach else HERE
-        started = runs.start(relay, args.task, by=author(args), lane=lane)
+        terms = terms_of(args, workspace)  # without the engine, nothing is recorded either
         if args.detach:
-            return _detached(workspace, started, as_json=args.json)
+            from passdown.relay.running import start_detached
+
+            with database_faults():
+                started = start_detached(workspace, relay, args.task, by=author(args), terms=terms)
+            return _detached(started, as_json=args.json)
+        runs = Runs(workspace)
+        started = runs.start(relay, args.task, by=author(args), lane=HERE)
         return _foreground(args, workspace, runs, started)
 
 
 def _resume(args: Namespace) -> int:
-    from passdown.relay.runs import Runs
+    from passdown.relay.runs import HERE, Runs
 
     with opened(args) as workspace:
         runs = Runs(workspace)
         found = runs.get(args.resume)
+        terms = terms_of(args, workspace)
         if found.lane != HERE:
             resumed = runs.resume(found.run, by=author(args))
-            return _detached(workspace, resumed, as_json=args.json)
-        terms_of(args)
+            requeue(workspace, found.run, terms)
+            return _detached(resumed, as_json=args.json)
         with held(workspace, found.run):
             resumed = runs.resume(found.run, by=author(args))
         return _foreground(args, workspace, runs, resumed)
@@ -151,7 +176,16 @@ def check_runners(relay: Relay, folder: str) -> None:
         raise InvalidInput("the relay is refused; nothing was started", problems)
 
 
-def _detached(workspace: Workspace, run: Run, *, as_json: bool) -> int:
+def requeue(workspace: Workspace, run: str, terms: Terms) -> None:
+    """Queue what a detached run has open, so that no worker has to find it."""
+    from passdown.relay.running import engine_of
+    from passdown.relay.working import RelayWork
+
+    with database_faults(), engine_of(workspace, terms) as engine:
+        RelayWork(workspace, engine).go_on(run)
+
+
+def _detached(run: Run, *, as_json: bool) -> int:
     from passdown.surfaces.cli.printing import line, print_json
     from passdown.surfaces.cli.run_views import run_document
 
@@ -166,6 +200,7 @@ def _detached(workspace: Workspace, run: Run, *, as_json: bool) -> int:
 
 def _foreground(args: Namespace, workspace: Workspace, runs: Runs, run: Run) -> int:
     """Run it here, show it, and give the exit code."""
+    from passdown.model.run import WAITING
     from passdown.relay.running import Shown, run_here
     from passdown.surfaces.cli.relay_logging import logged
     from passdown.surfaces.cli.relay_progress import Progress, screen_for
@@ -176,20 +211,21 @@ def _foreground(args: Namespace, workspace: Workspace, runs: Runs, run: Run) -> 
     shown = Shown(progress.turn, progress.run, progress.express)
     with (
         held(workspace, run.run),
-        stopping(progress.say) as stop,
+        database_faults(f"Mend that, then go on with it: passdown run --resume {run.run}"),
+        stopping(progress.say, "ending the agents at work") as (halt,),
         logged(progress.say),
         progress.ticking(),
     ):
-        run_here(
+        found = run_here(
             workspace,
             run.run,
-            terms=terms_of(args),
+            terms=terms_of(args, workspace),
             shown=shown,
             waits=not args.no_wait,
-            stop=stop,
+            halt=halt,
         )
-        progress.run(runs.get(run.run))
-    return _said(workspace, runs.get(run.run), as_json=args.json, is_stopped=stop.is_set())
+    is_left = not found.ended_at and not (args.no_wait and found.status == WAITING)
+    return _said(workspace, runs.get(run.run), as_json=args.json, is_left=is_left)
 
 
 def print_start(run: Run) -> None:
@@ -201,7 +237,7 @@ def print_start(run: Run) -> None:
     heading(f"{run.run}: {run.relay.name} on {run.task} ({agents}, {legs})")
 
 
-def _said(workspace: Workspace, run: Run, *, as_json: bool, is_stopped: bool) -> int:
+def _said(workspace: Workspace, run: Run, *, as_json: bool, is_left: bool) -> int:
     import json
 
     from passdown.model.times import stamp
@@ -218,10 +254,10 @@ def _said(workspace: Workspace, run: Run, *, as_json: bool, is_stopped: bool) ->
         print_turns(run)
         line()
         print_standing(run, now)
-        if is_stopped and not run.ended_at:
+        if is_left:
             line(f"go on with it: passdown run --resume {run.run}")
-    if is_stopped and not run.ended_at:
-        return SECOND_SIGNAL
+    if is_left:
+        return INTERRUPTED
     return 0 if run.status == "completed" else 1
 
 

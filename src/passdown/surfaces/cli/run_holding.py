@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from passdown.errors import PassdownError, StoreBusy
-from passdown.model.run import RUNNING
+from passdown.relay.runs import HERE
 from passdown.workspace.beside import Beside
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from passdown.model.run import Run
     from passdown.workspace import Workspace
 
-HERE, NORMAL = "here", "normal"
-SECOND_SIGNAL = 130
+INTERRUPTED = 130
 _PATIENCE_S = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -29,18 +28,15 @@ def held(workspace: Workspace, run: str) -> Generator[None]:
     """Have a run for this process alone; raises StoreBusy while another has it."""
     from passdown.relay.locking import locked
 
-    lock = locked(_path(workspace, run), timeout_s=_PATIENCE_S)
-    try:
-        lock.__enter__()
-    except StoreBusy as error:
-        raise StoreBusy(
-            f"another process is at {run}",
-            next_step=f"Let it go on, or end it first; passdown runs {run} shows where it is.",
-        ) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(_path(workspace, run), timeout_s=_PATIENCE_S))
+        except StoreBusy as error:
+            raise StoreBusy(
+                f"another process is at {run}",
+                next_step=f"Let it go on, or end it first; passdown runs {run} shows where it is.",
+            ) from error
         yield
-    finally:
-        lock.__exit__(None, None, None)
 
 
 def is_held(workspace: Workspace, run: str) -> bool:
@@ -62,9 +58,7 @@ def _path(workspace: Workspace, run: str) -> str:
 
 
 def who_goes_on(workspace: Workspace, run: Run) -> str:
-    """Who will go on with a run that may, or how to: one line."""
-    if run.ended_at or run.status != RUNNING:
-        return ""
+    """Who will go on with a run that can, or how to: one line."""
     if run.lane == HERE:
         if is_held(workspace, run.run):
             return f"{run.run} goes on"
@@ -84,24 +78,25 @@ def _has_worker(workspace: Workspace) -> bool:
 
 
 @contextmanager
-def stopping(tell: Callable[[str], None]) -> Generator[threading.Event]:
-    """An event that SIGINT and SIGTERM set; a second signal ends this process at once.
+def stopping(tell: Callable[[str], None], *said: str) -> Generator[tuple[threading.Event, ...]]:
+    """Events that SIGINT and SIGTERM set, one after the other, each with what is said then.
 
-    What an agent's program has started is ended with the process, by its guard.
+    A signal beyond the last ends this process at once; what an agent's program has started is
+    ended with it, by its guard.
     """
-    stop = threading.Event()
+    events = tuple(threading.Event() for _ in said)
 
     def note(number: int, _frame: object) -> None:
-        if stop.is_set():
-            tell("ended at once; what agents had started is ended with this process")
-            os._exit(SECOND_SIGNAL)
-        stop.set()
-        tell(f"{signal.Signals(number).name}: finishing what is under way; once more ends it now")
+        at = sum(event.is_set() for event in events)
+        if at == len(events):
+            os._exit(INTERRUPTED)
+        events[at].set()
+        tell(f"{signal.Signals(number).name}: {said[at]}")
 
     is_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, note) for number in _SIGNALS} if is_main else {}
     try:
-        yield stop
+        yield events
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -117,13 +117,17 @@ def print_turns(run: Run) -> None:
             turn.verdict or turn.outcome or "open",
             turn.version or "",
             turn.measured.get("attempts", ""),
-            turn.measured.get("seconds", ""),
+            _seconds(turn.measured.get("seconds")),
             _number(turn.measured.get("context_tokens")),
             _number(turn.measured.get("bytes_out")),
         ]
         for turn in run.legs.values()
     ]
     table(COLUMNS, rows, "no turn was begun", whole=("#", "leg", "agent", "outcome"))
+
+
+def _seconds(value: object) -> str:
+    return f"{value:.1f}" if isinstance(value, int | float) else ""
 
 
 def _number(value: object) -> str:
@@ -134,7 +138,8 @@ def print_standing(run: Run, now: str) -> None:
     """Print how a run ended or where it rests, and how to go on with it."""
     lasted = lasting(seconds_between(run.started_at, run.ended_at or now))
     turns = counted(len(run.legs), "turn")
-    line(f"{run.run} {run.status} after {lasted}, {turns}" + (f": {run.why}" if run.why else ""))
+    why = f": {run.why.splitlines()[0]}" if run.why else ""
+    line(f"{run.run} {run.status} after {lasted}, {turns}{why}")
     for command in next_commands(run):
         line(command, 2)
 

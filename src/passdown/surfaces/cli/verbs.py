@@ -14,9 +14,10 @@ class Verb(NamedTuple):
     line: str
 
 
-_START, _WRITE, _TELL, _READ, _GATES, _SAFE, _TOOLS = (
+_START, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _TOOLS = (
     "Start",
     "Record",
+    "Run agents",
     "Tell the next agent",
     "Read",
     "Gates",
@@ -28,7 +29,7 @@ VERBS: dict[str, Verb] = {
     verb.name: verb
     for verb in (
         Verb("init", _START, "starting", "make a workspace in a folder"),
-        Verb("demo", _START, "demo", "watch four agents hand work on, offline"),
+        Verb("demo", _START, "demo", "watch four agents build a small thing, offline"),
         Verb("task", _WRITE, "tasks", "make, list, show and change tasks"),
         Verb("handoff", _WRITE, "handing", "hand a task on, from a file or from flags"),
         Verb("ingest", _WRITE, "ingesting", "record the handoffs that stand in task files"),
@@ -38,6 +39,11 @@ VERBS: dict[str, Verb] = {
         Verb("warn", _WRITE, "noting", "record a warning that stays with a task"),
         Verb("knowledge", _WRITE, "knowing", "write nodes and edges down, pack and exchange them"),
         Verb("mark", _WRITE, "noting", "resolve, answer, close or retract an item"),
+        Verb("run", _RUN, "relaying", "run a relay of agents on a task, and watch it"),
+        Verb("runs", _RUN, "runs", "what runs there are; answer one, stop one"),
+        Verb("worker", _RUN, "working", "take turns of runs, and express items"),
+        Verb("express", _RUN, "expressing", "small work that overtakes: send, list, show"),
+        Verb("agents", _RUN, "agents", "where each agent stands, and on which task"),
         Verb("brief", _TELL, "briefing", "what an agent needs to know of a task, within a budget"),
         Verb("switch", _TELL, "switching", "the whole context of an agent that takes over"),
         Verb("artifact", _TELL, "switching", "save, list and check what agents leave behind"),

@@ -1,0 +1,349 @@
+"""`express`: small work that overtakes: sent, carried out, listed."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.errors import InvalidInput, PassdownError, Problem
+from passdown.surfaces.cli.parsing import FILE, TASK, listed, with_agent, with_store
+from passdown.surfaces.cli.relaying import some_seconds
+from passdown.surfaces.cli.session import Misuse, author, opened, read_input
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from passdown.relay.express_records import ExpressRecord
+    from passdown.relay.working import RelayWork
+    from passdown.surfaces.cli.parsing import Parser
+    from passdown.workspace import Workspace
+
+Document = dict[str, Any]
+_LOOK_S = 0.2
+_AGAIN_S = 2.0
+_MOST_FAILURES = 3
+
+
+def express(parser: Parser) -> None:
+    """The arguments of `express` and the verbs below it."""
+    _sending(parser)
+    queue = parser.subverb(
+        "queue",
+        "queue an item again that is recorded",
+        "passdown express queue x1",
+        run=_queue,
+    )
+    queue.add_argument("id", metavar="ID")
+    _with_sending(queue)
+    found = parser.subverb(
+        "list",
+        "list all items",
+        "passdown express list",
+        "passdown express list --status promoted",
+        run=_list,
+    )
+    found.add_argument(
+        "--status", metavar="STATUS", default="", help="such as sent, done, promoted"
+    )
+    with_store(found)
+    show = parser.subverb(
+        "show", "one item and what became of it", "passdown express show x1", run=_show
+    )
+    show.add_argument("id", metavar="ID")
+    with_store(show)
+
+
+def _sending(parser: Parser) -> None:
+    send = parser.subverb(
+        "send",
+        "send an item from a file",
+        "passdown express send item.json --wait",
+        "cat item.yaml | passdown express send - --here",
+        run=lambda args: _sent(args, _item_in(args)),
+    )
+    send.add_argument("file", metavar=FILE, help="JSON or YAML, or - for standard input")
+    with_agent(send, "--by", "who wants it, where the file doesn't say")
+    _with_sending(send)
+    knowledge = parser.subverb(
+        "knowledge",
+        "bring entries to the knowledge file",
+        """passdown express knowledge --entry '{"id": "Redis", "type": "component"}' """
+        "--reason 'we chose it' --wait",
+        "passdown express knowledge entries.json --action replace --reason 'tidied up'",
+        run=lambda args: _sent(args, _knowledge(args)),
+    )
+    knowledge.add_argument("file", metavar=FILE, nargs="?", help="a JSON or YAML list of entries")
+    listed(knowledge, "--entry", "JSON", "one entry")
+    knowledge.add_argument("--action", choices=("append", "replace"), default="append")
+    knowledge.add_argument("--file-path", metavar="PATH", default="", help="default: knowledge.dot")
+    fix = parser.subverb(
+        "fix",
+        "change files at once",
+        "passdown express fix --message 'Stop the crash' src/run.py=fixed.py --wait",
+        "passdown express fix --message 'Stop the crash' --patch fix.diff",
+        run=lambda args: _sent(args, _fix(args)),
+    )
+    fix.add_argument("files", metavar="PATH=FILE", nargs="*", help="a path and its new content")
+    fix.add_argument("--patch", metavar=FILE, help="a unified diff instead")
+    fix.add_argument("--message", metavar="TEXT", required=True, help="the commit's")
+    for each in (knowledge, fix, _sending_a_file(parser)):
+        _with_item(each, needs_reason=each is not fix)
+        _with_sending(each)
+
+
+def _sending_a_file(parser: Parser) -> Parser:
+    file = parser.subverb(
+        "file",
+        "write, append to or delete one file",
+        "passdown express file NOTES.md --content notes.md --reason 'asked for'",
+        run=lambda args: _sent(args, _file(args)),
+    )
+    file.add_argument("path", metavar="PATH")
+    file.add_argument("--content", metavar=FILE, help="the file that has it, or -")
+    file.add_argument("--action", choices=("write", "append", "delete"), default="write")
+    return file
+
+
+def _with_item(parser: Parser, *, needs_reason: bool) -> None:
+    """What every item says, whatever its kind."""
+    parser.add_argument("--reason", metavar="TEXT", required=needs_reason, help="why it is wanted")
+    parser.add_argument("--id", metavar="ID", default="", help="default: made from what it says")
+    parser.add_argument("--task", metavar=TASK, default="", help="the task that it belongs to")
+    parser.add_argument("--base", metavar="REF", default="", help="what it changes; default: HEAD")
+    with_agent(parser, "--by", "who wants it, and carries it out")
+
+
+def _with_sending(parser: Parser) -> None:
+    """How an item is brought to whoever carries it out."""
+    parser.add_argument("--wait", action="store_true", help="wait for the result")
+    parser.add_argument("--here", action="store_true", help="carry it out in this process, now")
+    parser.add_argument(
+        "--wait-room", metavar="SECONDS", type=some_seconds, help="wait so long for a full lane"
+    )
+    parser.add_argument("--relay-store", metavar="URL", default="", help="the engine's database")
+    with_store(parser)
+
+
+def _from_file(path: str) -> object:
+    from passdown.model.plain import load_json, load_yaml
+
+    data = read_input(path)
+    return load_json(data) if path.endswith(".json") else load_yaml(data)
+
+
+def _item_in(args: Namespace) -> object:
+    """The item of a file; who sends it wants it, unless it says who."""
+    item = _from_file(args.file)
+    if not isinstance(item, dict):
+        return item
+    return {"by": author(args), **cast("Document", item)}
+
+
+def _item(args: Namespace, kind: str, **content: object) -> Document:
+    """An item as plain data; what is empty is left out and gets its default."""
+    common = {"id": args.id, "task": args.task, "base": args.base}
+    item: Document = {"kind": kind, "by": author(args), "reason": args.reason, **content}
+    return {**item, **{name: value for name, value in common.items() if value}}
+
+
+def _knowledge(args: Namespace) -> Document:
+    from passdown.model.plain import load_json
+
+    if bool(args.file) == bool(args.entry):
+        raise Misuse("name a FILE with entries, or each of them with --entry")
+    entries = [load_json(text) for text in args.entry] or _from_file(args.file)
+    item = _item(args, "knowledge_update", entries=entries, action=args.action)
+    return {**item, "file_path": args.file_path} if args.file_path else item
+
+
+def _fix(args: Namespace) -> Document:
+    if bool(args.files) == bool(args.patch):
+        raise Misuse("name each change as PATH=FILE, or one --patch FILE")
+    args.reason = args.reason or args.message
+    if args.patch:
+        return _item(args, "hot_fix", message=args.message, patch=_text(args.patch))
+    files: dict[str, str] = {}
+    for given in args.files:
+        path, mark, source = given.partition("=")
+        if not mark or not path or not source:
+            raise Misuse(f"{given!r} is no PATH=FILE")
+        files[path] = _text(source)
+    return _item(args, "hot_fix", message=args.message, files=files)
+
+
+def _file(args: Namespace) -> Document:
+    if (args.content is None) != (args.action == "delete"):
+        raise Misuse("--content is needed unless the --action is delete")
+    item = _item(args, "file_task", path=args.path, action=args.action)
+    return {**item, "content": _text(args.content)} if args.content else item
+
+
+def _text(path: str) -> str:
+    try:
+        return read_input(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = Problem(path, "not_utf8", "is no UTF-8 text", "a text file")
+        raise InvalidInput("the input can't be read", [problem]) from error
+
+
+def _sent(args: Namespace, item: object) -> int:
+    """Record an item, then carry it out or queue it."""
+    from passdown.relay.express_records import send
+
+    if args.here and (args.wait or args.wait_room):
+        raise Misuse("--here carries it out at once; leave --wait and --wait-room out")
+    with opened(args) as workspace:
+        return _carried_out(args, workspace, send(workspace, item))
+
+
+def _queue(args: Namespace) -> int:
+    from passdown.relay.express_records import express_record
+
+    with opened(args) as workspace:
+        return _carried_out(args, workspace, express_record(workspace, args.id))
+
+
+def _carried_out(args: Namespace, workspace: Workspace, record: ExpressRecord) -> int:
+    if args.here:
+        return _here(workspace, record, as_json=args.json)
+    if not record.is_over:
+        record = _queued(args, workspace, record)
+    return _print(record, as_json=args.json)
+
+
+def _here(workspace: Workspace, record: ExpressRecord, *, as_json: bool) -> int:
+    from passdown.relay.agents import AgentStates
+    from passdown.relay.express import carry_out, express_record
+
+    carry_out(workspace, record.item, states=AgentStates(workspace))
+    return _print(express_record(workspace, record.item.id), as_json=as_json)
+
+
+def _queued(args: Namespace, workspace: Workspace, record: ExpressRecord) -> ExpressRecord:
+    """Queue it, and wait for it where that is wanted; what goes wrong is told together with what
+    is recorded already.
+    """
+    try:
+        from passdown.relay.running import Terms, engine_of
+        from passdown.relay.working import RelayWork
+
+        with engine_of(workspace, Terms(url=args.relay_store)) as engine:
+            work = RelayWork(workspace, engine)
+            work.send_express(record.item.id, wait_s=args.wait_room or 0.0)
+            return _awaited(workspace, work, record) if args.wait else record
+    except Exception as error:
+        said = error.message if isinstance(error, PassdownError) else str(error)
+        code = error.code if isinstance(error, PassdownError) else "not_queued"
+        raise PassdownError(
+            f"{record.item.id} is recorded, but not queued: {said}",
+            next_step=f"Queue it: passdown express queue {record.item.id}; or carry it out here: "
+            f"passdown express queue {record.item.id} --here",
+            code=code,
+        ) from error
+
+
+def _awaited(workspace: Workspace, work: RelayWork, record: ExpressRecord) -> ExpressRecord:
+    """What became of an item; it is queued again where a worker failed at it, a few times."""
+    from passdown.relay.express_records import express_record
+
+    failures, looked_at = 0, time.monotonic()
+    while not record.is_over:
+        time.sleep(_LOOK_S)
+        record = express_record(workspace, record.item.id)
+        if time.monotonic() - looked_at < _AGAIN_S:
+            continue
+        looked_at = time.monotonic()
+        failures += work.send_express(record.item.id)
+        if failures > _MOST_FAILURES:
+            raise PassdownError(f"workers failed at it {failures} times; their output says why")
+    return record
+
+
+def _print(record: ExpressRecord, *, as_json: bool) -> int:
+    """Say what became of an item; 1 when it became a task."""
+    from passdown.surfaces.cli.printing import line, pairs, print_json
+
+    code = 1 if record.status == "promoted" else 0
+    if as_json:
+        print_json(record.as_document())
+        return code
+    item, facts = record.item, record.facts
+    if not record.is_over:
+        line(f"{item.id} is queued; a worker, or a run in the foreground, carries it out")
+        line(f"passdown express show {item.id}", 2)
+        return code
+    done = facts.get("done", {})
+    asked = cast("Document", done.get("pull_request") or {})
+    line(f"{item.id} ({item.kind}): {record.status}")
+    pairs(
+        [
+            ("branch", done.get("branch")),
+            ("commit", done.get("commit") or ("nothing had to change" if done else "")),
+            ("files", done.get("files")),
+            ("pull request", asked.get("url") or asked.get("problem")),
+            ("bring it on", asked.get("suggestion")),
+            ("reports", [f"{r['path']}: {r['message']}" for r in done.get("reports", ())]),
+            ("why", facts.get("failed", {}).get("why")),
+            ("task", facts.get("promoted", {}).get("task")),
+        ],
+        2,
+    )
+    return code
+
+
+def _list(args: Namespace) -> int:
+    from passdown.relay.express_records import express_records
+    from passdown.surfaces.cli.printing import print_json, short_time, table
+
+    with opened(args) as workspace:
+        found = express_records(workspace, status=args.status)
+    if args.json:
+        print_json([record.as_document() for record in found])
+        return 0
+    rows = [
+        [
+            record.item.id,
+            record.item.kind,
+            record.status,
+            record.item.by,
+            short_time(record.times["sent"]),
+            record.facts.get("done", {}).get("branch")
+            or record.facts.get("promoted", {}).get("task"),
+            record.item.title,
+        ]
+        for record in found
+    ]
+    names = ("id", "kind", "status", "by", "sent (UTC)", "branch or task", "about")
+    table(names, rows, "no express items", whole=("id", "status"), short=("about",))
+    return 0
+
+
+def _show(args: Namespace) -> int:
+    from passdown.relay.express_records import express_record
+    from passdown.surfaces.cli.printing import line, pairs, print_json, short_time
+
+    with opened(args) as workspace:
+        record = express_record(workspace, args.id)
+    if args.json:
+        print_json(record.as_document())
+        return 0
+    item = record.item
+    pairs(
+        [
+            ("id", item.id),
+            ("kind", item.kind),
+            ("status", record.status),
+            ("by", item.by),
+            ("reason", item.reason),
+            ("task", item.task),
+            ("base", item.base),
+        ]
+    )
+    pairs(list(item.content.items()), 2)
+    for kind, at in record.times.items():
+        line(f"{short_time(at)}  {kind}")
+        pairs(list(record.facts.get(kind, {}).items()), 4)
+    return 0
+
+
+BUILDERS = {"express": express}

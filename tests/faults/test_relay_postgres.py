@@ -1,0 +1,134 @@
+"""Several workers share one PostgreSQL as the engine's database; the ledger stays in its file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import passdown
+from passdown.relay.engine.heartbeats import workers as known_workers
+from passdown.relay.running import Terms, engine_of
+from passdown.relay.runs import Runs
+from tests.faults.tools import soak_count
+from tests.relay.postgres import postgres, postgres_server
+from tests.relay.relay_process import handed_off, short_relay, start, tell, turns_in
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from passdown import Workspace
+
+__all__ = ["postgres", "postgres_server"]
+
+LEGS = 3
+LEASE_S = 2.0
+Processes = list["subprocess.Popen[str]"]
+
+
+def start_runs(ws: Workspace, count: int) -> list[str]:
+    relay, runs = short_relay(LEGS), Runs(ws)
+    for number in range(count):
+        ws.create_task(f"T-{number}", title="Three legs", agent="eva")
+    return [runs.start(relay, f"T-{number}", by="eva").run for number in range(count)]
+
+
+def hire(folder: Path, url: str, count: int, **options: Any) -> Processes:
+    common = {"folder": str(folder), "turns": str(folder.parent / "turns"), "url": url}
+    return [start("work", lease_s=LEASE_S, **common, **options) for _ in range(count)]
+
+
+def wait_for_all(ws: Workspace, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while open_runs := [run.run for run in Runs(ws).all() if not run.ended_at]:
+        assert time.monotonic() < deadline, f"these don't end: {open_runs}"
+        time.sleep(0.2)
+
+
+def dismiss(workers: Processes) -> str:
+    """Let all end in order; gives what they had to say."""
+    for process in workers:
+        process.terminate()
+    said = ""
+    for process in workers:
+        _, err = process.communicate(timeout=60)
+        said += err
+        assert process.returncode == 0, err
+    return said
+
+
+def let_go(workers: Processes) -> None:
+    for process in workers:
+        if process.poll() is None:
+            process.kill()
+            tell(process.communicate()[1])
+
+
+def check_runs(ws: Workspace, names: list[str]) -> None:
+    """Each leg was handed off once, under its own key, and ended once."""
+    runs = Runs(ws)
+    assert Counter(runs.get(name).status for name in names) == {"completed": len(names)}
+    for name in names:
+        run = runs.get(name)
+        assert handed_off(ws, run.task, name) == list(range(1, LEGS + 1))
+        assert [turn.outcome for turn in run.legs.values()] == ["completed"] * LEGS
+
+
+def check_sharing(tmp_path: Path, url: str, count: int, timeout_s: float) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with passdown.open(str(folder)) as ws, engine_of(ws, Terms(url)) as engine:
+        names = start_runs(ws, count)
+        workers = hire(folder, url, 4, seconds=0.05)
+        try:
+            wait_for_all(ws, timeout_s)
+            said = dismiss(workers)
+        finally:
+            let_go(workers)
+        check_runs(ws, names)
+        assert ws.verify().ok
+        assert known_workers(engine.database) == []
+        assert engine.client.list_workflows(status=["ENQUEUED", "PENDING"]) == []
+        assert not (folder / ".passdown" / "relay.db").exists()
+    turns = [turn for turn in turns_in(tmp_path / "turns") if turn.what == "asked"]
+    by_worker = Counter(turn.pid for turn in turns)
+    tell(f"turns by worker: {sorted(by_worker.values())}\n{said}")
+    assert len(by_worker) == 4, "not all workers took part"
+    assert len(turns) == count * LEGS, "a turn was begun twice, though nobody was disturbed"
+
+
+def test_four_workers_share_the_runs_of_one_database(tmp_path: Path, postgres: str) -> None:
+    check_sharing(tmp_path, postgres, 12, 60)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_four_workers_do_two_hundred_relays(tmp_path: Path, postgres: str) -> None:
+    count = soak_count("RELAY_SHARED", 200)
+    check_sharing(tmp_path, postgres, count, 60 + 5 * count)
+
+
+def test_a_frozen_worker_loses_its_turn_to_another(tmp_path: Path, postgres: str) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with passdown.open(str(folder)) as ws, engine_of(ws, Terms(postgres)) as engine:
+        names = start_runs(ws, 1)
+        workers = hire(folder, postgres, 1, seconds=1.0)
+        try:
+            while not (turns := turns_in(tmp_path / "turns")):
+                time.sleep(0.02)
+            os.kill(turns[0].pid, signal.SIGSTOP)
+            workers += hire(folder, postgres, 1)
+            wait_for_all(ws, 60)
+            os.kill(turns[0].pid, signal.SIGCONT)
+            said = dismiss(workers)
+        finally:
+            let_go(workers)
+        check_runs(ws, names)
+        assert known_workers(engine.database) == []
+    assert "took over 1 pieces of work" in said
