@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 
 # What only tests, checks and benchmarks compare with is large: nobody else waits for it.
 $(FULL): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,chroma,relay]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,all,compared]"
 	@touch $@
 
 demo: $(READY) ## run the offline demonstration

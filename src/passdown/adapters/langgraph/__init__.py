@@ -1,0 +1,62 @@
+"""Passdown in LangGraph: graphs whose nodes hand on, tools and middleware for agents, persistence.
+
+Names are loaded when they are first used: each part works without the others, and importing this
+package needs no framework. Needs `pip install 'passdown[langgraph]'`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from passdown.adapters.langgraph.checkpoints import LedgerSaver
+    from passdown.adapters.langgraph.edges import Transition, replay, runs, transitions
+    from passdown.adapters.langgraph.gates import aask_people, ask_people
+    from passdown.adapters.langgraph.graph import HandoffGraph
+    from passdown.adapters.langgraph.middleware import BriefMiddleware
+    from passdown.adapters.langgraph.nodes import handing_node
+    from passdown.adapters.langgraph.store import RecallStore
+    from passdown.adapters.langgraph.tools import handoff_tool
+
+_LAZY = {
+    "BriefMiddleware": "middleware",
+    "HandoffGraph": "graph",
+    "LedgerSaver": "checkpoints",
+    "RecallStore": "store",
+    "Transition": "edges",
+    "aask_people": "gates",
+    "ask_people": "gates",
+    "handing_node": "nodes",
+    "handoff_tool": "tools",
+    "replay": "edges",
+    "runs": "edges",
+    "transitions": "edges",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+__all__ = [
+    "BriefMiddleware",
+    "HandoffGraph",
+    "LedgerSaver",
+    "RecallStore",
+    "Transition",
+    "aask_people",
+    "ask_people",
+    "handing_node",
+    "handoff_tool",
+    "replay",
+    "runs",
+    "transitions",
+]

@@ -1,0 +1,359 @@
+"""LangGraph's checkpoints in the ledger: changes instead of copies, one successor per checkpoint.
+
+Each thread and namespace has a stream of its own, chained and verified like any other. Nothing is
+ever deleted from it: what LangGraph calls deleting and pruning is a record that hides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from passdown.errors import InvalidInput, MissingExtra, Problem
+
+try:
+    from langgraph.checkpoint.base import (
+        WRITES_IDX_MAP,
+        BaseCheckpointSaver,
+        CheckpointTuple,
+        get_checkpoint_metadata,
+    )
+except ImportError as error:
+    raise MissingExtra(
+        "the package langgraph is not installed",
+        next_step="Install it: pip install 'passdown[langgraph]'",
+    ) from error
+
+from passdown.adapters.langgraph.checkpoint_recording import (
+    Given,
+    Write,
+    read_values,
+    record_checkpoint,
+    record_writes,
+    writes_of,
+)
+from passdown.adapters.langgraph.checkpoint_serializer import StrictSerializer
+from passdown.adapters.langgraph.checkpoint_threads import Threads
+from passdown.adapters.langgraph.checkpoint_values import part_of
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        DeltaChannelHistory,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+    from passdown import Workspace
+    from passdown.adapters.langgraph.checkpoint_streams import Stream
+    from passdown.adapters.langgraph.checkpoint_trail import Entry
+
+BRANCH = "__passdown_branch_from"
+"""In the config of a checkpoint that has a successor: who goes on from it means to branch off."""
+
+
+class _Place(NamedTuple):
+    thread: str
+    namespace: str
+    checkpoint: str
+    branch: str
+
+
+class LedgerSaver(BaseCheckpointSaver[str]):
+    """Checkpoints of LangGraph in a workspace. Threads, tasks and processes may share it.
+
+    By default only plain data, LangChain's messages and LangGraph's own types come back as what
+    they were; give `serde` for anything else.
+    """
+
+    def __init__(self, workspace: Workspace, *, serde: SerializerProtocol | None = None) -> None:
+        """Nothing is read or written yet. The workspace stays open for as long as this is used."""
+        super().__init__(serde=serde or StrictSerializer())
+        self._threads = Threads(workspace)
+
+    def get_next_version(self, current: str | int | float | None, channel: None) -> str:
+        """A version above `current`, and unlike any that another branch gives itself."""
+        number = int(str(current).partition(".")[0]) if current is not None else 0
+        return f"{number + 1:016}.{random.getrandbits(32):08x}"
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Record a checkpoint after the one that `config` names: of its channels, those that are
+        new. The same again changes nothing.
+
+        Raises Conflict if another checkpoint has followed that one since it was read.
+        """
+        place = _place(config)
+        told = cast("dict[str, Any]", get_checkpoint_metadata(config, metadata))
+        frame = {
+            name: part
+            for name, part in checkpoint.items()
+            if name not in ("channel_values", "channel_versions")
+        }
+        given = Given(
+            checkpoint["id"],
+            place.checkpoint,
+            _begins(place, told),
+            str(told.get("run_id", "")),
+            self.serde.dumps_typed(frame),
+            self.serde.dumps_typed(told),
+            checkpoint["channel_versions"],
+            checkpoint["channel_values"],
+            frozenset(new_versions),
+            bool(place.branch) and place.branch == place.checkpoint,
+        )
+        record_checkpoint(self._threads.stream(*place[:2]), self.serde, given)
+        return _config(place.thread, place.namespace, given.id)
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Record what a task wrote, before the checkpoint that it leads to.
+
+        A write that is there already is kept, but errors, interrupts and resumes take the place of
+        those before them.
+        """
+        place = _place(config)
+        rows = [
+            Write(
+                task_path,
+                task_id,
+                WRITES_IDX_MAP.get(channel, number),
+                channel,
+                self.serde.dumps_typed(value),
+            )
+            for number, (channel, value) in enumerate(writes)
+        ]
+        record_writes(self._threads.stream(*place[:2]), place.checkpoint, rows)
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that `config` names, else the latest; None if there is none.
+
+        Raises Damaged, before anything is decoded, if a record isn't what was written.
+        """
+        place = _place(config)
+        stream = self._threads.stream(*place[:2])
+        with stream.lock:
+            trail = stream.refresh()
+            name = place.checkpoint or trail.newest
+            if name is not None and name not in trail.entries:
+                trail = stream.complete()
+                name = place.checkpoint or trail.newest
+            entry = trail.entries.get(name) if name else None
+            return self._tuple(stream, place.thread, place.namespace, entry) if entry else None
+
+    def _tuple(self, stream: Stream, thread: str, namespace: str, entry: Entry) -> CheckpointTuple:
+        document = stream.document(entry.at)
+        coding = document["coding"]
+        frame: dict[str, Any] = self.serde.loads_typed(part_of(document["frame"], coding))
+        versions = {channel: known[0] for channel, known in document["channels"].items()}
+        values = read_values(stream, self.serde, document, entry.at)
+        has_successor = bool(stream.trail.successors(entry.id))
+        config = _config(thread, namespace, entry.id, has_successor=has_successor)
+        parent = _config(thread, namespace, entry.parent, has_successor=True)
+        checkpoint = {**frame, "channel_values": values, "channel_versions": versions}
+        return CheckpointTuple(
+            config,
+            cast("Checkpoint", checkpoint),
+            self.serde.loads_typed(part_of(document["metadata"], coding)),
+            parent if entry.parent else None,
+            [self._pending(write) for write in writes_of(stream, entry.id)],
+        )
+
+    def _pending(self, write: Write) -> tuple[str, str, Any]:
+        return write.task, write.channel, self.serde.loads_typed(write.part)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """The checkpoints of a thread, a namespace or, without `config`, of all, newest first.
+
+        `filter` compares metadata for equality, whatever the names and values are.
+        """
+        wanted = _place(config).checkpoint if config else ""
+        bound = before.get("configurable", {}).get("checkpoint_id", "") if before else ""
+        count = 0
+        for (thread, namespace, stream), entry in self._entries(config):
+            if limit is not None and count >= limit:
+                return
+            if (wanted and entry.id != wanted) or (bound and entry.id >= bound):
+                continue
+            with stream.lock:
+                if filter and not self._passes(stream, entry, filter):
+                    continue
+                found = self._tuple(stream, thread, namespace, entry)
+            count += 1
+            yield found
+
+    def _entries(
+        self, config: RunnableConfig | None
+    ) -> builtins.list[tuple[tuple[str, str, Stream], Entry]]:
+        """What may be listed, newest first."""
+        thread = _place(config).thread if config else None
+        namespace = config.get("configurable", {}).get("checkpoint_ns") if config else None
+        found = [
+            (known, entry)
+            for known in self._threads.known(thread)
+            if namespace is None or known[1] == namespace
+            for entry in _all_entries(known[2])
+        ]
+        return sorted(found, key=lambda each: each[1].id, reverse=True)
+
+    def _passes(self, stream: Stream, entry: Entry, wanted: dict[str, Any]) -> bool:
+        document = stream.document(entry.at)
+        metadata: dict[str, Any] = self.serde.loads_typed(
+            part_of(document["metadata"], document["coding"])
+        )
+        return all(metadata.get(name) == wanted[name] for name in wanted)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Hide everything of a thread. The records stay in the ledger."""
+        self._threads.hide_all(str(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Hide the checkpoints of these runs, and their writes, in all threads."""
+        self._threads.hide_runs(frozenset(map(str, run_ids)))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Record a thread again under another name; if it breaks off, repeat it."""
+        self._threads.copy(str(source_thread_id), str(target_thread_id))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Hide all but the latest checkpoint of each namespace, or with "delete" that one too.
+
+        What was hidden still serves to rebuild delta channels.
+        """
+        if strategy not in ("keep_latest", "delete"):
+            problem = Problem("strategy", "invalid_choice", repr(strategy), "keep_latest or delete")
+            raise InvalidInput("nothing was pruned", [problem])
+        for thread in thread_ids:
+            if strategy == "delete":
+                self._threads.hide_all(str(thread))
+            else:
+                self._threads.keep_newest(str(thread))
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """For each channel the writes since the last stored value, oldest first, and that value."""
+        from passdown.adapters.langgraph.checkpoint_history import delta_history
+
+        place = _place(config)
+        stream = self._threads.stream(*place[:2])
+        with stream.lock:
+            return delta_history(stream, self.serde, place.checkpoint, channels)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """`get_tuple`, in a thread."""
+        return await asyncio.to_thread(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """`list`, each step in a thread."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while (each := await asyncio.to_thread(next, found, None)) is not None:
+            yield each
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """`put`, in a thread."""
+        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """`put_writes`, in a thread."""
+        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """`delete_thread`, in a thread."""
+        await asyncio.to_thread(self.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """`delete_for_runs`, in a thread."""
+        await asyncio.to_thread(self.delete_for_runs, run_ids)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """`copy_thread`, in a thread."""
+        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """`prune`, in a thread."""
+        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """`get_delta_channel_history`, in a thread."""
+        return await asyncio.to_thread(
+            self.get_delta_channel_history, config=config, channels=channels
+        )
+
+
+def _all_entries(stream: Stream) -> builtins.list[Entry]:
+    with stream.lock:
+        stream.refresh()
+        return [*stream.complete().entries.values()]
+
+
+def _begins(place: _Place, told: dict[str, Any]) -> bool:
+    """Whether this is how LangGraph starts a thread; subgraphs may start anew within one."""
+    is_first = (told.get("source"), told.get("step")) == ("input", -1)
+    return is_first and not place.checkpoint and not place.namespace
+
+
+def _place(config: RunnableConfig) -> _Place:
+    """What a config names; raises InvalidInput if it names no thread."""
+    given = config.get("configurable", {})
+    if "thread_id" not in given:
+        expected = 'a config such as {"configurable": {"thread_id": "1"}}'
+        problem = Problem("configurable.thread_id", "missing", "is not there", expected)
+        raise InvalidInput("no thread is named", [problem])
+    return _Place(
+        str(given["thread_id"]),
+        given.get("checkpoint_ns") or "",
+        given.get("checkpoint_id") or "",
+        given.get(BRANCH) or "",
+    )
+
+
+def _config(
+    thread: str, namespace: str, checkpoint: str, *, has_successor: bool = False
+) -> RunnableConfig:
+    named = {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint}
+    return {"configurable": {**named, BRANCH: checkpoint} if has_successor else named}

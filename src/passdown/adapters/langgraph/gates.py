@@ -1,0 +1,127 @@
+"""People at the gates: a handoff that is held pauses the graph until somebody has answered.
+
+The graph stops with `interrupt`, so it needs a checkpointer. It goes on with
+`Command(resume={"by": NAME, "approve": [GATE...], "reject": [GATE...], "reason": TEXT})`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from passdown.adapters.langgraph.installed import interrupt
+from passdown.adapters.states.handing import workspace_of
+from passdown.errors import GateRefused, Problem
+from passdown.model.names import agent_problems
+
+if TYPE_CHECKING:
+    from passdown.adapters.states.handing import AnyWorkspace
+
+Plain = dict[str, Any]
+
+_ANSWER = {"by": "NAME", "approve": ["GATE"], "reject": ["GATE"], "reason": "why, to reject"}
+_SHOWN = ("address", "task", "blocker", "suggested_resolution", "impact", "severity", "agent")
+
+
+class Answers(NamedTuple):
+    """What a person said: which gates are open now, and which stay shut."""
+
+    by: str
+    approve: tuple[str, ...]
+    reject: tuple[str, ...]
+    reason: str
+
+
+def ask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[Plain]:
+    """Wait until every gate of a task has an answer and record it; gives the rejected ones.
+
+    An answer counts for the gates that it names. One that leaves a gate out, or is wrong in
+    another way, changes nothing: the graph pauses again with every problem. What `agent` itself
+    handed on and had rejected isn't given: it may go on, and hand off anew.
+    """
+    waiting = pending(workspace, task)
+    if waiting:
+        record_answers(workspace, answered(waiting))
+    return rejected(workspace, task, agent)
+
+
+async def aask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[Plain]:
+    """`ask_people`, awaited."""
+    waiting = await asyncio.to_thread(pending, workspace, task)
+    if waiting:
+        await asyncio.to_thread(record_answers, workspace, answered(waiting))
+    return await asyncio.to_thread(rejected, workspace, task, agent)
+
+
+def pending(workspace: AnyWorkspace, task: str) -> list[Plain]:
+    """The gates of a task that wait for a person."""
+    return [gate for gate in _human(workspace, task) if gate["status"] == "pending"]
+
+
+def rejected(workspace: AnyWorkspace, task: str, agent: str) -> list[Plain]:
+    """The gates that somebody rejected and no new handoff has settled, but for an agent's own.
+
+    Read from the ledger, so that a rejection also holds after a crash.
+    """
+    shut = [gate for gate in _human(workspace, task) if gate["status"] == "rejected"]
+    return [gate for gate in shut if gate["agent"] != agent]
+
+
+def _human(workspace: AnyWorkspace, task: str) -> list[Plain]:
+    return [gate for gate in workspace_of(workspace).gates(task) if gate.get("kind") == "human"]
+
+
+def answered(waiting: list[Plain]) -> Answers:
+    """Pause the graph until somebody answers for each gate."""
+    shown = [{name: gate[name] for name in _SHOWN if name in gate} for gate in waiting]
+    question: Plain = {"gates": shown, "answer_with": _ANSWER}
+    names = [gate["address"] for gate in waiting]
+    while True:
+        given = interrupt(question)
+        answers, problems = _read(given, names)
+        if answers is not None:
+            return answers
+        question = {**question, "problems": [problem.line() for problem in problems]}
+
+
+def _read(given: object, names: list[str]) -> tuple[Answers | None, list[Problem]]:
+    if not isinstance(given, dict):
+        return None, [Problem("", "wrong_type", f"{type(given).__name__} given", str(_ANSWER))]
+    fields = cast("Plain", given)
+    problems = agent_problems(fields.get("by", ""), "by")
+    lists = {name: _named(fields.get(name), name, problems) for name in ("approve", "reject")}
+    for name in names:
+        count = sum(name in listed for listed in lists.values())
+        if count != 1:
+            message = "is in both lists" if count else "has no answer"
+            problems.append(Problem(name, "required", message, "approve or reject"))
+    reason = fields.get("reason") or ""
+    is_rejected = any(name in lists["reject"] for name in names)
+    if not isinstance(reason, str) or (is_rejected and not reason.strip()):
+        problems.append(Problem("reason", "required", "a rejection needs a reason", "text"))
+    if problems:
+        return None, problems
+    approve, reject = ([n for n in names if n in lists[kind]] for kind in ("approve", "reject"))
+    return Answers(fields["by"], tuple(approve), tuple(reject), str(reason)), []
+
+
+def _named(value: object, path: str, problems: list[Problem]) -> list[object]:
+    if value is None:
+        return []
+    if not isinstance(value, list | tuple):
+        problems.append(Problem(path, "wrong_type", f"{type(value).__name__} given", "a list"))
+        return []
+    return list(cast("list[object]", value))
+
+
+def record_answers(workspace: AnyWorkspace, answers: Answers) -> None:
+    """Record what a person said. Where another answer came first, that one holds."""
+    opened = workspace_of(workspace)
+    for gate in (*answers.approve, *answers.reject):
+        try:
+            if gate in answers.approve:
+                opened.approve(gate, by=answers.by, reason=answers.reason)
+            else:
+                opened.reject(gate, by=answers.by, reason=answers.reason)
+        except GateRefused:
+            continue

@@ -1,0 +1,176 @@
+"""The brief in place of the transcript: what an agent that takes over is shown.
+
+The model sees the brief and the agent's own messages since it took over. The graph's state keeps
+every message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+
+from passdown.adapters.langgraph.installed import AIMessage, HumanMessage, ToolMessage
+from passdown.adapters.langgraph.tools import DESTINATION
+from passdown.adapters.states.handing import workspace_of
+from passdown.adapters.states.reducers import message_id
+from passdown.errors import InvalidInput, MissingExtra
+from passdown.model.names import agent_problems
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, AgentState
+    from langchain.agents.middleware.types import PrivateStateAttr
+except ImportError as error:
+    raise MissingExtra(
+        "LangChain is needed for this and isn't installed",
+        next_step="Install it: pip install 'passdown[langgraph]'",
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from passdown.adapters.states.handing import AnyWorkspace
+
+_KEPT_BRIEFS = 256
+
+
+class BriefedState(AgentState[Any]):
+    """An agent's state with, for itself alone, how many messages stood there when it took over."""
+
+    messages_before: NotRequired[Annotated[int, PrivateStateAttr]]
+
+
+class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Shows an agent the task's brief instead of what was said before it took over.
+
+    It took over with the last handoff message that names it, or else, where the task was handed to
+    it, with its start; what people said to it last stays. An agent to whom nothing was handed is
+    shown everything.
+    """
+
+    state_schema = BriefedState
+
+    def __init__(
+        self,
+        workspace: AnyWorkspace,
+        task: str,
+        agent: str,
+        *,
+        budget: int | None = None,
+        counter: Any = None,
+    ) -> None:
+        """`budget` and `counter` are those of `Workspace.brief`."""
+        super().__init__()
+        wrong = agent_problems(agent, "agent")
+        if wrong:
+            raise InvalidInput("the brief can't be given", wrong)
+        self._workspace, self._task, self._agent = workspace_of(workspace), task, agent
+        self._budget, self._counter = budget, counter
+        self._lock = threading.Lock()
+        self._briefs: OrderedDict[tuple[str, int], str] = OrderedDict()
+
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """Note how much was said before, where the task was handed to this agent."""
+        del runtime
+        handed = self._workspace.handoff_context(self._task)
+        if handed.target != self._agent:
+            return None
+        messages: list[Any] = list(state["messages"])
+        while messages and isinstance(messages[-1], HumanMessage):
+            messages.pop()
+        return {"messages_before": len(messages)}
+
+    async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """`before_agent`, awaited."""
+        return await asyncio.to_thread(self.before_agent, state, runtime)
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Ask the model with the brief and what is the agent's own."""
+        return handler(self._briefed(request))
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """`wrap_model_call`, awaited."""
+        return await handler(await asyncio.to_thread(self._briefed, request))
+
+    def _briefed(self, request: Any) -> Any:
+        messages: list[Any] = request.messages
+        before = handed_over_at(messages, self._agent) or request.state.get("messages_before")
+        if before is None:
+            return request
+        mark = message_id(messages[max(before - 1, 0)]) if messages else ""
+        brief = HumanMessage(content=self._brief((mark, before)))
+        return request.override(messages=[brief, *paired(messages[before:])])
+
+    def _brief(self, key: tuple[str, int]) -> str:
+        """The brief of this turn: made once, so that the model's view doesn't shift within it."""
+        with self._lock:
+            if key not in self._briefs:
+                made = self._workspace.brief(
+                    self._task, agent=self._agent, budget=self._budget, counter=self._counter
+                )
+                self._briefs[key] = made.text
+                while len(self._briefs) > _KEPT_BRIEFS:
+                    self._briefs.popitem(last=False)
+            return self._briefs[key]
+
+
+def handed_over_at(messages: list[Any], agent: str) -> int:
+    """How many messages there are up to the last one that hands over to an agent; 0 for none."""
+    for index in range(len(messages), 0, -1):
+        each = messages[index - 1]
+        if not isinstance(each, ToolMessage) or getattr(each, "status", "") == "error":
+            continue
+        marks = cast("dict[str, Any]", each.response_metadata or {})
+        if marks.get(DESTINATION) == agent or each.name == f"transfer_to_{agent}":
+            return index
+    return 0
+
+
+def paired(messages: list[Any]) -> list[Any]:
+    """Messages in which each tool call is followed by its result and each result has its call.
+
+    A call or a result whose other half is missing is left out; words never are.
+    """
+    kept: list[Any] = []
+    answers: list[str] = []
+    for index, each in enumerate(messages):
+        if isinstance(each, ToolMessage):
+            if each.tool_call_id in answers:
+                answers.remove(each.tool_call_id)
+                kept.append(each)
+            continue
+        answers = []
+        if isinstance(each, AIMessage) and each.tool_calls:
+            answers = _answered(each, messages[index + 1 :])
+            each = _with_calls(each, answers)  # noqa: PLW2901 - what is kept of it
+        kept += [each] if each.content or answers or not isinstance(each, AIMessage) else []
+    return kept
+
+
+def _answered(message: Any, later: list[Any]) -> list[str]:
+    """The ids of a message's calls that the results right after it answer."""
+    found: list[str] = []
+    for each in later:
+        if not isinstance(each, ToolMessage):
+            break
+        found.append(each.tool_call_id)
+    return [str(call["id"]) for call in message.tool_calls if call["id"] in found]
+
+
+def _with_calls(message: Any, answers: list[str]) -> Any:
+    """The message with those calls alone, in whatever form its content repeats them."""
+    calls = [call for call in message.tool_calls if call["id"] in answers]
+    if len(calls) == len(message.tool_calls):
+        return message
+    content: Any = message.content
+    if isinstance(content, list):
+        content = [block for block in cast("list[Any]", content) if not _is_cut(block, answers)]
+    return message.model_copy(update={"tool_calls": calls, "content": content})
+
+
+def _is_cut(block: Any, answers: list[str]) -> bool:
+    if not isinstance(block, dict):
+        return False
+    fields = cast("dict[str, Any]", block)
+    return fields.get("type") in ("tool_use", "tool_call") and fields.get("id") not in answers

@@ -1,0 +1,201 @@
+"""A tool with which a model hands on: it fills in the handoff, and gets every problem back.
+
+For agents in a swarm or under a supervisor, in place of the tools that these make themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from passdown.adapters.langgraph.gates import aask_people, ask_people
+from passdown.adapters.langgraph.installed import Command, StructuredTool, ToolMessage
+from passdown.adapters.states.handing import handoff_update, workspace_of
+from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, Problem
+from passdown.model.intake import handoff_schema
+from passdown.model.names import agent_problems
+
+if TYPE_CHECKING:
+    from passdown.adapters.states.handing import AnyWorkspace
+
+Plain = dict[str, Any]
+
+DESTINATION = "__handoff_destination"
+"""Where a tool leads, in its metadata and on its message; swarm and supervisor look for it."""
+
+_PARTS: dict[str, tuple[str, ...]] = {
+    "outcome": (),
+    "summary": (),
+    "decisions": ("summary", "rationale", "alternatives"),
+    "suggested_next_steps": ("step", "priority"),
+    "blockers": ("blocker", "suggested_resolution", "blocking_tasks", "requires_human"),
+    "files_created": ("path", "purpose"),
+    "files_modified": ("path", "lines", "change_type", "description"),
+}
+_DROPPED = frozenset({"title", "default", "maxItems", "additionalProperties"})
+
+
+class _Sending(NamedTuple):
+    """What every call of one tool has in common."""
+
+    name: str
+    agent_name: str
+    workspace: AnyWorkspace
+    task: str
+    from_agent: str
+
+
+def compact_schema() -> Plain:
+    """The JSON Schema of what a model has to fill in: outcome, summary, decisions, next steps,
+    blockers and files, each with the fields that matter most.
+    """
+    whole = handoff_schema()
+    fields = {name: _compact(whole, name, parts) for name, parts in _PARTS.items()}
+    return {"type": "object", "properties": fields, "required": ["outcome", "summary"]}
+
+
+def _compact(whole: Plain, name: str, parts: tuple[str, ...]) -> Plain:
+    field: Plain = whole["properties"][name]
+    if not parts:
+        return _bare(field)
+    entry: Plain = whole["$defs"][field["items"]["$ref"].rpartition("/")[2]]
+    properties = {part: _bare(entry["properties"][part]) for part in parts}
+    required = [part for part in parts if part in entry["required"]]
+    items = {"type": "object", "properties": properties, "required": required}
+    return {"type": "array", "description": entry["description"], "items": items}
+
+
+def _bare(field: Plain) -> Plain:
+    return {name: value for name, value in field.items() if name not in _DROPPED}
+
+
+def handoff_tool(
+    agent_name: str,
+    *,
+    workspace: AnyWorkspace,
+    task: str,
+    from_agent: str = "",
+    name: str = "",
+    description: str = "",
+) -> Any:
+    """A LangChain tool that hands the task on to `agent_name`.
+
+    The model's handoff is checked: with problems, it gets them all and stays where it is. Without,
+    the handoff is recorded, from `from_agent` or else the task's holder, and the parent graph goes
+    to the agent. At a gate it waits for a person; a rejection comes back as the tool's answer.
+    """
+    wrong = agent_problems(agent_name, "agent_name")
+    if wrong:
+        raise InvalidInput("the tool can't be made", wrong)
+    title = name or "transfer_to_" + re.sub(r"\W+", "_", agent_name).lower()
+    sending = _Sending(title, agent_name, workspace, task, from_agent)
+
+    def hand_on(runtime: Any, **fields: Any) -> Any:
+        sent = _recorded(sending, runtime, fields)
+        return sent if _is_refused(sent) else _passed(sending, sent, ask_people(workspace, task))
+
+    async def ahand_on(runtime: Any, **fields: Any) -> Any:
+        sent = await asyncio.to_thread(_recorded, sending, runtime, fields)
+        if _is_refused(sent):
+            return sent
+        return _passed(sending, sent, await aask_people(workspace, task))
+
+    about = f"Hand the task on to {agent_name}, with what was done, decided and left open. "
+    return StructuredTool(
+        name=title,
+        description=description or about + "Call it alone, when your part is done or stuck.",
+        args_schema=compact_schema(),
+        func=hand_on,
+        coroutine=ahand_on,
+        metadata={DESTINATION: agent_name},
+    )
+
+
+def _is_refused(sent: Any) -> bool:
+    return isinstance(sent, ToolMessage)
+
+
+def _recorded(sending: _Sending, runtime: Any, fields: Plain) -> Any:
+    """The command that goes to the receiver, once the handoff is on record; else a message that
+    says everything that is wrong.
+    """
+    state: Plain = runtime.state
+    messages: list[Any] = list(state.get("messages") or ())
+    alone = _alone(messages, runtime.tool_call_id)
+    workspace = workspace_of(sending.workspace)
+    source = sending.from_agent or str(workspace.task(sending.task)["holder"])
+    document = {**fields, "task": sending.task, "to_agent": sending.agent_name}
+    document["from_agent"] = source
+    missing = Problem("summary", "required", "is missing", "what was done, in a few sentences")
+    problems = [*alone, *([] if fields.get("summary") else [missing])]
+    if problems:
+        found = workspace.check(document).problems
+        known = [each for each in found if each.level == "error" or each.code == "unknown_field"]
+        return _refusal(sending, runtime, [*problems, *known])
+    try:
+        command = workspace.hand_off(document)
+    except (InvalidInput, GateRefused) as error:
+        return _refusal(sending, runtime, list(error.problems))
+    except (Conflict, KeyReused) as error:
+        return _refusal(sending, runtime, [Problem("", error.code, error.message)])
+    metadata = {"version": command.version, "digest": command.digest}
+    return Command(
+        goto=sending.agent_name,
+        graph=Command.PARENT,
+        update={
+            **handoff_update(
+                {**state, "current_agent": source},
+                sending.agent_name,
+                workspace=sending.workspace,
+                task=sending.task,
+                metadata=metadata,
+            ),
+            "messages": [*messages, _answer(sending, runtime, command.context_summary)],
+            "active_agent": sending.agent_name,
+        },
+    )
+
+
+def _alone(messages: list[Any], call: str) -> list[Problem]:
+    """A transfer ends the turn: what other tools of the same turn answer would be lost."""
+    last = next((each for each in reversed(messages) if getattr(each, "tool_calls", None)), None)
+    others = [each["name"] for each in getattr(last, "tool_calls", ()) if each["id"] != call]
+    if not others:
+        return []
+    given = f"{', '.join(others)} was called in the same turn"
+    return [Problem("", "not_alone", given, "this tool alone", "call it again by itself")]
+
+
+def _answer(sending: _Sending, runtime: Any, summary: str) -> Any:
+    return ToolMessage(
+        content=f"Handed on to {sending.agent_name}.\n{summary}",
+        name=sending.name,
+        tool_call_id=runtime.tool_call_id,
+        response_metadata={DESTINATION: sending.agent_name},
+    )
+
+
+def _refusal(sending: _Sending, runtime: Any, problems: list[Problem]) -> Any:
+    lines = [f"- {problem.line()}" for problem in dict.fromkeys(problems)]
+    said = ["Nothing was handed on. Mend all of this and call the tool again:", *lines]
+    return ToolMessage(
+        content="\n".join(said),
+        name=sending.name,
+        tool_call_id=runtime.tool_call_id,
+        status="error",
+    )
+
+
+def _passed(sending: _Sending, command: Any, rejected: list[Plain]) -> Any:
+    """The command, unless a person said no."""
+    if not rejected:
+        return command
+    answer: Any = cast("Plain", command.update)["messages"][-1]
+    lines = [f"- {gate['blocker']}: {gate['reason']} ({gate['answered_by']})" for gate in rejected]
+    return ToolMessage(
+        content="\n".join(["Nothing was handed on: it was rejected.", *lines]),
+        name=sending.name,
+        tool_call_id=answer.tool_call_id,
+        status="error",
+    )

@@ -1,0 +1,32 @@
+"""`python -m passdown.adapters.openai_agents SESSION [ITEMS]`: read what a session holds."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import passdown
+from passdown.adapters.openai_agents.items import ItemLog
+from passdown.adapters.openai_agents.transcripts import MODULE, history_text
+from passdown.errors import PassdownError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the items of a session; 1 with a message where that can't be."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser.add_argument("session", help="the session's id, such as T-1.handed")
+    parser.add_argument("items", nargs="?", default="", help="4 or 4-9,12; without: a list")
+    parser.add_argument("--at", default=".", help="the workspace's folder")
+    given = parser.parse_args(arguments)
+    try:
+        with passdown.open(given.at, create=False) as workspace:
+            text = history_text(ItemLog(workspace, given.session).all(), given.items)
+    except PassdownError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.buffer.write(f"{text}\n".encode(errors="backslashreplace"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

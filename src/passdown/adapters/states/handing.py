@@ -1,0 +1,188 @@
+"""The context that travels with a handoff inside a program: made by the sender, found by the
+receiver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from passdown.adapters.states.plain_values import plain
+from passdown.errors import InvalidInput, Problem
+from passdown.model.bodies import decision_from_body
+from passdown.model.handoff import HandoffContext
+from passdown.model.intake import check_entry
+from passdown.model.kinds import LIVE
+from passdown.model.names import agent_problems
+from passdown.model.times import parse_time, stamp
+from passdown.workspace import Workspace
+from passdown.workspace.beside import Beside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from passdown.aio import AsyncWorkspace
+
+    AnyWorkspace = Workspace | AsyncWorkspace
+
+Plain = dict[str, Any]
+
+_LOG = logging.getLogger("passdown.states")
+_LOOKED_UP = ("patterns", "gotchas", "questions", "blockers", "next_steps")
+
+
+class Sorted(NamedTuple):
+    """Decisions that are as they should be, and a warning for each that isn't."""
+
+    good: list[Plain]
+    warnings: list[Plain]
+
+
+def sort_decisions(entries: object, *, agent: str = "", path: str = "decisions") -> Sorted:
+    """Decisions as plain data, each signed by `agent` unless it names its own.
+
+    What isn't a decision is left out with a warning, in the log and in the answer; the rest goes
+    on.
+    """
+    listed = cast("Sequence[object]", entries) if isinstance(entries, list | tuple) else [entries]
+    good: list[Plain] = []
+    warnings: list[Plain] = []
+    for index, entry in enumerate(listed if entries is not None else []):
+        data, problems = _decision(entry, f"{path}[{index}]")
+        if problems:
+            told = "; ".join(problem.line() for problem in problems)
+            where = f"{path}[{index}]"
+            _LOG.warning("%s is skipped: %s", where, told, extra={"agent": agent, "field": where})
+            warning = {"code": "invalid_decision", "path": where, "message": told}
+            warnings.append({**warning, "agent": agent} if agent else warning)
+        else:
+            good.append(data if data.get("agent") else {**data, "agent": agent})
+    return Sorted(good, warnings)
+
+
+def _decision(entry: object, path: str) -> tuple[Plain, list[Problem]]:
+    try:
+        data = plain(entry, path)
+    except InvalidInput as error:
+        return {}, list(error.problems)
+    if isinstance(data, dict):
+        data = {k: v for k, v in cast("Plain", data).items() if v is not None}
+    problems = [p for p in check_entry("decision", data)[1] if p.level == "error"]
+    return data, problems
+
+
+def handoff_update(
+    state: Mapping[str, Any],
+    target: str,
+    *,
+    workspace: AnyWorkspace | None = None,
+    task: str = "",
+    decisions: Iterable[object] | None = None,
+    memory_refs: Iterable[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Plain:
+    """The update that hands a state on to `target`: its context, and who is next.
+
+    What isn't given is gathered: the current agent's decisions, from the state and from the task,
+    and the addresses of what the task has to look up, after those of the context before. `state`
+    is not changed. Decisions that aren't any are left out, with an entry in `warnings`.
+    """
+    wrong = agent_problems(target, "target") if target else []
+    if wrong:
+        raise InvalidInput("nothing was handed on", wrong)
+    opened = workspace_of(workspace) if workspace is not None else None
+    document = opened.state_document(task) if opened is not None and task else {}
+    source = str(state.get("current_agent") or "")
+    given = _own(state, document, source) if decisions is None else list(decisions)
+    good, warnings = sort_decisions(given, agent=source)
+    refs = _references(state, document, source) if memory_refs is None else list(memory_refs)
+    at = Beside(opened).now() if opened is not None else datetime.now(UTC)
+    context: Plain = {
+        "source": source,
+        "target": target,
+        "at": stamp(at),
+        "decisions": good,
+        "memory_refs": refs,
+        "metadata": {**({"task": task} if task else {}), **plain(metadata or {}, "metadata")},
+    }
+    update: Plain = {"current_agent": target, "handoff_context": context}
+    return {**update, "warnings": warnings} if warnings else update
+
+
+async def ahandoff_update(state: Mapping[str, Any], target: str, **given: Any) -> Plain:
+    """`handoff_update`, awaited: reading the workspace doesn't hold up the loop."""
+    return await asyncio.to_thread(handoff_update, state, target, **given)
+
+
+def context_of(state: Mapping[str, Any]) -> HandoffContext | None:
+    """What the last agent left for the current one; None where nothing was handed on yet."""
+    context = known_context(state)
+    if not context:
+        return None
+    good = sort_decisions(context["decisions"], path="handoff_context.decisions").good
+    return HandoffContext(
+        source=context["source"],
+        target=context["target"],
+        at=parse_time(context["at"]),
+        decisions=tuple(decision_from_body(entry) for entry in good),
+        memory_refs=tuple(context["memory_refs"]),
+        metadata=context["metadata"],
+    )
+
+
+def known_context(state: Mapping[str, Any]) -> Plain:
+    """A state's handoff context; empty where there is none, InvalidInput if it isn't one."""
+    context: object = state.get("handoff_context")
+    if not context:
+        return {}
+    fields = cast("Plain", context) if isinstance(context, dict) else {}
+    missing = [name for name in HandoffContext.__dataclass_fields__ if name not in fields]
+    if missing:
+        problem = Problem(
+            "handoff_context", "required", f"has no {', '.join(missing)}", "a context"
+        )
+        step = "Leave it to handoff_update to make one."
+        raise InvalidInput("the state can't be used", [problem], next_step=step)
+    return fields
+
+
+def workspace_of(workspace: AnyWorkspace) -> Workspace:
+    """The workspace itself, also of one that is awaited."""
+    if isinstance(workspace, Workspace):
+        return workspace
+    return workspace._workspace  # pyright: ignore[reportPrivateUsage]
+
+
+def _own(state: Mapping[str, Any], document: Plain, source: str) -> list[object]:
+    """An agent's decisions: of the state, then those of the task that the state doesn't have."""
+    listed: list[object] = list(state.get("decisions") or ())
+    own = [each for each in listed if _maker(each) in (source, "")]
+    known = {_saying(each) for each in own}
+    recorded: list[Plain] = document.get("decisions", [])
+    live = [d for d in recorded if d["agent"] == source and d["status"] in LIVE]
+    return own + [d for d in live if _saying(d) not in known]
+
+
+def _maker(decision: object) -> object:
+    if isinstance(decision, Mapping):
+        return cast("Mapping[str, object]", decision).get("agent") or ""
+    return getattr(decision, "agent", "")
+
+
+def _saying(decision: object) -> tuple[object, object]:
+    if isinstance(decision, Mapping):
+        fields = cast("Mapping[str, object]", decision)
+        return str(fields.get("summary")), str(fields.get("rationale"))
+    return getattr(decision, "summary", None), getattr(decision, "rationale", None)
+
+
+def _references(state: Mapping[str, Any], document: Plain, source: str) -> list[str]:
+    """Item addresses: those that came with the last handoff, then what the task has now."""
+    before: list[str] = known_context(state).get("memory_refs", [])
+    decided = [d for d in document.get("decisions", ()) if d["agent"] == source]
+    found = [*decided, *(item for name in _LOOKED_UP for item in document.get(name, ()))]
+    now = [item["address"] for item in found if item["status"] in LIVE]
+    return [*dict.fromkeys([*before, *now])]

@@ -1,0 +1,86 @@
+"""Checksums of a state, field by field: taken when it is handed on, verified where it arrives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.adapters.states.handing import known_context
+from passdown.adapters.states.plain_values import plain_text
+from passdown.adapters.states.reducers import add_messages
+from passdown.adapters.states.shape import AgentState, fields_of
+from passdown.model.checksum import check_integrity, state_checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from passdown.model.checksum import IntegrityReport
+
+HANDED_ON = frozenset({"current_agent", "handoff_context"})
+"""The fields that a handoff is there to change."""
+
+
+def checksums(state: Mapping[str, Any], unchecked: Collection[str] = HANDED_ON) -> dict[str, str]:
+    """The checksum of each field of a state by value, but for those that aren't checked."""
+    return {
+        name: state_checksum({name: plain_text(state[name], name)}, exclude=())
+        for name in sorted(state)
+        if name not in unchecked
+    }
+
+
+def unchecked_fields(schema: type[Any] = AgentState) -> frozenset[str]:
+    """What a handoff may change. Messages are checked unless another reducer joins them: it may
+    give them ids of its own.
+    """
+    is_ours = fields_of(schema)["messages"]["reducer"] is add_messages
+    return HANDED_ON if is_ours else HANDED_ON | {"messages"}
+
+
+def verify_handoff(
+    state: Mapping[str, Any], *, strict: bool = False, now: Mapping[str, str] | None = None
+) -> IntegrityReport | None:
+    """Compare a state with the checksums that its handoff context brought; None without any.
+
+    Differences are named by field, logged to `passdown.integrity` and, when `strict`, raised as
+    IntegrityViolation. `now` are the state's checksums, where they have been taken already.
+    """
+    context = known_context(state)
+    hop: dict[str, Any] = context.get("hop") or {}
+    if not hop or hop.get("run") != state.get("run", ""):
+        return None
+    before: dict[str, str] = hop["checksums"]
+    skip = {*HANDED_ON, *hop["unchecked"]}
+    found = checksums(state, skip) if now is None else now
+    return check_integrity(
+        before,
+        {name: value for name, value in found.items() if name not in skip},
+        exclude=(),
+        source=context["source"],
+        target=context["target"],
+        strict=strict,
+    )
+
+
+def verify_untouched(
+    before: Mapping[str, str],
+    state: Mapping[str, Any],
+    *,
+    agent: str,
+    target: str = "",
+    unchecked: Collection[str] = HANDED_ON,
+    strict: bool = False,
+) -> IntegrityReport:
+    """Compare a state with its checksums from before an agent's turn: it returns what is new, and
+    changes nothing in place.
+    """
+    now = checksums(state, unchecked)
+    return check_integrity(before, now, exclude=(), source=agent, target=target, strict=strict)
+
+
+def warnings_of(report: IntegrityReport | None, source: str, target: str) -> list[dict[str, Any]]:
+    """The differences of a report as warnings for the state."""
+    if report is None or report.ok:
+        return []
+    kinds = {"changed": report.changed, "missing": report.missing, "added": report.added}
+    told = {kind: list(fields) for kind, fields in kinds.items() if fields}
+    return [{"code": "integrity", "source": source, "target": target, **told}]

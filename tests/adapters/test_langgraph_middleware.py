@@ -1,0 +1,195 @@
+"""The brief in place of the transcript, for agents of LangChain."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+import passdown
+from passdown.adapters.langgraph import BriefMiddleware, HandoffGraph, handoff_tool
+from passdown.adapters.langgraph.middleware import handed_over_at, paired
+from passdown.adapters.states import AgentState, message
+from passdown.errors import InvalidInput
+from tests.adapters.scripted_chat import ScriptedChat, calls, create_agent, create_swarm, says
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from passdown import Workspace
+
+Plain = dict[str, Any]
+
+GOOD: Plain = {
+    "outcome": "completed",
+    "summary": "Design agreed.",
+    "decisions": [{"summary": "Use JWT", "rationale": "no session store"}],
+}
+SECRET = "the long story of the planner"
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Workspace]:
+    with passdown.open(str(tmp_path)) as workspace:
+        workspace.create_task("T-1", title="Login", agent="planner")
+        yield workspace
+
+
+def look(path: str) -> str:
+    """Look at a file."""
+    return f"saw {path}"
+
+
+def seen(messages: list[BaseMessage]) -> list[tuple[str, str]]:
+    return [(each.type, str(each.content)) for each in messages]
+
+
+def swarm(ws: Workspace, planner: ScriptedChat, coder: ScriptedChat) -> Any:
+    def made(name: str, other: str, model: ScriptedChat) -> Any:
+        tools = [look, handoff_tool(other, workspace=ws, task="T-1", from_agent=name)]
+        brief = BriefMiddleware(ws, "T-1", name, budget=400)
+        return create_agent(model, tools=tools, name=name, middleware=[brief])
+
+    agents = [made("planner", "coder", planner), made("coder", "planner", coder)]
+    return create_swarm(agents, default_active_agent="planner").compile(InMemorySaver())
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_receiver_is_shown_the_brief_and_its_own_turn(ws: Workspace, is_async: bool) -> None:
+    """Calls stay paired with results; the state keeps all; the brief is told once a turn."""
+    planner = ScriptedChat(
+        answers=[
+            calls(("look", {"path": "a"}), text=SECRET),
+            calls(("transfer_to_coder", GOOD)),
+        ]
+    )
+    coder = ScriptedChat(answers=[calls(("look", {"path": "b"})), says("written"), says("again")])
+    app = swarm(ws, planner, coder)
+    config: Any = {"configurable": {"thread_id": str(uuid.uuid4())}}
+
+    def run(text: str) -> Plain:
+        given = {"messages": [HumanMessage(text)]}
+        return asyncio.run(app.ainvoke(given, config)) if is_async else app.invoke(given, config)
+
+    result = run("Build a login")
+    assert seen(planner.shown[0]) == [("human", "Build a login")]
+    first, second = coder.shown
+    assert len(first) == 1
+    assert first[0].type == "human"
+    brief = str(first[0].content)
+    assert brief.startswith("# T-1 for coder")
+    assert "Use JWT" in brief
+    assert SECRET not in brief
+    assert seen(second) == [("human", brief), ("ai", ""), ("tool", "saw b")]
+    assert [each.type for each in result["messages"]] == [
+        *("human", "ai", "tool", "ai", "tool"),
+        *("ai", "tool", "ai"),
+    ]
+    assert result["messages"][1].content == SECRET
+    assert not any(brief in str(each.content) for each in result["messages"])
+    assert set(result) == {"messages", "active_agent"}
+    assert len(ws.briefs("T-1")) == 1
+    run("And now?")
+    assert seen(coder.shown[2]) == [
+        *seen(second),
+        ("ai", "written"),
+        ("human", "And now?"),
+    ]
+
+
+def test_in_a_graph_of_handoffs_the_brief_needs_no_tool(ws: Workspace) -> None:
+    """The task was handed to the agent: what was said before its start is replaced."""
+    model = ScriptedChat(answers=[calls(("look", {"path": "b"})), says("written")])
+    coder = create_agent(
+        model, tools=[look], name="coder", middleware=[BriefMiddleware(ws, "T-1", "coder")]
+    )
+
+    def planner(_state: Any) -> Plain:
+        return {"messages": [message(SECRET, "planner")], "decisions": GOOD["decisions"]}
+
+    graph = HandoffGraph(ws, "T-1", AgentState, strict=True)
+    graph.add_node("planner", planner).add_node("coder", coder)
+    graph.add_edge("__start__", "planner").add_edge("planner", "coder")
+    graph.add_edge("coder", "__end__")
+    result = graph.compile().invoke({"messages": [{"role": "user", "content": "go"}]})
+    first, second = model.shown
+    assert [each.type for each in first] == ["human"]
+    assert "Use JWT" in str(first[0].content)
+    assert [each.type for each in second] == ["human", "ai", "tool"]
+    assert len(result["messages"]) == 5
+    assert result["messages"][1]["content"] == SECRET
+
+
+def test_an_agent_keeps_what_a_person_tells_it(ws: Workspace) -> None:
+    """Run alone after a handoff, it has the brief and the new request; before one, everything."""
+    model = ScriptedChat(answers=[says("a"), says("b")])
+    brief = BriefMiddleware(ws, "T-1", "coder")
+    agent = create_agent(model, tools=[look], name="coder", middleware=[brief])
+    agent.invoke({"messages": [HumanMessage("Hello")]})
+    assert seen(model.shown[0]) == [("human", "Hello")]
+    ws.hand_off({**GOOD, "task": "T-1", "to_agent": "coder"})
+    agent.invoke({"messages": [HumanMessage("x"), AIMessage("y"), HumanMessage("Go on")]})
+    shown = seen(model.shown[1])
+    assert len(shown) == 2
+    assert shown[0][1].startswith("# T-1 for coder")
+    assert shown[1] == ("human", "Go on")
+    with pytest.raises(InvalidInput):
+        BriefMiddleware(ws, "T-1", "not a name")
+
+
+calling = st.integers(0, 5).map(
+    lambda n: AIMessage("", tool_calls=[{"name": "t", "args": {}, "id": str(n)}])
+)
+answering = st.integers(0, 5).map(lambda n: ToolMessage("r", tool_call_id=str(n)))
+saying = st.sampled_from([HumanMessage("h"), AIMessage("a")])
+
+
+@given(st.lists(st.one_of(calling, answering, saying), max_size=12))
+def test_no_call_is_left_without_its_result(messages: list[Any]) -> None:
+    """Whatever was cut away: results come right after their calls, and words are never dropped."""
+    kept = paired(messages)
+    waiting: set[str] = set()
+    for each in kept:
+        if isinstance(each, ToolMessage):
+            assert each.tool_call_id in waiting
+            waiting.remove(each.tool_call_id)
+            continue
+        assert waiting == set()
+        assert each.content or each.tool_calls
+        waiting = {str(call["id"]) for call in getattr(each, "tool_calls", ())}
+    assert waiting == set()
+
+    def words(listed: list[Any]) -> list[str]:
+        return [str(each.content) for each in listed if each.content and each.type != "tool"]
+
+    assert words(kept) == words(messages)
+
+
+def test_a_call_is_cut_in_every_form() -> None:
+    """Some models repeat their calls in the content."""
+    calls: list[Any] = [{"name": "t", "args": {}, "id": name} for name in ("1", "2")]
+    content: list[Any] = [
+        {"type": "text", "text": "w"},
+        *({"type": "tool_use", "id": name} for name in "12"),
+    ]
+    kept = paired([AIMessage(content, tool_calls=calls), ToolMessage("r", tool_call_id="2")])
+    assert [block.get("id", "") for block in kept[0].content] == ["", "2"]
+    assert [call["id"] for call in kept[0].tool_calls] == ["2"]
+
+
+def test_a_refused_transfer_is_no_handover() -> None:
+    def answer(**fields: Any) -> ToolMessage:
+        return ToolMessage("x", tool_call_id="1", **fields)
+
+    mark = {"__handoff_destination": "coder"}
+    assert handed_over_at([answer(response_metadata=mark)], "coder") == 1
+    assert handed_over_at([answer(response_metadata=mark)], "planner") == 0
+    assert handed_over_at([answer(name="transfer_to_coder")], "coder") == 1
+    assert handed_over_at([answer(name="transfer_to_coder", status="error")], "coder") == 0

@@ -1,0 +1,539 @@
+"""Handoffs of the OpenAI Agents SDK: checked, recorded, and a brief in place of the history."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from agents import Agent, Runner, ToolOutputImage, ToolOutputText, UserError, function_tool
+from agents.exceptions import ModelBehaviorError
+from agents.items import HandoffOutputItem
+from agents.testing import ModelStep, ScriptedModel, function_call
+from openai.types.responses.response_reasoning_item import ResponseReasoningItem
+
+import passdown
+import passdown.adapters.openai_agents as adapter
+from bench import handoff_sizes
+from passdown.adapters.openai_agents import (
+    HandoffHeld,
+    LedgerSession,
+    check_run,
+    history_tool,
+    opening,
+    passdown_handoff,
+    run,
+    run_streamed,
+)
+from passdown.adapters.openai_agents.handoffs import REPAIRS
+from passdown.adapters.openai_agents.transcripts import handed_log
+from passdown.errors import GateRefused, InvalidInput
+from passdown.model.tokens import vocabulary
+from tests.adapters.openai_scripts import (
+    QUIET,
+    agent,
+    decision,
+    go,
+    hand,
+    inputs,
+    last,
+    lookup,
+    model_of,
+    payload,
+    transfer,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+tokens = vocabulary("o200k_base")
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[passdown.Workspace]:
+    with passdown.init(str(tmp_path)) as workspace:
+        workspace.create_task("T-1", title="Login", agent="planner")
+        yield workspace
+
+
+def handoffs(ws: passdown.Workspace, task: str = "T-1") -> list[dict[str, Any]]:
+    return [record for record in ws.log(task) if record["kind"] == "handoff"]
+
+
+def test_the_receiver_reads_the_brief_and_the_session_stays_whole(ws: passdown.Workspace) -> None:
+    coder = agent("coder", [last()])
+    step = {"step": "Write the middleware", "priority": "high"}
+    said = transfer("coder", decisions=[decision("JWT in a cookie")], next_steps=[step])
+    calls = [function_call("look", {"number": 1}, call_id="c1")]
+    planner = agent("planner", [calls, [said]], tools=[lookup()], handoffs=[hand(coder, ws)])
+    session = LedgerSession("s", ws)
+    result = go(planner, "please", session=session)
+    assert result.last_agent is coder
+    [[told]] = inputs(coder)
+    assert told["role"] == "user"
+    assert tokens(told["content"]) <= 500
+    for words in ("JWT in a cookie", "Write the middleware", "Design agreed", "[", "planner]"):
+        assert words in told["content"]
+    kinds = [said.item.get("type") for said in session.transcript()]
+    pair = ["function_call", "function_call_output"]
+    assert kinds == [None, *pair, *pair, "message"]
+    [record] = handoffs(ws)
+    assert record["author"] == "planner"
+    assert ws.task("T-1")["holder"] == "coder"
+
+
+def test_a_payload_that_will_not_do_goes_back_with_every_problem(ws: passdown.Workspace) -> None:
+    """The sender mends it in the next turn; until then nothing is recorded."""
+    coder = agent("coder", [last()])
+    bad = payload(
+        outcome="great",
+        decisions=[decision("x", ""), decision("", "y")],
+        next_steps=[{"step": "", "priority": "urgent"}],
+        files=[{"path": "/etc/passwd", "change": "modify", "note": ""}],
+        mood="fine",
+    )
+    seen: list[int] = []
+
+    def mended(_: Any) -> list[Any]:
+        seen.append(len(handoffs(ws)))
+        return [transfer("coder", "h2")]
+
+    steps = [[function_call("transfer_to_coder", bad, call_id="h1")], ModelStep.respond(mended)]
+    planner = agent("planner", steps, handoffs=[hand(coder, ws)])
+    made = go(planner).new_items
+    outputs = [cast("Any", i.raw_item)["output"] for i in made if isinstance(i, HandoffOutputItem)]
+    assert outputs[1:] == ['{"assistant": "coder"}'], "what the SDK says of a handoff that was made"
+    answer = inputs(planner)[1][-1]
+    assert answer["call_id"] == "h1"
+    for path in (
+        "outcome",
+        "decisions[0].rationale",
+        "decisions[1].summary",
+        "next_steps[0].step",
+        "next_steps[0].priority",
+        "files[0].path",
+        "mood",
+    ):
+        assert f"- {path}: " in answer["output"]
+    assert seen == [0]
+    assert len(handoffs(ws)) == 1
+    assert "great" not in inputs(coder)[0][0]["content"]
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", "null", '"x"', "{}", '{"outcome": 5}'])
+def test_arguments_of_any_shape_are_answered(ws: passdown.Workspace, arguments: str) -> None:
+    coder = agent("coder", [last()])
+    call: Any = function_call("transfer_to_coder", {}, call_id="h1")
+    call.arguments = arguments
+    planner = agent("planner", [[call], [transfer("coder", "h2")]], handoffs=[hand(coder, ws)])
+    assert go(planner).last_agent is coder
+    assert "nothing was recorded" in inputs(planner)[1][-1]["output"]
+
+
+def test_a_sender_that_never_mends_it_ends_the_run_with_the_problems(
+    ws: passdown.Workspace,
+) -> None:
+    bad = [
+        [function_call("transfer_to_coder", payload(outcome="great"), call_id=f"h{n}")]
+        for n in range(REPAIRS + 1)
+    ]
+    planner = agent("planner", bad, handoffs=[hand(agent("coder", []), ws)])
+    with pytest.raises(ModelBehaviorError, match="outcome: 'great'"):
+        go(planner)
+    assert handoffs(ws) == []
+
+
+def test_the_same_call_is_recorded_once(ws: passdown.Workspace) -> None:
+    """A run that is taken up again from a saved state, before and after the handoff."""
+
+    async def ask() -> str:
+        """Ask."""
+        return "asked"
+
+    tool = function_tool(ask, needs_approval=True)
+    coder = agent("coder", [[function_call("ask", {}, call_id="a1")], last()], tools=[tool])
+    planner = agent("planner", [[transfer("coder")]], handoffs=[hand(coder, ws)])
+    first = go(planner)
+    state = first.to_state()
+    state.approve(first.interruptions[0])
+    assert go(planner, state).final_output == "done"
+    assert len(handoffs(ws)) == 1
+    again = agent("planner", [[transfer("coder")]], handoffs=[hand(agent("coder", [last()]), ws)])
+    go(again)
+    assert len(handoffs(ws)) == 1, "the same call, with the same history"
+    other = agent("planner", [[transfer("coder")]], handoffs=[hand(agent("coder", [last()]), ws)])
+    go(other, "something else")
+    assert len(handoffs(ws)) == 2, "ids of calls need not be unique"
+
+
+def test_a_handoff_that_a_person_has_to_approve_ends_the_run(ws: passdown.Workspace) -> None:
+    coder = agent("coder", [last(), last()])
+    blocker = {"blocker": "No key", "suggested_resolution": "", "requires_human": True}
+    steps = [[transfer("coder", blockers=[blocker])], [transfer("coder", "h2")]]
+    planner = agent("planner", steps, handoffs=[hand(coder, ws)])
+    with pytest.raises(HandoffHeld) as held:
+        go(planner)
+    assert held.value.recorded
+    [gate] = held.value.gates
+    assert f"passdown gate approve {gate} --by NAME" in str(held.value)
+    with pytest.raises(HandoffHeld) as again:
+        go(planner)
+    assert not again.value.recorded
+    with pytest.raises(GateRefused):
+        opening(ws, "T-1", coder)
+    assert model_of(coder).calls == ()
+    ws.approve(gate, by="ann")
+    assert go(coder, opening(ws, "T-1", coder)).final_output == "done"
+    assert "Design agreed" in inputs(coder)[0][0]["content"]
+    assert len(handoffs(ws)) == 1
+
+
+def test_a_task_that_a_person_refused_is_not_opened(ws: passdown.Workspace) -> None:
+    coder = agent("coder", [last()])
+    blocker = {"blocker": "No key", "suggested_resolution": "", "requires_human": True}
+    steps = [[transfer("coder", blockers=[blocker])], [transfer("coder", "h2")]]
+    planner = agent("planner", steps, handoffs=[hand(coder, ws)])
+    with pytest.raises(HandoffHeld) as held:
+        go(planner)
+    ws.reject(held.value.gates[0], by="ann", reason="not now")
+    with pytest.raises(HandoffHeld):
+        opening(ws, "T-1", coder)
+    assert go(planner).final_output == "done", "handed off anew"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"conversation_id": "conv_1"},
+        {"previous_response_id": "resp_1"},
+        {"auto_previous_response_id": True},
+    ],
+)
+def test_conversations_that_the_server_keeps_are_refused(
+    ws: passdown.Workspace, options: dict[str, Any]
+) -> None:
+    """Before anything is sent by `run`; by the SDK's own runner before anything is recorded."""
+    coder = agent("coder", [last()])
+    planner = agent("planner", [[transfer("coder")]], handoffs=[hand(coder, ws)])
+    for refused in (
+        lambda: asyncio.run(run(planner, "please", **options)),
+        lambda: run_streamed(planner, "please", **options),
+    ):
+        with pytest.raises(InvalidInput, match=r"LedgerSession") as error:
+            refused()
+        assert error.value.problems[0].path in options
+    with pytest.raises(UserError):
+        go(planner, session=LedgerSession("s", ws), **options)
+    assert model_of(planner).calls == ()
+    with pytest.raises(UserError, match="input filter"):
+        go(planner, **options)
+    assert handoffs(ws) == []
+    assert model_of(coder).calls == ()
+
+
+def test_a_run_without_them_is_the_runners(ws: passdown.Workspace) -> None:
+    check_run(conversation_id=None, max_turns=3)
+    coder = agent("coder", [last()])
+    planner = agent("planner", [[transfer("coder")]], handoffs=[hand(coder, ws)])
+    assert asyncio.run(run(planner, "please", run_config=QUIET)).final_output == "done"
+
+
+def test_results_that_no_model_has_read_go_on_to_the_receiver(ws: passdown.Workspace) -> None:
+    """Calls in the very turn of the handoff, with an image, and a second handoff that is ignored;
+    the receiver's own calls stay paired.
+    """
+
+    async def picture() -> list[Any]:
+        """Draw."""
+        return [
+            ToolOutputText(text="a chart"),
+            ToolOutputImage(image_url="data:image/png;base64,iVBORw0KGgo="),
+        ]
+
+    coder = agent(
+        "coder", [[function_call("look", {"number": 7}, call_id="c7")], last()], tools=[lookup()]
+    )
+    other = agent("other", [])
+    turn = [
+        function_call("look", {"number": 1}, call_id="c1"),
+        transfer("coder"),
+        function_call("picture", {}, call_id="c2"),
+        transfer("other", "handoff-2"),
+    ]
+    planner = agent(
+        "planner",
+        [turn],
+        tools=[lookup(), function_tool(picture)],
+        handoffs=[hand(coder, ws), hand(other, ws)],
+    )
+    session = LedgerSession("s", ws)
+    go(planner, session=session)
+    first, second = inputs(coder)
+    assert [item.get("call_id") for item in first] == [None, "c1", "c2", "c1", "c2"]
+    assert first[-1]["output"][1]["image_url"] == "data:image/png;base64,iVBORw0KGgo="
+    assert second[: len(first)] == first
+    assert [item["call_id"] for item in second[len(first) :]] == ["c7", "c7"]
+    in_session = [said.item for said in session.transcript()]
+    kept = [each.item for each in handed_log(ws, "T-1").all()]
+    assert in_session[: len(kept)] == kept
+    assert first[-1] in kept
+    assert len(handoffs(ws)) == 1
+
+
+def test_reasoning_goes_along_with_the_calls_that_it_led_to(ws: passdown.Workspace) -> None:
+    def thought(name: str) -> Any:
+        return ResponseReasoningItem(id=name, summary=[], type="reasoning")
+
+    coder = agent("coder", [last()])
+    turn = [
+        thought("rs_0"),
+        thought("rs_1"),
+        *last("One moment."),
+        function_call("look", {"number": 1}, call_id="c1"),
+        thought("rs_2"),
+        transfer("coder"),
+    ]
+    planner = agent("planner", [turn], tools=[lookup()], handoffs=[hand(coder, ws)])
+    session = LedgerSession("s", ws)
+    go(planner, session=session)
+    [given] = inputs(coder)
+    assert [item.get("id") or item.get("call_id") for item in given[1:]] == [
+        "rs_0",
+        "rs_1",
+        "c1",
+        "c1",
+    ]
+    kept = [said.item.get("id") for said in session.transcript()]
+    assert {"rs_0", "rs_1", "rs_2"} <= set(kept)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_three_hops(ws: passdown.Workspace, streamed: bool) -> None:
+    ws.create_task("T-2", title="Roll-out", agent="planner")
+    tester = agent("tester", [last("tested")])
+    coder = agent(
+        "coder",
+        [[transfer("tester", "h2", summary="Written", decisions=[decision("PyJWT")])]],
+        handoffs=[hand(tester, ws)],
+    )
+    planner = agent(
+        "planner", [[transfer("coder", decisions=[decision("JWT")])]], handoffs=[hand(coder, ws)]
+    )
+
+    async def stream() -> Any:
+        result = Runner.run_streamed(planner, "please", run_config=QUIET)
+        events = [event async for event in result.stream_events()]
+        assert any(getattr(event, "name", "") == "handoff_occured" for event in events)
+        return result
+
+    result = asyncio.run(stream()) if streamed else go(planner)
+    assert result.final_output == "tested"
+    [[told]] = inputs(tester)
+    assert "PyJWT" in told["content"]
+    assert "| Why: it is simpler" in told["content"]
+    authors = [record["author"] for record in handoffs(ws)]
+    assert authors == ["coder", "planner"]
+
+
+def test_twenty_agents_lose_nothing(ws: passdown.Workspace) -> None:
+    """Every field of every payload, and every item of every conversation, byte for byte."""
+    count = 20
+    chain = [agent(f"agent-{count}", [last()])]
+    given: dict[int, dict[str, Any]] = {}
+    for number in range(count - 1, 0, -1):
+        text = f'hop {number}: "é" 中文 \U0001f600 \\ \t|'
+        given[number] = payload(
+            f"Summary of {text}",
+            decisions=[{**decision(f"Decide {text}", f"Why {text}"), "alternatives": [text]}],
+            next_steps=[{"step": f"Do {text}", "priority": "low"}],
+            blockers=[
+                {"blocker": f"B {text}", "suggested_resolution": text, "requires_human": False}
+            ],
+            files=[{"path": f"src/part{number}.py", "change": "delete", "note": text}],
+            questions=[{"question": f"Q {text}?", "blocking": True}],
+            resolves=[f"T-1#n{number - 1}"] if number > 1 else [],
+        )
+        name = f"agent-{number + 1}"
+        calls = [
+            [function_call("look", {"number": number}, call_id=f"c{number}")],
+            [function_call(f"transfer_to_{name}", given[number], call_id=f"h{number}")],
+        ]
+        onward = hand(chain[0], ws, tool_name=f"transfer_to_{name}")
+        chain.insert(0, agent(f"agent-{number}", calls, tools=[lookup(1_000)], handoffs=[onward]))
+    session = LedgerSession("s", ws)
+    result = go(chain[0], session=session, max_turns=50)
+    assert result.last_agent.name == f"agent-{count}"
+    recorded = [ws.show(f"T-1#h{number}") for number in given]
+    assert len(recorded) == count - 1
+    for number, said in given.items():
+        assert ws.show(f"T-1#h{number}")["summary"] == said["summary"]
+        decided = ws.show(f"T-1#d{number}")
+        for name in ("summary", "rationale", "alternatives"):
+            assert decided[name] == said["decisions"][0][name]
+        assert ws.show(f"T-1#n{number}")["step"] == said["next_steps"][0]["step"]
+        assert ws.show(f"T-1#b{number}")["blocker"] == said["blockers"][0]["blocker"]
+        assert ws.show(f"T-1#q{number}")["question"] == said["questions"][0]["question"]
+        artifact = ws.show(f"T-1#a{number}")
+        assert (artifact["path"], artifact["note"]) == (
+            f"src/part{number}.py",
+            said["files"][0]["note"],
+        )
+    made = [item.to_input_item() for item in result.new_items]
+    expected = [json.dumps(item) for item in [{"content": "please", "role": "user"}, *made]]
+    assert [json.dumps(said.item) for said in session.transcript()] == expected
+    kept = {json.dumps(each.item) for each in handed_log(ws, "T-1").all()}
+    assert set(expected[:-1]) <= kept
+    for one in chain[1:]:
+        assert tokens(inputs(one)[0][0]["content"]) <= 500
+    assert not ws.verify().findings
+
+
+def test_what_is_not_shown_is_one_call_or_command_away(
+    ws: passdown.Workspace, tmp_path: Path
+) -> None:
+    reads = [function_call("read_history", {"items": "3"}, call_id="r1")]
+    bare, reader = agent("bare", [last()]), agent("reader", [reads, last()])
+    reader.tools.append(history_tool(ws, "T-1.handed"))
+    for one in (bare, reader):
+        calls = [[function_call("look", {"number": 1}, call_id="c1")], [transfer(one.name)]]
+        go(agent("planner", calls, tools=[lookup(1_000)], handoffs=[hand(one, ws)]))
+    assert 'read_history("' in inputs(reader)[0][0]["content"]
+    assert "result 1 xxx" in inputs(reader)[1][-1]["output"]
+    line = inputs(bare)[0][0]["content"].splitlines()[-1]
+    command = line.partition("All: ")[2].split()
+    assert command[0] == "python"
+    done = subprocess.run(
+        [sys.executable, *command[1:]], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "result 1 ".ljust(1_000, "x") in done.stdout
+
+
+@pytest.mark.parametrize("budget", [1, 60, 200, 2_000])
+def test_the_receivers_text_keeps_its_budget(ws: passdown.Workspace, budget: int) -> None:
+    coder = agent("coder", [last()])
+    many = [decision(f"Decision {n} of many", "a longer reason " * 5) for n in range(30)]
+    planner = agent(
+        "planner", [[transfer("coder", decisions=many)]], handoffs=[hand(coder, ws, budget=budget)]
+    )
+    go(planner)
+    assert tokens(inputs(coder)[0][0]["content"]) <= budget
+
+
+def test_names_tasks_and_switches(ws: passdown.Workspace) -> None:
+    """Names of the SDK may have spaces; the task may come from the run; a handoff may be off."""
+
+    async def never(_context: Any, _agent: Any) -> bool:
+        return False
+
+    coder = agent("Senior coder", [last()])
+    seen: list[Any] = []
+    made = passdown_handoff(
+        coder,
+        workspace=ws,
+        task=lambda context: context.context["task"],
+        tool_name="give_to_coder",
+        description="Give it on",
+        phase="implementing",
+        on_handoff=lambda _, given: seen.append(given),
+    )
+    assert (made.tool_name, made.tool_description) == ("give_to_coder", "Give it on")
+    call = function_call("give_to_coder", payload(), call_id="h")
+    off = passdown_handoff(agent("off", []), workspace=ws, task="T-1", is_enabled=never)
+    planner = agent("The planner", [[call]], handoffs=[made, off])
+    go(planner, context={"task": "T-1"})
+    assert [made.tool_name for made in model_of(planner).calls[0].handoffs] == ["give_to_coder"]
+    [record] = handoffs(ws)
+    assert record["author"] == "The-planner"
+    assert ws.task("T-1")["holder"] == "Senior-coder"
+    assert ws.task("T-1")["phase"] == "implementing"
+    assert seen[0].summary == "Design agreed"
+
+
+def test_what_only_the_program_can_mend_is_raised(ws: passdown.Workspace) -> None:
+    planner = agent(
+        "planner", [[transfer("coder")]], handoffs=[hand(agent("coder", []), ws, task="T-9")]
+    )
+    with pytest.raises(InvalidInput, match="T-9"):
+        go(planner)
+    with pytest.raises(InvalidInput, match="to_agent"):
+        hand(agent("助手", []), ws)
+
+
+def test_runs_side_by_side_keep_to_themselves(ws: passdown.Workspace) -> None:
+    """One handoff object, many runs: refusals and briefs reach the run that they belong to."""
+    tasks = [f"R-{n}" for n in range(6)]
+    for task in tasks:
+        ws.create_task(task, title=f"Title of {task}", agent="planner")
+    coder = Agent[Any](name="coder", model=ScriptedModel([last()] * len(tasks)))
+    shared = passdown_handoff(coder, workspace=ws, task=lambda context: context.context)
+
+    async def one(task: str) -> Any:
+        steps = [[transfer("coder", "h1", outcome=f"bad-{task}")], [transfer("coder", "h2")]]
+        planner = agent("planner", steps, handoffs=[shared])
+        await Runner.run(planner, "please", context=task, run_config=QUIET)
+        return inputs(planner)[1][-1]["output"]
+
+    async def all_of_them() -> list[Any]:
+        return await asyncio.gather(*map(one, tasks))
+
+    for task, answer in zip(tasks, asyncio.run(all_of_them()), strict=True):
+        assert f"'bad-{task}'" in answer
+        assert len(handoffs(ws, task)) == 1
+    told = sorted(call[0]["content"].splitlines()[0].split()[1] for call in inputs(coder))
+    assert told == tasks
+
+
+def test_without_the_sdk_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['agents'] = None\n"
+        "import passdown, passdown.adapters.memory\n"
+        "try:\n    import passdown.adapters.openai_agents\n"
+        "except passdown.errors.MissingExtra as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'passdown[openai-agents]'" in done.stdout
+
+
+def test_the_page_shows_what_happens(project_root: Path, tmp_path: Path) -> None:
+    page = (project_root / "docs" / "openai-agents.md").read_text("utf-8")
+    example = project_root / "docs" / "examples" / "frameworks" / "openai_agents.py"
+    code, printed = (
+        re.search(rf"```{language}\n(.*?)```", page, re.DOTALL) for language in ("python", "text")
+    )
+    assert code is not None
+    assert printed is not None
+    assert code[1] == example.read_text("utf-8")
+    done = subprocess.run(
+        [sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    bare = re.sub(r"(version \d+) \([0-9a-f]{12}\)", r"\1 (…)", done.stdout)
+    assert re.sub(r"\[\d{6} ", "[… ", bare) == printed[1]
+    for name in adapter.__all__:
+        assert f"`{name}" in page or f"{name}(" in page, name
+
+
+def test_the_receiver_is_given_far_less_and_can_reach_it_all(
+    project_root: Path, tmp_path: Path
+) -> None:
+    """Beside the SDK's own ways, on the same job; the page has the figures."""
+    page = (project_root / "docs" / "openai-agents.md").read_text("utf-8")
+    (tmp_path / "ours").mkdir()
+    ours = handoff_sizes.figures(handoff_sizes.ours_on_openai(tmp_path / "ours"))
+    theirs = handoff_sizes.figures(handoff_sizes.openai_default(tmp_path))
+    bare = handoff_sizes.figures(handoff_sizes.openai_without_tools(tmp_path))
+    assert ours["tokens"] <= 500
+    assert theirs["tokens"] > 13 * ours["tokens"]
+    wanted = {"results": 10, "decisions": 5, "next_steps": 3}
+    assert {name: ours[name] for name in wanted} == wanted
+    assert bare["results"] == 0
+    for found in (theirs, bare):
+        numbers = [f"{found[name]:,}" for name in ("tokens", "characters", *wanted)]
+        assert f"| {' | '.join(numbers)} |" in page
+    ours_there = re.search(r"Passdown on the Agents SDK \| (\d+) \| 1,137 \| 10 \| 5 \| 3 \|", page)
+    assert ours_there is not None
+    assert abs(int(ours_there[1]) - ours["tokens"]) < 10, "digests differ by a few tokens"
