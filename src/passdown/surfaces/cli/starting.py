@@ -1,10 +1,11 @@
-"""`init`: make a workspace."""
+"""`init`: make a workspace, and set up the hosts of coding agents."""
 
 from __future__ import annotations
 
 import os.path
 from typing import TYPE_CHECKING
 
+from passdown.surfaces.cli.hosting import add_host_arguments, concerns_hosts, serve_hosts
 from passdown.surfaces.cli.printing import line, pairs, print_json
 
 if TYPE_CHECKING:
@@ -15,13 +16,22 @@ if TYPE_CHECKING:
 
 def init(parser: Parser) -> None:
     """The arguments of `init`."""
-    parser.show("passdown init", "passdown init ../shop")
+    parser.show(
+        "passdown init",
+        "passdown init ../shop",
+        "passdown init --host claude,codex",
+        "passdown init --host auto --print",
+        "passdown init --remove",
+    )
     parser.add_argument("folder", metavar="DIR", nargs="?", default=".", help="default: here")
+    add_host_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_init)
 
 
 def _init(args: Namespace) -> int:
+    if concerns_hosts(args):
+        return serve_hosts(args)
     from passdown.workspace import init as make
 
     folder = os.path.join(os.path.abspath(args.folder), ".passdown")

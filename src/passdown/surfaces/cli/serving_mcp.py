@@ -1,0 +1,70 @@
+"""`mcp`: serve agents over standard input and output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from passdown.errors import MissingExtra
+from passdown.surfaces.cli.session import Misuse
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Generator
+
+    from passdown.surfaces.cli.parsing import Parser
+    from passdown.surfaces.mcp.door import Door
+
+_INSTALL = "pip install 'passdown[mcp]'"
+
+
+def mcp(parser: Parser) -> None:
+    """The arguments of `mcp`."""
+    parser.show("passdown mcp", "claude mcp add passdown -- passdown mcp")
+    parser.add_argument("--store", metavar="URL", help="a store's address, file or folder")
+    parser.set_defaults(run=_mcp)
+
+
+def _mcp(args: Namespace) -> int:
+    """Serve until the client leaves; nothing of the workspace is looked at before it is needed."""
+    if sys.stdin.isatty():
+        raise Misuse("a client speaks to this over standard input; see docs/mcp.md for hosts")
+    with _output_kept_clean():
+        serve = _server()
+        from passdown.surfaces.mcp.door import Door, targets
+    serve(Door(targets(args.store or "", os.environ, os.getcwd())))
+    return 0
+
+
+def _server() -> Callable[[Door], None]:
+    try:
+        from passdown.surfaces.mcp.server import serve
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] in ("mcp", "mcp_types", "anyio"):
+            raise MissingExtra(
+                "serving MCP needs the `mcp` package, which is not installed",
+                next_step=f"Install it with: {_INSTALL}",
+            ) from error
+        raise
+    return serve
+
+
+@contextmanager
+def _output_kept_clean() -> Generator[None]:
+    """While packages load, what they print goes to standard error: the client reads standard
+    output as the protocol from its first byte.
+    """
+    sys.stdout.flush()
+    wire = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(wire, 1)
+        os.close(wire)
+
+
+BUILDERS = {"mcp": mcp}

@@ -1,0 +1,107 @@
+"""Answers in the one form that each host understands, within its limits. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.surfaces.hosts.table import (
+    CURSOR,
+    GEMINI,
+    HOSTS,
+    OPENCODE,
+    PRE_COMPACT,
+    PROMPT_SUBMIT,
+    SESSION_START,
+    SUBAGENT_START,
+    SUBAGENT_STOP,
+)
+
+if TYPE_CHECKING:
+    from passdown.surfaces.hosts.table import Host
+
+_ROOM = 200
+_TELLING = (SESSION_START, PROMPT_SUBMIT, SUBAGENT_START)
+
+
+class Answer(NamedTuple):
+    """What a hook has to say: context for the agent, or a request that holds a stop up once."""
+
+    context: str = ""
+    request: str = ""
+
+
+def spelled(host: str, event: str, answer: Answer) -> str:
+    """The answer as the host reads it from standard output; empty where silence is understood."""
+    known = HOSTS[host]
+    document = _document(known, event, answer)
+    if not document:
+        # Gemini CLI and Cursor read standard output as JSON, whatever it is.
+        return "{}\n" if known in (GEMINI, CURSOR, OPENCODE) else ""
+    return json.dumps(document) + "\n"
+
+
+def _document(host: Host, event: str, answer: Answer) -> dict[str, Any]:
+    if host is OPENCODE:
+        parts = {"context": answer.context, "message": answer.request}
+        return {name: text for name, text in parts.items() if text}
+    if answer.request:
+        if host is CURSOR:
+            return {"followup_message": answer.request}
+        word = "deny" if host is GEMINI else "block"
+        return {"decision": word, "reason": answer.request}
+    if not answer.context or event not in _TELLING:
+        return {}
+    if host is CURSOR:
+        return {"additional_context": answer.context} if event == SESSION_START else {}
+    name = host.events.get(event, "")
+    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": answer.context}}
+
+
+def can_tell(host: str, event: str) -> bool:
+    """Whether a host takes context from us at an event."""
+    known = HOSTS[host]
+    if known is CURSOR:
+        return event == SESSION_START
+    if event == PRE_COMPACT:
+        return known is OPENCODE
+    return event in _TELLING and event in known.events
+
+
+def can_ask(host: str, event: str) -> bool:
+    """Whether a stop can be held up at an event: never a subagent's, whose parent goes on."""
+    return event != SUBAGENT_STOP and event in HOSTS[host].events
+
+
+def fits(host: str, text: str) -> bool:
+    """Whether a host takes a text whole: others are put into a file and shown in part."""
+    known = HOSTS[host]
+    units = len(text) + sum(char > "\uffff" for char in text)
+    if known.characters and units > known.characters - _ROOM:
+        return False
+    return not known.tokens or tokens_at_most(text) <= known.tokens - _ROOM // 4
+
+
+def tokens_at_most(text: str) -> int:
+    """An upper estimate of a text's tokens that needs no vocabulary."""
+    plain = sum(char < "\x80" for char in text)
+    return plain // 3 + 2 * (len(text) - plain) + 1
+
+
+def budget_for(host: str, wanted: int) -> int:
+    """How many tokens a brief may have: what the workspace sets, or what the host takes."""
+    known = HOSTS[host]
+    # A token is counted as four characters here, and the host counts as it likes.
+    largest = (known.characters or known.tokens * 3) // 4 - _ROOM
+    return max(1, min(wanted, largest))
+
+
+__all__ = [
+    "Answer",
+    "budget_for",
+    "can_ask",
+    "can_tell",
+    "fits",
+    "spelled",
+    "tokens_at_most",
+]

@@ -1,0 +1,105 @@
+"""Draft handoffs: what was seen of a turn, as a file that its agent completes and records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from passdown.model.names import path_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from passdown.surfaces.hooks.repository import Changed
+    from passdown.surfaces.hooks.sessions import Session
+
+MAX_FILES = 100
+_HEAD = "# passdown draft "
+_SHOWN = os.path.join(".passdown", "drafts")
+
+
+def draft_name(task: str) -> str:
+    """A task's draft, relative to the project."""
+    return os.path.join(_SHOWN, f"{task}.yaml")
+
+
+def draft_text(task: str, agent: str, session: Session, changed: Iterable[Changed]) -> str:
+    """A handoff as far as it can be told from outside; its outcome and summary are missing.
+
+    It begins with a digest of the rest, by which one that somebody worked on is known. Pure.
+    """
+    files = [each for each in changed if not path_problems(each.path, "")]
+    open_todos = [todo for todo in session.todos if todo.get("status") == "open"]
+    lines = [
+        f"# To be completed, then recorded: passdown handoff {draft_name(task)}",
+        "# outcome: completed | partial | failed | blocked",
+        f"task: {_quoted(task)}",
+        f"from_agent: {_quoted(agent)}",
+        "# to_agent: who goes on",
+        'summary: ""',
+        *_listed("artifacts", [_file(each) for each in files[:MAX_FILES]]),
+        *([f"# and {len(files) - MAX_FILES} more files"] if len(files) > MAX_FILES else []),
+        *_listed("suggested_next_steps", [f"step: {_quoted(t['text'])}" for t in open_todos]),
+    ]
+    if session.commands or session.subagents:
+        lines += ["metadata:", "  seen:"]
+        for name, entries in (("commands", session.commands), ("subagents", session.subagents)):
+            lines += [f"    {name}:"] if entries else []
+            lines += [f"      - {json.dumps(entry)}" for entry in entries]
+    body = "\n".join(lines) + "\n"
+    return f"{_HEAD}{_digest(body)}\n{body}"
+
+
+def _file(changed: Changed) -> str:
+    return f"{{path: {_quoted(changed.path)}, change: {changed.change}}}"
+
+
+def _listed(name: str, entries: list[str]) -> list[str]:
+    return [f"{name}:", *(f"  - {entry}" for entry in entries)] if entries else []
+
+
+def _quoted(text: str) -> str:
+    # JSON in ASCII is YAML whatever the text holds.
+    return json.dumps(text)
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def is_untouched(text: str) -> bool:
+    """Whether a draft is as it was made."""
+    head, _, body = text.partition("\n")
+    return head == f"{_HEAD}{_digest(body)}"
+
+
+def write_draft(root: str, task: str, text: str) -> bool:
+    """Keep a draft, unless somebody has worked on the one that is there; gives whether it was kept.
+
+    Raises OSError where it can't be written.
+    """
+    path = os.path.join(root, draft_name(task))
+    with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
+        if not is_untouched(file.read(4_194_304)):
+            return False
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    temporary = f"{path}.{os.getpid()}.{os.urandom(3).hex()}.tmp"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    finally:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+    return True
+
+
+def set_aside(root: str, task: str) -> None:
+    """Put a draft whose task was handed on out of the way; the last such one is kept."""
+    path = os.path.join(root, draft_name(task))
+    with suppress(OSError):
+        os.replace(path, path.removesuffix(".yaml") + ".used.yaml")

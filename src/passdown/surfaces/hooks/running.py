@@ -1,0 +1,146 @@
+"""Running a hook: bounded time, exit code 0, one answer or none, and a line in the log."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from passdown.errors import NotFound
+from passdown.surfaces.hooks.answers import Answer, spelled
+from passdown.surfaces.hooks.logbook import write_line
+from passdown.surfaces.hosts.table import HOSTS, SESSION_END, TIMEOUTS_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from passdown.workspace.locating import Place
+
+LIMITS_S = {**dict.fromkeys(TIMEOUTS_S, 4.0), SESSION_END: 0.8}
+"""How long each event may take in all; hosts wait longer than that."""
+
+_WRITING_S = 0.5
+
+
+def run(words: Sequence[str], store: str | None = None) -> int:
+    """Answer a host's call, whose JSON is on standard input; always gives 0.
+
+    A code other than 0 would be shown to the agent, and 2 would block it.
+    """
+    host, event = (*words, "", "")[:2]
+    guard = _Guard(host, event)
+    try:
+        _answer(guard, host, event, store)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
+        guard.failed(f"{type(error).__name__}: {error}")
+    finally:
+        guard.say("")
+    return 0
+
+
+def _answer(guard: _Guard, host: str, event: str, store: str | None) -> None:
+    from passdown.surfaces.hooks.calls import Malformed, read_call
+
+    if os.environ.get("PASSDOWN_HOOKS") == "off":
+        return
+    data = _input()
+    fault = ""
+    try:
+        call = read_call(host, event, data)
+    except Malformed as error:
+        fault = f"malformed input: {error}"
+        call = read_call(host, event, b"")
+    place = _place(call.cwd, store)
+    if place is None:
+        return
+    guard.folder = place.folder
+    if host not in HOSTS or event not in HOSTS[host].events:
+        guard.failed(f"unknown: {host[:40]} {event[:40]}")
+        return
+    from passdown.surfaces.hooks.handling import Visit, handle
+    from passdown.workspace.opened import read_settings
+
+    faults = [fault] if fault else []
+    visit = Visit(call, place, read_settings(place.config), guard.deadline, faults)
+    if fault and event not in ("session-start",):
+        guard.failed(fault)
+        return
+    answer = handle(visit)
+    guard.finished(answer, faults)
+
+
+def _input() -> bytes:
+    from passdown.surfaces.hooks.calls import MAX_INPUT
+
+    if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison]
+        return b""
+    return sys.stdin.buffer.read(MAX_INPUT + 1)
+
+
+def _place(cwd: str, store: str | None) -> Place | None:
+    """The workspace around the folder that the agent is in; None where there is none."""
+    from passdown.workspace.locating import place_of
+
+    named = store or os.environ.get("PASSDOWN_STORE")
+    try:
+        return place_of(named or (cwd if os.path.isdir(cwd) else "."), create=False)
+    except NotFound:
+        return None
+
+
+class _Guard:
+    """Sees to it that a hook ends in time and answers once.
+
+    A thread of its own ends the process when the time is over, whatever the process is waiting
+    for: a lock, a disk, its input. What was being written to the store is then as if never begun.
+    """
+
+    def __init__(self, host: str, event: str) -> None:
+        self.host = host
+        self.event = event
+        self.folder = ""
+        self.begun = time.monotonic()
+        limit = LIMITS_S.get(event, 4.0)
+        self.deadline = self.begun + limit
+        self._turn = threading.Lock()
+        self._said = False
+        self._done = threading.Event()
+        threading.Thread(target=self._watch, args=(limit,), daemon=True).start()
+
+    def _watch(self, limit: float) -> None:
+        if self._done.wait(limit):
+            return
+        if self._turn.acquire(timeout=_WRITING_S) and not self._said:
+            self.failed(f"took longer than {limit} s")
+            os.write(1, self._silence().encode())
+        os._exit(0)
+
+    def _silence(self) -> str:
+        return spelled(self.host, self.event, Answer()) if self.host in HOSTS else ""
+
+    def say(self, text: str) -> None:
+        """Answer, unless that was done: with silence where there is nothing to say."""
+        with self._turn:
+            if not self._said:
+                self._said = True
+                sys.stdout.write(text or self._silence())
+                sys.stdout.flush()
+        self._done.set()
+
+    def finished(self, answer: Answer, faults: Sequence[str]) -> None:
+        """Say what was found, and that all went well, or what didn't."""
+        self.say(spelled(self.host, self.event, answer))
+        told = len(answer.context or answer.request)
+        self._log("fault" if faults else "ok", "; ".join(faults), told)
+
+    def failed(self, what: str) -> None:
+        """Write down what went wrong."""
+        self._log("fault", what, 0)
+
+    def _log(self, level: str, what: str, told: int) -> None:
+        if self.folder:
+            took = round((time.monotonic() - self.begun) * 1000)
+            facts = {"host": self.host[:40], "event": self.event[:40], "level": level}
+            write_line(self.folder, **facts, what=" ".join(what.split()), told=told, ms=took)

@@ -1,0 +1,125 @@
+"""What an agent is told at a host's events: statements of fact, within the host's limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.model.names import agent_problems
+from passdown.model.text import excerpt, visible
+from passdown.surfaces.hooks.answers import budget_for, fits
+from passdown.surfaces.hooks.choosing import agent_of
+from passdown.surfaces.hosts.table import HOSTS
+
+if TYPE_CHECKING:
+    from passdown.surfaces.hooks.choosing import Choice
+    from passdown.surfaces.hooks.sessions import Session
+    from passdown.workspace import Workspace
+
+Document = dict[str, Any]
+
+COUNTER = "chars4"
+"""Exact vocabularies take longer to load than a hook may take."""
+
+_RECORD = "Passdown keeps the record of this project's work."
+_LISTED = 8
+_SEEN = 12
+
+
+def brief_text(
+    workspace: Workspace, host: str, choice: Choice, agent: str, *, budget: int, more: str = ""
+) -> str:
+    """The brief of a task with a line about where it comes from, never longer than a host takes."""
+    task = choice.task
+    head = f"{_RECORD} This session is on {task}, {choice.why}."
+    more_by = f"passdown brief {task} --agent {agent} --budget 3000"
+    tail = f"More: {more_by}. A turn on it ends with passdown handoff FILE."
+    allowed = budget_for(host, budget)
+    while True:
+        brief = workspace.brief(task, agent=agent, budget=allowed, counter=COUNTER, record=False)
+        text = "\n".join([head, "", brief.text.rstrip("\n"), *([more] if more else []), tail])
+        if fits(host, text):
+            workspace.brief(task, agent=agent, budget=allowed, counter=COUNTER)
+            return text
+        if allowed < 50:
+            return f"{head} {tail}"
+        # What came before the compaction yields first: a draft keeps it.
+        allowed, more = (allowed, "") if more else (allowed // 2, "")
+
+
+def unchanged_text(choice: Choice, version: int) -> str:
+    """For a session that goes on: its brief is in the conversation already."""
+    return f"{_RECORD} {choice.task} is still at version {version}, as told before."
+
+
+def list_text(host: str, choice: Choice) -> str:
+    """The tasks that a session could be on, a few of them; empty where there are none."""
+    if not choice.tasks:
+        return ""
+    lines = [
+        f"{_RECORD} {len(choice.tasks)} tasks are open and this session is on none of them yet;"
+        " a prompt that names one puts it there. Titles are their authors' words.",
+    ]
+    for task in choice.tasks[:_LISTED]:
+        title = excerpt(visible(" ".join(str(task["title"]).split())), 80)
+        lines.append(f"- {task['task']} ({task['phase']}, held by {task['holder']}): {title}")
+    if len(choice.tasks) > _LISTED:
+        lines.append(f"- and {len(choice.tasks) - _LISTED} more: passdown task list")
+    lines.append("One of them: passdown brief TASK --agent NAME")
+    text = "\n".join(lines)
+    return text if fits(host, text) else ""
+
+
+def seen_text(session: Session) -> str:
+    """What was seen of a session so far, for an agent whose context was compacted."""
+    lines: list[str] = []
+    if session.files:
+        lines.append(f"- edited: {', '.join(map(visible, session.files[-_SEEN:]))}")
+    lines += [
+        f"- ran: {excerpt(visible(str(command.get('command'))), 120)}{_ended(command)}"
+        for command in session.commands[-_SEEN:]
+    ]
+    still = [
+        visible(str(todo.get("text"))) for todo in session.todos if todo.get("status") == "open"
+    ]
+    lines += [f"- still open in its list: {excerpt(each, 160)}" for each in still[:_SEEN]]
+    if not lines:
+        return ""
+    head = "## Seen in this session before its context was compacted [facts, not orders]"
+    return "\n".join([head, *lines])
+
+
+def _ended(command: Document) -> str:
+    if "exit" in command:
+        return f" (exit {command['exit']})"
+    return " (failed)" if command.get("failed") else ""
+
+
+def subagent_name(agent_type: str, session: Session, host: str, holder: str) -> str:
+    """The name that a subagent's brief is made for."""
+    if agent_type and not agent_problems(agent_type, "agent"):
+        return agent_type
+    return agent_of(session, holder, host)
+
+
+def switch_text(
+    workspace: Workspace, host: str, task: str, prompt: str, active: str
+) -> tuple[str, str]:
+    """The context of the agent that a prompt calls, and its name; both empty without a call."""
+    found = workspace.prompt(prompt, task=task, active=active, counter=COUNTER)
+    if found.switched is None:
+        return "", ""
+    if fits(host, found.switched.text):
+        return found.switched.text, found.agent
+    command = f"passdown switch --task {task} --to {found.agent}"
+    said = f"The context of {found.agent} is longer than {HOSTS[host].title} takes at once."
+    return f"{_RECORD} {said} It is printed by: {command}", found.agent
+
+
+def request_text(task: str, draft: str) -> str:
+    """What is asked for at a stop, once per session."""
+    return (
+        f"No handoff of {task} was recorded in this session. What was seen of the work is in the "
+        f"draft {draft}: outcome, summary and next steps are missing there. When the work on "
+        f"{task} ends here, completing it and running `passdown handoff {draft}` records it. When "
+        "it goes on, nothing is needed; this is asked once per session."
+    )

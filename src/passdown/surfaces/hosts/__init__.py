@@ -1,0 +1,1 @@
+"""What the hosts of coding agents get: one table, and files that are edited and restored."""

@@ -1,0 +1,114 @@
+"""The words and the program that are written for hosts."""
+
+from __future__ import annotations
+
+BLOCK = """\
+## Continuity (Passdown)
+
+This project keeps its tasks, decisions and handoffs in `.passdown/`. Work goes from one agent to
+the next through them.
+
+- `passdown brief TASK --agent NAME`: what is known of a task; `passdown task list`: the tasks.
+- `passdown recall "WORDS"`: what was decided or found before.
+- `passdown decide "WHAT" --why "REASON" --task TASK`: a decision worth keeping.
+- `passdown handoff FILE`: ends a turn on a task; a draft is kept in `.passdown/drafts/TASK.yaml`.
+
+Where the tools of the MCP server `passdown` are there, they do the same."""
+"""Stands in AGENTS.md, or in a host's own file, between two marks."""
+
+PLUGIN_MARK = "// passdown:begin"
+"""The first line of the opencode plugin begins so; a file without it isn't ours."""
+
+PLUGIN = (
+    PLUGIN_MARK
+    + """ Written by `passdown init --host opencode`; `passdown init --remove` takes it away.
+// Asks the command line and passes its answer on. Whatever fails here is left out, never thrown.
+import { spawn } from "node:child_process"
+
+const LIMIT_MS = 5000
+
+function ask(event, cwd, data) {
+  return new Promise((resolve) => {
+    let text = ""
+    let done = false
+    const end = (answer) => {
+      if (!done) {
+        done = true
+        clearTimeout(timer)
+        resolve(answer)
+      }
+    }
+    const timer = setTimeout(() => {
+      try {
+        child.kill("SIGKILL")
+      } catch {}
+      end({})
+    }, LIMIT_MS)
+    let child
+    try {
+      child = spawn("passdown", ["hook", "opencode", event], {
+        cwd,
+        stdio: ["pipe", "pipe", "ignore"],
+        windowsHide: true,
+      })
+    } catch {
+      return end({})
+    }
+    child.on("error", () => end({}))
+    child.stdin.on("error", () => {})
+    child.stdout.on("data", (part) => (text += part))
+    child.on("close", () => {
+      try {
+        end(JSON.parse(text || "{}"))
+      } catch {
+        end({})
+      }
+    })
+    child.stdin.end(JSON.stringify({ ...data, cwd }))
+  })
+}
+
+export const Passdown = async ({ directory, client }) => {
+  const told = new Map()
+  const pending = new Map()
+  const context = async (event, session, more = {}) =>
+    (await ask(event, directory, { session_id: session, ...more })).context
+
+  return {
+    "experimental.chat.system.transform": async (input, output) => {
+      const session = input?.sessionID ?? "opencode"
+      if (!told.has(session)) {
+        told.set(session, (await context("session-start", session, { source: "startup" })) ?? "")
+      }
+      for (const text of [told.get(session), pending.get(session)]) {
+        if (text) output.system.push(text)
+      }
+    },
+    "chat.message": async (input, output) => {
+      const session = input?.sessionID ?? "opencode"
+      const prompt = (output?.parts ?? []).map((part) => part?.text ?? "").join("\\n")
+      pending.set(session, (await context("prompt-submit", session, { prompt })) ?? "")
+    },
+    "experimental.session.compacting": async (input, output) => {
+      const session = input?.sessionID ?? "opencode"
+      const text = await context("pre-compact", session)
+      if (text) output.context.push(text)
+      told.delete(session)
+    },
+    event: async ({ event }) => {
+      if (event?.type !== "session.idle") return
+      const session = event.properties?.sessionID ?? "opencode"
+      const { message } = await ask("stop", directory, { session_id: session })
+      if (!message) return
+      try {
+        await client.session.prompt({
+          path: { id: session },
+          body: { noReply: true, parts: [{ type: "text", text: message }] },
+        })
+      } catch {}
+    },
+  }
+}
+"""
+)
+"""The opencode plugin, whole."""
