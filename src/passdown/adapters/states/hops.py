@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.states.handing import (
+    handed_on_at,
     handoff_update,
     known_context,
     sort_decisions,
@@ -141,7 +142,7 @@ def leave(hop: Hop, turn: Turn, output: object, choose: Callable[[Plain], Route]
     route = choose(merged)
     warnings += [*turn.warnings, *_touched(hop, turn, route)]
     handoff = _recorded(hop, turn, update, route)
-    passed = _passed_on(hop, merged, route, handoff)
+    passed = _passed_on(hop, turn, merged, route, handoff)
     warnings += passed.pop("warnings", [])
     update |= {**passed, **_joined(update, warnings)}
     update |= {"run": turn.run} if turn.begins else {}
@@ -192,10 +193,13 @@ def _joined(update: Plain, warnings: list[Plain]) -> Plain:
     return {"warnings": [*own, *warnings]} if own or warnings else {}
 
 
-def _passed_on(hop: Hop, merged: Plain, route: Route, handoff: Marked) -> Plain:
+def _passed_on(hop: Hop, turn: Turn, merged: Plain, route: Route, handoff: Marked) -> Plain:
+    """The context for the next agent: what is new is what came after the context before."""
     target = next(iter(route.targets), "")
     given: Plain = {"workspace": hop.workspace, "task": hop.task, "metadata": handoff._asdict()}
-    update = handoff_update({**merged, "current_agent": hop.agent}, target, **given)
+    received = turn.view.get("handoff_context")
+    sending = {**merged, "current_agent": hop.agent, "handoff_context": received}
+    update = handoff_update(sending, target, **given)
     if not target:
         update["current_agent"] = hop.agent
     return update
@@ -205,12 +209,14 @@ def seal(hop: Hop, turn: Turn, update: Plain, route: Route) -> None:
     """Put into an update's context what the next agent has to find, and where the work goes."""
     kept = _kept(update)
     unchecked = unchecked_fields(hop.schema)
+    left = apply_update(turn.view, kept, hop.schema)
     update["handoff_context"]["hop"] = {
         "run": turn.run,
         "step": turn.step,
         "targets": [*route.targets],
         "condition": route.condition,
-        "checksums": checksums(apply_update(turn.view, kept, hop.schema), unchecked),
+        "decided": len(left.get("decisions") or ()),
+        "checksums": checksums(left, unchecked),
         "unchecked": sorted(unchecked),
         "wrote": sorted(kept),
     }
@@ -222,12 +228,9 @@ def _recorded(hop: Hop, turn: Turn, update: Plain, route: Route) -> Marked:
     One that the agent's own tool has recorded isn't recorded again.
     """
     workspace = workspace_of(hop.workspace)
-    brought = known_context(update)
-    if brought and brought["source"] == hop.agent:
-        known: Plain = brought["metadata"]
-        last: list[Plain] = workspace.state_document(hop.task)["handoffs"][-1:]
-        if last and last[0]["version"] == known.get("version"):
-            return Marked(known["version"], known["digest"])
+    known = _recorded_by_tool(hop, turn, known_context(update))
+    if known is not None:
+        return known
     document = _document(hop, turn, update)
     first, *others = route.targets or ("",)
     command = workspace.hand_off({**document, "to_agent": "" if first == hop.agent else first})
@@ -236,6 +239,19 @@ def _recorded(hop: Hop, turn: Turn, update: Plain, route: Route) -> Marked:
         also = {name: document[name] for name in kept}
         workspace.hand_off({**also, "outcome": "completed", "to_agent": other})
     return Marked(command.version, command.digest)
+
+
+def _recorded_by_tool(hop: Hop, turn: Turn, brought: Plain) -> Marked | None:
+    """The handoff that a context from within this turn speaks of, if the ledger has it."""
+    version = handed_on_at(brought, hop.task)
+    if not brought or brought["source"] != hop.agent:
+        return None
+    if version <= handed_on_at(known_context(turn.view), hop.task):
+        return None
+    found = workspace_of(hop.workspace).log(hop.task, limit=1, before=version + 1)
+    marked = Marked(version, brought["metadata"].get("digest", ""))
+    is_it = found and (found[0]["kind"], found[0]["digest"]) == ("handoff", marked.digest)
+    return marked if is_it else None
 
 
 def _document(hop: Hop, turn: Turn, update: Plain) -> Plain:

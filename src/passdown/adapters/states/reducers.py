@@ -149,6 +149,7 @@ def join_contexts(left: Any, right: Any) -> Any:
     }
     merged["hop"] = {
         **theirs,
+        "decided": min(ours["decided"], theirs["decided"]),
         "checksums": {name: value for name, value in sorted(checksums.items()) if value},
         "wrote": sorted({*ours["wrote"], *theirs["wrote"]}),
         "unchecked": sorted(
