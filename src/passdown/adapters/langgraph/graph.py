@@ -124,7 +124,7 @@ class HandoffGraph:
 
         Raises IntegrityViolation that names each step where the work would go elsewhere now.
         """
-        began = start_of(self._workspace, run)
+        began = start_of(self._workspace, run, self._state)
         state: Plain = began["state"]
         changed: list[str] = []
         entry = self._edges.route(START, state)

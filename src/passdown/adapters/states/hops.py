@@ -21,13 +21,12 @@ from passdown.adapters.states.handing import (
 )
 from passdown.adapters.states.integrity import (
     checksums,
-    unchecked_fields,
     verify_handoff,
     verify_untouched,
     warnings_of,
 )
 from passdown.adapters.states.plain_values import plain
-from passdown.adapters.states.shape import AgentState, apply_update
+from passdown.adapters.states.shape import AgentState, apply_update, fields_of
 from passdown.adapters.states.transitions import Transition, record_start, record_step
 from passdown.errors import InvalidInput, Problem
 from passdown.model.canonical import canonical_bytes
@@ -40,6 +39,11 @@ if TYPE_CHECKING:
     from passdown.adapters.states.handing import AnyWorkspace
 
 Plain = dict[str, Any]
+
+LARGEST_UPDATE = 2 * 1_048_576
+"""How large a turn's update may be: with its context, which repeats its decisions, it has to fit
+into one record.
+"""
 
 _SUMMARY_LENGTH = 2_000
 
@@ -100,7 +104,7 @@ def checked_hop(hop: Hop) -> Hop:
     wrong = agent_problems(hop.agent, "agent")
     if wrong:
         raise InvalidInput("the node can't be wrapped", wrong)
-    unchecked_fields(hop.schema)
+    fields_of(hop.schema)
     return hop
 
 
@@ -110,7 +114,7 @@ def enter(hop: Hop, state: Mapping[str, Any], *, step: int = 0, path: Sequence[s
     A state without a run begins one. Raises IntegrityViolation when `strict` and the state isn't
     what was handed on.
     """
-    before = checksums(state, unchecked_fields(hop.schema))
+    before = checksums(state)
     report = verify_handoff(state, strict=hop.strict, now=before)
     context = known_context(state)
     warnings = warnings_of(report, context.get("source", ""), hop.agent)
@@ -137,7 +141,7 @@ def leave(hop: Hop, turn: Turn, output: object, choose: Callable[[Plain], Route]
     given = _given(output)
     good, warnings = sort_decisions(given.get("decisions"), agent=hop.agent)
     update: Plain = {**given, **({"decisions": good} if "decisions" in given else {})}
-    canonical_bytes(plain(_kept(update)))  # what can't be recorded is refused before anything is
+    _check_recordable(_kept(update))
     merged = apply_update(turn.view, _kept(update), hop.schema)
     route = choose(merged)
     warnings += [*turn.warnings, *_touched(hop, turn, route)]
@@ -149,6 +153,16 @@ def leave(hop: Hop, turn: Turn, output: object, choose: Callable[[Plain], Route]
     seal(hop, turn, update, route)
     note_step(hop, turn, update, route, version=handoff.version)
     return Left(update, route, handoff)
+
+
+def _check_recordable(kept: Plain) -> None:
+    """Refuse what can't be recorded before anything is."""
+    size = len(canonical_bytes(plain(kept)))
+    if size > LARGEST_UPDATE:
+        given, expected = f"{size:,} bytes in one turn", f"at most {LARGEST_UPDATE:,} bytes"
+        step = "Keep large values in files, and hand on their paths."
+        problem = Problem("", "too_large", given, expected)
+        raise InvalidInput("the agent's turn can't be handed on", [problem], next_step=step)
 
 
 def note_step(hop: Hop, turn: Turn, update: Plain, route: Route, *, version: int) -> None:
@@ -171,7 +185,6 @@ def _touched(hop: Hop, turn: Turn, route: Route) -> list[Plain]:
         turn.view,
         agent=hop.agent,
         target=target,
-        unchecked=unchecked_fields(hop.schema),
         strict=hop.strict,
     )
     return warnings_of(report, hop.agent, target)
@@ -208,18 +221,27 @@ def _passed_on(hop: Hop, turn: Turn, merged: Plain, route: Route, handoff: Marke
 def seal(hop: Hop, turn: Turn, update: Plain, route: Route) -> None:
     """Put into an update's context what the next agent has to find, and where the work goes."""
     kept = _kept(update)
-    unchecked = unchecked_fields(hop.schema)
     left = apply_update(turn.view, kept, hop.schema)
+    lists = [name for name in left if isinstance(left[name], list)]
     update["handoff_context"]["hop"] = {
         "run": turn.run,
         "step": turn.step,
         "targets": [*route.targets],
         "condition": route.condition,
         "decided": len(left.get("decisions") or ()),
-        "checksums": checksums(left, unchecked),
-        "unchecked": sorted(unchecked),
+        "checksums": checksums(left),
+        "lengths": {name: len(left[name]) for name in lists},
+        "exact": _is_exact(turn, update),
+        "unchecked": [],
         "wrote": sorted(kept),
     }
+
+
+def _is_exact(turn: Turn, update: Plain) -> bool:
+    """Whether the record of the run gives this very state: nobody changed it past the record."""
+    earlier: Plain = known_context(turn.view).get("hop") or {}
+    was_exact = earlier.get("run") != turn.run or earlier.get("exact", False)
+    return was_exact and all(each.get("code") != "integrity" for each in update.get("warnings", ()))
 
 
 def _recorded(hop: Hop, turn: Turn, update: Plain, route: Route) -> Marked:
