@@ -27,7 +27,7 @@ from passdown.adapters.states.integrity import (
 )
 from passdown.adapters.states.plain_values import plain
 from passdown.adapters.states.shape import AgentState, apply_update, fields_of
-from passdown.adapters.states.transitions import Transition, record_start, record_step
+from passdown.adapters.states.transitions import Place, Transition, record_start, record_step
 from passdown.errors import InvalidInput, Problem
 from passdown.model.canonical import canonical_bytes
 from passdown.model.names import agent_problems
@@ -82,6 +82,17 @@ class Turn(NamedTuple):
     def run(self) -> str:
         """The name of the run."""
         return self.view["run"]
+
+    @property
+    def received(self) -> Plain:
+        """What the turns before it in this run left; empty for a run's first."""
+        hop: Plain = known_context(self.view).get("hop") or {}
+        return hop if hop.get("run") == self.run else {}
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        """The names of the turns that handed the work to it."""
+        return (self.received["id"], *self.received.get("also", ())) if self.received else ()
 
 
 class Marked(NamedTuple):
@@ -169,7 +180,8 @@ def note_step(hop: Hop, turn: Turn, update: Plain, route: Route, *, version: int
     """Record a turn beside the task, for `transitions` and `replay`."""
     kept = _kept(update)
     given = (turn.run, turn.step, hop.agent, route.targets, route.condition, kept, version)
-    record_step(hop.workspace, Transition(*given, turn.path))
+    place = Place(update["handoff_context"]["hop"]["id"], turn.after)
+    record_step(hop.workspace, Transition(*given, turn.path), place)
 
 
 def _kept(update: Plain) -> Plain:
@@ -224,6 +236,7 @@ def seal(hop: Hop, turn: Turn, update: Plain, route: Route) -> None:
     left = apply_update(turn.view, kept, hop.schema)
     lists = [name for name in left if isinstance(left[name], list)]
     update["handoff_context"]["hop"] = {
+        "id": uuid.uuid4().hex,
         "run": turn.run,
         "step": turn.step,
         "targets": [*route.targets],
@@ -239,8 +252,7 @@ def seal(hop: Hop, turn: Turn, update: Plain, route: Route) -> None:
 
 def _is_exact(turn: Turn, update: Plain) -> bool:
     """Whether the record of the run gives this very state: nobody changed it past the record."""
-    earlier: Plain = known_context(turn.view).get("hop") or {}
-    was_exact = earlier.get("run") != turn.run or earlier.get("exact", False)
+    was_exact = turn.received.get("exact", True)
     return was_exact and all(each.get("code") != "integrity" for each in update.get("warnings", ()))
 
 

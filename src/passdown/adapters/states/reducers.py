@@ -154,6 +154,7 @@ def join_contexts(left: Any, right: Any) -> Any:
     }
     merged["hop"] = {
         **theirs,
+        "also": [*ours.get("also", ()), ours["id"]],
         "decided": min(ours["decided"], theirs["decided"]),
         "exact": ours["exact"] and theirs["exact"],
         "checksums": {name: value for name, value in sorted(checksums.items()) if value},

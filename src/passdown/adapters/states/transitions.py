@@ -40,6 +40,13 @@ class Transition(NamedTuple):
     path: tuple[str, ...]
 
 
+class Place(NamedTuple):
+    """A turn's own name, and the names of the turns that handed the work to it."""
+
+    id: str
+    after: tuple[str, ...]
+
+
 class _Told(NamedTuple):
     """What is on record of a run: how it began, and its turns."""
 
@@ -83,9 +90,11 @@ def _new(beside: Beside, state: Mapping[str, Any]) -> Plain:
     return {"base": base, "same": same, "added": plain(added), "state": plain(rest)}
 
 
-def record_step(workspace: AnyWorkspace, transition: Transition) -> None:
+def record_step(workspace: AnyWorkspace, transition: Transition, place: Place) -> None:
     """Record one agent's turn."""
     body = {
+        "id": place.id,
+        "after": [*place.after],
         "step": transition.step,
         "targets": [*transition.targets],
         "condition": transition.condition,
@@ -100,8 +109,9 @@ def record_step(workspace: AnyWorkspace, transition: Transition) -> None:
 def transitions(workspace: AnyWorkspace, run: str) -> list[Transition]:
     """The turns of a run in the order in which they took effect.
 
-    A turn that was taken again, after a crash or a pause, counts as it was taken last. Raises
-    NotFound for an unknown run.
+    A turn that was taken again, after a crash, a pause or a step back to an earlier checkpoint,
+    counts as it was taken last, and what had followed it doesn't count. Raises NotFound for an
+    unknown run.
     """
     return _told(workspace, run).steps
 
@@ -155,9 +165,10 @@ def _told(workspace: AnyWorkspace, run: str, until: int | None = None) -> _Told:
     records = Beside(workspace_of(workspace)).records(GRAPH_STREAM + run)[:until]
     if not records:
         raise NotFound(f"there is no run {run[:80]!r}", next_step="List them with runs().")
-    found: dict[tuple[int, tuple[str, ...]], Transition] = {}
+    found: dict[Place, Transition] = {}
     for record in records[1:]:
         body = record.document()
+        place = Place(body["id"], tuple(body["after"]))
         each = Transition(
             run,
             body["step"],
@@ -168,7 +179,28 @@ def _told(workspace: AnyWorkspace, run: str, until: int | None = None) -> _Told:
             body["version"],
             tuple(body["path"]),
         )
-        if any(step > each.step for step, _ in found):  # the graph was sent back to before it
-            found = {key: kept for key, kept in found.items() if key[0] < each.step}
-        found[each.step, each.path] = each
-    return _Told(records[0].document(), [found[key] for key in sorted(found)])
+        found = _without(found, _taken_again(found, place, each))
+        found[place] = each
+    return _Told(records[0].document(), sorted(found.values(), key=lambda t: (t.step, t.path)))
+
+
+def _taken_again(found: dict[Place, Transition], place: Place, new: Transition) -> set[str]:
+    """Turns from the same place as a new one that it takes the place of: all but those of other
+    agents in the same step, who were at work at the same time.
+    """
+    return {
+        known.id
+        for known, each in found.items()
+        if known.after == place.after and (each.step != new.step or each.path == new.path)
+    }
+
+
+def _without(found: dict[Place, Transition], gone: set[str]) -> dict[Place, Transition]:
+    """The turns that neither are gone nor follow one that is."""
+    kept: dict[Place, Transition] = {}
+    for place, each in found.items():
+        if place.id in gone or not gone.isdisjoint(place.after):
+            gone.add(place.id)
+        else:
+            kept[place] = each
+    return kept
