@@ -1,6 +1,8 @@
-"""The shape of a state that agents share, and how an update is applied to one."""
+"""The shape of a state that agents share, and how an update is applied to one.
 
-from __future__ import annotations
+Annotations are evaluated here and not kept as text: Python would look their names up in the module
+of whoever subclasses `AgentState`, where `add_messages` may well be LangGraph's.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import cache
