@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs" / "langgraph.md"
 Raw = cast("Any", StateGraph)
 Goto = cast("Any", Command)
 REPLACED: Any = Overwrite([])
@@ -697,14 +698,17 @@ def test_a_context_that_is_none_is_named(ws: Workspace, context: Any) -> None:
         app.invoke({"messages": [], "handoff_context": context})
 
 
-def test_the_page_shows_the_example_and_what_it_prints(tmp_path: Path) -> None:
-    """And it has every public name."""
-    page = (ROOT / "docs" / "langgraph.md").read_text("utf-8")
-    example = ROOT / "docs" / "examples" / "langgraph_graph.py"
+@pytest.mark.parametrize("name", ["langgraph_graph.py", "agents_in_a_swarm.py"])
+def test_the_page_shows_the_example_and_what_it_prints(tmp_path: Path, name: str) -> None:
+    page = PAGE.read_text("utf-8")
+    example = ROOT / "docs" / "examples" / name
     assert f"```python\n{example.read_text('utf-8')}```" in page
     printed = subprocess.run(
         [sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout
     assert f"```text\n{printed}```" in page
+
+
+def test_the_page_has_every_public_name() -> None:
     own = set(adapter.__all__) - {"LedgerSaver", "RecallStore", "Transition"}
-    assert [name for name in own if f"`{name}(" not in page] == []
+    assert [name for name in own if f"`{name}(" not in PAGE.read_text("utf-8")] == []
