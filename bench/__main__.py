@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from bench import (
     brief,
+    checkpoints,
     command_line,
     commit,
     concurrency,
@@ -53,6 +54,7 @@ MEASUREMENTS = {
     "recall_scale": recall_scale.measure,
     "conversations": conversations.measure,
     "relays": relays.measure,
+    "checkpoints": checkpoints.measure,
 }
 
 
