@@ -107,9 +107,7 @@ def _given_by(word: str) -> tuple[str, ...]:
 @cache
 def _unspaced() -> re.Pattern[str]:
     """Compiled when a text first needs it: that takes longer than the rest of this module."""
-    return re.compile(
-        "[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0003ffff]"
-    )
+    return re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0003ffff]")
 
 
 def _is_joined(word: str, low: str) -> bool:

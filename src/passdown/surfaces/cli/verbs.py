@@ -32,6 +32,9 @@ VERBS: dict[str, Verb] = {
         Verb("init", _START, "starting", "make a workspace; set coding agents up, and undo it"),
         Verb("demo", _START, "demo", "watch four agents build a small thing, offline"),
         Verb("hook", _HOSTS, "hooking", "answer a coding agent's host at one of its events"),
+        Verb(
+            "plugin", _HOSTS, "plugging", "write the plugin of Claude Code or Codex, with a skill"
+        ),
         Verb("task", _WRITE, "tasks", "make, list, show and change tasks"),
         Verb("handoff", _WRITE, "handing", "hand a task on, from a file or from flags"),
         Verb("draft", _WRITE, "drafts", "what was seen of the work on a task, to be completed"),

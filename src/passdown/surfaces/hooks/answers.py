@@ -27,10 +27,14 @@ _TELLING = (SESSION_START, PROMPT_SUBMIT, SUBAGENT_START)
 
 
 class Answer(NamedTuple):
-    """What a hook has to say: context for the agent, or a request that holds a stop up once."""
+    """What a hook has to say: context for the agent, or a request that holds a stop up once.
+
+    `about` says in a few words what it is, for the log.
+    """
 
     context: str = ""
     request: str = ""
+    about: str = ""
 
 
 def spelled(host: str, event: str, answer: Answer) -> str:

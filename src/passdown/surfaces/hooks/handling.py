@@ -99,9 +99,9 @@ def _session_start(visit: Visit, session: Session) -> Answer:
         if choice.task:
             session, text = _briefed(visit, workspace, session, choice)
         else:
-            session, text = session._replace(task=""), list_text(call.host, choice)
+            session, text = session._replace(task="", told=""), list_text(call.host, choice)
     visit.keep(session._replace(compacted=False))
-    return Answer(text)
+    return Answer(text, about=f"brief of {session.told}" if session.told else "list of tasks")
 
 
 def _briefed(
@@ -109,14 +109,11 @@ def _briefed(
 ) -> tuple[Session, str]:
     """The session bound to a task, and what is told of it."""
     from passdown.surfaces.hooks.choosing import agent_of
-    from passdown.surfaces.hooks.telling import brief_text, seen_text, unchanged_text
+    from passdown.surfaces.hooks.telling import brief_text, seen_text
 
     call = visit.call
     task = workspace.task(choice.task)
     session = _bound(session, task)
-    told = f"{choice.task}@{task['version']}"
-    if call.source == "resume" and session.told == told:
-        return session, unchanged_text(choice, task["version"])
     is_compacted = call.source == "compact" or session.compacted
     text = brief_text(
         workspace,
@@ -127,7 +124,7 @@ def _briefed(
         faults=visit.faults,
         more=seen_text(session) if is_compacted else "",
     )
-    return session._replace(told=told), text
+    return session._replace(told=f"{choice.task} at version {task['version']}"), text
 
 
 def _bound(session: Session, task: dict[str, Any]) -> Session:
@@ -153,17 +150,19 @@ def _prompt_submit(visit: Visit, session: Session) -> Answer:
     with visit.opened() as workspace:
         session, texts = _prompted(visit, workspace, session, has_rules=has_rules)
     visit.keep(session)
-    return Answer(_together(call.host, texts))
+    told = {what: text.rstrip("\n") for what, text in texts.items() if text}
+    return _together(call.host, told)
 
 
 def _prompted(
     visit: Visit, workspace: Workspace, session: Session, *, has_rules: bool
-) -> tuple[Session, list[str]]:
+) -> tuple[Session, dict[str, str]]:
+    """The session after a prompt, and what there is to tell, by what it is."""
     from passdown.surfaces.hooks.choosing import Choice, choose, named_in
     from passdown.surfaces.hooks.telling import switch_text
 
     call = visit.call
-    texts: list[str] = []
+    texts: dict[str, str] = {}
     choice = choose(workspace, session, "")
     named = named_in(call.prompt, choice.tasks) if not choice.task else []
     if len(named) == 1:
@@ -171,13 +170,13 @@ def _prompted(
     if choice.task and (session.compacted or session.task != choice.task):
         session, text = _briefed(visit, workspace, session, choice)
         session = session._replace(compacted=False)
-        texts.append(text)
+        texts[f"brief of {session.told}"] = text
     if choice.task:
         text, agent = switch_text(workspace, call.host, choice.task, call.prompt, session.agent)
         session = session._replace(agent=agent) if agent else session
-        texts.append(text)
+        texts[f"context of {agent}"] = text
     if has_rules:
-        texts.append(_rules(visit, workspace, session))
+        texts["rules"] = _rules(visit, workspace, session)
     return session, texts
 
 
@@ -194,13 +193,14 @@ def _rules(visit: Visit, workspace: Workspace, session: Session) -> str:
     return found.text
 
 
-def _together(host: str, texts: list[str]) -> str:
+def _together(host: str, texts: dict[str, str]) -> Answer:
     """The texts that fit, the last first: rules bear on this prompt, a brief can be had again."""
-    kept: list[str] = []
-    for text in reversed([each.rstrip("\n") for each in texts if each]):
-        if fits(host, "\n\n".join([text, *kept])):
-            kept.insert(0, text)
-    return "\n\n".join(kept)
+    kept: dict[str, str] = {}
+    for what in reversed(texts):
+        together = {what: texts[what], **kept}
+        if fits(host, "\n\n".join(together.values())):
+            kept = together
+    return Answer("\n\n".join(kept.values()), about=", ".join(kept))
 
 
 def _subagent_start(visit: Visit, session: Session) -> Answer:
@@ -218,7 +218,7 @@ def _subagent_start(visit: Visit, session: Session) -> Answer:
         name = subagent_name(call.agent_type, session, call.host, holder)
         budget, faults = visit.settings.brief_budget, visit.faults
         text = brief_text(workspace, call.host, choice, name, budget=budget, faults=faults)
-        return Answer(text)
+        return Answer(text, about=f"brief of {choice.task} for {name}")
 
 
 def _subagent_stop(visit: Visit, session: Session) -> Answer:
@@ -241,7 +241,7 @@ def _pre_compact(visit: Visit, session: Session) -> Answer:
         if choice.task and visit.call.host == OPENCODE.name:
             session, text = _briefed(visit, workspace, session, choice)
     visit.keep(session)
-    return Answer(text)
+    return Answer(text, about=f"brief of {session.told}" if text else "")
 
 
 def _stop(visit: Visit, session: Session) -> Answer:
@@ -257,7 +257,7 @@ def _stop(visit: Visit, session: Session) -> Answer:
     if not visit.sessions.claim(call.session, "asked"):
         return Answer()
     draft = draft_path(visit.place.folder, choice.task, call.cwd or visit.place.root)
-    return Answer(request=request_text(choice.task, draft))
+    return Answer(request=request_text(choice.task, draft), about=f"request for {choice.task}")
 
 
 def _session_end(visit: Visit, session: Session) -> Answer:

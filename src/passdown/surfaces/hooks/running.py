@@ -138,14 +138,16 @@ class _Guard:
         """Say what was found, and that all went well, or what didn't."""
         self.say(spelled(self.host, self.event, answer))
         told = len(answer.context or answer.request)
-        self._log("fault" if faults else "ok", "; ".join(faults), told)
+        about = answer.about if told else ""
+        self._log("fault" if faults else "ok", "; ".join(faults), told, about)
 
     def failed(self, what: str) -> None:
         """Write down what went wrong."""
-        self._log("fault", what, 0)
+        self._log("fault", what)
 
-    def _log(self, level: str, what: str, told: int) -> None:
+    def _log(self, level: str, what: str, told: int = 0, about: str = "") -> None:
         if self.folder:
             took = round((time.monotonic() - self.begun) * 1000)
             facts = {"host": self.host[:40], "event": self.event[:40], "level": level}
-            write_line(self.folder, **facts, what=" ".join(what.split()), told=told, ms=took)
+            what = " ".join(what.split())
+            write_line(self.folder, **facts, what=what, told=told, about=about, ms=took)

@@ -58,11 +58,6 @@ def _lines_within(host: str, text: str, tokens: int) -> str:
     return "\n".join(kept) if len(kept) > 1 else ""
 
 
-def unchanged_text(choice: Choice, version: int) -> str:
-    """For a session that goes on: its brief is in the conversation already."""
-    return f"{_RECORD} {choice.task} is still at version {version}, as told before."
-
-
 def list_text(host: str, choice: Choice) -> str:
     """The tasks that a session could be on, a few of them; empty where there are none."""
     if not choice.tasks:
