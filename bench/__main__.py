@@ -17,6 +17,7 @@ from bench import (
     conversations,
     flat,
     handoff,
+    handoff_sizes,
     migration,
     notes,
     opening,
@@ -53,6 +54,7 @@ MEASUREMENTS = {
     "recall_scale": recall_scale.measure,
     "conversations": conversations.measure,
     "relays": relays.measure,
+    "handoff_sizes": handoff_sizes.measure,
 }
 
 
