@@ -51,6 +51,7 @@ from passdown.model.tokens import vocabulary
 from tests.adapters.openai_scripts import (
     QUIET,
     agent,
+    blocker,
     decision,
     go,
     hand,
@@ -160,6 +161,31 @@ def test_arguments_of_any_shape_are_answered(ws: passdown.Workspace, arguments: 
     assert "nothing was recorded" in inputs(planner)[1][-1]["output"]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "fields"),
+    [
+        ("completed", {}),
+        ("partial", {"next_steps": [{"step": "Go on", "priority": "low"}]}),
+        ("failed", {"suggested_resolution": "Ask for a key"}),
+        ("blocked", {"blocking_tasks": ["T-1"]}),
+    ],
+)
+def test_a_model_can_hand_off_with_any_outcome(
+    ws: passdown.Workspace, outcome: str, fields: dict[str, Any]
+) -> None:
+    """With what its schema offers and says; the first time."""
+    steps = fields.pop("next_steps", [])
+    blockers = [blocker("No key", **fields)] if outcome != "completed" else []
+    coder = agent("coder", [last()])
+    said = transfer("coder", outcome=outcome, next_steps=steps, blockers=blockers)
+    assert go(agent("planner", [[said]], handoffs=[hand(coder, ws)])).last_agent is coder
+    assert ws.show("T-1#h1")["outcome"] == outcome
+    schema = hand(coder, ws).input_json_schema
+    offered = schema["$defs"]["InTheWay"]["properties"]
+    assert set(fields) <= set(offered)
+    assert outcome in schema["properties"]["outcome"]["enum"]
+
+
 def test_a_sender_that_never_mends_it_ends_the_run_with_the_problems(
     ws: passdown.Workspace,
 ) -> None:
@@ -193,8 +219,10 @@ def test_the_same_call_is_recorded_once(ws: passdown.Workspace) -> None:
 
 def test_a_handoff_that_a_person_has_to_approve_ends_the_run(ws: passdown.Workspace) -> None:
     coder = agent("coder", [last(), last()])
-    blocker = {"blocker": "No key", "suggested_resolution": "", "requires_human": True}
-    steps = [[transfer("coder", blockers=[blocker])], [transfer("coder", "h2")]]
+    steps = [
+        [transfer("coder", blockers=[blocker("No key", requires_human=True)])],
+        [transfer("coder", "h2")],
+    ]
     planner = agent("planner", steps, handoffs=[hand(coder, ws)])
     with pytest.raises(HandoffHeld) as held:
         go(planner)
@@ -215,8 +243,10 @@ def test_a_handoff_that_a_person_has_to_approve_ends_the_run(ws: passdown.Worksp
 
 def test_a_task_that_a_person_refused_is_not_opened(ws: passdown.Workspace) -> None:
     coder = agent("coder", [last()])
-    blocker = {"blocker": "No key", "suggested_resolution": "", "requires_human": True}
-    steps = [[transfer("coder", blockers=[blocker])], [transfer("coder", "h2")]]
+    steps = [
+        [transfer("coder", blockers=[blocker("No key", requires_human=True)])],
+        [transfer("coder", "h2")],
+    ]
     planner = agent("planner", steps, handoffs=[hand(coder, ws)])
     with pytest.raises(HandoffHeld) as held:
         go(planner)
@@ -480,6 +510,7 @@ def assert_same(found: dict[str, Any], given: dict[str, Any], *names: str) -> No
 def test_twenty_agents_lose_nothing(ws: passdown.Workspace) -> None:
     """Every field of every payload, and every item of every conversation, byte for byte."""
     count = 20
+    ws.create_task("T-2", title="Roll-out", agent="planner")
     chain = [agent(f"agent-{count}", [last()])]
     given: dict[int, dict[str, Any]] = {}
     for number in range(count - 1, 0, -1):
@@ -488,9 +519,7 @@ def test_twenty_agents_lose_nothing(ws: passdown.Workspace) -> None:
             f"Summary of {text}",
             decisions=[{**decision(f"Decide {text}", f"Why {text}"), "alternatives": [text]}],
             next_steps=[{"step": f"Do {text}", "priority": "low"}],
-            blockers=[
-                {"blocker": f"B {text}", "suggested_resolution": text, "requires_human": False}
-            ],
+            blockers=[blocker(f"B {text}", suggested_resolution=text, blocking_tasks=["T-2"])],
             files=[{"path": f"src/part{number}.py", "change": "delete", "note": text}],
             questions=[{"question": f"Q {text}?", "blocking": True}],
             resolves=[f"T-1#n{number - 1}"] if number > 1 else [],

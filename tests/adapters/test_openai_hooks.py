@@ -24,6 +24,7 @@ from passdown.adapters.openai_agents.hooks import ARGUMENTS
 from passdown.errors import InvalidInput
 from tests.adapters.openai_scripts import (
     agent,
+    blocker,
     go,
     hand,
     last,
@@ -131,14 +132,13 @@ def test_the_sdks_own_handoffs_are_recorded_too(ws: passdown.Workspace) -> None:
 
 def test_an_agent_is_active_once_it_has_started(ws: passdown.Workspace) -> None:
     """Not while a person has yet to approve, nor where the SDK refuses the handoff at last."""
-    blocker = {"blocker": "No key", "suggested_resolution": "", "requires_human": True}
     coder = agent("coder", [last()])
     hooks = PassdownHooks(ws, "T-1")
     planner = agent("planner", [[transfer("coder")]], handoffs=[hand(coder, ws)])
     with pytest.raises(UserError):
         go(planner, hooks=hooks, conversation_id="conv_1")
     assert active_agent(ws, task="T-1") == "planner"
-    steps = [[transfer("coder", blockers=[blocker])]]
+    steps = [[transfer("coder", blockers=[blocker("No key", requires_human=True)])]]
     planner = agent("planner", steps, handoffs=[hand(coder, ws)])
     with pytest.raises(HandoffHeld) as held:
         go(planner, hooks=hooks)
