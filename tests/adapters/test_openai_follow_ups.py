@@ -56,7 +56,8 @@ def test_a_later_run_is_given_the_brief_and_what_was_said_since(ws: passdown.Wor
     told = third[0]["content"]
     assert "JWT in a cookie" in told
     assert tokens(told) <= 300
-    assert [item.get("call_id") or item.get("role") for item in third[1:]] == [
+    assert third[1] == {"role": "user", "content": "make it"}
+    assert [item.get("call_id") or item.get("role") for item in third[2:]] == [
         "c9",
         "c9",
         "assistant",

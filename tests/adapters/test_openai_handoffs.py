@@ -100,8 +100,9 @@ def test_the_receiver_reads_the_brief_and_the_session_stays_whole(ws: passdown.W
     session = LedgerSession("s", ws)
     result = go(planner, "please", session=session)
     assert result.last_agent is coder
-    [[told]] = inputs(coder)
+    [[told, asked]] = inputs(coder)
     assert told["role"] == "user"
+    assert asked == {"role": "user", "content": "please"}
     assert tokens(told["content"]) <= 500
     for words in ("JWT in a cookie", "Write the middleware", "Design agreed", "[", "planner]"):
         assert words in told["content"]
@@ -324,7 +325,7 @@ def test_a_handoff_may_wait_for_an_approval_in_its_own_turn(ws: passdown.Workspa
     state = asyncio.run(RunState.from_json(planner, json.loads(saved)))
     state.approve(state.get_interruptions()[0])
     assert go(planner, state, session=session).final_output == "done"
-    [[told, *results]] = inputs(coder)
+    [[told, _, *results]] = inputs(coder)
     assert told["role"] == "user"
     assert [item["call_id"] for item in results] == ["c1", "a1", "c1", "a1"]
     assert len(handoffs(ws)) == 1
@@ -434,7 +435,7 @@ def test_results_that_no_model_has_read_go_on_to_the_receiver(ws: passdown.Works
     session = LedgerSession("s", ws)
     go(planner, session=session)
     first, second = inputs(coder)
-    assert [item.get("call_id") for item in first] == [None, "c1", "c2", "c1", "c2"]
+    assert [item.get("call_id") for item in first[2:]] == ["c1", "c2", "c1", "c2"]
     assert first[-1]["output"][1]["image_url"] == "data:image/png;base64,iVBORw0KGgo="
     assert second[: len(first)] == first
     assert [item["call_id"] for item in second[len(first) :]] == ["c7", "c7"]
@@ -462,7 +463,7 @@ def test_reasoning_goes_along_with_the_calls_that_it_led_to(ws: passdown.Workspa
     session = LedgerSession("s", ws)
     go(planner, session=session)
     [given] = inputs(coder)
-    assert [item.get("id") or item.get("call_id") for item in given[1:]] == [
+    assert [item.get("id") or item.get("call_id") for item in given[2:]] == [
         "rs_0",
         "rs_1",
         "c1",
@@ -493,7 +494,8 @@ def test_three_hops(ws: passdown.Workspace, streamed: bool) -> None:
 
     result = asyncio.run(stream()) if streamed else go(planner)
     assert result.final_output == "tested"
-    [[told]] = inputs(tester)
+    [[told, asked]] = inputs(tester)
+    assert asked == {"role": "user", "content": "please"}, "and no earlier brief"
     assert "PyJWT" in told["content"]
     assert "| Why: it is simpler" in told["content"]
     authors = [record["author"] for record in handoffs(ws)]
@@ -587,6 +589,27 @@ def test_the_receivers_text_keeps_its_budget(ws: passdown.Workspace, budget: int
     )
     go(planner)
     assert tokens(inputs(coder)[0][0]["content"]) <= budget
+
+
+def test_what_a_person_said_last_stays_if_it_fits(ws: passdown.Workspace) -> None:
+    """Several messages, with a picture; never more than half of the budget, never beyond it."""
+    picture = [{"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}]
+    said: list[Any] = [
+        {"role": "user", "content": "an older question"},
+        {"role": "assistant", "content": "an older answer"},
+        {"role": "user", "content": picture},
+        {"role": "user", "content": "what is this?"},
+    ]
+    long: list[Any] = [*said[:3], {"role": "user", "content": "a long story " * 200}]
+    for number, (given, stay) in enumerate([(said, said[2:]), (long, [])]):
+        coder = agent("coder", [last()])
+        steps = [[transfer("coder", f"h{number}")]]
+        go(agent("planner", steps, handoffs=[hand(coder, ws, budget=300)]), given)
+        [[told, *asked]] = inputs(coder)
+        assert asked == stay
+        assert tokens(told["content"]) + sum(tokens(json.dumps(i["content"])) for i in asked) <= 300
+        kept = [each.item for each in handed_log(ws, "T-1").all()]
+        assert given[-1] in kept
 
 
 def test_names_tasks_and_switches(ws: passdown.Workspace) -> None:
@@ -698,6 +721,6 @@ def test_the_receiver_is_given_far_less_and_can_reach_it_all(
     for found in (theirs, bare):
         numbers = [f"{found[name]:,}" for name in ("tokens", "characters", *wanted)]
         assert f"| {' | '.join(numbers)} |" in page
-    ours_there = re.search(r"Passdown on the Agents SDK \| (\d+) \| 1,136 \| 10 \| 5 \| 3 \|", page)
+    ours_there = re.search(r"Passdown on the Agents SDK \| (\d+) \| 1,213 \| 10 \| 5 \| 3 \|", page)
     assert ours_there is not None
     assert abs(int(ours_there[1]) - ours["tokens"]) < 10, "digests differ by a few tokens"

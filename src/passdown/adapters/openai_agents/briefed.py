@@ -1,8 +1,12 @@
-"""What stands in the place of a conversation: the brief, and how the rest is reached."""
+"""What stands in the place of a conversation: the brief, how the rest is reached, and the words
+that a person said last.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.openai_agents.counting import counter_in
 from passdown.adapters.openai_agents.names import ledger_name
@@ -10,7 +14,7 @@ from passdown.adapters.openai_agents.payload import as_handoff
 from passdown.adapters.openai_agents.transcripts import MODULE, TOOL, handed_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from agents import Agent, RunContextWrapper, TResponseInputItem
 
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from passdown.workspace.aliases import CounterLike
 
     TaskOf = Callable[[RunContextWrapper[Any] | None], str]
+
+
+_BRIEF = re.compile(r"# \S+ for \S+, version [0-9]+ \([0-9a-f]{12}\)\n")
 
 
 class Reader(NamedTuple):
@@ -64,6 +71,48 @@ def brief_text(reader: Reader, task: str, kept: str) -> str:
     while count(text_of(record=False)) > budget and room > 1:
         room -= 1
     return text_of(record=True)
+
+
+def instead_of(
+    conversation: Sequence[TResponseInputItem],
+    reader: Reader,
+    task: str,
+    receiver: Agent[Any],
+    *,
+    own: str = "",
+) -> list[TResponseInputItem]:
+    """What a receiver is given instead of a conversation, within the budget.
+
+    The last words of a person stay as they are if they take no more than half of it.
+    """
+    count = counter_in(reader.workspace, reader.counter).tokens
+    asked = said_last(conversation)
+    spent = sum(count(_text(item)) for item in asked)
+    if spent > reader.budget // 2:
+        asked, spent = [], 0
+    line = kept_line(reader.workspace, task, receiver, own=own)
+    text = brief_text(reader._replace(budget=reader.budget - spent), task, line)
+    return [user_message(text), *asked]
+
+
+def said_last(conversation: Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
+    """The last messages of a person in a row; no briefs, which come in that role too."""
+    last = len(conversation)
+    while last and _role(conversation[last - 1]) != "user":
+        last -= 1
+    first = last
+    while first and _role(conversation[first - 1]) == "user":
+        first -= 1
+    return [item for item in conversation[first:last] if not _BRIEF.match(_text(item))]
+
+
+def _role(item: TResponseInputItem) -> object:
+    return cast("dict[str, Any]", item).get("role")
+
+
+def _text(item: TResponseInputItem) -> str:
+    content: object = cast("dict[str, Any]", item).get("content")
+    return content if isinstance(content, str) else json.dumps(content)
 
 
 def kept_line(workspace: Workspace, task: str, receiver: Agent[Any], *, own: str = "") -> str:

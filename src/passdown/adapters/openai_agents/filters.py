@@ -19,7 +19,7 @@ from agents.items import (
     ToolCallOutputItem,
 )
 
-from passdown.adapters.openai_agents.briefed import brief_text, kept_line, user_message
+from passdown.adapters.openai_agents.briefed import instead_of, user_message
 from passdown.adapters.openai_agents.transcripts import handed_log, ranges_of
 from passdown.errors import GateRefused, Problem
 from passdown.model.canonical import digest_bytes
@@ -27,7 +27,7 @@ from passdown.model.canonical import digest_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from agents import HandoffInputData
+    from agents import HandoffInputData, TResponseInputItem
     from agents.items import RunItem
 
     from passdown.adapters.openai_agents.briefed import Terms
@@ -61,8 +61,9 @@ class HandoffHeld(GateRefused):
 class BriefFilter:
     """An `input_filter` that records the handoff and gives the receiver the brief.
 
-    `new_items` stay as they are, so the session is whole. Results of tools that ran in the very
-    turn of the handoff go on to the receiver as they are: no model has read them yet.
+    `new_items` stay as they are, so the session is whole. What a person said last goes on to the
+    receiver as it is, and so do results of tools that ran in the very turn of the handoff: no model
+    has read them yet.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -73,14 +74,16 @@ class BriefFilter:
         output = [item for item in data.new_items if isinstance(item, HandoffOutputItem)][-1]
         if output.source_agent is output.target_agent:
             return data  # sent back for repair: the sender goes on with everything it had
-        text = await asyncio.to_thread(self._recorded, data, output)
+        given = await asyncio.to_thread(self._recorded, data, output)
         return data.clone(
-            input_history=(user_message(text),),
+            input_history=tuple(given),
             pre_handoff_items=(),
             input_items=tuple(unseen(_turn(data, output))),
         )
 
-    def _recorded(self, data: HandoffInputData, output: HandoffOutputItem) -> str:
+    def _recorded(
+        self, data: HandoffInputData, output: HandoffOutputItem
+    ) -> list[TResponseInputItem]:
         terms, workspace = self._terms, self._terms.reader.workspace
         task = terms.task_of(data.run_context)
         sender = terms.sender(output.source_agent)
@@ -99,8 +102,7 @@ class BriefFilter:
         if command.held_by:
             raise HandoffHeld(task, command.held_by, recorded=True)
         own = ranges_of(kept, most=_SHOWN_RANGES)
-        line = kept_line(workspace, task, output.target_agent, own=own)
-        return brief_text(terms.reader, task, line)
+        return instead_of(_had(data), terms.reader, task, output.target_agent, own=own)
 
 
 def unseen(items: Sequence[RunItem]) -> list[RunItem]:
@@ -121,6 +123,12 @@ def unseen(items: Sequence[RunItem]) -> list[RunItem]:
                 kept += [thought for thought in thoughts if thought not in kept]
             kept.append(item)
     return kept
+
+
+def _had(data: HandoffInputData) -> list[TResponseInputItem]:
+    """What the sender's model was given first."""
+    given = data.input_history
+    return [user_message(given)] if isinstance(given, str) else list(given)
 
 
 def _made(data: HandoffInputData) -> list[RunItem]:
@@ -153,10 +161,8 @@ def _field(item: RunItem, name: str) -> object:
 
 def _taken_out(data: HandoffInputData) -> list[dict[str, Any]]:
     """Everything that the sender's model had or made, as input items."""
-    given = data.input_history
-    before = [user_message(given)] if isinstance(given, str) else list(given)
     made = [item.to_input_item() for item in _made(data) if not isinstance(item, ToolApprovalItem)]
-    return cast("list[dict[str, Any]]", [*before, *made])
+    return cast("list[dict[str, Any]]", [*_had(data), *made])
 
 
 def _keys(items: Iterable[dict[str, Any]]) -> list[str]:

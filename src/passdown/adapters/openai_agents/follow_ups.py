@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from agents.run import ModelInputData
 
-from passdown.adapters.openai_agents.briefed import Reader, brief_text, kept_line, user_message
+from passdown.adapters.openai_agents.briefed import Reader, instead_of
 from passdown.adapters.openai_agents.names import ledger_name
 from passdown.adapters.states.handing import workspace_of
 
@@ -51,7 +52,7 @@ class SinceHandoff:
         self._budget, self._counter = budget, counter
         self._lock = threading.Lock()
         self._handed: list[_Handed] = []
-        self._briefs: dict[tuple[str, str, int], str] = {}
+        self._kept: dict[tuple[str, str, int], list[TResponseInputItem]] = {}
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """The model's input, with the brief for what came before the last handoff in it."""
@@ -66,8 +67,8 @@ class SinceHandoff:
             if found is None:
                 return given
             place, handed = found
-            text = self._brief(data, handed, int(document["version"]))
-        later = [user_message(text), *given.input[place + 1 :]]
+            told = self._told(data, place, handed, int(document["version"]))
+        later = [*told, *given.input[place + 1 :]]
         return ModelInputData(input=later, instructions=given.instructions)
 
     def _catch_up(self, count: int) -> None:
@@ -82,17 +83,19 @@ class SinceHandoff:
                 return place, known[item["call_id"]]
         return None
 
-    def _brief(self, data: CallModelData[Any], handed: _Handed, version: int) -> str:
+    def _told(
+        self, data: CallModelData[Any], place: int, handed: _Handed, version: int
+    ) -> list[TResponseInputItem]:
         """Made once for each version of the task, so that the model's view doesn't shift."""
         key = (data.agent.name, handed.call_id, version)
-        if key not in self._briefs:
+        if key not in self._kept:
             name = ledger_name(data.agent.name, "agent")
             reader = Reader(self._workspace, name, self._budget, self._counter)
-            line = kept_line(self._workspace, self._task, data.agent, own=handed.items)
-            self._briefs[key] = brief_text(reader, self._task, line)
-            while len(self._briefs) > _KEPT_BRIEFS:
-                del self._briefs[next(iter(self._briefs))]
-        return self._briefs[key]
+            before = data.model_data.input[:place]
+            self._kept[key] = instead_of(before, reader, self._task, data.agent, own=handed.items)
+            while len(self._kept) > _KEPT_BRIEFS:
+                del self._kept[next(iter(self._kept))]
+        return list(map(deepcopy, self._kept[key]))
 
 
 def _noted(handoff: dict[str, Any]) -> _Handed:
