@@ -364,6 +364,7 @@ SERVING = {
     "server goes on.",
     "M-6": "A server ends with its client or a signal, and leaves neither a process nor half a "
     "write behind.",
+    "M-7": "A client that isn't ours, the protocol's inspector, lists and calls every tool.",
 }
 
 PROMISES: dict[str, str] = {

@@ -266,39 +266,3 @@ def test_without_the_package_it_says_what_to_install(project: Path, tmp_path: Pa
     assert (done.returncode, done.stdout) == (1, "")
     assert "pip install 'passdown[mcp]'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(600)
-def test_the_inspector_lists_and_calls_every_tool(project: Path) -> None:
-    """The protocol's own inspector, where PASSDOWN_INSPECTOR or PATH has it."""
-    program = os.environ.get("PASSDOWN_INSPECTOR") or shutil.which("mcp-inspector")
-    if program is None:
-        pytest.skip("mcp-inspector is not installed (npm install @modelcontextprotocol/inspector)")
-    path = environment().get("PYTHONPATH", "")
-
-    def inspect(*more: str) -> Any:
-        done = subprocess.run(
-            [program, "--cli", "-e", f"PYTHONPATH={path}", sys.executable, *COMMAND, *more],
-            cwd=project,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        return json.loads(done.stdout)
-
-    tools = inspect("--method", "tools/list")["tools"]
-    assert sorted(tool["name"] for tool in tools) == sorted(name for name, _, _ in STORY)
-    for name, arguments, expected in STORY:
-        given = [
-            part
-            for key, value in arguments.items()
-            for part in (
-                "--tool-arg",
-                f"{key}={value if isinstance(value, str) else json.dumps(value)}",
-            )
-        ]
-        answer = inspect("--method", "tools/call", "--tool-name", name, *given)
-        assert not answer["isError"]
-        assert expected.replace("sdk-test", "inspector-cli") in answer["content"][0]["text"]

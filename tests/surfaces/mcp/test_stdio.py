@@ -96,7 +96,7 @@ def said(messages: list[dict[str, Any]]) -> str:
 def test_calls_that_were_written_are_answered_though_the_client_closed_its_end(
     project: Path,
 ) -> None:
-    calls = [
+    calls: list[tuple[str, dict[str, str]]] = [
         ("task_new", {"task": "T-1", "title": "Login"}),
         ("tasks", {}),
         ("gates", {}),
