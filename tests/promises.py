@@ -365,6 +365,8 @@ SERVING = {
     "M-6": "A server ends with its client or a signal, and leaves neither a process nor half a "
     "write behind.",
     "M-7": "A client that isn't ours, the protocol's inspector, lists and calls every tool.",
+    "M-8": "Agents in several worktrees of one repository share its store, each with the files of "
+    "its own worktree, and the store outlives them.",
 }
 
 PROMISES: dict[str, str] = {
