@@ -18,6 +18,7 @@ from bench import (
     conversations,
     flat,
     handoff,
+    handoff_sizes,
     migration,
     notes,
     opening,
@@ -55,6 +56,7 @@ MEASUREMENTS = {
     "conversations": conversations.measure,
     "relays": relays.measure,
     "checkpoints": checkpoints.measure,
+    "handoff_sizes": handoff_sizes.measure,
 }
 
 

@@ -3,7 +3,7 @@
 `P-n` are the promises of the README. The others are the finer rows behind them: S0 for decisions,
 contexts, checksums and memory, S1 for the state of a task, S2 for switches of agents and rules, S3
 for the handoff note and what the next task gets from it, S4 for agents that run, talk and share
-knowledge.
+knowledge, M for agents that are served over MCP, work in several worktrees and on several machines.
 An id is never given to another promise; a promise that is withdrawn takes its id with it.
 """
 
@@ -381,6 +381,24 @@ STATE_IN_GRAPHS = {
     "tested, with and without a framework.",
 }
 
+SERVING = {
+    "M-1": "Nine tools cover a day of work over MCP, in the handshake of 2025 and in the "
+    "self-describing requests of 2026 alike.",
+    "M-2": "The definitions of all tools are under 2,000 tokens, in a fixed order, with all four "
+    "hints on each.",
+    "M-3": "A call that can't be carried out says everything that is wrong and what to do, and "
+    "changes nothing.",
+    "M-4": "The server's first answers come before any store is looked for, and its standard "
+    "output is the protocol alone.",
+    "M-5": "Lines that are no message, and arguments of any size, get a short answer, and the "
+    "server goes on.",
+    "M-6": "A server ends with its client or a signal, and leaves neither a process nor half a "
+    "write behind.",
+    "M-7": "A client that isn't ours, the protocol's inspector, lists and calls every tool.",
+    "M-8": "Agents in several worktrees of one repository share its store, each with the files of "
+    "its own worktree, and the store outlives them.",
+}
+
 PROMISES: dict[str, str] = {
     **README,
     **DECISIONS_AND_CHECKSUMS,
@@ -392,4 +410,5 @@ PROMISES: dict[str, str] = {
     **RELAY,
     **SHARED_KNOWLEDGE,
     **STATE_IN_GRAPHS,
+    **SERVING,
 }

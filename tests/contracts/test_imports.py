@@ -53,6 +53,8 @@ def test_every_contract_is_kept(project_root: Path) -> None:
         ("testing/planted.py", "import apsw", "Only the SQLite store knows apsw"),
         ("model/planted.py", "from pydantic import BaseModel", "Pydantic stays at the boundary"),
         ("recall/planted.py", "import numpy", "Numpy stays with the vectors"),
+        ("adapters/planted.py", "import agents", "Only its adapter knows the Agents SDK"),
+        ("testing/planted.py", "import openai", "Only its adapter knows the Agents SDK"),
     ],
 )
 def test_a_planted_breach_is_found(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.model.found_rows import NODE_PREFIX, EntryRow, KnownRow, mark_of
-from passdown.model.graph import Edge, Node
 from passdown.model.kinds import parse_address
 from passdown.store.running import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from passdown.model.found_rows import Found
+    from passdown.model.found_rows import EntryRow, Found, KnownRow
+    from passdown.model.graph import Edge, Node
     from passdown.store.running import Row, Run, RunMany
 
 _LAST = 2**62
@@ -109,12 +108,16 @@ class FindingReader:
 
     def entries_of_task(self, task: str) -> list[EntryRow]:
         """Every entry of a task with its text, oldest first."""
+        from passdown.model.found_rows import EntryRow
+
         return [EntryRow(*row) for row in self.run("entries_of_task", {"task": task})]
 
     def entries_of_kind(
         self, kind: str, *, task: str = "", before: int = 2**62, limit: int = PAGE
     ) -> list[Entry]:
         """Entries of a kind, of one task or of all, newest first, below a number."""
+        from passdown.model.found_rows import mark_of
+
         marks = [mark_of("kind", kind), *([mark_of("task", task)] if task else [])]
         query = " AND ".join(f'marks : "{mark}"' for mark in marks)
         values = {"query": query, "kind": kind, "before": before, "limit": limit}
@@ -141,7 +144,7 @@ class FindingReader:
         """Edges by any mix of source, relation and target; at least one of the ends is named."""
         values = {"source": source, "relation": relation, "target": target, "limit": limit}
         name = "edges" if source else "edges_to"
-        return [_edge(row) for row in self.run(name, values)]
+        return _edges(self.run(name, values))
 
     def all_edges(self, relation: str = "") -> Iterator[Edge]:
         """Every edge, or every one of a relation, sorted."""
@@ -153,7 +156,8 @@ class FindingReader:
         while True:
             values = dict(zip(("source", "relation", "target"), key, strict=True))
             rows = self.run("all_edges", {**values, "only": relation, "limit": PAGE})
-            yield from ((_edge(row), row[4], row[5]) for row in rows)
+            for row, edge in zip(rows, _edges(rows), strict=True):
+                yield edge, row[4], row[5]
             if len(rows) < PAGE:
                 return
             key = rows[-1][:3]
@@ -226,6 +230,8 @@ class FindingWriter(FindingReader):
             self.run_many("add_edge", rows)
 
     def _forget_node(self, node: str) -> None:
+        from passdown.model.found_rows import NODE_PREFIX
+
         address = {"address": NODE_PREFIX + node}
         self.run("drop_vector", address)
         self.run("drop_text", address)
@@ -256,13 +262,21 @@ class FindingWriter(FindingReader):
             self.run("mark_superseded", {"first": first})
 
 
+# Most starts of the command line ask for no node and no edge, so their values aren't loaded before.
+
+
 def _known(row: Row) -> KnownRow:
+    from passdown.model.found_rows import KnownRow
+    from passdown.model.graph import Node
+
     node = Node(row[0], row[1], row[2], tuple(json.loads(row[3])), json.loads(row[4]))
     return KnownRow(node, row[5], row[6])
 
 
-def _edge(row: Row) -> Edge:
-    return Edge(row[0], row[1], row[2], json.loads(row[3]))
+def _edges(rows: Iterable[Row]) -> list[Edge]:
+    from passdown.model.graph import Edge
+
+    return [Edge(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
 
 
 def _dumped(attributes: Mapping[str, str]) -> str:
