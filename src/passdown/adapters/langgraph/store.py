@@ -39,6 +39,7 @@ from passdown.adapters.langgraph.store_items import (
     put_rows,
     search_text,
 )
+from passdown.adapters.states.handing import workspace_of
 from passdown.model.found_rows import NODE_PREFIX
 from passdown.model.graph import MAX_VALUE, Node, summary_line
 from passdown.model.names import agent_problems, id_problems
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from langgraph.store.base import Op, Result
 
-    from passdown import Workspace
+    from passdown.adapters.states.handing import AnyWorkspace
 
 KIND = "store_items"
 _MOST = 1_000
@@ -64,7 +65,7 @@ class RecallStore(BaseStore):
     supports_ttl = False
 
     def __init__(
-        self, workspace: Workspace, *, name: str = "langgraph", agent: str = "langgraph"
+        self, workspace: AnyWorkspace, *, name: str = "langgraph", agent: str = "langgraph"
     ) -> None:
         """Stores of another `name` in the same workspace are apart; `agent` is who writes.
 
@@ -73,8 +74,8 @@ class RecallStore(BaseStore):
         problems = [*id_problems(name, "name"), *agent_problems(agent, "agent")]
         if problems:
             raise InvalidInput("the store can't be opened", problems)
-        self._workspace = workspace
-        self._beside = Beside(workspace)
+        self._workspace = workspace_of(workspace)
+        self._beside = Beside(self._workspace)
         self._stream = f"store/{name}"
         self._tag = f"store-{name}"
         self._agent = agent
