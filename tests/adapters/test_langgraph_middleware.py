@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-import passdown
 from passdown.adapters.langgraph import BriefMiddleware, HandoffGraph, handoff_tool
 from passdown.adapters.langgraph.middleware import handed_over_at, paired
 from passdown.adapters.states import AgentState, message
@@ -23,13 +22,11 @@ from tests.adapters.scripted_chat import (
     create_agent,
     create_supervisor,
     create_swarm,
+    look,
     says,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from passdown import Workspace
 
 Plain = dict[str, Any]
@@ -40,18 +37,6 @@ GOOD: Plain = {
     "decisions": [{"summary": "Use JWT", "rationale": "no session store"}],
 }
 SECRET = "the long story of the planner"
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    with passdown.open(str(tmp_path)) as workspace:
-        workspace.create_task("T-1", title="Login", agent="planner")
-        yield workspace
-
-
-def look(path: str) -> str:
-    """Look at a file."""
-    return f"saw {path}"
 
 
 def seen(messages: list[BaseMessage]) -> list[tuple[str, str]]:

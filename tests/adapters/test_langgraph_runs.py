@@ -17,7 +17,6 @@ from langgraph.graph.message import (  # pyright: ignore[reportMissingTypeStubs]
 )
 from langgraph.types import Command, interrupt
 
-import passdown
 from passdown import aio
 from passdown.adapters import states
 from passdown.adapters.langgraph import (
@@ -32,7 +31,6 @@ from passdown.errors import InvalidInput
 from passdown.workspace.beside import Beside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from passdown import Workspace
@@ -50,13 +48,6 @@ class Work(AgentState, total=False):
 
 class Theirs(AgentState, total=False):
     messages: Annotated[list[Any], add_messages]
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    with passdown.open(str(tmp_path)) as workspace:
-        workspace.create_task("T-1", title="Login", agent="planner")
-        yield workspace
 
 
 def chain(ws: Workspace, state: type[Any] = Work, **nodes: Any) -> HandoffGraph:
