@@ -701,6 +701,11 @@ def test_the_page_shows_what_happens(project_root: Path, tmp_path: Path) -> None
     )
     bare = re.sub(r"(version \d+) \([0-9a-f]{12}\)", r"\1 (…)", done.stdout)
     assert re.sub(r"\[\d{6} ", "[… ", bare) == printed[1]
+    offered = hand(agent("coder", []), passdown.init(str(tmp_path / "other")))
+    tool = [offered.tool_name, offered.tool_description, offered.input_json_schema]
+    taken = re.search(r"the payload's schema: (\d+) tokens", page)
+    assert taken is not None
+    assert 0 <= int(taken[1]) - tokens(json.dumps(tool, separators=(",", ":"))) < 30
     for name in adapter.__all__:
         assert f"`{name}" in page or f"{name}(" in page, name
 

@@ -8,10 +8,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.adapters.histories import TOOL
 from passdown.adapters.openai_agents.counting import counter_in
 from passdown.adapters.openai_agents.names import ledger_name
 from passdown.adapters.openai_agents.payload import as_handoff
-from passdown.adapters.openai_agents.transcripts import MODULE, TOOL, handed_log
+from passdown.adapters.openai_agents.transcripts import MODULE, handed_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
