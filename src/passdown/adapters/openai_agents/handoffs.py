@@ -16,13 +16,8 @@ from weakref import WeakKeyDictionary
 import agents
 from agents.exceptions import ModelBehaviorError
 
-from passdown.adapters.openai_agents.briefed import (
-    Reader,
-    Terms,
-    brief_text,
-    kept_line,
-    user_message,
-)
+from passdown.adapters.brief_texts import Reader, brief_text
+from passdown.adapters.openai_agents.briefed import Terms, kept_line, user_message
 from passdown.adapters.openai_agents.filters import BriefFilter, HandoffHeld
 from passdown.adapters.openai_agents.names import ledger_name
 from passdown.adapters.openai_agents.payload import (

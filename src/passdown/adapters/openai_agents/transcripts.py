@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from agents import FunctionTool, RunContextWrapper, function_tool
 
+from passdown.adapters.brief_texts import counter_in
 from passdown.adapters.histories import MAX_TOKENS, TOOL, Line, chosen, fitted
-from passdown.adapters.openai_agents.counting import counter_in
 from passdown.adapters.openai_agents.items import ItemLog
 from passdown.errors import InvalidInput
 
