@@ -119,7 +119,8 @@ def test_a_payload_that_will_not_do_goes_back_with_every_problem(ws: passdown.Wo
     coder = agent("coder", [last()])
     bad = payload(
         outcome="great",
-        decisions=[decision("x", ""), decision("", "y")],
+        summary=" \n",
+        decisions=[decision("x", ""), {**decision("", "y"), "tone": "grave"}],
         next_steps=[{"step": "", "priority": "urgent"}],
         files=[{"path": "/etc/passwd", "change": "modify", "note": ""}],
         mood="fine",
@@ -139,7 +140,9 @@ def test_a_payload_that_will_not_do_goes_back_with_every_problem(ws: passdown.Wo
     assert answer["call_id"] == "h1"
     for path in (
         "outcome",
+        "summary",
         "decisions[0].rationale",
+        "decisions[1].tone",
         "decisions[1].summary",
         "next_steps[0].step",
         "next_steps[0].priority",
