@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import PassdownError, Problem
 from passdown.ledger.verifying_found import FoundCheck
-from passdown.model.documents import Replayed, replay
 from passdown.model.kinds import task_of
 from passdown.model.record import GENESIS, Head
+from passdown.model.replaying import Replayed, replay
 from passdown.model.rows import TaskRow
 
 if TYPE_CHECKING:

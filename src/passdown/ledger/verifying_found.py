@@ -18,8 +18,8 @@ from passdown.model.kinds import stream_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from passdown.model.documents import Replayed
     from passdown.model.found_rows import EntryRow
+    from passdown.model.replaying import Replayed
     from passdown.model.rows import ItemRow
     from passdown.store.statements import Reader
 

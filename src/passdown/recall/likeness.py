@@ -11,7 +11,7 @@ from passdown.model.kinds import KINDS
 from passdown.model.likeness import NEAR, band_marks, likeness
 
 if TYPE_CHECKING:
-    from passdown.store.finding import Entry
+    from passdown.store.found import Entry
     from passdown.store.statements import Reader
 
 _COMPARED = 50
