@@ -263,8 +263,11 @@ def _known(row: Row) -> KnownRow:
 def _edge(row: Row) -> Edge:
     from passdown.model.graph import Edge
 
-    return Edge(row[0], row[1], row[2], json.loads(row[3]))
+    attributes = json.loads(row[3]) if row[3] != "{}" else {}
+    return Edge(row[0], row[1], row[2], attributes)
 
 
 def _dumped(attributes: Mapping[str, str]) -> str:
+    if not attributes:
+        return "{}"
     return json.dumps(dict(attributes), ensure_ascii=False, sort_keys=True)
