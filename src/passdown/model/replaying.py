@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from passdown.model.rows import ItemRow, StatusChange
 
     Visit = Callable[[Before, Record], None]
+    Seen = Callable[[Record, dict[str, Any], list[ItemRow]], None]
 
 Document = dict[str, Any]
 
@@ -38,12 +39,17 @@ class Replayed(NamedTuple):
 
 
 def replay(
-    records: Iterable[Record], visit: Visit | None = None, *, sized: bool = False
+    records: Iterable[Record],
+    visit: Visit | None = None,
+    *,
+    seen: Seen | None = None,
+    sized: bool = False,
 ) -> Replayed | None:
     """Fold a task's records, in order, from nothing; None when there are none.
 
-    `visit` sees each record with where the task stood before it, and may stop by raising. The sizes
-    of items are worked out only if they are asked for.
+    `visit` sees each record with where the task stood before it, and may stop by raising; `seen`
+    sees it afterwards with its content and the items that it brought. The sizes of items are worked
+    out only if they are asked for.
     """
     details: Document = {}
     header: Document = {}
@@ -67,6 +73,8 @@ def replay(
         if visit is not None:
             visit(before, record)
         step = changes(before, record, body, sized=sized)
+        if seen is not None:
+            seen(record, body, step.added)
         labels += step.labels
         details, header, last = step.details or details, step.header, record
         for row in step.added:
