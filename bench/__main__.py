@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from bench import (
     brief,
+    checkpoints,
     command_line,
     commit,
     concurrency,
@@ -54,6 +55,7 @@ MEASUREMENTS = {
     "recall_scale": recall_scale.measure,
     "conversations": conversations.measure,
     "relays": relays.measure,
+    "checkpoints": checkpoints.measure,
     "handoff_sizes": handoff_sizes.measure,
 }
 
