@@ -679,9 +679,11 @@ def test_runs_side_by_side_keep_to_themselves(ws: passdown.Workspace) -> None:
     assert told == tasks
 
 
-def test_without_the_sdk_the_extra_is_named() -> None:
+@pytest.mark.parametrize("there", ["None", "types.ModuleType('agents')"])
+def test_without_the_sdk_the_extra_is_named(there: str) -> None:
+    """Also where a package of the program's own has that name."""
     code = (
-        "import sys; sys.modules['agents'] = None\n"
+        f"import sys, types; sys.modules['agents'] = {there}\n"
         "import passdown, passdown.adapters.memory\n"
         "try:\n    import passdown.adapters.openai_agents\n"
         "except passdown.errors.MissingExtra as error:\n    print(error)\n"
