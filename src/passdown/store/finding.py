@@ -263,7 +263,7 @@ def _known(row: Row) -> KnownRow:
 def _edge(row: Row) -> Edge:
     from passdown.model.graph import Edge
 
-    attributes = json.loads(row[3]) if row[3] != "{}" else {}
+    attributes: dict[str, str] = json.loads(row[3]) if row[3] != "{}" else {}
     return Edge(row[0], row[1], row[2], attributes)
 
 
