@@ -131,7 +131,6 @@ def test_another_agent_on_another_machine_goes_on_from_the_file_alone(
     for words in (
         "Sessions in memory: lost with every restart.",
         "JWT works; refresh is missing.",
-        "the proxy drops cookies over 4 KB",
         "add refresh tokens",
         "Over: localStorage",
         "it survives a reload",
