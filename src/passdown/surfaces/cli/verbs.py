@@ -1,7 +1,6 @@
 """Every verb of the command line: its group, its module, and one line on what it does."""
 
-from __future__ import annotations
-
+# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 from typing import NamedTuple
 
 
