@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Problem
 from passdown.model.findable import LIKENED, Text, texts_of
-from passdown.model.found_rows import mark_of
+from passdown.model.found_rows import Sought, mark_of
 from passdown.model.kinds import KINDS
 from passdown.model.likeness import NEAR, band_marks, likeness
 
@@ -43,8 +43,8 @@ def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Ent
     if not marks:
         return None
     # Asked for together, so that likes of other kinds can't crowd out those of this one.
-    query = f'marks : ({" OR ".join(marks)}) AND marks : "{mark_of("kind", kind)}"'
-    ids = reader.matching(query, _COMPARED)
+    sought = Sought(marks=(tuple(marks), (mark_of("kind", kind),)))
+    ids = reader.matching(sought, _COMPARED)
     kept = {
         entry.id: entry
         for entry in reader.entries(ids)

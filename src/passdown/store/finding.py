@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.model.found_rows import NODE_PREFIX, EntryRow, KnownRow, mark_of
+from passdown.model.found_rows import NODE_PREFIX, EntryRow, KnownRow, Sought, mark_of
 from passdown.model.graph import Edge, Node
 from passdown.model.kinds import parse_address
 from passdown.store.running import PAGE
@@ -40,6 +40,10 @@ class FindingReader:
     def __init__(self, run: Run) -> None:
         self.run = run
 
+    def spelled(self, sought: Sought) -> str:
+        """What is sought, in the language of this database's index; a value to be bound."""
+        raise NotImplementedError("each database says how its index is asked")
+
     def newest_entry(self) -> int:
         """The highest number that an entry has; about how many there are."""
         return self.run("newest_entry", {})[0][0]
@@ -48,14 +52,17 @@ class FindingReader:
         """The number that the next entry gets; above every number that one ever had."""
         return self.run("next_entry", {})[0][0]
 
-    def matching(self, query: str, limit: int, *, first: int = 0, last: int = _LAST) -> list[int]:
+    def matching(
+        self, sought: Sought, limit: int, *, first: int = 0, last: int = _LAST
+    ) -> list[int]:
         """The numbers of up to `limit` entries that match, newest first, within a span."""
+        query = self.spelled(sought)
         values = {"query": query, "limit": limit, "first": first, "last": last}
         return [row[0] for row in self.run("matching", values)]
 
-    def oldest_matching(self, query: str, limit: int) -> list[int]:
+    def oldest_matching(self, sought: Sought, limit: int) -> list[int]:
         """The numbers of the first `limit` entries that match, oldest first."""
-        rows = self.run("matching_upwards", {"query": query, "limit": limit})
+        rows = self.run("matching_upwards", {"query": self.spelled(sought), "limit": limit})
         return [row[0] for row in rows]
 
     def latest_entries(self, limit: int, *, first: int = 0, last: int = _LAST) -> list[int]:
@@ -116,7 +123,7 @@ class FindingReader:
     ) -> list[Entry]:
         """Entries of a kind, of one task or of all, newest first, below a number."""
         marks = [mark_of("kind", kind), *([mark_of("task", task)] if task else [])]
-        query = " AND ".join(f'marks : "{mark}"' for mark in marks)
+        query = self.spelled(Sought(marks=tuple((mark,) for mark in marks)))
         values = {"query": query, "kind": kind, "before": before, "limit": limit}
         return [Entry(*row) for row in self.run("entries_of_kind", values)]
 
