@@ -49,6 +49,7 @@ def test_every_contract_is_kept(project_root: Path) -> None:
         ("recall/planted.py", "import passdown.store.sqlite", "The ledger never names a database"),
         ("store/planted.py", "import langgraph.graph", "Frameworks stay in their own file"),
         ("testing/planted.py", "import apsw", "Only the SQLite store knows apsw"),
+        ("store/planted.py", "import psycopg", "Only the PostgreSQL store knows psycopg"),
         ("model/planted.py", "from pydantic import BaseModel", "Pydantic stays at the boundary"),
         ("recall/planted.py", "import numpy", "Numpy stays with the vectors"),
     ],

@@ -15,7 +15,6 @@ from passdown.relay.engine.heartbeats import workers as known_workers
 from passdown.relay.running import Terms, engine_of
 from passdown.relay.runs import Runs
 from tests.faults.tools import soak_count
-from tests.relay.postgres import postgres, postgres_server
 from tests.relay.relay_process import handed_off, short_relay, start, tell, turns_in
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from passdown import Workspace
 
-__all__ = ["postgres", "postgres_server"]
 
 LEGS = 3
 LEASE_S = 2.0

@@ -1,15 +1,22 @@
-"""Where a workspace is: the nearest `.passdown` folder, a store's address, or a new folder."""
+"""Where a workspace is: the nearest `.passdown` folder, a store's address, or a new folder.
+
+A workspace whose store is a database elsewhere still has a folder here, for handle files, settings,
+rules and profiles. Its file `store` names that database: it is this machine's, never shared, and
+refused unless it is private, so that no repository decides where records go.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import NamedTuple
 
-from passdown.errors import NotFound, StoreUnavailable
+from passdown.errors import NotFound, StoreUnavailable, UnsafeStore
 
 FOLDER = ".passdown"
 LEDGER = "ledger.db"
+STORE = "store"
 _SQLITE = "sqlite:///"
+_OTHERS = 0o077
 
 # Ledger, state, handoffs and sessions are this machine's; what a team writes by hand is shared.
 _IGNORED = """\
@@ -39,7 +46,8 @@ class Place(NamedTuple):
 def place_of(target: str, *, create: bool) -> Place:
     """The workspace that `target` means: a folder, a `.db` file, or a store's address."""
     if "://" in target and not target.startswith(_SQLITE):
-        return Place(os.getcwd(), os.path.join(os.getcwd(), FOLDER), target)
+        root = _nearest(os.getcwd()) or os.getcwd()
+        return Place(root, os.path.join(root, FOLDER), target)
     if target.startswith(_SQLITE) or target.endswith(".db"):
         path = os.path.abspath(os.path.expanduser(target.removeprefix(_SQLITE)))
         if not create and not os.path.exists(path):
@@ -58,13 +66,50 @@ def place_of(target: str, *, create: bool) -> Place:
 def in_folder(root: str) -> Place:
     """The workspace of exactly this folder."""
     folder = os.path.join(os.path.abspath(root), FOLDER)
-    return Place(os.path.abspath(root), folder, _SQLITE + os.path.join(folder, LEDGER))
+    url = _named_store(folder) or _SQLITE + os.path.join(folder, LEDGER)
+    return Place(os.path.abspath(root), folder, url)
+
+
+def _named_store(folder: str) -> str:
+    """The address in a folder's file `store`, or nothing."""
+    path = os.path.join(folder, STORE)
+    try:
+        with open(path, encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            url = file.read(4_096).strip()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreUnavailable(
+            f"{path} can't be read ({error})", next_step="Check who owns it."
+        ) from error
+    if mode & _OTHERS and os.name != "nt":
+        raise UnsafeStore(
+            f"{path} says where records go, and others may use it (mode {mode & 0o777:o})",
+            next_step=f"If you wrote it yourself: chmod 600 {path}",
+        )
+    return url
+
+
+def name_store(place: Place) -> None:
+    """Note in a workspace's folder where its store is, for this machine alone."""
+    path = os.path.join(place.folder, STORE)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.chmod(path, 0o600)
+            file.write(place.url + "\n")
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path} can't be written ({error.strerror or error})",
+            next_step="Check who owns the folder, and the space left.",
+        ) from error
 
 
 def _nearest(start: str) -> str | None:
     folder = start
     while True:
-        if os.path.isfile(os.path.join(folder, FOLDER, LEDGER)):
+        if any(os.path.isfile(os.path.join(folder, FOLDER, name)) for name in (LEDGER, STORE)):
             return folder
         above = os.path.dirname(folder)
         if above == folder:
