@@ -32,23 +32,24 @@ class Copied(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """A table's name, the columns that order it with a value below all others, and where these
-    stand in a row.
+    """A table's name, the columns that order it with a value below all others, where these stand
+    in a row, and which column is a yes or no (a number in one database, not in the other).
     """
 
     name: str
     below: dict[str, str | int]
     places: tuple[int, ...] = (0,)
+    flag: int | None = None
 
 
 _TABLES = (
     _Table("tasks", {"task": ""}),
     _Table("details", {"task": ""}),
-    _Table("items", {"task": "", "letter": "", "ordinal": 0}, (0, 1, 2)),
+    _Table("items", {"task": "", "letter": "", "ordinal": 0}, (0, 1, 2), flag=7),
     _Table("labels", {"task": "", "label": "", "letter": "", "ordinal": 0}, (0, 1, 2, 3)),
     _Table("links", {"target": "", "relation": "", "source": ""}, (2, 1, 0)),
     _Table("dependencies", {"task": "", "needs": ""}, (0, 1)),
-    _Table("inbox", {"task": ""}, (1,)),
+    _Table("inbox", {"task": ""}, (1,), flag=3),
     _Table("entries", {"id": 0}),
     _Table("texts", {"id": 0}),
     _Table("knowledge", {"id": ""}),
@@ -151,7 +152,11 @@ def _pages(source: Reader, table: _Table) -> Iterator[list[Row]]:
     while True:
         rows = source.run(f"page_{table.name}", {**key, "limit": BATCH})
         if rows:
-            yield rows
+            yield rows if table.flag is None else [_flagged(row, table.flag) for row in rows]
         if len(rows) < BATCH:
             return
         key = {name: rows[-1][place] for name, place in zip(key, table.places, strict=True)}
+
+
+def _flagged(row: Row, flag: int) -> Row:
+    return (*row[:flag], bool(row[flag]), *row[flag + 1 :])

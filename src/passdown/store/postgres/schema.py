@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "postgres")
 
 
-@cache
-def migrations(folder: str = FOLDER) -> tuple[tuple[int, str, str], ...]:
+def migrations() -> tuple[tuple[int, str, str], ...]:
     """(number, name, SQL) of every migration, in order."""
+    return _migrations(FOLDER)
+
+
+@cache
+def _migrations(folder: str) -> tuple[tuple[int, str, str], ...]:
     found: list[tuple[int, str, str]] = []
     for name in sorted(os.listdir(folder)):
         if name[:4].isdigit() and name.endswith(".sql"):
@@ -36,14 +40,14 @@ def migrations(folder: str = FOLDER) -> tuple[tuple[int, str, str], ...]:
     return tuple(found)
 
 
-def newest(folder: str = FOLDER) -> int:
+def newest() -> int:
     """The schema version that this release makes."""
-    return migrations(folder)[-1][0]
+    return migrations()[-1][0]
 
 
-def expected_schema(version: int, folder: str = FOLDER) -> str:
+def expected_schema(version: int) -> str:
     """The schema that the migrations up to a version give, as it is kept beside them."""
-    with open(os.path.join(folder, "schemas", f"{version:04d}.txt"), encoding="utf-8") as file:
+    with open(os.path.join(FOLDER, "schemas", f"{version:04d}.txt"), encoding="utf-8") as file:
         return file.read()
 
 
@@ -53,9 +57,7 @@ def schema_text(connection: Watched, location: Location) -> str:
     return "".join(f"{kind} {name} {what}\n" for kind, name, what in found)
 
 
-def prepare(
-    connection: Watched, location: Location, timeout_s: float, *, create: bool, folder: str = FOLDER
-) -> None:
+def prepare(connection: Watched, location: Location, timeout_s: float, *, create: bool) -> None:
     """Check the schema; make it, or bring it up to date, where that is needed."""
     version = _version(connection, location)
     if version == 0 and not create:
@@ -63,21 +65,21 @@ def prepare(
             f"there is no workspace {location.workspace!r} in {location.shown}",
             next_step="Check its name (?workspace=NAME), or make it with passdown init --store.",
         )
-    if version < newest(folder):
-        _migrate(connection, location, timeout_s, folder)
+    if version < newest():
+        _migrate(connection, location, timeout_s)
         version = _version(connection, location)
-    check(connection, location, version, folder)
+    check(connection, location, version)
 
 
-def check(connection: Watched, location: Location, version: int, folder: str = FOLDER) -> None:
+def check(connection: Watched, location: Location, version: int) -> None:
     """Refuse a schema that is newer than this release, or isn't what the migrations give."""
-    known = newest(folder)
+    known = newest()
     if version > known:
         raise NewerSchema(
             f"{location.shown} has schema version {version}; this release knows up to {known}",
             next_step="Use the newer release that made it; it has been left untouched.",
         )
-    actual, expected = schema_text(connection, location), expected_schema(version, folder)
+    actual, expected = schema_text(connection, location), expected_schema(version)
     if actual != expected:
         differing = sorted(set(actual.splitlines()) ^ set(expected.splitlines()))
         raise ForeignSchema(
@@ -100,7 +102,7 @@ def _version(connection: Watched, location: Location) -> int:
     return 0
 
 
-def _migrate(connection: Watched, location: Location, timeout_s: float, folder: str) -> None:
+def _migrate(connection: Watched, location: Location, timeout_s: float) -> None:
     try:
         with connection.transaction():
             # Extensions belong to the whole database, so the first lock is one for all workspaces.
@@ -110,7 +112,7 @@ def _migrate(connection: Watched, location: Location, timeout_s: float, folder: 
             ask(connection, "make_schema")
             set_up(connection, location, timeout_s, waits_for_disk=True)
             version = _version(connection, location)
-            for number, name, sql in migrations(folder):
+            for number, name, sql in migrations():
                 if number > version:
                     _apply(connection, number, name, sql)
     except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:
