@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from passdown.errors import InvalidInput, Problem
 from passdown.store.addresses import shown
@@ -48,10 +48,11 @@ def located(url: str) -> Location:
     names = [value for name, value in options if name == "workspace"] or [DEFAULT]
     if len(names) > 1 or not _NAME.fullmatch(names[0]):
         raise _refused("invalid_workspace", f"{names[-1][:60]!r} is no workspace", _EXPECTED)
-    others = urlencode([(name, value) for name, value in options if name != "workspace"])
+    rest = [(name, value) for name, value in options if name != "workspace"]
+    others = urlencode(rest, quote_via=quote)  # libpq takes a + for a plus
     # Put together by hand: urlunsplit drops the empty host of a local socket.
-    scheme, _, rest = urlunsplit(parts._replace(query="", fragment="")).partition(":")
-    place = rest if rest.startswith("//") else f"//{rest}"
+    scheme, _, place = urlunsplit(parts._replace(query="", fragment="")).partition(":")
+    place = place if place.startswith("//") else f"//{place}"
     return Location(url, f"{scheme}:{place}" + (f"?{others}" if others else ""), names[0])
 
 

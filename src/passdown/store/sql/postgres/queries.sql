@@ -706,7 +706,8 @@ WHERE p.pronamespace = to_regnamespace(quote_ident(%(schema)s))
 ORDER BY 1, 2, 3;
 
 -- name: lock_holder
-SELECT a.pid, a.application_name, coalesce(host(a.client_addr), 'this machine'), a.state
+SELECT a.pid, a.application_name, coalesce(host(a.client_addr), 'this machine'),
+    CASE WHEN a.wait_event = 'ClientRead' THEN 'waiting for its process' ELSE a.state END
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND a.pid <> pg_backend_pid()
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
