@@ -85,8 +85,9 @@ class Session:
         """Make it last. When the answer is lost, whether it did is unknown, and the error says
         so.
         """
-        cursor = self._send("COMMIT")
         try:
+            # Sending already waits for answers, so from here on the server may have committed.
+            cursor = self._send("COMMIT")
             self._stack.close()
         except psycopg.Error as error:
             outcome = UNKNOWN if is_lost(error) else NOTHING
