@@ -18,6 +18,13 @@ def is_postgres(url: str) -> bool:
     return url.startswith(POSTGRES_PREFIXES)
 
 
+def database_of(url: str) -> str:
+    """An address without the name of a workspace: that of the whole database."""
+    place, _, query = url.partition("?")
+    kept = [part for part in query.split("&") if part and not part.startswith("workspace=")]
+    return f"{place}?{'&'.join(kept)}" if kept else place
+
+
 def shown(url: str) -> str:
     """An address as it may be printed: without the password."""
     return _SECRET.sub(rf"\1={_HIDDEN}", _LOGIN.sub(_without_password, url))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from typing import NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from passdown.errors import InvalidInput, Problem
-from passdown.store.addresses import shown
+from passdown.store.addresses import database_of, shown
 
 DEFAULT = "passdown"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -41,19 +41,13 @@ class Location(NamedTuple):
 def located(url: str) -> Location:
     """The location that an address names: `postgresql://HOST/DATABASE?workspace=NAME`."""
     try:
-        parts = urlsplit(url)
-        options = parse_qsl(parts.query, keep_blank_values=True)
+        options = parse_qsl(urlsplit(url).query, keep_blank_values=True)
     except ValueError as error:
         raise _refused("invalid_url", "can't be read", "postgresql://HOST/DATABASE") from error
     names = [value for name, value in options if name == "workspace"] or [DEFAULT]
     if len(names) > 1 or not _NAME.fullmatch(names[0]):
         raise _refused("invalid_workspace", f"{names[-1][:60]!r} is no workspace", _EXPECTED)
-    rest = [(name, value) for name, value in options if name != "workspace"]
-    others = urlencode(rest, quote_via=quote)  # libpq takes a + for a plus
-    # Put together by hand: urlunsplit drops the empty host of a local socket.
-    scheme, _, place = urlunsplit(parts._replace(query="", fragment="")).partition(":")
-    place = place if place.startswith("//") else f"//{place}"
-    return Location(url, f"{scheme}:{place}" + (f"?{others}" if others else ""), names[0])
+    return Location(url, database_of(url), names[0])
 
 
 def _refused(code: str, message: str, expected: str) -> InvalidInput:
