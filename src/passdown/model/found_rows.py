@@ -5,6 +5,7 @@ Apart from how they are made, which every start of the command line would otherw
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Sought(NamedTuple):
     marks: tuple[tuple[str, ...], ...] = ()
 
 
+@lru_cache(maxsize=4_096)
 def mark_of(name: str, value: str) -> str:
     """The mark that an entry with this value for `name` carries."""
     import hashlib

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from passdown.recall.asking import Question
     from passdown.recall.filters import Filter
-    from passdown.store.finding import Entry
+    from passdown.store.found import Entry
     from passdown.store.statements import Reader
 
     Allows = Callable[[list[int]], list[int]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from passdown.workspace.brings import Brings
 from passdown.workspace.keeps import Keeps
 from passdown.workspace.knows import Knows
-from passdown.workspace.locating import Place, in_folder, make_folder, name_store, place_of
+from passdown.workspace.locating import Place, make_folder, name_store, new_place, place_of
 from passdown.workspace.opened import Opened
 from passdown.workspace.reads import NEWEST, Reads
 from passdown.workspace.tells import Tells
@@ -41,13 +41,14 @@ def init(folder: str = ".", store: str = "") -> Workspace:
     """Make a workspace in exactly this folder, with a configuration file to edit; open it.
 
     `store` is the address of a database that keeps its records instead of a file in the folder;
-    it is noted there, for this machine alone.
+    it is noted there, for this machine alone. In a linked worktree of git the records are
+    kept in the main one, and shared by all.
     """
     import os.path
 
     from passdown.model.settings import CONFIG_TEMPLATE
 
-    place = in_folder(folder)
+    place = new_place(folder)
     make_folder(place)
     if store:
         place = place._replace(url=store)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.briefing.brief import Brief, ask_problems, brief, made_from, task_named_in
 from passdown.briefing.focus import focus_of
-from passdown.briefing.summary import Freshness
 from passdown.errors import InvalidInput, PassdownError, Problem, unknown_task
 from passdown.model.names import agent_problems
 from passdown.model.tokens import counter_of
@@ -15,6 +14,7 @@ from passdown.recall.facts import Search, facts_of, standing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from passdown.briefing.summary import Freshness
     from passdown.model.rows import TaskRow
     from passdown.model.tokens import Counter
     from passdown.store.statements import Reader
@@ -128,6 +128,8 @@ def delivery_of(found: Brief) -> Document:
 
 def check_brief(opened: Opened, task: str, text: str) -> Freshness:
     """Whether a brief was made from the version of the task that is stored now."""
+    from passdown.briefing.summary import Freshness
+
     found = made_from(text)
     if found is None:
         problem = Problem("brief", "no_version", "names no version", "a line with its version")

@@ -1,5 +1,8 @@
 """Where a workspace is: the nearest `.passdown` folder, a store's address, or a new folder.
 
+All worktrees of a git repository have one workspace, in the main one: a linked worktree is thrown
+away when its work is done, and what was recorded in it would go with it.
+
 A workspace whose store is a database elsewhere still has a folder here, for handle files, settings,
 rules and profiles. Its file `store` names that database: it is this machine's, never shared, and
 refused unless it is private, so that no repository decides where records go.
@@ -8,9 +11,12 @@ refused unless it is private, so that no repository decides where records go.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import NotFound, StoreUnavailable, UnsafeStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FOLDER = ".passdown"
 LEDGER = "ledger.db"
@@ -31,7 +37,10 @@ _IGNORED = """\
 
 
 class Place(NamedTuple):
-    """A workspace's project root, its own folder, and the address of its store."""
+    """A workspace's project root, its own folder, and the address of its store.
+
+    In a linked worktree the root is there, and the folder is in the main worktree.
+    """
 
     root: str
     folder: str
@@ -46,8 +55,7 @@ class Place(NamedTuple):
 def place_of(target: str, *, create: bool) -> Place:
     """The workspace that `target` means: a folder, a `.db` file, or a store's address."""
     if "://" in target and not target.startswith(_SQLITE):
-        root = _nearest(os.getcwd()) or os.getcwd()
-        return Place(root, os.path.join(root, FOLDER), target)
+        return _of_address(target)
     if target.startswith(_SQLITE) or target.endswith(".db"):
         path = os.path.abspath(os.path.expanduser(target.removeprefix(_SQLITE)))
         if not create and not os.path.exists(path):
@@ -60,12 +68,42 @@ def place_of(target: str, *, create: bool) -> Place:
             f"there is no Passdown workspace in {start} or above it",
             next_step="Make one with: passdown init",
         )
-    return in_folder(found or start)
+    return found or new_place(start)
+
+
+def _of_address(url: str) -> Place:
+    """The workspace of a database, worked on from here: in the folder that names it, else in one of
+    its own, so that the handle files of two workspaces never mix.
+    """
+    near = _nearest(os.getcwd())
+    if near is None or near.url == url:
+        return near or Place(os.getcwd(), os.path.join(os.getcwd(), FOLDER), url)
+    import hashlib
+
+    name = hashlib.blake2b(url.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return Place(near.root, os.path.join(near.folder, "elsewhere", name), url)
 
 
 def in_folder(root: str) -> Place:
     """The workspace of exactly this folder."""
-    folder = os.path.join(os.path.abspath(root), FOLDER)
+    return _of_folder(root, root)
+
+
+def new_place(folder: str) -> Place:
+    """Where a new workspace for a folder is made: in it, or, where it is in a linked worktree, at
+    the same place in the main one.
+    """
+    start = os.path.abspath(os.path.expanduser(folder))
+    top = next((each for each in _upwards(start) if os.path.exists(f"{each}/.git")), start)
+    main = _main_of(top)
+    if not main or _has_ledger(start):
+        return in_folder(start)
+    there = _twin(start, top, main)
+    return _of_folder(start, there) if os.path.isdir(there) else _of_folder(top, main)
+
+
+def _of_folder(root: str, holder: str) -> Place:
+    folder = os.path.join(os.path.abspath(holder), FOLDER)
     url = _named_store(folder) or _SQLITE + os.path.join(folder, LEDGER)
     return Place(os.path.abspath(root), folder, url)
 
@@ -106,15 +144,48 @@ def name_store(place: Place) -> None:
         ) from error
 
 
-def _nearest(start: str) -> str | None:
+def _nearest(start: str) -> Place | None:
+    """The workspace that is nearest to a folder; one of the repository's main worktree comes
+    before any that is above the worktree.
+    """
+    for folder in _upwards(start):
+        if _has_ledger(folder):
+            return in_folder(folder)
+        if main := _main_of(folder):
+            for inside in _upwards(start, folder):
+                if _has_ledger(there := _twin(inside, folder, main)):
+                    return _of_folder(inside, there)
+    return None
+
+
+def _upwards(start: str, top: str = "") -> Iterator[str]:
+    """A folder and those above it, up to `top` or the root of all."""
     folder = start
     while True:
-        if any(os.path.isfile(os.path.join(folder, FOLDER, name)) for name in (LEDGER, STORE)):
-            return folder
+        yield folder
         above = os.path.dirname(folder)
-        if above == folder:
-            return None
+        if folder in (top, above):
+            return
         folder = above
+
+
+def _has_ledger(folder: str) -> bool:
+    own = os.path.join(folder, FOLDER)
+    return any(os.path.isfile(os.path.join(own, name)) for name in (LEDGER, STORE))
+
+
+def _main_of(folder: str) -> str:
+    """The main worktree, where a folder is the top of a linked one."""
+    if not os.path.isfile(os.path.join(folder, ".git")):
+        return ""
+    from passdown.recall.git_worktree import main_worktree
+
+    return main_worktree(folder)
+
+
+def _twin(folder: str, top: str, main: str) -> str:
+    """The same folder in the main worktree."""
+    return os.path.normpath(os.path.join(main, os.path.relpath(folder, top)))
 
 
 def _of_file(path: str) -> Place:

@@ -144,8 +144,8 @@ def doctor(opened: Opened) -> dict[str, Any]:
     findings: list[Problem] = []
     facts = opened.store.facts()
     _check_version(str(facts.get("sqlite_version", "")), findings)
-    _check_modes(opened, findings)
-    _check_clock(opened, findings)
+    facts["permissions"] = _check_modes(opened, findings)
+    facts["clock"] = _check_clock(opened, findings)
     facts["handle_files"] = _check_handles(opened, findings)
     vectors = opened.embeddings.status()
     facts["embedder"] = vectors.embedder or "none"
@@ -177,17 +177,21 @@ def _check_version(version: str, findings: list[Problem]) -> None:
         findings.append(Problem("sqlite_version", "wal_reset_bug", message, "3.51.3+", fix))
 
 
-def _check_modes(opened: Opened, findings: list[Problem]) -> None:
+def _check_modes(opened: Opened, findings: list[Problem]) -> str:
+    """Who may read the store; others than its owner are a warning."""
     if os.name == "nt":
-        return
+        return "unknown"
+    before = len(findings)
     for path in (opened.place.folder, opened.store_file):
         if path and os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             message = f"{path} can be read by other users of this machine"
             fix = f"chmod go-rwx {path}"
             findings.append(Problem(path, "readable", message, "private", fix, "warning"))
+    return "private" if len(findings) == before else "readable by others"
 
 
-def _check_clock(opened: Opened, findings: list[Problem]) -> None:
+def _check_clock(opened: Opened, findings: list[Problem]) -> str:
+    """The time that it is here; one that the last record is ahead of is a warning."""
     with opened.store.reading() as reader:
         latest = reader.latest(2**62, 1)
     now = stamp(opened.clock())
@@ -195,6 +199,7 @@ def _check_clock(opened: Opened, findings: list[Problem]) -> None:
         message = f"the clock says {now}, the last record {latest[0].at}"
         fix = "check the machine's clock; order is kept by versions, not by time"
         findings.append(Problem("clock", "clock_behind", message, "a later time", fix, "warning"))
+    return now
 
 
 def _check_handles(opened: Opened, findings: list[Problem]) -> dict[str, int]:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from passdown.errors import InvalidInput, Problem
-from passdown.relay.engine.database import DBOS, DBOSClient, DBOSConfig, PlainJson, connect, run
+from passdown.relay.engine.database import (
+    DBOS,
+    DBOSClient,
+    DBOSConfig,
+    PlainJson,
+    alone,
+    connect,
+    run,
+)
 from passdown.relay.engine.heartbeats import LEASE_S, Heartbeat
 from passdown.relay.engine.lanes import ROOM, VERSION, Lanes
 from passdown.relay.engine.workflows import active, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Mapping
 
     from passdown.relay.engine.workflows import Work
 
@@ -62,7 +68,7 @@ class Engine:
     def client(self) -> DBOSClient:
         """The library's own view of the database."""
         if self._client is None:
-            with _alone(self._url):
+            with alone(self._url):
                 DBOS.migrate(self._url)
                 with self.database.begin() as connection:
                     run(connection, "make_workers")
@@ -129,16 +135,3 @@ class Engine:
         for status in held:
             self.client.resume_workflow(status.workflow_id, queue_name=status.queue_name)
         return len(held)
-
-
-@contextmanager
-def _alone(url: str) -> Generator[None]:
-    """Only one process at a time makes the tables of a file; a server sees to that itself."""
-    if not url.startswith("sqlite") or os.name != "posix":
-        yield
-        return
-    import fcntl
-
-    with open(url.removeprefix("sqlite:///") + ".lock", "a", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
