@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from passdown.store.protocol import Store
 
 
-@pytest.mark.promise("S8-1")
 class TestPostgresStore(StoreConformance):
     @pytest.fixture(autouse=True)
     def _workspace(self, postgres_database: str) -> None:
