@@ -1,4 +1,4 @@
-"""Handoffs per second by 1, 4 and 16 writers, on both stores, beside bare inserts of the same bytes.
+"""Handoffs per second by 1, 4 and 16 writers, on both stores, beside bare inserts.
 
 Each writer is a process with a task of its own. A bare insert is one synced commit of a record's
 bytes into a table of its own in the same database, by as many processes, in the same run.
@@ -37,6 +37,7 @@ class Job(NamedTuple):
     folder: str
     url: str
     writer: int
+    first: int
     count: int
 
 
@@ -76,19 +77,19 @@ def _rates(run: Run, kind: str, url: str, writers: int) -> tuple[list[float], li
     folder = run.folder / f"{kind}-{writers}"
     target = url or f"sqlite:///{folder / 'ledger.db'}"
     folder.mkdir(parents=True)
-    write_files(folder)
+    count = 10 if run.quick else 40
+    write_files(folder, 0, count * (ROUNDS + 1))
     with passdown.open(target, settings=SETTINGS) as ws:
         for writer in range(writers):
             ws.create_task(f"T-{writers}-{writer}", title="Work", agent="planner")
     _prepare_raw(str(folder), target)
-    count = 10 if run.quick else 40
-    jobs = [Job(str(folder), target, n, count) for n in range(writers)]
     context = multiprocessing.get_context("spawn")
     rates: dict[Callable[[Job], tuple[float, float]], list[float]] = {_hand_off: [], _insert: []}
     with context.Pool(writers, _take_barrier, (context.Barrier(writers),)) as pool:
         for number in range(ROUNDS + 1):
             for work, found in rates.items():
-                spans = pool.map(work, [job._replace(writer=job.writer) for job in jobs], 1)
+                jobs = [Job(str(folder), target, n, number * count, count) for n in range(writers)]
+                spans = pool.map(work, jobs, 1)
                 took = max(end for _, end in spans) - min(start for start, _ in spans)
                 if number:  # the first round warms up
                     found.append(writers * count / took)
@@ -107,7 +108,7 @@ def _hand_off(job: Job) -> tuple[float, float]:
     writers = int(Path(job.folder).name.rpartition("-")[2])
     task = f"T-{writers}-{job.writer}"
     with passdown.open(job.url, settings=SETTINGS) as ws:
-        given = [handoff(task, number) for number in range(job.count)]
+        given = [handoff(task, job.first + number) for number in range(job.count)]
         ws.task(task)
         _barrier.wait()
         began = time.monotonic()

@@ -184,7 +184,7 @@ def _notes(
 
 
 def _bundle(opened: Opened, source: Source) -> Brought:
-    from passdown.workspace.safety import import_file
+    from passdown.workspace.bundling import import_file
 
     done = import_file(opened, source.path, "")
     tally = Tally("bundle")

@@ -18,6 +18,16 @@ KEEP = 150
 _ROUNDS = 4
 
 
+class Untold:
+    """Which entries pass a filter, where only the database knows."""
+
+    count = 0
+
+    def of(self, ids: Sequence[int]) -> list[int] | None:
+        """None: that isn't known here."""
+        return None
+
+
 class StoredIndex:
     """The vectors of one embedder, asked for in the store; what it finds is compared exactly."""
 
@@ -56,6 +66,10 @@ class StoredIndex:
         """The nearest of some entries, nearest first."""
         found = reader.nearest_of(self.embedder, query.tolist(), ids, max(KEEP, count))
         return self._best(reader, query, found, count)
+
+    def passing(self, only: Filter) -> Untold:
+        """The database keeps that to itself: its index is asked."""
+        return Untold()
 
     def nearness(self, reader: Reader, query: Floats, ids: Iterable[int]) -> dict[int, float]:
         """How near entries are to a query, 0 to 1, exactly; those without a vector are left out."""
