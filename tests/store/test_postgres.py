@@ -306,3 +306,20 @@ def test_a_missing_package_names_the_extra() -> None:
         check=True,
     )
     assert "pip install 'passdown[postgres]'" in done.stdout
+
+
+def test_a_turn_that_does_not_come_is_told(postgres_store: str) -> None:
+    """Writers of different tasks exclude each other from their turn on, and no longer."""
+    first, second = open_store(postgres_store), open_store(postgres_store, timeout_s=0.3)
+    with first.writing(["task/T-1"]) as one:
+        one.take_turn()
+        assert one.totals() == (0, 0)
+        with second.writing(["task/T-2"]) as other:
+            assert other.totals() == (0, 0)
+        with pytest.raises(StoreBusy, match="held by passdown"):
+            write(second)
+    write(second)
+    with first.reading() as reader:
+        assert reader.totals() == (1, 1)
+    for store in (first, second):
+        store.close()

@@ -65,13 +65,17 @@ class PostgresWriter(_Indexed, Writer):
 
     def __init__(self, session: Session, turn: int) -> None:
         super().__init__(session.run, session.run_many)
+        self._session = session
         self._turn = turn
         self._has_turn = False
 
     def take_turn(self) -> None:
-        """Wait until no other writer numbers records; ends with the transaction."""
+        """Wait until no other writer numbers records; ends with the transaction.
+
+        The server waits, and answers what comes after it then: nothing has to be fetched for it.
+        """
         if not self._has_turn:
-            self.run("lock", {"key": self._turn})
+            self._session.send("lock", {"key": self._turn})
             self._has_turn = True
 
     def append(self, record: Record) -> Record:

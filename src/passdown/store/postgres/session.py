@@ -56,6 +56,14 @@ class Session:
             with translated(self._location):
                 raise error
 
+    def send(self, name: str, values: Mapping[str, object]) -> None:
+        """Run a named statement whose rows nobody needs, without waiting for it."""
+        try:
+            self._send(self._statements[name], values)
+        except psycopg.Error as error:
+            with translated(self._location):
+                raise error
+
     def run_many(self, name: str, values: Sequence[Sequence[object]]) -> None:
         """A named statement for many rows: as arrays where it takes them, else one by one."""
         statement = self._statements[name]
