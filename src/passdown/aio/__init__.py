@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from passdown.briefing.summary import Freshness
     from passdown.ledger.bundles import Imported
     from passdown.ledger.verifying import Verified
+    from passdown.model.checkout import Checkout
     from passdown.model.command import Check, HandoffCommand, Receipt
     from passdown.model.handoff import Decision, HandoffContext
     from passdown.model.settings import Settings
@@ -42,9 +43,9 @@ def open(
     return Opening(lambda: _sync.open(target, create=create, settings=settings, clock=clock))
 
 
-def init(folder: str = ".") -> Opening:
+def init(folder: str = ".", store: str = "") -> Opening:
     """Make a workspace in exactly this folder, as `passdown.init` does."""
-    return Opening(lambda: _sync.init(folder))
+    return Opening(lambda: _sync.init(folder, store))
 
 
 class Opening:
@@ -90,8 +91,13 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
 
     @property
     def store_url(self) -> str:
-        """The address that opens this workspace's store again."""
+        """The address that opens this workspace's store again, password and all."""
         return self._workspace.store_url
+
+    @property
+    def store_shown(self) -> str:
+        """The same address as it may be printed: without a password."""
+        return self._workspace.store_shown
 
     async def create_task(
         self, task: str, *, title: str, agent: str, key: Key = None, **fields: Any
@@ -328,15 +334,23 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
         """Copy the store to a new file while others write, and verify the copy."""
         return await self._call(self._workspace.backup, target, progress)
 
-    async def export(self, target: str, task: str | None = None) -> int:
-        """Write a bundle of one task or of everything; gives the number of streams."""
-        return await self._call(self._workspace.export, target, task)
+    async def export(self, target: str, task: str | None = None, *, diff: bool = False) -> int:
+        """Write a bundle of one task or of everything; gives the number of streams.
 
-    async def import_bundle(self, path: str, *, fork: str = "") -> Imported:
-        """Take in a bundle, verified, all or nothing; `fork` keeps both where histories
-        differ.
+        It says where the repository stands; with `diff` it has the uncommitted changes as well.
         """
-        return await self._call(self._workspace.import_bundle, path, fork=fork)
+        return await self._call(self._workspace.export, target, task, diff=diff)
+
+    async def import_bundle(self, path: str, *, fork: str = "", patch: str = "") -> Imported:
+        """Take in a bundle, verified, all or nothing; `fork` keeps both where histories differ.
+
+        `patch` is a new file for the uncommitted changes that are in it.
+        """
+        return await self._call(self._workspace.import_bundle, path, fork=fork, patch=patch)
+
+    async def checkout(self) -> Checkout | None:
+        """Where the project's repository stands: branch, commit, uncommitted files."""
+        return await self._call(self._workspace.checkout)
 
     async def reindex(self, progress: Progress | None = None) -> Rebuilt:
         """Make every derived row and handle file again from the records."""

@@ -184,7 +184,7 @@ def _notes(
 
 
 def _bundle(opened: Opened, source: Source) -> Brought:
-    from passdown.workspace.safety import import_file
+    from passdown.workspace.bundling import import_file
 
     done = import_file(opened, source.path, "")
     tally = Tally("bundle")
@@ -199,20 +199,8 @@ def _bundle(opened: Opened, source: Source) -> Brought:
 def _copy(opened: Opened, folder: str) -> Opened:
     """The same workspace over a copy of its store: writes go there and are thrown away."""
     path = os.path.join(folder, "copy.db")
-    if opened.store.url.startswith(_SQLITE):
-        opened.store.backup(path)
-        return Opened(Place(opened.root, folder, _SQLITE + path), opened.settings, opened.clock)
-    from passdown.ledger.bundles import bundle_bytes, import_bundle
-    from passdown.model.kinds import TASK_STREAM
-
-    bundle = os.path.join(folder, "all.passdown")
-    with opened.store.reading() as reader:
-        data = bundle_bytes(reader, [head.stream for head in reader.heads(TASK_STREAM)])
-    with open(bundle, "wb") as file:
-        file.write(data)
-    copy = Opened(Place(opened.root, folder, _SQLITE + path), opened.settings, opened.clock)
-    import_bundle(copy.store, bundle)
-    return copy
+    opened.store.backup(path)
+    return Opened(Place(opened.root, folder, _SQLITE + path), opened.settings, opened.clock)
 
 
 __all__ = ["Brought", "Taken", "bring", "form_at"]
