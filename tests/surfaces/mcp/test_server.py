@@ -220,12 +220,9 @@ def test_the_larger_table_of_broken_lines_behaves_as_it_says(
     entries = [entry for entry in map(json.loads, table.splitlines()) if "id" in entry]
     given = [entry["input"] for entry in entries if entry["surface"] == "mcp_stdio"]
     assert {key for each in given for key in each} == {"bytes_hex", "print_to_stdout"}
-    printed = [
-        f"print({each['print_to_stdout']!r}, flush=True)"
-        for each in given
-        if len(each) > 0 and "print_to_stdout" in each
-    ]
-    with Pipes(project, noisy(tmp_path / "noise", "\n".join(printed))) as server:
+    (printed,) = [each["print_to_stdout"] for each in given if "print_to_stdout" in each]
+    source = NOISE.replace('"noise of", name', repr(printed))
+    with Pipes(project, noisy(tmp_path / "noise", source)) as server:
         for each in given:
             if "bytes_hex" in each:
                 server.write(bytes.fromhex(each["bytes_hex"]) + b"\n")
