@@ -27,6 +27,7 @@ from bench import (
     relays,
     report,
     retrieval,
+    stores,
     switches,
     verify,
 )
@@ -57,6 +58,7 @@ MEASUREMENTS = {
     "relays": relays.measure,
     "checkpoints": checkpoints.measure,
     "handoff_sizes": handoff_sizes.measure,
+    "stores": stores.measure,
 }
 
 
