@@ -30,6 +30,7 @@ VERBS: dict[str, Verb] = {
     for verb in (
         Verb("init", _START, "starting", "make a workspace; set coding agents up, and undo it"),
         Verb("demo", _START, "demo", "watch four agents build a small thing, offline"),
+        Verb("mcp", _HOSTS, "serving_mcp", "serve agents over MCP, on standard input and output"),
         Verb("hook", _HOSTS, "hooking", "answer a coding agent's host at one of its events"),
         Verb(
             "plugin", _HOSTS, "plugging", "write the plugin of Claude Code or Codex, with a skill"
@@ -77,7 +78,6 @@ VERBS: dict[str, Verb] = {
         Verb("embed", _SAFE, "recalling", "make the vectors that search by meaning needs"),
         Verb("reindex", _SAFE, "safety", "make every derived row again from the records"),
         Verb("doctor", _SAFE, "safety", "facts and findings about this workspace"),
-        Verb("mcp", _TOOLS, "serving_mcp", "serve coding agents over MCP, on standard input"),
         Verb("schema", _TOOLS, "schemas", "the JSON Schema of a handoff, a task or a state"),
         Verb("template", _TOOLS, "schemas", "an empty task file with a handoff section"),
         Verb("completion", _TOOLS, "completion", "a completion script for your shell"),
