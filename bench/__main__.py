@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from bench import (
     brief,
+    checkpoints,
     command_line,
     commit,
     concurrency,
     conversations,
     flat,
     handoff,
+    handoff_sizes,
     migration,
     notes,
     opening,
@@ -53,6 +55,8 @@ MEASUREMENTS = {
     "recall_scale": recall_scale.measure,
     "conversations": conversations.measure,
     "relays": relays.measure,
+    "checkpoints": checkpoints.measure,
+    "handoff_sizes": handoff_sizes.measure,
 }
 
 

@@ -108,6 +108,24 @@ def test_a_faulty_relay_names_every_problem_and_starts_nothing(
     assert as_json("runs") == []
 
 
+def test_what_an_agent_is_made_of_has_to_be_there_before_anything_starts(
+    project: Path, cli: Run, task: str, as_json: Callable[..., Any]
+) -> None:
+    (project / "torn.py").write_text("def act(asked:\n", "utf-8")
+    (project / "quits.py").write_text("raise RuntimeError('not today')\n", "utf-8")
+    agents = {
+        "a": {**good(project), "profile": "nobody"},
+        "b": {"runner": {"python": "torn:act"}},
+        "c": {"runner": {"python": "quits:act"}},
+    }
+    name = relay_file(project, [{"leg": one, "agent": one} for one in agents], agents)
+    said = cli("run", name, "--task", task, code=1).err
+    for where in ("agents.a.profile: ", "agents.b.runner.python: ", "agents.c.runner.python: "):
+        assert where in said
+    assert "not today" in said
+    assert as_json("runs") == []
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

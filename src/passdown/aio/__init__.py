@@ -304,9 +304,11 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
         """The decision that `store_decision` recorded under a key."""
         return await self._call(self._workspace.stored_decision, key, task)
 
-    async def handoff_context(self, task: str) -> HandoffContext:
+    async def handoff_context(
+        self, task: str, *, agent: str = "", since: int = 0
+    ) -> HandoffContext:
         """Who handed a task to whom, the sender's decisions, and what to look up."""
-        return await self._call(self._workspace.handoff_context, task)
+        return await self._call(self._workspace.handoff_context, task, agent=agent, since=since)
 
     async def verify(
         self, against: Heads = None, *, chain_only: bool = False, progress: Progress | None = None

@@ -19,11 +19,12 @@ from passdown.ledger.admission import record_problems
 from passdown.ledger.deriving import redo
 from passdown.ledger.gates import cycle_problems
 from passdown.model.canonical import canonical_bytes
-from passdown.model.documents import replay, state_document
+from passdown.model.documents import state_document
 from passdown.model.kinds import stream_of, task_of
 from passdown.model.names import id_problems
 from passdown.model.plain import load_json
 from passdown.model.record import GENESIS, Head, Record, chained
+from passdown.model.replaying import replay
 from passdown.model.state_schema import check_header, check_item
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from passdown.model.run import LegRun, Run
 
 PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
+USED_UP = "its loops are used up"
 
 
 class Gate(NamedTuple):
@@ -224,9 +225,12 @@ class _Consequences:
         self._add(leg.name, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
 
     def retry(self, turn: LegRun) -> None:
-        """Start the leg of a turn once more, whatever it led to."""
+        """Start the leg of a turn once more, whatever it led to; of a verdict, ask its giver."""
         self.followed.append(turn.number)
-        if turn.kind == REVIEW:
+        if turn.is_by_person:
+            agent = self._run.relay.legs[turn.leg].agent
+            self._asked.append(Ask(turn.leg, agent, turn.summary or USED_UP, turn.causes))
+        elif turn.kind == REVIEW:
             self._add(turn.leg, turn.agent, REVIEW, visit=1, guidance="", causes=turn.causes)
         else:
             self.start(self._run.relay.legs[turn.leg], turn.guidance, turn.causes)
@@ -234,7 +238,7 @@ class _Consequences:
     def _ask(self, leg: Leg, causes: tuple[int, ...]) -> None:
         reviewer = self._run.relay.agents[leg.agent].review_by
         if reviewer == PERSON:
-            self._asked.append(Ask(leg.name, leg.agent, "its loops are used up", causes))
+            self._asked.append(Ask(leg.name, leg.agent, USED_UP, causes))
         else:
             self._add(leg.name, reviewer, REVIEW, visit=1, guidance="", causes=causes)
 

@@ -5,9 +5,9 @@ The letter names the kind; the table says where items of a kind stand in a recor
 status they start with and which statuses close them.
 """
 
-from __future__ import annotations
-
+# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 import re
+from functools import cache
 from typing import NamedTuple
 
 PHASES = ("planning", "implementing", "testing", "reviewing", "completed")
@@ -72,7 +72,10 @@ LIVE = frozenset({"accepted", "proposed", "active", "open"})
 
 LETTERS = {kind.word: kind.letter for kind in KINDS.values()}
 
-_ADDRESS = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})#([a-z])([1-9][0-9]{0,9})", re.ASCII)
+
+@cache
+def _address() -> re.Pattern[str]:
+    return re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})#([a-z])([1-9][0-9]{0,9})", re.ASCII)
 
 
 class Address(NamedTuple):
@@ -88,7 +91,7 @@ class Address(NamedTuple):
 
 def parse_address(text: str) -> Address | None:
     """The address written in `text`, or None when it isn't one of a known kind."""
-    match = _ADDRESS.fullmatch(text) if isinstance(text, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    match = _address().fullmatch(text) if isinstance(text, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if match is None or match[2] not in KINDS:
         return None
     return Address(match[1], match[2], int(match[3]))

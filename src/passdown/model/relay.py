@@ -134,7 +134,7 @@ def _agent(name: str, given: dict[str, Any]) -> RelayAgent:
         profile=given["profile"] or name,
         runner=given["runner"],
         needs=given["needs"],
-        limits=Limits(**given["limits"]),
+        limits=Limits(*(given["limits"][name] for name in Limits._fields)),
         review_by=given["review_by"],
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 _BRANCH = "ref: refs/heads/"
+_NAMED = "gitdir:"
 
 
 def has_git(folder: str) -> bool:
@@ -15,7 +16,7 @@ def has_git(folder: str) -> bool:
 def current_branch(folder: str) -> str:
     """The branch that is checked out; empty where there is none or no repository."""
     found = _git_folder(folder)
-    head = _first_line(os.path.join(found, "HEAD")) if found else ""
+    head = first_line(os.path.join(found, "HEAD")) if found else ""
     return head.removeprefix(_BRANCH) if head.startswith(_BRANCH) else ""
 
 
@@ -26,17 +27,25 @@ def _git_folder(folder: str) -> str:
         if os.path.isdir(path):
             return path
         if os.path.isfile(path):
-            named = _first_line(path).removeprefix("gitdir: ")
-            return os.path.normpath(os.path.join(folder, named))
+            return named_git_folder(folder)
         above = os.path.dirname(folder)
         if above == folder:
             return ""
         folder = above
 
 
-def _first_line(path: str) -> str:
+def named_git_folder(top: str) -> str:
+    """The git folder that a folder's `.git` file names; empty where there is no such file."""
+    named = first_line(os.path.join(top, ".git"))
+    if not named.startswith(_NAMED):
+        return ""
+    return os.path.normpath(os.path.join(top, named.removeprefix(_NAMED).strip()))
+
+
+def first_line(path: str) -> str:
+    """The first line of one of git's files; empty where it can't be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.readline(4096).rstrip("\r\n")
-    except OSError:
+    except (OSError, ValueError):
         return ""

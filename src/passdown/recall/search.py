@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from passdown.recall.asking import Question
-    from passdown.store.finding import Entry
+    from passdown.store.found import Entry
     from passdown.store.statements import Reader
 
     Allows = Callable[[list[int]], list[int]]

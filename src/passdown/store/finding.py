@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.model.kinds import parse_address
 from passdown.store.running import PAGE
@@ -13,24 +13,10 @@ if TYPE_CHECKING:
 
     from passdown.model.found_rows import EntryRow, Found, KnownRow
     from passdown.model.graph import Edge, Node
+    from passdown.store.found import Entry
     from passdown.store.running import Row, Run, RunMany
 
 _LAST = 2**62
-
-
-class Entry(NamedTuple):
-    """Something that search found, as far as its row tells."""
-
-    id: int
-    address: str
-    task: str
-    kind: str
-    agent: str
-    at: str
-    status: str
-    position: int
-    length: int
-    traits: int
 
 
 class FindingReader:
@@ -76,10 +62,14 @@ class FindingReader:
 
     def entries(self, ids: Iterable[int]) -> list[Entry]:
         """Entries by number, in the order given."""
+        from passdown.store.found import Entry
+
         return [Entry(*row) for row in self.run("entries", {"ids": json.dumps(list(ids))})]
 
     def entry_at(self, address: str) -> Entry | None:
         """The entry of an item or node, or None."""
+        from passdown.store.found import Entry
+
         rows = self.run("entry_at", {"address": address})
         return Entry(*rows[0]) if rows else None
 
@@ -117,6 +107,7 @@ class FindingReader:
     ) -> list[Entry]:
         """Entries of a kind, of one task or of all, newest first, below a number."""
         from passdown.model.found_rows import mark_of
+        from passdown.store.found import Entry
 
         marks = [mark_of("kind", kind), *([mark_of("task", task)] if task else [])]
         query = " AND ".join(f'marks : "{mark}"' for mark in marks)
@@ -144,7 +135,7 @@ class FindingReader:
         """Edges by any mix of source, relation and target; at least one of the ends is named."""
         values = {"source": source, "relation": relation, "target": target, "limit": limit}
         name = "edges" if source else "edges_to"
-        return _edges(self.run(name, values))
+        return [_edge(row) for row in self.run(name, values)]
 
     def all_edges(self, relation: str = "") -> Iterator[Edge]:
         """Every edge, or every one of a relation, sorted."""
@@ -156,8 +147,7 @@ class FindingReader:
         while True:
             values = dict(zip(("source", "relation", "target"), key, strict=True))
             rows = self.run("all_edges", {**values, "only": relation, "limit": PAGE})
-            for row, edge in zip(rows, _edges(rows), strict=True):
-                yield edge, row[4], row[5]
+            yield from ((_edge(row), row[4], row[5]) for row in rows)
             if len(rows) < PAGE:
                 return
             key = rows[-1][:3]
@@ -262,9 +252,6 @@ class FindingWriter(FindingReader):
             self.run("mark_superseded", {"first": first})
 
 
-# Most starts of the command line ask for no node and no edge, so their values aren't loaded before.
-
-
 def _known(row: Row) -> KnownRow:
     from passdown.model.found_rows import KnownRow
     from passdown.model.graph import Node
@@ -273,11 +260,14 @@ def _known(row: Row) -> KnownRow:
     return KnownRow(node, row[5], row[6])
 
 
-def _edges(rows: Iterable[Row]) -> list[Edge]:
+def _edge(row: Row) -> Edge:
     from passdown.model.graph import Edge
 
-    return [Edge(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
+    attributes: dict[str, str] = json.loads(row[3]) if row[3] != "{}" else {}
+    return Edge(row[0], row[1], row[2], attributes)
 
 
 def _dumped(attributes: Mapping[str, str]) -> str:
+    if not attributes:
+        return "{}"
     return json.dumps(dict(attributes), ensure_ascii=False, sort_keys=True)

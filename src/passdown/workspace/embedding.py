@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from passdown.recall.search import Allows
     from passdown.recall.vectors import VectorIndex
     from passdown.recall.vectors.packing import Floats
-    from passdown.store.embedding import Embedder, Unembedded
+    from passdown.store.found import Embedder, Unembedded
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 

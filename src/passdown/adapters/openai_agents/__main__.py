@@ -7,7 +7,7 @@ import sys
 
 import passdown
 from passdown.adapters.openai_agents.items import ItemLog
-from passdown.adapters.openai_agents.transcripts import MODULE, history_text
+from passdown.adapters.openai_agents.transcripts import MODULE, history_lines, history_text
 from passdown.errors import PassdownError
 
 
@@ -20,7 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         with passdown.open(given.at, create=False) as workspace:
-            text = history_text(ItemLog(workspace, given.session).all(), given.items)
+            kept = ItemLog(workspace, given.session).all()
+            text = history_text(history_lines(kept, given.items))
     except PassdownError as error:
         sys.stderr.write(f"{error}\n")
         return 1

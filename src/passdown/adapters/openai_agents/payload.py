@@ -51,6 +51,9 @@ class InTheWay:
 
     blocker: str
     suggested_resolution: str = ""
+    """Needed if outcome is failed."""
+    blocking_tasks: tuple[str, ...] = ()
+    """Ids of tasks that it holds up; needed if outcome is blocked."""
     requires_human: bool = False
     """True holds the task until a person approves."""
 
@@ -82,7 +85,7 @@ class HandoffPayload:
     __pydantic_config__: ClassVar[dict[str, Any]] = _DESCRIBED
 
     outcome: Literal["completed", "partial", "failed", "blocked"]
-    """How your part ended."""
+    """How your part ended; unless completed, name blockers, and if partial next steps too."""
     summary: str
     """The state of the work in a few sentences."""
     decisions: tuple[DecisionMade, ...] = ()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from passdown.recall.filters import Filter
     from passdown.recall.vectors.packing import Bytes, Floats
-    from passdown.store.embedding import StoredVector
+    from passdown.store.found import StoredVector
     from passdown.store.statements import Reader
 
     Allows = Callable[[list[int]], list[int]]

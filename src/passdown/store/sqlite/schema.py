@@ -30,14 +30,15 @@ def migrations() -> list[tuple[int, str, str]]:
     return found
 
 
-def _files() -> list[str]:
-    names = sorted(os.listdir(_FOLDER))
-    return [name for name in names if name[:4].isdigit() and name.endswith(".sql")]
-
-
 def newest() -> int:
     """The schema version that this release makes."""
-    return max(int(name[:4]) for name in _files())
+    return int(_files()[-1][:4])
+
+
+def _files() -> list[str]:
+    """The names of the migrations' files, in order."""
+    names = sorted(os.listdir(_FOLDER))
+    return [name for name in names if name[:4].isdigit() and name.endswith(".sql")]
 
 
 def expected_schema(version: int) -> str:
@@ -116,12 +117,11 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     """Apply what is missing in one transaction; many processes may try at once."""
     if _number(connection, "PRAGMA user_version") == newest():
         return
-    wanted = migrations()
     rows(connection, "BEGIN IMMEDIATE")
     try:
         check(connection, path)
         version = _number(connection, "PRAGMA user_version")
-        for number, name, sql in wanted:
+        for number, name, sql in migrations():
             if number > version:
                 _apply(connection, number, name, sql)
         rows(connection, "COMMIT")

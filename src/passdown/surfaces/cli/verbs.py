@@ -1,7 +1,6 @@
 """Every verb of the command line: its group, its module, and one line on what it does."""
 
-from __future__ import annotations
-
+# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 from typing import NamedTuple
 
 
@@ -77,6 +76,7 @@ VERBS: dict[str, Verb] = {
         Verb("embed", _SAFE, "recalling", "make the vectors that search by meaning needs"),
         Verb("reindex", _SAFE, "safety", "make every derived row again from the records"),
         Verb("doctor", _SAFE, "safety", "facts and findings about this workspace"),
+        Verb("mcp", _TOOLS, "serving_mcp", "serve coding agents over MCP, on standard input"),
         Verb("schema", _TOOLS, "schemas", "the JSON Schema of a handoff, a task or a state"),
         Verb("template", _TOOLS, "schemas", "an empty task file with a handoff section"),
         Verb("completion", _TOOLS, "completion", "a completion script for your shell"),

@@ -1,0 +1,136 @@
+"""What stands in the place of a conversation: the brief, how the rest is reached, and the words
+that a person said last.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from passdown.adapters.openai_agents.counting import counter_in
+from passdown.adapters.openai_agents.names import ledger_name
+from passdown.adapters.openai_agents.payload import as_handoff
+from passdown.adapters.openai_agents.transcripts import MODULE, TOOL, handed_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agents import Agent, RunContextWrapper, TResponseInputItem
+
+    from passdown.workspace import Workspace
+    from passdown.workspace.aliases import CounterLike
+
+    TaskOf = Callable[[RunContextWrapper[Any] | None], str]
+
+
+_BRIEF = re.compile(r"# \S+ for \S+, version [0-9]+ \([0-9a-f]{12}\)\n")
+
+
+class Reader(NamedTuple):
+    """Who is given a brief, from where, and how long it may be."""
+
+    workspace: Workspace
+    agent: str
+    budget: int
+    counter: CounterLike
+
+
+class Terms(NamedTuple):
+    """What a handoff was set up with."""
+
+    reader: Reader
+    task_of: TaskOf
+    from_agent: str
+    phase: str
+
+    def sender(self, agent: Agent[Any]) -> str:
+        """The sender's name in the ledger."""
+        return self.from_agent or ledger_name(agent.name, "from_agent")
+
+    def handoff(self, arguments: dict[str, Any], task: str, sender: str) -> dict[str, Any]:
+        """A handoff as the workspace takes it."""
+        fixed = {"task": task, "from_agent": sender, "to_agent": self.reader.agent}
+        phase = {"phase": self.phase} if self.phase else {}
+        return {**as_handoff(arguments), **fixed, **phase}
+
+
+def brief_text(reader: Reader, task: str, kept: str) -> str:
+    """The brief with a line on what else is kept, together within the budget."""
+    workspace, agent, budget, counter = reader
+    count = counter_in(workspace, counter).tokens
+    room = budget - (count(f"\n{kept}\n") if kept else 0)
+    if room < 1:
+        kept, room = "", budget
+
+    def text_of(*, record: bool) -> str:
+        told = workspace.brief(task, agent=agent, budget=room, counter=counter, record=record)
+        return f"{told.text.rstrip()}\n{kept}".rstrip() + "\n"
+
+    # Tokens of two texts need not sum up to those of both, and only what is given is recorded.
+    while count(text_of(record=False)) > budget and room > 1:
+        room -= 1
+    return text_of(record=True)
+
+
+def instead_of(
+    conversation: Sequence[TResponseInputItem],
+    reader: Reader,
+    task: str,
+    receiver: Agent[Any],
+    *,
+    own: str = "",
+) -> list[TResponseInputItem]:
+    """What a receiver is given instead of a conversation, within the budget.
+
+    The last words of a person stay as they are if they take no more than half of it.
+    """
+    count = counter_in(reader.workspace, reader.counter).tokens
+    asked = said_last(conversation)
+    spent = sum(count(_text(item)) for item in asked)
+    if spent > reader.budget // 2:
+        asked, spent = [], 0
+    line = kept_line(reader.workspace, task, receiver, own=own)
+    text = brief_text(reader._replace(budget=reader.budget - spent), task, line)
+    return [user_message(text), *asked]
+
+
+def said_last(conversation: Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
+    """The last messages of a person in a row; no briefs, which come in that role too."""
+    last = len(conversation)
+    while last and _role(conversation[last - 1]) != "user":
+        last -= 1
+    first = last
+    while first and _role(conversation[first - 1]) == "user":
+        first -= 1
+    return [item for item in conversation[first:last] if not _BRIEF.match(_text(item))]
+
+
+def _role(item: TResponseInputItem) -> object:
+    return cast("dict[str, Any]", item).get("role")
+
+
+def _text(item: TResponseInputItem) -> str:
+    content: object = cast("dict[str, Any]", item).get("content")
+    return content if isinstance(content, str) else json.dumps(content)
+
+
+def kept_line(workspace: Workspace, task: str, receiver: Agent[Any], *, own: str = "") -> str:
+    """How a receiver gets at what it isn't shown: by its tool, if it has it, or a command.
+
+    `own` are the numbers of what the sender had before it.
+    """
+    log = handed_log(workspace, task)
+    last = log.last_number()
+    if not last:
+        return ""
+    whole = f"1-{last}"
+    newest = f" ({own} the last agent's)" if own and own != whole else ""
+    has_tool = any(tool.name == TOOL for tool in receiver.tools)
+    way = f'{TOOL}("{whole}")' if has_tool else f"python -m {MODULE} {log.session_id} {whole}"
+    return f"Word for word, with every tool result: items {whole}{newest}. All: {way}"
+
+
+def user_message(text: str) -> TResponseInputItem:
+    """A text as an input item."""
+    return {"role": "user", "content": text}
