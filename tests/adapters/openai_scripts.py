@@ -31,7 +31,11 @@ def decision(summary: str, rationale: str = "it is simpler") -> dict[str, Any]:
 
 
 def blocker(text: str, **fields: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {"suggested_resolution": "", "blocking_tasks": [], "requires_human": False}
+    empty: dict[str, Any] = {
+        "suggested_resolution": "",
+        "blocking_tasks": [],
+        "requires_human": False,
+    }
     return {"blocker": text, **empty, **fields}
 
 

@@ -1,9 +1,8 @@
-"""`passdown init --host` and `passdown plugin` as a person uses them; the doctor's look at hosts."""
+"""`passdown init --host` and `passdown plugin` as a person uses them; what the doctor finds."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import subprocess
@@ -14,7 +13,7 @@ import yaml
 
 from passdown.surfaces.hosts.plugins import PLUGIN_HOSTS, plugin_files
 from passdown.surfaces.hosts.table import HOSTS
-from tests.surfaces.host_trees import odd_project, tree
+from tests.surfaces.host_trees import install, odd_project, tree
 from tests.surfaces.hosting import Host
 
 if TYPE_CHECKING:
@@ -224,12 +223,7 @@ def test_the_doctor_says_which_hosts_are_here_and_what_to_do(
 
 @pytest.mark.promise("H-12")
 def test_the_doctor_times_the_mcp_server(project: Path, as_json: Callable[..., Any]) -> None:
-    assert os.path.isdir(project)
-    from tests.surfaces.host_trees import install
-
     install(project, ["claude"])
     found = as_json("doctor")
-    took = found["facts"]["mcp_start_ms"]
-    codes = {each["code"] for each in found["findings"]}
-    assert (took is None) == ("no_answer" in codes)
-    assert took is None or 50 < took < 20_000
+    assert 50 < found["facts"]["mcp_start_ms"] < 20_000
+    assert "no_answer" not in {each["code"] for each in found["findings"]}

@@ -31,9 +31,8 @@ VERBS: dict[str, Verb] = {
         Verb("init", _START, "starting", "make a workspace; set coding agents up, and undo it"),
         Verb("demo", _START, "demo", "watch four agents build a small thing, offline"),
         Verb("hook", _HOSTS, "hooking", "answer a coding agent's host at one of its events"),
-        Verb(
-            "plugin", _HOSTS, "plugging", "write the plugin of Claude Code or Codex, with a skill"
-        ),
+        Verb("mcp", _HOSTS, "serving_mcp", "serve coding agents over MCP, on standard input"),
+        Verb("plugin", _HOSTS, "plugging", "write a plugin for Claude Code or Codex, with a skill"),
         Verb("task", _WRITE, "tasks", "make, list, show and change tasks"),
         Verb("handoff", _WRITE, "handing", "hand a task on, from a file or from flags"),
         Verb("draft", _WRITE, "drafts", "what was seen of the work on a task, to be completed"),
@@ -76,7 +75,6 @@ VERBS: dict[str, Verb] = {
         Verb("embed", _SAFE, "recalling", "make the vectors that search by meaning needs"),
         Verb("reindex", _SAFE, "safety", "make every derived row again from the records"),
         Verb("doctor", _SAFE, "safety", "facts and findings about this workspace"),
-        Verb("mcp", _TOOLS, "serving_mcp", "serve coding agents over MCP, on standard input"),
         Verb("schema", _TOOLS, "schemas", "the JSON Schema of a handoff, a task or a state"),
         Verb("template", _TOOLS, "schemas", "an empty task file with a handoff section"),
         Verb("completion", _TOOLS, "completion", "a completion script for your shell"),
