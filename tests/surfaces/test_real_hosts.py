@@ -130,7 +130,7 @@ def test_a_real_host_sees_the_server_as_it_was_set_up(gemini: Gemini) -> None:
 
 
 @pytest.mark.promise("H-13")
-def test_a_real_host_is_briefed_hands_off_and_briefs_the_next(gemini: Gemini) -> None:
+def test_a_real_host_is_briefed_hands_off_and_is_asked_to(gemini: Gemini) -> None:
     """Its hooks tell the model of the task, the model calls our tool, the next session knows."""
     handoff = {
         "task": "T-1",
@@ -152,7 +152,11 @@ def test_a_real_host_is_briefed_hands_off_and_briefs_the_next(gemini: Gemini) ->
     assert events[-2:] == ["stop", "session-end"]
     assert {line["level"] for line in Host(gemini.project).log} == {"ok"}
 
-    with served() as model:  # the next agent, in a session of its own
-        assert DONE in gemini.run(*asked, model=model.url)
+    with served(Call("run_shell_command", {"command": "echo 1 > form.py"})) as model:
+        assert DONE in gemini.run(*asked, model=model.url)  # the next agent, in its own session
         assert "The form is drawn." in model.heard
         assert "Validate the fields" in model.heard
+        assert "No handoff of T-1 was recorded" in model.heard, "its stop was held up, once"
+    draft = (gemini.project / ".passdown/drafts/T-1.yaml").read_text("utf-8")
+    assert 'path: "form.py"' in draft
+    assert '"command": "echo 1 > form.py", "exit": 0' in draft
