@@ -99,6 +99,7 @@ class Gemini:
 @pytest.fixture
 def gemini(project: Path, cli: Run, tmp_path: Path, need_program: Callable[[str], str]) -> Gemini:
     command = installed(PACKAGE, need_program)
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     cli("init", "--host", "gemini")
     cli("task", "new", "T-1", "--title", "Login form", "--agent", "coder")
     cli("decide", "JWT in a cookie", "--why", "safe", "--task", "T-1", "--agent", "planner")
