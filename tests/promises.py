@@ -398,6 +398,9 @@ SERVING = {
     "M-7": "A client that isn't ours, the protocol's inspector, lists and calls every tool.",
     "M-8": "Agents in several worktrees of one repository share its store, each with the files of "
     "its own worktree, and the store outlives them.",
+    "M-9": "One file takes a task to another machine, with its failed attempts, where git stood "
+    "and on demand the uncommitted changes; an altered one is refused whole, and a brief there "
+    "says what differs.",
 }
 
 HOSTS = {

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import passdown
+from passdown.adapters.histories import Line, fitted
 from passdown.adapters.openai_agents import LedgerSession, history_tool, since_handoff
 from passdown.adapters.openai_agents.items import ItemLog
-from passdown.adapters.openai_agents.transcripts import Line, fitted, handed_log
+from passdown.adapters.openai_agents.transcripts import handed_log
 from passdown.model.tokens import vocabulary
 from tests.adapters.openai_scripts import agent, decision, go, hand, inputs, last, lookup, transfer
 

@@ -119,7 +119,8 @@ def test_a_payload_that_will_not_do_goes_back_with_every_problem(ws: passdown.Wo
     coder = agent("coder", [last()])
     bad = payload(
         outcome="great",
-        decisions=[decision("x", ""), decision("", "y")],
+        summary=" \n",
+        decisions=[decision("x", ""), {**decision("", "y"), "tone": "grave"}],
         next_steps=[{"step": "", "priority": "urgent"}],
         files=[{"path": "/etc/passwd", "change": "modify", "note": ""}],
         mood="fine",
@@ -139,7 +140,9 @@ def test_a_payload_that_will_not_do_goes_back_with_every_problem(ws: passdown.Wo
     assert answer["call_id"] == "h1"
     for path in (
         "outcome",
+        "summary",
         "decisions[0].rationale",
+        "decisions[1].tone",
         "decisions[1].summary",
         "next_steps[0].step",
         "next_steps[0].priority",
@@ -676,9 +679,11 @@ def test_runs_side_by_side_keep_to_themselves(ws: passdown.Workspace) -> None:
     assert told == tasks
 
 
-def test_without_the_sdk_the_extra_is_named() -> None:
+@pytest.mark.parametrize("there", ["None", "types.ModuleType('agents')"])
+def test_without_the_sdk_the_extra_is_named(there: str) -> None:
+    """Also where a package of the program's own has that name."""
     code = (
-        "import sys; sys.modules['agents'] = None\n"
+        f"import sys, types; sys.modules['agents'] = {there}\n"
         "import passdown, passdown.adapters.memory\n"
         "try:\n    import passdown.adapters.openai_agents\n"
         "except passdown.errors.MissingExtra as error:\n    print(error)\n"
@@ -701,6 +706,11 @@ def test_the_page_shows_what_happens(project_root: Path, tmp_path: Path) -> None
     )
     bare = re.sub(r"(version \d+) \([0-9a-f]{12}\)", r"\1 (…)", done.stdout)
     assert re.sub(r"\[\d{6} ", "[… ", bare) == printed[1]
+    offered = hand(agent("coder", []), passdown.init(str(tmp_path / "other")))
+    tool = [offered.tool_name, offered.tool_description, offered.input_json_schema]
+    taken = re.search(r"the payload's schema: (\d+) tokens", page)
+    assert taken is not None
+    assert 0 <= int(taken[1]) - tokens(json.dumps(tool, separators=(",", ":"))) < 30
     for name in adapter.__all__:
         assert f"`{name}" in page or f"{name}(" in page, name
 

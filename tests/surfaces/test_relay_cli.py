@@ -367,6 +367,20 @@ def test_without_the_engine_or_its_database_nothing_is_recorded(
     assert "/nowhere" in answer.err
 
 
+def test_a_damaged_queue_is_named_and_made_anew_once_it_is_moved_aside(
+    project: Path, cli: Run, task: str
+) -> None:
+    """What is queued follows from the ledger, so that nothing is lost with it."""
+    name = relay_file(project, [{"leg": "one", "agent": "a"}], {"a": good(project)})
+    queue = project / ".passdown" / "relay.db"
+    queue.write_bytes(b"no database " * 500)
+    said = cli("run", name, "--task", task, code=1).err
+    assert "move the file aside" in said
+    assert "passdown run --resume R-1" in said
+    queue.rename(project / "aside.db")
+    assert "R-1 completed" in cli("run", "--resume", "R-1").out
+
+
 def on_terminal(folder: Path, *argv: str, **environment: str) -> str:
     """What the program writes to a terminal of 100 columns."""
     mine, theirs = pty.openpty()

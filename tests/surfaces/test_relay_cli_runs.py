@@ -272,6 +272,18 @@ def test_express_work_that_is_sent_is_carried_out_by_a_worker(
     assert "express x1: done on passdown/express-x1" in out
 
 
+def test_who_waits_for_express_work_hears_that_there_is_no_worker(
+    repository: Path, start: Start
+) -> None:
+    waiting = start("express", "send", item(repository, "x1"), "--wait")
+    assert waiting.stdout is not None
+    assert "x1 waits: there is no worker; passdown worker starts one" in waiting.stdout.readline()
+    worker = start("worker", "--lease", "5")
+    assert "x1 (file_task): done" in waiting.communicate(timeout=60)[0]
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(timeout=60) == 0
+
+
 def test_express_work_that_cant_be_queued_is_recorded_and_says_so(
     repository: Path, cli: Run, as_json: Callable[..., Any]
 ) -> None:

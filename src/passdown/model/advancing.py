@@ -56,6 +56,28 @@ def next_step(run: Run, gates: Mapping[str, Gate]) -> Step | None:
     return drawn.step() if drawn.goes_on else _resting(run, drawn, waits or drawn.waits)
 
 
+def receiver(run: Run, turn: LegRun, outcome: str, to: str = "") -> str:
+    """The agent that comes after a turn that ends so, once its gate is approved; of several, the
+    first. Empty where nobody does, or the same agent once more.
+    """
+    leg = run.relay.legs[turn.leg]
+    gate = APPROVED if leg.gate and outcome == "completed" else ""
+    name, rule = _fitting(leg, outcome, to, gate)
+    is_used_up = bool(rule.at_most) and run.taken.get(name, 0) >= rule.at_most
+    targets = rule.otherwise if is_used_up else rule.go
+    agents = [run.relay.legs[target].agent for target in targets if target in run.relay.legs]
+    return agents[0] if agents and agents[0] != turn.agent else ""
+
+
+def _fitting(leg: Leg, outcome: str, to: str, gate: str) -> tuple[str, Rule]:
+    """The first rule for a leg that ended so, and the name under which its uses are counted."""
+    return next(
+        (f"{leg.name}/{place}", rule)
+        for place, rule in enumerate(leg.rules)
+        if rule.fits(outcome, to, gate)
+    )
+
+
 def _answer(turn: LegRun, gates: Mapping[str, Gate]) -> Gate:
     """How all gates of a turn stand together: pending while one is, rejected when one was."""
     found = {name: gates.get(name, Gate(PENDING)) for name in turn.gates}
@@ -160,12 +182,7 @@ class _Consequences:
         if turn.outcome == HELD:
             self._record_kept(turn)
             return
-        place, rule = next(
-            (place, rule)
-            for place, rule in enumerate(leg.rules)
-            if rule.fits(turn.outcome, turn.to, gate.status if turn.gates else "")
-        )
-        name = f"{leg.name}/{place}"
+        name, rule = _fitting(leg, turn.outcome, turn.to, gate.status if turn.gates else "")
         used = self._run.taken.get(name, 0) + self._taken.count(name)
         is_used_up = bool(rule.at_most) and used >= rule.at_most
         self._taken.append(name)

@@ -23,6 +23,7 @@ SCHEMA_VERSION = "1.0"
 
 TASK_STREAM = "task/"
 DELIVERY_STREAM = "delivery/"
+ORIGIN_STREAM = "origin/"
 RUN_STREAM = "run/"
 AGENT_STREAM = "agent/"
 CONVERSATION_STREAM = "conversation/"
@@ -105,6 +106,11 @@ def stream_of(task: str) -> str:
 def deliveries_of(task: str) -> str:
     """The stream that says who was told what of a task, and when."""
     return DELIVERY_STREAM + task
+
+
+def origins_of(task: str) -> str:
+    """The stream that says where a task was brought from, each time that it was."""
+    return ORIGIN_STREAM + task
 
 
 def task_of(stream: str) -> str | None:

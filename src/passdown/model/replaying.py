@@ -88,11 +88,9 @@ def replay(
         _keep_open(open_rows, rows, step)
         _relink(links, step, record.seq)
         inbox = _inbox(inbox, step, record)
-    return (
-        Replayed(details, header, rows, documents, links, inbox, labels, first_seq, last)
-        if last
-        else None
-    )
+    if last is None:
+        return None
+    return Replayed(details, header, rows, documents, links, inbox, labels, first_seq, last)
 
 
 def _settled(

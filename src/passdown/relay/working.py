@@ -129,8 +129,15 @@ class RelayWork:
         """
         if turn.worker == self._engine.heartbeat.worker:
             return (run, turn.number) in self._at
-        alive = {w.worker for w in workers(self._engine.database) if not (w.is_gone or w.is_silent)}
-        return bool(turn.worker) and turn.worker in alive
+        return bool(turn.worker) and turn.worker in self._alive()
+
+    def is_served(self) -> bool:
+        """Whether a worker, or a run in the foreground, is there to take what is queued."""
+        return bool(self._alive())
+
+    def _alive(self) -> set[str]:
+        found = workers(self._engine.database)
+        return {each.worker for each in found if not (each.is_gone or each.is_silent)}
 
     def do_express(self, item: str) -> None:
         """Carry out one express item, unless it was."""

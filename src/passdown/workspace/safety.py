@@ -8,15 +8,11 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.errors import InvalidInput, Problem, unknown_task
-from passdown.ledger.bundles import Imported, bundle_bytes, import_bundle
+from passdown.errors import InvalidInput, Problem
 from passdown.ledger.disk import OWN_FOLDER
-from passdown.ledger.durable_files import write_new
 from passdown.ledger.verifying import Verified, heads_document, parse_heads, verify
-from passdown.model.kinds import TASK_STREAM, stream_of
 from passdown.model.times import stamp
 from passdown.store.opening import open_store
-from passdown.workspace.given_files import irregular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,7 +63,7 @@ def heads(opened: Opened) -> dict[str, Any]:
 
 def backup(opened: Opened, target: str, progress: Progress | None) -> Verified:
     """Copy the store to a new file while others go on writing, and verify the copy."""
-    _check_target(opened, target, ("", "-wal", "-shm"))
+    check_target(opened, target, ("", "-wal", "-shm"))
     opened.store.backup(target, progress)
     copy = open_store("sqlite:///" + os.path.abspath(target))
     try:
@@ -80,23 +76,7 @@ def backup(opened: Opened, target: str, progress: Progress | None) -> Verified:
     return result
 
 
-def export(opened: Opened, target: str, task: str | None) -> int:
-    """Write a bundle of one task or of everything to a new file; gives the number of streams."""
-    with opened.store.reading() as reader:
-        if task is not None and reader.head(stream_of(task)) is None:
-            raise unknown_task(task)
-        streams = [stream_of(task)] if task else [head.stream for head in reader.heads(TASK_STREAM)]
-        data = bundle_bytes(reader, streams)
-    _check_target(opened, target, ())
-    try:
-        write_new(target, data)
-    except OSError as error:
-        problem = Problem("target", "unwritable", f"{target}: {error.strerror}", "a new file")
-        raise InvalidInput("nothing was exported", [problem]) from error
-    return len(streams)
-
-
-def _check_target(opened: Opened, target: str, endings: tuple[str, ...]) -> None:
+def check_target(opened: Opened, target: str, endings: tuple[str, ...]) -> None:
     """A target must be a new name outside the workspace's own folder."""
     problems: list[Problem] = []
     if "\0" in target:
@@ -114,16 +94,6 @@ def _check_target(opened: Opened, target: str, endings: tuple[str, ...]) -> None
         ]
     if problems:
         raise InvalidInput("nothing was written", problems)
-
-
-def import_file(opened: Opened, path: str, fork: str) -> Imported:
-    """Take in a bundle, all of it or nothing."""
-    if problems := irregular(path):
-        raise InvalidInput("nothing was imported", problems)
-    result = import_bundle(opened.store, path, fork=fork)
-    for task in result.touched:
-        opened.handles.restore(opened.store, task)
-    return result
 
 
 def rebuild(opened: Opened, progress: Progress | None) -> Rebuilt:
@@ -239,14 +209,11 @@ def _file_system(folder: str, findings: list[Problem]) -> str:
 
 
 __all__ = [
-    "Imported",
     "Rebuilt",
     "Verified",
     "backup",
     "doctor",
-    "export",
     "heads",
-    "import_file",
     "is_fixed",
     "rebuild",
     "verify_store",

@@ -8,32 +8,24 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.adapters.openai_agents.counting import counter_in
+from passdown.adapters.brief_texts import brief_text, counter_in
+from passdown.adapters.histories import TOOL
 from passdown.adapters.openai_agents.names import ledger_name
 from passdown.adapters.openai_agents.payload import as_handoff
-from passdown.adapters.openai_agents.transcripts import MODULE, TOOL, handed_log
+from passdown.adapters.openai_agents.transcripts import MODULE, handed_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agents import Agent, RunContextWrapper, TResponseInputItem
 
+    from passdown.adapters.brief_texts import Reader
     from passdown.workspace import Workspace
-    from passdown.workspace.aliases import CounterLike
 
     TaskOf = Callable[[RunContextWrapper[Any] | None], str]
 
 
 _BRIEF = re.compile(r"# \S+ for \S+, version [0-9]+ \([0-9a-f]{12}\)\n")
-
-
-class Reader(NamedTuple):
-    """Who is given a brief, from where, and how long it may be."""
-
-    workspace: Workspace
-    agent: str
-    budget: int
-    counter: CounterLike
 
 
 class Terms(NamedTuple):
@@ -53,24 +45,6 @@ class Terms(NamedTuple):
         fixed = {"task": task, "from_agent": sender, "to_agent": self.reader.agent}
         phase = {"phase": self.phase} if self.phase else {}
         return {**as_handoff(arguments), **fixed, **phase}
-
-
-def brief_text(reader: Reader, task: str, kept: str) -> str:
-    """The brief with a line on what else is kept, together within the budget."""
-    workspace, agent, budget, counter = reader
-    count = counter_in(workspace, counter).tokens
-    room = budget - (count(f"\n{kept}\n") if kept else 0)
-    if room < 1:
-        kept, room = "", budget
-
-    def text_of(*, record: bool) -> str:
-        told = workspace.brief(task, agent=agent, budget=room, counter=counter, record=record)
-        return f"{told.text.rstrip()}\n{kept}".rstrip() + "\n"
-
-    # Tokens of two texts need not sum up to those of both, and only what is given is recorded.
-    while count(text_of(record=False)) > budget and room > 1:
-        room -= 1
-    return text_of(record=True)
 
 
 def instead_of(

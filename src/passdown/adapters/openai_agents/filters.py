@@ -19,8 +19,9 @@ from agents.items import (
     ToolCallOutputItem,
 )
 
+from passdown.adapters.histories import ranges_of
 from passdown.adapters.openai_agents.briefed import instead_of, user_message
-from passdown.adapters.openai_agents.transcripts import handed_log, ranges_of
+from passdown.adapters.openai_agents.transcripts import handed_log
 from passdown.errors import GateRefused, Problem
 from passdown.model.canonical import digest_bytes
 

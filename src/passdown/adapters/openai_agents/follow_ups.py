@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from agents.run import ModelInputData
 
-from passdown.adapters.openai_agents.briefed import Reader, instead_of
+from passdown.adapters.brief_texts import Reader
+from passdown.adapters.openai_agents.briefed import instead_of
 from passdown.adapters.openai_agents.names import ledger_name
 from passdown.adapters.states.handing import workspace_of
 

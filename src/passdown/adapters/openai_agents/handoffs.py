@@ -16,20 +16,15 @@ from weakref import WeakKeyDictionary
 import agents
 from agents.exceptions import ModelBehaviorError
 
-from passdown.adapters.openai_agents.briefed import (
-    Reader,
-    Terms,
-    brief_text,
-    kept_line,
-    user_message,
-)
+from passdown.adapters.brief_texts import Reader, brief_text
+from passdown.adapters.openai_agents.briefed import Terms, kept_line, user_message
 from passdown.adapters.openai_agents.filters import BriefFilter, HandoffHeld
 from passdown.adapters.openai_agents.names import ledger_name
 from passdown.adapters.openai_agents.payload import (
     HandoffPayload,
     as_arguments,
     compact,
-    unknown_problems,
+    own_problems,
 )
 from passdown.adapters.states.handing import workspace_of
 from passdown.errors import InvalidInput, Problem
@@ -179,15 +174,18 @@ class _Turns:
         task = terms.task_of(context)
         check = terms.reader.workspace.check(terms.handoff(payload, task, terms.sender(sender)))
         problems = [each for each in check.problems if each.level == "error"]
-        unknown = [each for each in check.problems if each.code == "unknown_field"]
-        unknown += unknown_problems(payload)
+        unknown = [
+            each._replace(fix="leave it out")
+            for each in check.problems
+            if each.code == "unknown_field"
+        ]
         held = [each.path for each in problems if each.code == "human_gate"]
         if held:
             raise HandoffHeld(task, held, recorded=False)
         settings = [each for each in problems if each.path in _SETTINGS]
         if settings:
             raise InvalidInput("this handoff can't be recorded", settings)
-        return as_arguments([*problems, *unknown])
+        return as_arguments([*problems, *unknown, *own_problems(payload)])
 
 
 _sent_back: ContextVar[str] = ContextVar("passdown_sent_back", default="")

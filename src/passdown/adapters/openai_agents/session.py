@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.adapters.openai_agents.counting import counter_in
+from passdown.adapters.brief_texts import counter_in
 from passdown.adapters.openai_agents.items import ItemLog
 from passdown.errors import InvalidInput, Problem
 from passdown.model.arguments import number_problems

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from passdown.errors import InvalidInput, Problem
@@ -110,18 +111,25 @@ class Engine:
         self.heartbeat.start()
 
     def close(self) -> None:
-        """Let what runs come to its end, then sign off."""
-        if self._is_launched:
-            DBOS.destroy(workflow_completion_timeout_sec=_DRAIN_S if active() else 0)
-            # What it took at the last moment is left to others at once.
-            self._take_over(self.heartbeat.worker)
-            self.heartbeat.stop()
-            serve(None)
-            self._is_launched = False
-            _One.lock.release()
-        if self._client is not None:
-            self._client.destroy()
-        self.database.dispose()
+        """Let what runs come to its end, then sign off.
+
+        Whatever the database says to that, this process may have another engine afterwards.
+        """
+        with ExitStack() as last:
+            last.callback(self.database.dispose)
+            if self._client is not None:
+                last.callback(self._client.destroy)
+            if self._is_launched:
+                last.callback(self._give_way)
+                last.callback(self.heartbeat.stop)
+                DBOS.destroy(workflow_completion_timeout_sec=_DRAIN_S if active() else 0)
+                # What it took at the last moment is left to others at once.
+                self._take_over(self.heartbeat.worker)
+
+    def _give_way(self) -> None:
+        serve(None)
+        self._is_launched = False
+        _One.lock.release()
 
     def forget_lane(self, name: str) -> None:
         """Remove the lane of a run that is over."""

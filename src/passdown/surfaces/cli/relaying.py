@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _RUNNER_OPTIONS = ("prompt", "env", "pass_env", "max_output")
 _MOST_SECONDS = 86_400.0
+_MADE_ANEW = (
+    "It holds only what is queued: move the file aside, and it is made anew from the ledger."
+)
 
 
 def run(parser: Parser) -> None:
@@ -100,7 +103,8 @@ def database_faults(next_step: str = "") -> Generator[None]:
     except SQLAlchemyError as error:
         said = (str(error).splitlines() or [""])[0]
         message = f"the engine's database can't be used: {said}"
-        raise StoreUnavailable(message, next_step=next_step) from error
+        mend = "" if "not a database" not in said and "malformed" not in said else _MADE_ANEW
+        raise StoreUnavailable(message, next_step=f"{mend} {next_step}".strip()) from error
 
 
 def _run(args: Namespace) -> int:
