@@ -7,9 +7,10 @@ away when its work is done, and what was recorded in it would go with it.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from passdown.errors import NotFound, StoreUnavailable
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from passdown.model.values import NamedTuple
 from passdown.surfaces.hooks.answers import Answer, can_ask, can_tell, counter_for, fits
 from passdown.surfaces.hooks.sessions import Session, Sessions
 from passdown.surfaces.hosts.table import (

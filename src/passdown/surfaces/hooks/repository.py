@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+
+from passdown.model.values import NamedTuple
 
 _BRANCH = "ref: refs/heads/"
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
