@@ -28,6 +28,7 @@ from bench import (
     relays,
     report,
     retrieval,
+    stores,
     switches,
     verify,
 )
@@ -59,6 +60,7 @@ MEASUREMENTS = {
     "relays": relays.measure,
     "checkpoints": checkpoints.measure,
     "handoff_sizes": handoff_sizes.measure,
+    "stores": stores.measure,
 }
 
 

@@ -3,8 +3,9 @@
 `P-n` are the promises of the README. The others are the finer rows behind them: S0 for decisions,
 contexts, checksums and memory, S1 for the state of a task, S2 for switches of agents and rules, S3
 for the handoff note and what the next task gets from it, S4 for agents that run, talk and share
-knowledge, M for agents that are served over MCP, work in several worktrees and on several machines,
-H for the hosts of coding agents: their settings, hooks and plugins.
+knowledge, S8 for stores that many machines share, M for agents that are served over MCP, work in
+several worktrees and on several machines, H for the hosts of coding agents: their settings, hooks
+and plugins.
 An id is never given to another promise; a promise that is withdrawn takes its id with it.
 """
 
@@ -352,6 +353,21 @@ SHARED_KNOWLEDGE = {
     "S4-36": "What one story decided is found in the next.",
 }
 
+STORES = {
+    "S8-1": "SQLite and PostgreSQL keep the same promises: one suite, one model, the same rows and "
+    "the same answers in the same order.",
+    "S8-2": "What PostgreSQL has acknowledged survives a killed server and a broken connection; an "
+    "answer that was lost is told as unknown, and the same key repeats it safely.",
+    "S8-3": "A store is copied into another as it is, verified, and an interrupted copy goes on.",
+    "S8-4": "The password in a store's address is never printed.",
+    "S8-5": "Workspaces in one database are kept apart, and each is brought up to date as a whole "
+    "while others write; a client that is too old for it is told before it writes.",
+    "S8-6": "A database that may lose what it acknowledges, lets records be changed or has other "
+    "tables is refused with what to do.",
+    "S8-7": "Transactions over several tasks show no anomaly on either store, and the checker that "
+    "says so finds each of three planted bugs.",
+}
+
 STATE_IN_GRAPHS = {
     "S0-1": "Every field that one agent returns is there for the next, in the typed state.",
     "S0-2": "A state has messages, the current agent, a handoff context or none, decisions, and "
@@ -441,4 +457,5 @@ PROMISES: dict[str, str] = {
     **STATE_IN_GRAPHS,
     **SERVING,
     **HOSTS,
+    **STORES,
 }

@@ -123,6 +123,7 @@ class Ledger:
                     return _replayed(known, entry, redacted)
                 entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
             head = self._checked_head(tip, entry)
+            writer.take_turn()  # what follows looks at other tasks too
             before = before_of(writer, entry.task, entry.kind, entry.body) if head else NOTHING
             if guard is not None:
                 guard(writer, before, entry.body)

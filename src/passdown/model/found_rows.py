@@ -57,6 +57,15 @@ class Found(NamedTuple):
     forgotten_edges: tuple[tuple[str, str, str], ...] = ()
 
 
+class Sought(NamedTuple):
+    """What an entry must have to be found: the word, where one is named, and of each group of marks
+    at least one. How that is put to an index is the store's business.
+    """
+
+    word: str = ""
+    marks: tuple[tuple[str, ...], ...] = ()
+
+
 @lru_cache(maxsize=4_096)
 def mark_of(name: str, value: str) -> str:
     """The mark that an entry with this value for `name` carries."""

@@ -69,6 +69,7 @@ VERBS: dict[str, Verb] = {
         Verb("verify", _SAFE, "safety", "check that the store says what was written"),
         Verb("heads", _SAFE, "safety", "export the heads, to be kept elsewhere for verify"),
         Verb("backup", _SAFE, "safety", "copy the store while others write, verified"),
+        Verb("copy", _SAFE, "copying", "copy one store into another, verified"),
         Verb("export", _SAFE, "bundles", "write a bundle of one task or of everything"),
         Verb("import", _SAFE, "bundles", "take in ADRs, beads, MCP memory, notes or a bundle"),
         Verb("audit", _SAFE, "journalling", "what is remembered twice, out of date or untold"),
