@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.errors import (
     Conflict,
@@ -31,6 +31,7 @@ from passdown.model.kinds import deliveries_of, stream_of
 from passdown.model.record import Record, chained
 from passdown.model.redaction import redact, redact_value
 from passdown.model.times import stamp
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,9 +11,10 @@ refused unless it is private, so that no repository decides where records go.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from passdown.errors import NotFound, StoreUnavailable, UnsafeStore
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Every verb of the command line: its group, its module, and one line on what it does."""
 
 # Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
-from typing import NamedTuple
+from passdown.model.values import NamedTuple
 
 
 class Verb(NamedTuple):
@@ -32,9 +32,8 @@ VERBS: dict[str, Verb] = {
         Verb("demo", _START, "demo", "watch four agents build a small thing, offline"),
         Verb("mcp", _HOSTS, "serving_mcp", "serve agents over MCP, on standard input and output"),
         Verb("hook", _HOSTS, "hooking", "answer a coding agent's host at one of its events"),
-        Verb(
-            "plugin", _HOSTS, "plugging", "write the plugin of Claude Code or Codex, with a skill"
-        ),
+        Verb("mcp", _HOSTS, "serving_mcp", "serve coding agents over MCP, on standard input"),
+        Verb("plugin", _HOSTS, "plugging", "write a plugin for Claude Code or Codex, with a skill"),
         Verb("task", _WRITE, "tasks", "make, list, show and change tasks"),
         Verb("handoff", _WRITE, "handing", "hand a task on, from a file or from flags"),
         Verb("draft", _WRITE, "drafts", "what was seen of the work on a task, to be completed"),
