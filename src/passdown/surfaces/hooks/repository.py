@@ -10,8 +10,8 @@ import os
 import re
 
 from passdown.model.values import NamedTuple
+from passdown.recall.git_head import current_branch, current_commit
 
-_BRANCH = "ref: refs/heads/"
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _OPTIONS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 _DIFF = ("diff", "--name-status", "-z", "--no-renames", "--no-ext-diff", "--relative")
@@ -32,49 +32,7 @@ def branch_and_commit(folder: str) -> tuple[str, str]:
 
     Read from git's own files, so that no program has to be started.
     """
-    git = _git_folder(folder)
-    head = _first_line(os.path.join(git, "HEAD")) if git else ""
-    if not head.startswith("ref: "):
-        return "", head if _COMMIT.fullmatch(head) else ""
-    name = head.removeprefix("ref: ")
-    branch = head.removeprefix(_BRANCH) if head.startswith(_BRANCH) else ""
-    common = os.path.join(git, _first_line(os.path.join(git, "commondir")))
-    commit = _first_line(os.path.join(common, *name.split("/"))) or _packed(common, name)
-    return branch, commit if _COMMIT.fullmatch(commit) else ""
-
-
-def _git_folder(folder: str) -> str:
-    while True:
-        path = os.path.join(folder, ".git")
-        if os.path.isdir(path):
-            return path
-        if os.path.isfile(path):
-            named = _first_line(path).removeprefix("gitdir: ")
-            return os.path.normpath(os.path.join(folder, named))
-        above = os.path.dirname(folder)
-        if above == folder:
-            return ""
-        folder = above
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline(4096).rstrip("\r\n")
-    except OSError:
-        return ""
-
-
-def _packed(common: str, name: str) -> str:
-    try:
-        with open(os.path.join(common, "packed-refs"), encoding="utf-8", errors="replace") as file:
-            for line in file:
-                commit, _, ref = line.strip().partition(" ")
-                if ref == name:
-                    return commit
-    except OSError:
-        pass
-    return ""
+    return current_branch(folder), current_commit(folder)
 
 
 def changed_since(root: str, commit: str, since: float, timeout_s: float) -> list[Changed] | None:
