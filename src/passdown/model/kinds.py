@@ -5,7 +5,8 @@ The letter names the kind; the table says where items of a kind stand in a recor
 status they start with and which statuses close them.
 """
 
-# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
+from __future__ import annotations
+
 import re
 from functools import cache
 

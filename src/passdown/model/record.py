@@ -5,7 +5,8 @@ different envelopes share their bytes, and the digest of the record before it in
 body is hashed and stored as the same canonical bytes (RFC 8785); it is never written out anew.
 """
 
-# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
+from __future__ import annotations
+
 import json
 from typing import Any
 

@@ -4,7 +4,8 @@ They are plain tuples. Each can be made again from the records alone; a store ne
 that exists only here.
 """
 
-# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
+from __future__ import annotations
+
 from typing import Any
 
 from passdown.model.values import NamedTuple

@@ -1,6 +1,7 @@
 """Every verb of the command line: its group, its module, and one line on what it does."""
 
-# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
+from __future__ import annotations
+
 from passdown.model.values import NamedTuple
 
 
