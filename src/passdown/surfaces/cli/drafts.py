@@ -58,8 +58,8 @@ def _only_one(workspace: Workspace) -> str:
     """The task that is meant where none is named."""
     from passdown.surfaces.cli.session import Misuse
     from passdown.surfaces.hooks.choosing import choose
-    from passdown.surfaces.hooks.repository import branch_and_commit
     from passdown.surfaces.hooks.sessions import Session
+    from passdown.workspace.checked_out import branch_and_commit
 
     choice = choose(workspace, Session(), branch_and_commit(os.getcwd())[0])
     if not choice.task:

@@ -80,8 +80,8 @@ def handle(visit: Visit) -> Answer:
 
 def _session_start(visit: Visit, session: Session) -> Answer:
     from passdown.surfaces.hooks.choosing import choose
-    from passdown.surfaces.hooks.repository import branch_and_commit
     from passdown.surfaces.hooks.telling import list_text
+    from passdown.workspace.checked_out import branch_and_commit
 
     call = visit.call
     branch, commit = branch_and_commit(call.cwd or visit.place.root)

@@ -10,7 +10,6 @@ import os
 import re
 
 from passdown.model.values import NamedTuple
-from passdown.recall.git_head import current_branch, current_commit
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _OPTIONS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
@@ -25,14 +24,6 @@ class Changed(NamedTuple):
 
     path: str
     change: str
-
-
-def branch_and_commit(folder: str) -> tuple[str, str]:
-    """The branch that is checked out and the commit it is at; empty where there is none.
-
-    Read from git's own files, so that no program has to be started.
-    """
-    return current_branch(folder), current_commit(folder)
 
 
 def changed_since(root: str, commit: str, since: float, timeout_s: float) -> list[Changed] | None:
