@@ -1,0 +1,101 @@
+"""What a running server holds: the workspace, tokens, limits, counts, and what is news."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.surfaces.web.limits import Buckets, Limits, Streams
+from passdown.surfaces.web.metrics import Metrics
+from passdown.workspace.access import Tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from passdown.model.access import Access
+    from passdown.surfaces.mcp.door import Door
+    from passdown.surfaces.web.hosts import Names
+    from passdown.workspace import Workspace
+
+LOG = logging.getLogger("passdown.web")
+
+_LOOK_AGAIN_S = 1.0
+
+
+class Options(NamedTuple):
+    """How a server is run: the names it answers to, its limits, and whether every answer is
+    logged rather than writes and refusals alone.
+    """
+
+    names: Names
+    limits: Limits = Limits()
+    logs_all: bool = False
+
+
+class Visit:
+    """One request that was let in: whose it is, what it brought, and since when it is here."""
+
+    def __init__(self, number: str, started: float) -> None:
+        self.number = number
+        self.started = started
+        self.caller: Access | None = None
+        self.body = b""
+        self.operation = "none"
+        self.notes: list[str] = []
+
+
+class House:
+    """Everything that requests share. Its event loop writes to it; threads only read."""
+
+    def __init__(self, door: Door, options: Options) -> None:
+        self.door = door
+        self.options = options
+        self.metrics = Metrics()
+        self.buckets = Buckets(options.limits.rate, options.limits.burst)
+        self.streams = Streams(options.limits.streams, options.limits.streams_of_token)
+        self.stopping = asyncio.Event()
+        self.news = asyncio.Condition()
+        self._tokens: tuple[Workspace, Tokens] | None = None
+        self._looked_at = -_LOOK_AGAIN_S
+
+    @contextmanager
+    def workspace(self) -> Generator[Workspace]:
+        """The workspace, for one call in a thread."""
+        with self.door.workspace() as workspace:
+            yield workspace
+
+    async def holder(self, token: str) -> Access | None:
+        """Whose token this is. What was made or revoked elsewhere is known within a second."""
+        await self._look_again()
+        tokens = self._tokens
+        return tokens[1].holder(token) if tokens else None
+
+    async def is_live(self, caller: Access) -> bool:
+        """Whether a token that was let in earlier would be let in now."""
+        await self._look_again()
+        tokens = self._tokens
+        return tokens is not None and tokens[1].is_live(caller.id)
+
+    async def _look_again(self) -> None:
+        now = time.monotonic()
+        if self._tokens is None or now - self._looked_at >= _LOOK_AGAIN_S:
+            self._looked_at = now
+            await asyncio.to_thread(self._look)
+
+    def _look(self) -> None:
+        with self.workspace() as workspace:
+            if self._tokens is None or self._tokens[0] is not workspace:
+                self._tokens = (workspace, Tokens(workspace))
+            self._tokens[1].all()
+
+    def stop(self) -> None:
+        """Tell streams to end: the server is about to."""
+        self.stopping.set()
+
+    def log(self, what: str, /, **fields: Any) -> None:
+        """One line of JSON. It never holds a token, a query or a body."""
+        LOG.info("%s", json.dumps({"event": what, **fields}))
