@@ -107,7 +107,7 @@ class Ledger:
 
     def append(self, entry: Entry, guard: Guard | None = None) -> Written:
         """Write one entry. `guard` may refuse it by raising, having seen where the task stands."""
-        body, redacted = redact_value(with_via(entry.body))
+        body, redacted = redact_value(with_via(entry.body, entry.author))
         assert_no_secret(entry.task, "task")
         entry = entry._replace(body=body, key=redact(entry.key)[0])
         data = canonical_bytes(entry.body)
@@ -159,7 +159,7 @@ class Ledger:
 
     def _add_aside(self, writer: Writer, aside: Aside) -> Record:
         key = aside.key or os.urandom(16).hex()
-        data = canonical_bytes(redact_value(with_via(aside.body))[0])
+        data = canonical_bytes(redact_value(with_via(aside.body, aside.author))[0])
         check_size(data)
         tip = writer.tip(aside.stream, key)
         if tip is not None:

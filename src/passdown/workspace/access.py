@@ -7,7 +7,7 @@ was made or revoked is chained like everything else. A bundle carries tasks only
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import InvalidInput, NotFound
@@ -26,10 +26,14 @@ from passdown.model.times import stamp
 from passdown.workspace.beside import Aside, Beside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from passdown.model.record import Record
     from passdown.workspace.opened import Held
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class Minted(NamedTuple):
@@ -42,11 +46,13 @@ class Minted(NamedTuple):
 class Tokens:
     """The tokens of one open workspace; threads may share it.
 
-    `all` reads what is new; `holder` goes by what was read, so that it costs no look at the store.
+    Whether one has expired goes by this machine's time. `all` reads what is new; `holder` goes by
+    what was read, so that it costs no look at the store.
     """
 
-    def __init__(self, workspace: Held) -> None:
+    def __init__(self, workspace: Held, now: Callable[[], datetime] = _utc_now) -> None:
         self._beside = Beside(workspace)
+        self._now = now
         self._known: dict[str, Access] = {}
         self._position = 0
 
@@ -62,7 +68,7 @@ class Tokens:
         label: str = "",
     ) -> Minted:
         """Make a token for an agent or a person; without `days` or `expires` it never expires."""
-        now = self._beside.now()
+        now = self._now()
         if days:
             expires = stamp(now + timedelta(days=days))
         problems = access_problems(name, expires, now)
@@ -91,7 +97,7 @@ class Tokens:
             message = f"there is no token {identity[:40]!r}"
             raise NotFound(message, next_step="List them with: passdown token list")
         if not known.revoked:
-            at = stamp(self._beside.now())
+            at = stamp(self._now())
             body = {"id": identity, "revoked": at}
             self._beside.add(Aside(ACCESS_STREAM, "token_revoked", by, body))
         return self.all()[identity]
@@ -110,16 +116,16 @@ class Tokens:
         known = self._known.get(identity)
         if known is None or not is_same(token, known):
             return None
-        return known if known.state(self._beside.now()) == "live" else None
+        return known if known.state(self._now()) == "live" else None
 
     def is_live(self, identity: str) -> bool:
         """Whether a token holds, by what was read."""
         known = self._known.get(identity)
-        return known is not None and known.state(self._beside.now()) == "live"
+        return known is not None and known.state(self._now()) == "live"
 
     def are_there(self) -> bool:
         """Whether any token would be taken now."""
-        now = self._beside.now()
+        now = self._now()
         return any(access.state(now) == "live" for access in self.all().values())
 
     def _take(self, record: Record) -> None:

@@ -57,9 +57,17 @@ async def _serve(door: Door) -> None:
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def built(door: Door) -> Server[Any]:
-    """The server. Making it opens nothing: what is listed is the same for every workspace."""
-    handlers = _Handlers(door)
+def named_by_client(context: Context) -> str:
+    """Who calls, where only the environment and the client can say so."""
+    params = context.session.client_params
+    return agent_named(os.environ, params.client_info.name if params is not None else "")
+
+
+def built(door: Door, caller: Callable[[Context], str] = named_by_client) -> Server[Any]:
+    """The server, for any transport. Making it opens nothing: what is listed is the same for every
+    workspace. `caller` tells who calls, where the call's arguments don't.
+    """
+    handlers = _Handlers(door, caller)
     same = CacheHint(ttl_ms=_HOUR_MS, scope="public")
     server: Server[Any] = Server(
         NAME,
@@ -84,8 +92,9 @@ def built(door: Door) -> Server[Any]:
 class _Handlers:
     """What each request of the protocol is answered with."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, caller: Callable[[Context], str]) -> None:
         self._door = door
+        self._caller = caller
 
     async def list_tools(self, _: Context, __: Paging) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in TOOLS])
@@ -98,7 +107,7 @@ class _Handlers:
             message = visible(f"there is no tool {params.name[:60]!r}; there are: {known}")
             raise MCPError(types.INVALID_PARAMS, message)
         given = params.arguments or {}
-        answer = await _in_thread(call, self._door, params.name, given, _agent(context))
+        answer = await _in_thread(call, self._door, params.name, given, self._caller(context))
         content = types.TextContent(type="text", text=answer.text)
         return types.CallToolResult(content=[content], is_error=answer.is_error)
 
@@ -116,7 +125,7 @@ class _Handlers:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
-        found = await _or_protocol_error(resources.read, self._door, uri, _agent(context))
+        found = await _or_protocol_error(resources.read, self._door, uri, self._caller(context))
         content = types.TextResourceContents(uri=uri, text=found.text, mime_type=found.kind)
         return types.ReadResourceResult(contents=[content])
 
@@ -127,7 +136,7 @@ class _Handlers:
         self, context: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
         given = params.arguments or {}
-        agent = _agent(context)
+        agent = self._caller(context)
         text = await _or_protocol_error(prompts.text_of, self._door, params.name, given, agent)
         content = types.TextContent(type="text", text=text)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
@@ -144,11 +153,6 @@ def _listed_prompt(prompt: prompts.Prompt) -> types.Prompt:
         description=prompt.description,
         arguments=arguments,
     )
-
-
-def _agent(context: Context) -> str:
-    params = context.session.client_params
-    return agent_named(os.environ, params.client_info.name if params is not None else "")
 
 
 async def _in_thread(function: Callable[..., T], *given: Any) -> T:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from passdown import __version__
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, StoreError
@@ -24,6 +25,8 @@ from passdown.surfaces.web.briefs import BriefCounter
 from passdown.surfaces.web.events import MEDIA as EVENTS_MEDIA
 from passdown.surfaces.web.events import Stream, Watch, check_room, resumed_after
 from passdown.surfaces.web.front import VISIT, Front
+from passdown.surfaces.web.mcp_door import PATH as MCP_PATH
+from passdown.surfaces.web.mcp_door import McpDoor
 from passdown.surfaces.web.metrics import MEDIA as METRICS_MEDIA
 from passdown.surfaces.web.openapi import DESCRIPTION, completed, extra_of, responses_of
 from passdown.surfaces.web.operations import Answer, Call, Operation, require
@@ -52,10 +55,12 @@ _EXPECTED = re.compile(r'"([0-9]{1,15})"')
 
 def built(house: House) -> App:
     """The whole server as an ASGI application."""
+    mcp = McpDoor(house)
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncGenerator[None]:
-        yield
+        async with mcp.running():
+            yield
         house.door.close()
 
     app = FastAPI(
@@ -73,6 +78,7 @@ def built(house: House) -> App:
         _add(app, operation, endpoint)
     _add(app, _EVENTS, routes.events())
     _add_plain(app, house)
+    app.router.routes.append(Route(MCP_PATH, mcp))
     app.add_exception_handler(HTTPException, _not_routed)
     return Front(app, house)
 
@@ -116,7 +122,9 @@ class _Routes:
         return endpoint
 
     def _carry(self, operation: Operation, call: Call, caller: Access) -> Answer:
-        with self._house.workspace() as workspace, recorded_via(f"token:{caller.id}"):
+        only = "" if caller.may("others") else caller.name
+        door = recorded_via(f"token:{caller.id}", author=only)
+        with self._house.workspace() as workspace, door:
             return operation.carry(workspace, call)
 
     def brief(self, operation: Operation) -> Endpoint:

@@ -50,7 +50,7 @@ class Call:
         A claim is taken at its word from a token that speaks for others. From any other it is
         noted, and what is written bears the name of who wrote it.
         """
-        claimed = self.given.pop(field, "") or self.caller.name
+        claimed = self.given.pop(field, self.caller.name)
         if claimed == self.caller.name or self.caller.may("others"):
             return claimed
         self.note_claim(field, claimed)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-_VERSION = whole("a version of the task", least=1)
+_VERSION = {"type": "integer", "description": "a version of the task"}
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
 _ITEMS = answer(items=_OBJECTS)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from passdown.surfaces.web.schemas import Schema
 
 _MOST_FIELDS = 300
+_IN_HEADERS = ("key", "expect_version")
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -50,6 +51,7 @@ def given_by(operation: Operation, path: Mapping[str, str], query: bytes, body: 
         loaded = _loaded(body)
         if operation.takes_any:
             given["body"] = loaded
+            problems += _reserved(operation, loaded)
         else:
             _check(loaded, operation.body, "", problems)
             given |= loaded
@@ -58,6 +60,17 @@ def given_by(operation: Operation, path: Mapping[str, str], query: bytes, body: 
     if problems:
         raise InvalidInput("the request is refused", problems, next_step="Mend all of these.")
     return given
+
+
+def _reserved(operation: Operation, loaded: Document) -> list[Problem]:
+    """Fields that stand in the address or in headers, and nowhere else."""
+    taken = [*operation.parameters, *_IN_HEADERS]
+    expected = "it in the address" if operation.parameters else "a header"
+    return [
+        Problem(name, "unknown_field", "is not taken here", expected)
+        for name in taken
+        if name in loaded and not (name == "task" and "handoffs" in operation.path)
+    ]
 
 
 def _loaded(body: bytes) -> Document:
@@ -112,7 +125,7 @@ def _query(operation: Operation, query: bytes, problems: list[Problem]) -> Docum
 def _typed(value: str, schema: Schema) -> object:
     """A parameter's text as the type that its schema wants, if it spells one."""
     if schema["type"] == "integer":
-        return int(value) if re.fullmatch(r"-?[0-9]{1,19}", value) else value
+        return int(value) if re.fullmatch(r"-?[0-9]{1,40}", value) else value
     if schema["type"] == "boolean":
         return _TRUTHS.get(value, value)
     return value

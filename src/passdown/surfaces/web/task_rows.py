@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from passdown.model.kinds import PHASES, TASK_STATUSES
 from passdown.surfaces.web.operations import Answer, Operation
@@ -24,6 +24,8 @@ from passdown.surfaces.web.schemas import (
 if TYPE_CHECKING:
     from passdown.surfaces.web.operations import Call
     from passdown.workspace import Workspace
+
+Document = dict[str, Any]
 
 TASK_ID = text("a task's id", most=128, least=1)
 AGENT = text("whose name this is written in; default: the token's", most=64)
@@ -70,14 +72,17 @@ def _task(workspace: Workspace, call: Call) -> Answer:
 
 
 def _new(workspace: Workspace, call: Call) -> Answer:
-    receipt = workspace.create_task(agent=call.author(), key=call.key, **call.given)
+    given: Document = {"task": "", "title": "", **call.given["body"]}
+    call.given = given
+    receipt = workspace.create_task(agent=call.author(), key=call.key, **given)
     return Answer(receipt.as_document(), receipt.version)
 
 
 def _change(workspace: Workspace, call: Call) -> Answer:
-    agent = call.author()
-    expected = {"expect_version": call.expect_version, "key": call.key}
-    receipt = workspace.change_task(agent=agent, **expected, **call.given)
+    task: str = call.given["task"]
+    call.given = given = call.given["body"]
+    rest: Document = {"expect_version": call.expect_version, "key": call.key}
+    receipt = workspace.change_task(task, agent=call.author(), **rest, **given)
     return Answer(receipt.as_document(), receipt.version)
 
 
@@ -107,6 +112,7 @@ ROWS = (
         "Make a task",
         _new,
         body=_NEW,
+        takes_any=True,
         answer=ref("Receipt"),
         status=201,
         takes_key=True,
@@ -132,6 +138,7 @@ ROWS = (
         _change,
         parameters=PATH,
         body=_CHANGE,
+        takes_any=True,
         answer=ref("Receipt"),
         takes_key=True,
         takes_version=True,

@@ -87,7 +87,7 @@ def _recall(workspace: Workspace, call: Call) -> Answer:
     if told_to and not call.is_about_itself(told_to):
         call.note_claim("told_to", told_to)
         told_to = call.caller.name
-    found = workspace.recall(given.pop("q"), told_to=told_to, **given)
+    found = workspace.recall(given.pop("query"), told_to=told_to, **given)
     return Answer({"items": [each.as_document() for each in found]})
 
 
@@ -185,7 +185,7 @@ ROWS = (
         "What was recorded that has to do with a question, best first",
         _recall,
         query={
-            "q": {**text("the question"), "required": True},
+            "query": {**text("the question", most=20_000), "required": True},
             "kinds": listed(text(most=40)),
             "agent": text(most=64),
             "task": TASK_ID,

@@ -58,7 +58,7 @@ def signed(call: Call, handoff: Any, defaults: Document) -> tuple[Any, Document]
     A token that speaks for others sends it as it is.
     """
     if call.caller.may("others"):
-        return handoff, {"from_agent": call.caller.name, **defaults}
+        return handoff, defaults
     own = call.caller.name
     plain = plain_handoff(handoff, defaults)
     claimed = plain.get("from_agent") or own
@@ -137,8 +137,9 @@ def _receive(workspace: Workspace, call: Call) -> Answer:
 
 
 def _decide(workspace: Workspace, call: Call) -> Answer:
-    who: Document = {"agent": call.author(), "key": call.key, "task": call.given.pop("task", None)}
-    receipt = workspace.decide(**who, expect_version=call.expect_version, **call.given)
+    call.given = given = {"summary": "", "rationale": "", **call.given["body"]}
+    who: Document = {"agent": call.author(), "key": call.key}
+    receipt = workspace.decide(**who, expect_version=call.expect_version, **given)
     return Answer(receipt.as_document(), receipt.version)
 
 
@@ -255,8 +256,8 @@ ROWS = (
                 "at": text(most=64),
             },
             ["summary", "rationale"],
-            is_open=True,
         ),
+        takes_any=True,
         answer=ref("Receipt"),
         status=201,
         takes_key=True,

@@ -23,6 +23,7 @@ from passdown.errors import (
     StoreUnavailable,
     error_from,
 )
+from passdown.model.text import has_lone_surrogate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,6 +152,7 @@ class Wire:
         if key is not None:
             headers["Idempotency-Key"] = _header_text(key)
         if expect_version is not None:
+            _check_version(expect_version)
             headers["If-Match"] = f'"{expect_version}"'
         return headers
 
@@ -199,7 +201,12 @@ def _spelled(query: Mapping[str, Any]) -> str:
         for entry in _entries(value)
         if entry is not None
     ]
-    return "?" + urlencode(pairs) if pairs else ""
+    try:
+        return "?" + urlencode(pairs) if pairs else ""
+    except UnicodeEncodeError as error:
+        odd = next(name for name, text in pairs if has_lone_surrogate(text))
+        problem = Problem(odd, "lone_surrogate", "holds half a character", "whole characters")
+        raise InvalidInput("refused; nothing was asked", [problem]) from error
 
 
 def _entries(value: object) -> list[object]:
@@ -218,6 +225,13 @@ def _header_text(key: str) -> str:
             "refused; nothing was changed", [Problem("key", "invalid_form", message)]
         )
     return key
+
+
+def _check_version(given: object) -> None:
+    if isinstance(given, bool) or not isinstance(given, int):
+        message = f"{type(given).__name__} given"
+        problem = Problem("expect_version", "wrong_type", message, "a version number")
+        raise InvalidInput("refused; nothing was changed", [problem])
 
 
 def _wait_of(reply: Reply) -> float | None:

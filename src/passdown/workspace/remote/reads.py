@@ -160,6 +160,7 @@ class RemoteReads:
         record: bool = True,
     ) -> Brief:
         """What `agent` needs to know of a task, within a budget of tokens."""
+        _check_brief(agent, budget, format, counter)
         query: Document = {"agent": agent, "budget": budget, "counter": _named(counter)}
         query |= {"format": format, "tags": tags, "record": record}
         return brief_of(self._get(f"/api/tasks/{part(task)}/brief", **query))
@@ -198,7 +199,7 @@ class RemoteReads:
         asked |= {"since": _time(since), "until": _time(until)}
         asked |= {"live_only": live_only or None, "by_words": by_words or None}
         kept = {name: value for name, value in asked.items() if value not in ("", None, (), [])}
-        found = self._wire.ask("GET", "/api/recall", query={"q": query, **kept})
+        found = self._wire.ask("GET", "/api/recall", query={"query": query, **kept})
         return [recalled_of(entry) for entry in json.loads(found.body)["items"]]
 
     def graph(
@@ -264,6 +265,23 @@ def _named(counter: CounterLike) -> str | None:
         return name
     problem = Problem("counter", "wrong_type", "a function can't be sent", "a counter's name")
     raise InvalidInput("no brief was made", [problem])
+
+
+def _check_brief(agent: object, budget: object, format: object, counter: CounterLike) -> None:
+    """What is wrong with a question before it is sent; the server asks the same."""
+    from passdown.briefing.brief import ask_problems
+    from passdown.model.names import agent_problems
+    from passdown.model.tokens import counter_of
+
+    asked = 1 if budget is None else budget
+    problems = [*agent_problems(agent, "agent"), *ask_problems(asked, format)]
+    try:
+        if counter is not None:
+            counter_of(counter, "chars4")
+    except InvalidInput as error:
+        problems += error.problems
+    if problems:
+        raise InvalidInput("no brief was made", problems)
 
 
 def _time(given: str | date) -> str:
