@@ -13,7 +13,7 @@ from passdown.surfaces.web.serving import listen, server_of
 from passdown.workspace.access import Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from passdown import Workspace
 
@@ -41,6 +41,7 @@ class Served(NamedTuple):
     url: str
     port: int
     workspace: Workspace
+    stop: Callable[[], None]
 
     def token(self, name: str, *rights: str, is_person: bool = False, expires: str = "") -> str:
         """A new token, made by another process as it were: the test's own clock stands still."""
@@ -64,7 +65,7 @@ def served(workspace: Workspace, limits: Limits = QUICK) -> Generator[Served]:
         while not server.started:
             assert thread.is_alive()
             time.sleep(0.005)
-        yield Served(place.url, place.port, workspace)
+        yield Served(place.url, place.port, workspace, server.stop)
     finally:
         server.stop()
         thread.join(20)

@@ -118,6 +118,10 @@ class Tokens:
             return None
         return known if known.state(self._now()) == "live" else None
 
+    def is_known(self, identity: str) -> bool:
+        """Whether a token was ever made, by what was read."""
+        return identity in self._known
+
     def is_live(self, identity: str) -> bool:
         """Whether a token holds, by what was read."""
         known = self._known.get(identity)

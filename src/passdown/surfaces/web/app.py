@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from passdown import __version__
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, StoreError
-from passdown.surfaces.web import reading_rows, task_rows, telling_rows, writing_rows
+from passdown.surfaces.web import own_rows, reading_rows, task_rows, telling_rows, writing_rows
 from passdown.surfaces.web.briefs import BriefCounter
 from passdown.surfaces.web.events import MEDIA as EVENTS_MEDIA
 from passdown.surfaces.web.events import Stream, Watch, check_room, resumed_after
@@ -30,7 +30,7 @@ from passdown.surfaces.web.mcp_door import McpDoor
 from passdown.surfaces.web.metrics import MEDIA as METRICS_MEDIA
 from passdown.surfaces.web.openapi import DESCRIPTION, completed, extra_of, responses_of
 from passdown.surfaces.web.operations import Answer, Call, Operation, require
-from passdown.surfaces.web.problems import MEDIA, as_json, details, status_of
+from passdown.surfaces.web.problems import MEDIA, as_json, details, harmless, status_of
 from passdown.surfaces.web.requests import Malformed, given_by
 from passdown.surfaces.web.schemas import whole
 from passdown.workspace.beside import recorded_via
@@ -49,6 +49,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *writing_rows.ROWS,
     *reading_rows.ROWS,
     *telling_rows.ROWS,
+    *own_rows.ROWS,
 )
 _EXPECTED = re.compile(r'"([0-9]{1,15})"')
 
@@ -225,7 +226,9 @@ def _key(operation: Operation, request: Request) -> str | None:
 def _answered(operation: Operation, call: Call, found: Answer, request: Request) -> Response:
     if found.text is not None:
         media = f"{found.media}; charset=utf-8" if found.media.startswith("text/") else found.media
-        return Response(found.text.encode(), media_type=media)
+        is_json = found.media == "application/json"
+        written = harmless(found.text) if is_json else found.text
+        return Response(written.encode(), media_type=media)
     document = found.document
     if call.notes and isinstance(document, dict):
         notes = [note.as_document() for note in call.notes]

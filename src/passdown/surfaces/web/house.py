@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown.model.access import id_of
 from passdown.surfaces.web.limits import Buckets, Limits, Streams
 from passdown.surfaces.web.metrics import Metrics
 from passdown.workspace.access import Tokens
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("passdown.web")
 
 _LOOK_AGAIN_S = 1.0
+_BETWEEN_LOOKS_S = 0.05
 
 
 class Options(NamedTuple):
@@ -61,6 +63,7 @@ class House:
         self.news = asyncio.Condition()
         self._tokens: tuple[Workspace, Tokens] | None = None
         self._looked_at = -_LOOK_AGAIN_S
+        self._looking = asyncio.Lock()
 
     @contextmanager
     def workspace(self) -> Generator[Workspace]:
@@ -69,28 +72,38 @@ class House:
             yield workspace
 
     async def holder(self, token: str) -> Access | None:
-        """Whose token this is. What was made or revoked elsewhere is known within a second."""
-        await self._look_again()
-        tokens = self._tokens
-        return tokens[1].holder(token) if tokens else None
+        """Whose token this is. What was revoked elsewhere is refused within a second; one that was
+        made a moment ago is looked for, but not for everyone who sends nonsense.
+        """
+        tokens = await self._looked(_LOOK_AGAIN_S)
+        found = tokens.holder(token)
+        if found is None and id_of(token) and not tokens.is_known(id_of(token)):
+            found = (await self._looked(0.0)).holder(token)
+        return found
 
     async def is_live(self, caller: Access) -> bool:
         """Whether a token that was let in earlier would be let in now."""
-        await self._look_again()
-        tokens = self._tokens
-        return tokens is not None and tokens[1].is_live(caller.id)
+        return (await self._looked(_LOOK_AGAIN_S)).is_live(caller.id)
 
-    async def _look_again(self) -> None:
-        now = time.monotonic()
-        if self._tokens is None or now - self._looked_at >= _LOOK_AGAIN_S:
-            self._looked_at = now
-            await asyncio.to_thread(self._look)
+    async def _looked(self, at_most_s: float) -> Tokens:
+        """The tokens as they were so many seconds ago at most. One looks, the others wait."""
+        asked = time.monotonic()
+        if self._tokens is not None and asked - self._looked_at < at_most_s:
+            return self._tokens[1]
+        async with self._looking:
+            if self._tokens is None or self._looked_at < asked:
+                await asyncio.sleep(max(0.0, self._looked_at + _BETWEEN_LOOKS_S - asked))
+                self._looked_at = time.monotonic()
+                self._tokens = await asyncio.to_thread(self._look)
+            return self._tokens[1]
 
-    def _look(self) -> None:
+    def _look(self) -> tuple[Workspace, Tokens]:
         with self.workspace() as workspace:
-            if self._tokens is None or self._tokens[0] is not workspace:
-                self._tokens = (workspace, Tokens(workspace))
-            self._tokens[1].all()
+            known = self._tokens
+            if known is None or known[0] is not workspace:
+                known = (workspace, Tokens(workspace))
+            known[1].all()
+            return known
 
     def stop(self) -> None:
         """Tell streams to end: the server is about to."""

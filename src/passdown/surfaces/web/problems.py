@@ -87,5 +87,9 @@ def details(error: PassdownError, status: int) -> dict[str, Any]:
 
 def as_json(document: object) -> bytes:
     """A document as JSON that no browser could take for markup, whatever reads it."""
-    text = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").encode()
+    return harmless(json.dumps(document, ensure_ascii=True, separators=(",", ":"))).encode()
+
+
+def harmless(text: str) -> str:
+    """JSON without angle brackets: they stand in strings alone, where an escape says the same."""
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
