@@ -17,6 +17,7 @@ from bench import (
     conversations,
     flat,
     handoff,
+    http_server,
     migration,
     notes,
     opening,
@@ -53,6 +54,7 @@ MEASUREMENTS = {
     "recall_scale": recall_scale.measure,
     "conversations": conversations.measure,
     "relays": relays.measure,
+    "http": http_server.measure,
 }
 
 

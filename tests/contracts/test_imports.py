@@ -48,6 +48,7 @@ def test_every_contract_is_kept(project_root: Path) -> None:
         ("briefing/planted.py", "import sqlite3", "Briefing is pure"),
         ("recall/planted.py", "import passdown.store.sqlite", "The ledger never names a database"),
         ("store/planted.py", "import langgraph.graph", "Frameworks stay in their own file"),
+        ("surfaces/planted.py", "import fastapi", "Only the web door knows its framework"),
         ("testing/planted.py", "import apsw", "Only the SQLite store knows apsw"),
         ("model/planted.py", "from pydantic import BaseModel", "Pydantic stays at the boundary"),
         ("recall/planted.py", "import numpy", "Numpy stays with the vectors"),

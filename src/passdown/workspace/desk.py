@@ -8,8 +8,10 @@ on disk and of other tasks. Every delivery is on record before the brief is give
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.ledger.via import writing_via
@@ -59,6 +61,8 @@ class BriefDesk:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._start = os.urandom(12).hex()
+        self._numbers = count(1)
         self._made: OrderedDict[Ask, _Made] = OrderedDict()
 
     def keep(self, ask: Ask, brief: Brief) -> None:
@@ -89,12 +93,14 @@ class BriefDesk:
         told: dict[str, list[Aside]] = {}
         for waiting, brief in zip(asks, found, strict=True):
             if brief is not None and waiting.is_told:
-                told.setdefault(waiting.via, []).append(_delivery(brief))
+                # A key of its own for each, without asking the system for chance each time.
+                key = f"{self._start}-{next(self._numbers)}"
+                told.setdefault(waiting.via, []).append(_delivery(brief, key))
         for via, deliveries in told.items():
             with writing_via(via):
                 opened.ledger.add_aside(deliveries)
         return found
 
 
-def _delivery(brief: Brief) -> Aside:
-    return Aside(deliveries_of(brief.task), "briefed", brief.agent, delivery_of(brief))
+def _delivery(brief: Brief, key: str) -> Aside:
+    return Aside(deliveries_of(brief.task), "briefed", brief.agent, delivery_of(brief), key)

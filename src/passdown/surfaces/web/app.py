@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from passdown.model.access import Access
-    from passdown.surfaces.web.front import App
+    from passdown.surfaces.web.front import App, Receive, Scope, Send
     from passdown.surfaces.web.house import House, Visit
 
     Endpoint = Callable[[Request], Awaitable[Response]]
@@ -74,14 +74,35 @@ def built(house: House) -> App:
         lifespan=living,
     )
     routes = _Routes(house)
-    for operation in OPERATIONS:
-        endpoint = routes.brief(operation) if operation.name == "brief" else routes.of(operation)
-        _add(app, operation, endpoint)
+    rows = {operation.name: operation for operation in OPERATIONS}
+    endpoints = {name: routes.of(row) for name, row in rows.items()}
+    endpoints["brief"] = routes.brief(rows["brief"])
+    for name, row in rows.items():
+        _add(app, row, endpoints[name])
     _add(app, _EVENTS, routes.events())
     _add_plain(app, house)
     app.router.routes.append(Route(MCP_PATH, mcp))
     app.add_exception_handler(HTTPException, _not_routed)
-    return Front(app, house)
+    return Front(_Quick(app, endpoints["brief"]), house)
+
+
+class _Quick:
+    """Goes around the router for briefs: what agents ask for most costs half as much without it."""
+
+    _PATH = re.compile(r"/api/tasks/([^/]+)/brief")
+
+    def __init__(self, app: App, endpoint: Endpoint) -> None:
+        self._app = app
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match = self._PATH.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        if match is None or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        scope["path_params"] = {"task": match[1]}
+        response = await self._endpoint(Request(scope, receive))
+        await response(scope, receive, send)
 
 
 def _add(app: FastAPI, operation: Operation, endpoint: Endpoint) -> None:
@@ -133,9 +154,13 @@ class _Routes:
 
         async def endpoint(request: Request) -> Response:
             visit, caller = _visit(request, operation)
+            question = (caller.id, request.scope["path"], request.scope["query_string"])
             try:
-                call = _call(operation, request, visit, caller)
-                body, etag = await self._briefs.answer(call, f"token:{caller.id}")
+                waiting = self._briefs.known(question)
+                if waiting is None:
+                    call = _call(operation, request, visit, caller)
+                    waiting = self._briefs.read(question, call, f"token:{caller.id}")
+                body, etag = await self._briefs.answer(waiting)
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit)
             return _with_etag(request, body, etag)

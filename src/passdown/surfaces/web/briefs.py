@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from passdown.workspace import Workspace
     from passdown.workspace.briefings import Brief
 
+Question = tuple[str, str, bytes]
+"""A token's id, a path and a query: who asks the same in the same words means the same."""
+
 _MOST_TOGETHER = 64
+_MOST_READ = 4_096
 
 
 class BriefCounter:
@@ -31,11 +35,16 @@ class BriefCounter:
         self._served: Workspace | None = None
         self._queue: list[tuple[Waiting, asyncio.Future[Brief | None]]] = []
         self._is_serving = False
+        self._read: dict[Question, Waiting] = {}
         self._spelled: dict[int, tuple[Brief, bytes, str]] = {}
 
-    async def answer(self, call: Call, via: str) -> tuple[bytes, str]:
-        """The JSON of the brief that a call asks for, and its tag; recorded as told unless the call
-        says not to, or asks in the name of somebody else.
+    def known(self, question: Question) -> Waiting | None:
+        """What a question of the same words was read as before."""
+        return self._read.get(question)
+
+    def read(self, question: Question, call: Call, via: str) -> Waiting:
+        """The brief that a call asks for; recorded as told unless the call says not to, or asks in
+        the name of somebody else.
         """
         agent, is_own = call.listener()
         given = call.given
@@ -49,7 +58,13 @@ class BriefCounter:
             format=given.get("format", "markdown"),
             tags=tags,
         )
-        waiting = Waiting(ask, is_told, via)
+        if len(self._read) >= _MOST_READ:
+            self._read.clear()
+        self._read[question] = Waiting(ask, is_told, via)
+        return self._read[question]
+
+    async def answer(self, waiting: Waiting) -> tuple[bytes, str]:
+        """The JSON of a brief, and its tag."""
         found = await self._served_with_others(waiting)
         if found is None:
             found = await asyncio.to_thread(self._make, waiting)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import (
@@ -61,6 +62,8 @@ class Front:
     def __init__(self, app: App, house: House) -> None:
         self._app = app
         self._house = house
+        self._start = os.urandom(4).hex()
+        self._numbers = count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
@@ -70,7 +73,7 @@ class Front:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        visit = Visit(os.urandom(6).hex(), time.perf_counter())
+        visit = Visit(f"{self._start}-{next(self._numbers)}", time.perf_counter())
         out = _Out(self._house, scope, visit, send)
         refusal = await self._refusal(scope, receive, visit)
         if refusal is not None:

@@ -112,6 +112,21 @@ def _row(name: str, path: str, summary: str, carry: Any, **rest: Any) -> Operati
     return Operation(name, "GET", path, "read", summary, carry, **rest)
 
 
+_FILTERS = {
+    "kinds": listed(text(most=40)),
+    "agent": text(most=64),
+    "task": TASK_ID,
+    "tags": _TAGS,
+    "path": text("a file or a folder", most=1_024),
+    "statuses": listed(text(most=40)),
+    "since": text("a date or a time", most=40),
+    "until": text("a date or a time", most=40),
+    "live_only": truth(),
+    "by_words": truth("leave meaning out"),
+    "limit": whole(least=1, most=100),
+    "told_to": text("record it as told to this agent", most=64),
+}
+
 _PART = {
     "around": listed(text(most=200), "ids of nodes"),
     "depth": whole(most=10),
@@ -184,21 +199,18 @@ ROWS = (
         "/api/recall",
         "What was recorded that has to do with a question, best first",
         _recall,
-        query={
-            "query": {**text("the question", most=20_000), "required": True},
-            "kinds": listed(text(most=40)),
-            "agent": text(most=64),
-            "task": TASK_ID,
-            "tags": _TAGS,
-            "path": text("a file or a folder", most=1_024),
-            "statuses": listed(text(most=40)),
-            "since": text("a date or a time", most=40),
-            "until": text("a date or a time", most=40),
-            "live_only": truth(),
-            "by_words": truth("leave meaning out"),
-            "limit": whole(least=1, most=100),
-            "told_to": text("record it as told to this agent", most=64),
-        },
+        query={"query": {**text("the question"), "required": True}, **_FILTERS},
+        answer=answer(items=_OBJECTS),
+        tag="search",
+    ),
+    Operation(
+        "search",
+        "POST",
+        "/api/recall",
+        "read",
+        "The same, for a question that is too long for an address",
+        _recall,
+        body=record({"query": text("the question", most=MAX_TEXT), **_FILTERS}, ["query"]),
         answer=answer(items=_OBJECTS),
         tag="search",
     ),

@@ -199,8 +199,8 @@ class RemoteReads:
         asked |= {"since": _time(since), "until": _time(until)}
         asked |= {"live_only": live_only or None, "by_words": by_words or None}
         kept = {name: value for name, value in asked.items() if value not in ("", None, (), [])}
-        found = self._wire.ask("GET", "/api/recall", query={"query": query, **kept})
-        return [recalled_of(entry) for entry in json.loads(found.body)["items"]]
+        found = self._check("/api/recall", {"query": query, **kept})
+        return [recalled_of(entry) for entry in found["items"]]
 
     def graph(
         self,
