@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from bench import (
     brief,
+    checkpoints,
     command_line,
     commit,
     concurrency,
     conversations,
     flat,
     handoff,
+    handoff_sizes,
     http_server,
     migration,
     notes,
@@ -54,6 +56,8 @@ MEASUREMENTS = {
     "recall_scale": recall_scale.measure,
     "conversations": conversations.measure,
     "relays": relays.measure,
+    "checkpoints": checkpoints.measure,
+    "handoff_sizes": handoff_sizes.measure,
     "http": http_server.measure,
 }
 

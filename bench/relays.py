@@ -122,24 +122,25 @@ def _crews(run: Run, found: Measured) -> None:
 
     relays = 12 if run.quick else 200
     kinds = {"sleeps": {"seconds": SLEEPS_S}, "computes": {"computes": COMPUTES_S}}
-    waits: list[float] = []
+    waits, lasted = list[float](), list[float]()
     took: dict[str, dict[int, float]] = {kind: {} for kind in kinds}
     with running_server() as server:
         for kind, options in kinds.items():
             for workers in _sizes(kind, quick=run.quick):
                 run.say(f"relays: {relays} relays, {workers} workers, an agent that {kind}")
                 folder = run.folder / f"{kind}-{workers}"
-                took[kind][workers], waited = _crew(
-                    folder, new_database(server), relays, workers, options
-                )
-                waits += waited if kind == "sleeps" else []
+                crew = _crew(folder, new_database(server), relays, workers, options)
+                took[kind][workers] = crew.took
+                if kind == "sleeps":
+                    waits += crew.waits
+                    lasted += crew.lasted
     found.rows += [row for kind in kinds for row in _crew_rows(kind, relays, took[kind])]
     found.rows.append(
         Row(
             "an express item meanwhile: wait from sent to begun",
             ms(median(waits)),
-            f"{ms(SLEEPS_S)} one leg; longest wait {ms(max(waits))}",
-            median(waits) / SLEEPS_S,
+            f"{ms(median(lasted))} one leg; longest wait {ms(max(waits))}",
+            median(waits) / median(lasted),
             Target("at most", 1),
         )
     )
@@ -177,10 +178,17 @@ def _crew_rows(kind: str, relays: int, took: dict[int, float]) -> list[Row]:
     return rows
 
 
-def _crew(
-    folder: Path, url: str, relays: int, workers: int, options: dict[str, float]
-) -> tuple[float, list[float]]:
-    """How long some workers take for all relays, and how long express items waited meanwhile."""
+class Crew(NamedTuple):
+    """How long some workers took for all relays, how long express items waited meanwhile, and
+    how long each leg was under way.
+    """
+
+    took: float
+    waits: list[float]
+    lasted: list[float]
+
+
+def _crew(folder: Path, url: str, relays: int, workers: int, options: dict[str, float]) -> Crew:
     from passdown.relay.running import Terms, engine_of
     from passdown.relay.runs import Runs
     from passdown.relay.working import RelayWork
@@ -204,7 +212,8 @@ def _crew(
                 time.sleep(0.1)
         timed = [_times(ws, name) for name in names]
     began = min(each.begun[0] for each in timed)
-    return max(each.ended[-1] for each in timed) - began, waits
+    lasted = [e - b for each in timed for b, e in zip(each.begun, each.ended, strict=True)]
+    return Crew(max(each.ended[-1] for each in timed) - began, waits, lasted)
 
 
 def _express_wait(ws: passdown.Workspace, work: Any, number: int) -> float:

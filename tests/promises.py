@@ -3,7 +3,7 @@
 `P-n` are the promises of the README. The others are the finer rows behind them: S0 for decisions,
 contexts, checksums and memory, S1 for the state of a task, S2 for switches of agents and rules, S3
 for the handoff note and what the next task gets from it, S4 for agents that run, talk and share
-knowledge.
+knowledge, M for agents that are served over MCP, work in several worktrees and on several machines.
 An id is never given to another promise; a promise that is withdrawn takes its id with it.
 """
 
@@ -369,6 +369,57 @@ SERVER = {
     "file of the server holds one but the file of its owner.",
 }
 
+STATE_IN_GRAPHS = {
+    "S0-1": "Every field that one agent returns is there for the next, in the typed state.",
+    "S0-2": "A state has messages, the current agent, a handoff context or none, decisions, and "
+    "fields of one's own, each typed and named in snake_case.",
+    "S0-3": "Messages of several agents add up in order; a list that an agent returns never takes "
+    "the place of what was there.",
+    "S0-4": "The reducer of messages serves as the annotation of a LangGraph state, and works "
+    "without LangGraph.",
+    "S0-5": "A message is made with its agent's name, and whatever else is said of it.",
+    "S0-8": "Handing on gives an update with the context and the next agent; the state that was "
+    "given stays as it is.",
+    "S0-9": "What a handoff context isn't given, it gathers: the current agent's decisions and the "
+    "addresses of what is to be looked up.",
+    "S0-10": "The receiver finds the context in its state and reads who handed on, to whom, what "
+    "was decided and when.",
+    "S0-27": "Checksums are taken before and verified after every handoff by the graph itself.",
+    "S0-28": "At the end of a chain of agents every field, message, decision and reference that "
+    "went in is there, byte by byte.",
+    "S0-29": "Decisions add up in the live state, merged by the graph's own runner.",
+    "S0-30": "A wrapped node stays sync or async, its output is kept, the context is added when it "
+    "leaves, and what is no decision is skipped with a warning.",
+    "S0-31": "Edges have named conditions; each transition is recorded, and the record replays to "
+    "the same state.",
+    "S0-32": "A graph is built of wrapped nodes alone; one that isn't stops it from being built.",
+    "S0-33": "Nothing is read or written in an event loop's own thread, and a shared state is "
+    "guarded by a lock.",
+    "S0-39": "Contexts, messages, decisions, integrity and chains of two and more agents are "
+    "tested, with and without a framework.",
+}
+
+SERVING = {
+    "M-1": "Nine tools cover a day of work over MCP, in the handshake of 2025 and in the "
+    "self-describing requests of 2026 alike.",
+    "M-2": "The definitions of all tools are under 2,000 tokens, in a fixed order, with all four "
+    "hints on each.",
+    "M-3": "A call that can't be carried out says everything that is wrong and what to do, and "
+    "changes nothing.",
+    "M-4": "The server's first answers come before any store is looked for, and its standard "
+    "output is the protocol alone.",
+    "M-5": "Lines that are no message, and arguments of any size, get a short answer, and the "
+    "server goes on.",
+    "M-6": "A server ends with its client or a signal, and leaves neither a process nor half a "
+    "write behind.",
+    "M-7": "A client that isn't ours, the protocol's inspector, lists and calls every tool.",
+    "M-8": "Agents in several worktrees of one repository share its store, each with the files of "
+    "its own worktree, and the store outlives them.",
+    "M-9": "One file takes a task to another machine, with its failed attempts, where git stood "
+    "and on demand the uncommitted changes; an altered one is refused whole, and a brief there "
+    "says what differs.",
+}
+
 PROMISES: dict[str, str] = {
     **SERVER,
     **README,
@@ -380,4 +431,6 @@ PROMISES: dict[str, str] = {
     **LESSONS,
     **RELAY,
     **SHARED_KNOWLEDGE,
+    **STATE_IN_GRAPHS,
+    **SERVING,
 }

@@ -109,6 +109,25 @@ def test_a_rejection_lets_only_a_new_handoff_through(ws: Workspace) -> None:
     assert [entry["held"] for entry in ws.inbox("coder")] == [False]
 
 
+@pytest.mark.promise("S1-30", "P-10")
+@pytest.mark.parametrize("reason", ["not on a Friday", "because " * 200])
+def test_a_brief_says_that_a_person_said_no_and_why(ws: Workspace, reason: str) -> None:
+    """Nobody is waited for any more; once the task is handed off anew, the matter is over."""
+    held(ws)
+    assert "Waiting for a person" in ws.brief("T-1", agent="planner", budget=900).text
+    ws.reject("T-1#k1", by="ana", reason=reason)
+    brief = ws.brief("T-1", agent="planner", budget=900)
+    assert "Waiting for a person" not in brief.text
+    assert f" rejected: {HUMAN['blocker']} | {reason.strip()}" in brief.text
+    assert "ana]" in brief.text
+    for budget in range(60, 600, 45):
+        small = ws.brief("T-1", agent="planner", budget=budget)
+        assert small.tokens <= budget
+    hand_off(ws, to_agent="coder", summary="kept the table")
+    later = ws.brief("T-1", agent="coder", budget=900).text
+    assert "rejected" not in later
+
+
 @pytest.mark.promise("S1-30", "P-6")
 @pytest.mark.parametrize(
     "text",

@@ -118,7 +118,7 @@ def test_every_mark_sits_on_a_test(all_marks: Marks) -> None:
 
 def test_every_promise_is_one_sentence() -> None:
     for id_, sentence in PROMISES.items():
-        assert re.fullmatch(r"(P|S\d)-[1-9]\d*", id_)
+        assert re.fullmatch(r"[A-Z]\d?-[1-9]\d*", id_)
         assert sentence[0].isupper(), id_
         assert sentence.endswith("."), id_
         assert "\n" not in sentence, id_

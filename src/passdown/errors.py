@@ -24,12 +24,9 @@ Each message says what happened, what was expected and what to do next, in words
 a model can act on. None of them contains a complete destructive command.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
 
 Level = Literal["error", "warning"]
 

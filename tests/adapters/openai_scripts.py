@@ -30,6 +30,15 @@ def decision(summary: str, rationale: str = "it is simpler") -> dict[str, Any]:
     return {"summary": summary, "rationale": rationale, "alternatives": []}
 
 
+def blocker(text: str, **fields: Any) -> dict[str, Any]:
+    empty: dict[str, Any] = {
+        "suggested_resolution": "",
+        "blocking_tasks": [],
+        "requires_human": False,
+    }
+    return {"blocker": text, **empty, **fields}
+
+
 def transfer(to: str, call_id: str = "handoff-1", **fields: Any) -> Any:
     """A call that hands on to an agent."""
     return function_call(f"transfer_to_{to}", payload(**fields), call_id=call_id)

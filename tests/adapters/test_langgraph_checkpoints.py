@@ -675,19 +675,3 @@ def test_delta_channels_are_rebuilt_as_langgraph_rebuilds_them(
     for thread in "tu":
         state = delta_graph(LedgerSaver(workspace)).get_state(config(thread))
         assert state.values == states[1][0]
-
-
-def test_without_langgraph_the_error_names_the_extra() -> None:
-    """Importing the saver or the store says what to install."""
-    for module in ("checkpoints", "store"):
-        code = (
-            "import sys; sys.modules['langgraph.checkpoint.base'] = None; "
-            "sys.modules['langgraph.store.base'] = None; import passdown\n"
-            "from passdown.errors import MissingExtra\n"
-            f"try: import passdown.adapters.langgraph.{module}\n"
-            "except MissingExtra as error: print(error)"
-        )
-        printed = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        assert "passdown[langgraph]" in printed.stdout

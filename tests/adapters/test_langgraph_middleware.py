@@ -17,7 +17,14 @@ from passdown.adapters.langgraph import BriefMiddleware, HandoffGraph, handoff_t
 from passdown.adapters.langgraph.middleware import handed_over_at, paired
 from passdown.adapters.states import AgentState, message
 from passdown.errors import InvalidInput
-from tests.adapters.scripted_chat import ScriptedChat, calls, create_agent, create_swarm, says
+from tests.adapters.scripted_chat import (
+    ScriptedChat,
+    calls,
+    create_agent,
+    create_supervisor,
+    create_swarm,
+    says,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,6 +132,48 @@ def test_in_a_graph_of_handoffs_the_brief_needs_no_tool(ws: Workspace) -> None:
     assert [each.type for each in second] == ["human", "ai", "tool"]
     assert len(result["messages"]) == 5
     assert result["messages"][1]["content"] == SECRET
+
+
+def test_each_run_has_a_brief_of_its_own(ws: Workspace) -> None:
+    """Two runs of one graph, alike to the last message: the second is told what is new."""
+    model = ScriptedChat(answers=[says("written"), says("again")])
+    brief = BriefMiddleware(ws, "T-1", "coder")
+    coder = create_agent(model, tools=[look], name="coder", middleware=[brief])
+    decided = iter(["Use JWT", "Use Redis"])
+
+    def planner(_state: Any) -> Plain:
+        return {"decisions": [{"summary": next(decided), "rationale": "r"}]}
+
+    graph = HandoffGraph(ws, "T-1", AgentState, strict=True)
+    graph.add_node("planner", planner).add_node("coder", coder)
+    graph.add_edge("__start__", "planner").add_edge("planner", "coder")
+    app = graph.add_edge("coder", "__end__").compile()
+    for _ in range(2):
+        app.invoke({"messages": [{"role": "user", "content": "go"}]})
+    first, second = (str(shown[0].content) for shown in model.shown)
+    assert "Use Redis" not in first
+    assert "Use Redis" in second
+
+
+@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+def test_an_agent_under_a_supervisor_is_shown_the_brief(ws: Workspace) -> None:
+    """The supervisor's own talk stays with it; what comes back is the agent's answer."""
+    model = ScriptedChat(answers=[calls(("look", {"path": "b"})), says("written")])
+    brief = BriefMiddleware(ws, "T-1", "coder")
+    worker = create_agent(model, tools=[look], name="coder", middleware=[brief])
+    answers = [calls(("transfer_to_coder", GOOD), text=SECRET), says("all done")]
+    tool = handoff_tool("coder", workspace=ws, task="T-1", from_agent="planner")
+    builder = create_supervisor(
+        [worker], model=ScriptedChat(answers=answers), tools=[tool], supervisor_name="planner"
+    )
+    result = builder.compile().invoke({"messages": [HumanMessage("Build a login")]})
+    first, second = model.shown
+    assert [each.type for each in first] == ["human"]
+    assert str(first[0].content).startswith("# T-1 for coder")
+    assert "Use JWT" in str(first[0].content)
+    assert SECRET not in str(first)
+    assert [each.type for each in second] == ["human", "ai", "tool"]
+    assert result["messages"][-1].content == "all done"
 
 
 def test_an_agent_keeps_what_a_person_tells_it(ws: Workspace) -> None:

@@ -10,24 +10,39 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from agents import Agent, Runner, ToolOutputImage, ToolOutputText, UserError, function_tool
-from agents.exceptions import ModelBehaviorError
+from agents import (
+    Agent,
+    FunctionTool,
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    Runner,
+    RunState,
+    ToolOutputImage,
+    ToolOutputText,
+    UserError,
+    function_tool,
+)
+from agents.exceptions import InputGuardrailTripwireTriggered, ModelBehaviorError
 from agents.items import HandoffOutputItem
 from agents.testing import ModelStep, ScriptedModel, function_call
 from openai.types.responses.response_reasoning_item import ResponseReasoningItem
 
 import passdown
 import passdown.adapters.openai_agents as adapter
-from bench import handoff_sizes
+import passdown.aio
+from bench import handoff_on_openai, handoff_sizes
 from passdown.adapters.openai_agents import (
     HandoffHeld,
     LedgerSession,
+    PassdownHooks,
+    active_agent,
     check_run,
     history_tool,
     opening,
     passdown_handoff,
     run,
     run_streamed,
+    run_sync,
 )
 from passdown.adapters.openai_agents.handoffs import REPAIRS
 from passdown.adapters.openai_agents.transcripts import handed_log
@@ -36,6 +51,7 @@ from passdown.model.tokens import vocabulary
 from tests.adapters.openai_scripts import (
     QUIET,
     agent,
+    blocker,
     decision,
     go,
     hand,
@@ -61,6 +77,16 @@ def ws(tmp_path: Path) -> Iterator[passdown.Workspace]:
         yield workspace
 
 
+def asking() -> FunctionTool:
+    """A tool that a person has to approve."""
+
+    async def ask() -> str:
+        """Ask."""
+        return "asked"
+
+    return function_tool(ask, needs_approval=True)
+
+
 def handoffs(ws: passdown.Workspace, task: str = "T-1") -> list[dict[str, Any]]:
     return [record for record in ws.log(task) if record["kind"] == "handoff"]
 
@@ -74,8 +100,9 @@ def test_the_receiver_reads_the_brief_and_the_session_stays_whole(ws: passdown.W
     session = LedgerSession("s", ws)
     result = go(planner, "please", session=session)
     assert result.last_agent is coder
-    [[told]] = inputs(coder)
+    [[told, asked]] = inputs(coder)
     assert told["role"] == "user"
+    assert asked == {"role": "user", "content": "please"}
     assert tokens(told["content"]) <= 500
     for words in ("JWT in a cookie", "Write the middleware", "Design agreed", "[", "planner]"):
         assert words in told["content"]
@@ -92,7 +119,8 @@ def test_a_payload_that_will_not_do_goes_back_with_every_problem(ws: passdown.Wo
     coder = agent("coder", [last()])
     bad = payload(
         outcome="great",
-        decisions=[decision("x", ""), decision("", "y")],
+        summary=" \n",
+        decisions=[decision("x", ""), {**decision("", "y"), "tone": "grave"}],
         next_steps=[{"step": "", "priority": "urgent"}],
         files=[{"path": "/etc/passwd", "change": "modify", "note": ""}],
         mood="fine",
@@ -112,7 +140,9 @@ def test_a_payload_that_will_not_do_goes_back_with_every_problem(ws: passdown.Wo
     assert answer["call_id"] == "h1"
     for path in (
         "outcome",
+        "summary",
         "decisions[0].rationale",
+        "decisions[1].tone",
         "decisions[1].summary",
         "next_steps[0].step",
         "next_steps[0].priority",
@@ -135,6 +165,31 @@ def test_arguments_of_any_shape_are_answered(ws: passdown.Workspace, arguments: 
     assert "nothing was recorded" in inputs(planner)[1][-1]["output"]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "fields"),
+    [
+        ("completed", {}),
+        ("partial", {"next_steps": [{"step": "Go on", "priority": "low"}]}),
+        ("failed", {"suggested_resolution": "Ask for a key"}),
+        ("blocked", {"blocking_tasks": ["T-1"]}),
+    ],
+)
+def test_a_model_can_hand_off_with_any_outcome(
+    ws: passdown.Workspace, outcome: str, fields: dict[str, Any]
+) -> None:
+    """With what its schema offers and says; the first time."""
+    steps = fields.pop("next_steps", [])
+    blockers = [blocker("No key", **fields)] if outcome != "completed" else []
+    coder = agent("coder", [last()])
+    said = transfer("coder", outcome=outcome, next_steps=steps, blockers=blockers)
+    assert go(agent("planner", [[said]], handoffs=[hand(coder, ws)])).last_agent is coder
+    assert ws.show("T-1#h1")["outcome"] == outcome
+    schema = hand(coder, ws).input_json_schema
+    offered = schema["$defs"]["InTheWay"]["properties"]
+    assert set(fields) <= set(offered)
+    assert outcome in schema["properties"]["outcome"]["enum"]
+
+
 def test_a_sender_that_never_mends_it_ends_the_run_with_the_problems(
     ws: passdown.Workspace,
 ) -> None:
@@ -151,12 +206,7 @@ def test_a_sender_that_never_mends_it_ends_the_run_with_the_problems(
 def test_the_same_call_is_recorded_once(ws: passdown.Workspace) -> None:
     """A run that is taken up again from a saved state, before and after the handoff."""
 
-    async def ask() -> str:
-        """Ask."""
-        return "asked"
-
-    tool = function_tool(ask, needs_approval=True)
-    coder = agent("coder", [[function_call("ask", {}, call_id="a1")], last()], tools=[tool])
+    coder = agent("coder", [[function_call("ask", {}, call_id="a1")], last()], tools=[asking()])
     planner = agent("planner", [[transfer("coder")]], handoffs=[hand(coder, ws)])
     first = go(planner)
     state = first.to_state()
@@ -173,8 +223,10 @@ def test_the_same_call_is_recorded_once(ws: passdown.Workspace) -> None:
 
 def test_a_handoff_that_a_person_has_to_approve_ends_the_run(ws: passdown.Workspace) -> None:
     coder = agent("coder", [last(), last()])
-    blocker = {"blocker": "No key", "suggested_resolution": "", "requires_human": True}
-    steps = [[transfer("coder", blockers=[blocker])], [transfer("coder", "h2")]]
+    steps = [
+        [transfer("coder", blockers=[blocker("No key", requires_human=True)])],
+        [transfer("coder", "h2")],
+    ]
     planner = agent("planner", steps, handoffs=[hand(coder, ws)])
     with pytest.raises(HandoffHeld) as held:
         go(planner)
@@ -195,8 +247,10 @@ def test_a_handoff_that_a_person_has_to_approve_ends_the_run(ws: passdown.Worksp
 
 def test_a_task_that_a_person_refused_is_not_opened(ws: passdown.Workspace) -> None:
     coder = agent("coder", [last()])
-    blocker = {"blocker": "No key", "suggested_resolution": "", "requires_human": True}
-    steps = [[transfer("coder", blockers=[blocker])], [transfer("coder", "h2")]]
+    steps = [
+        [transfer("coder", blockers=[blocker("No key", requires_human=True)])],
+        [transfer("coder", "h2")],
+    ]
     planner = agent("planner", steps, handoffs=[hand(coder, ws)])
     with pytest.raises(HandoffHeld) as held:
         go(planner)
@@ -223,6 +277,7 @@ def test_conversations_that_the_server_keeps_are_refused(
     for refused in (
         lambda: asyncio.run(run(planner, "please", **options)),
         lambda: run_streamed(planner, "please", **options),
+        lambda: run_sync(planner, "please", **options),
     ):
         with pytest.raises(InvalidInput, match=r"LedgerSession") as error:
             refused()
@@ -241,6 +296,115 @@ def test_a_run_without_them_is_the_runners(ws: passdown.Workspace) -> None:
     coder = agent("coder", [last()])
     planner = agent("planner", [[transfer("coder")]], handoffs=[hand(coder, ws)])
     assert asyncio.run(run(planner, "please", run_config=QUIET)).final_output == "done"
+
+
+def test_a_saved_run_of_a_conversation_that_the_server_keeps_is_refused(
+    ws: passdown.Workspace,
+) -> None:
+    ask = asking()
+    planner = agent("planner", [[function_call("ask", {}, call_id="a1")]], tools=[ask])
+    first = go(planner, conversation_id="conv_1")
+    state = first.to_state()
+    state.approve(first.interruptions[0])
+    with pytest.raises(InvalidInput, match="conversation_id"):
+        run_sync(planner, state)
+    assert len(model_of(planner).calls) == 1
+
+
+def test_a_handoff_may_wait_for_an_approval_in_its_own_turn(ws: passdown.Workspace) -> None:
+    """Also when the run's state was written down meanwhile; the results of the turn go on."""
+    turn = [
+        function_call("look", {"number": 1}, call_id="c1"),
+        function_call("ask", {}, call_id="a1"),
+        transfer("coder"),
+    ]
+    coder = agent("coder", [last()])
+    earlier = [function_call("look", {"number": 0}, call_id="c0")]
+    tools = [lookup(), asking()]
+    planner = agent("planner", [earlier, turn], tools=tools, handoffs=[hand(coder, ws)])
+    session = LedgerSession("s", ws)
+    saved = json.dumps(go(planner, session=session).to_state().to_json())
+    assert handoffs(ws) == []
+    state = asyncio.run(RunState.from_json(planner, json.loads(saved)))
+    state.approve(state.get_interruptions()[0])
+    assert go(planner, state, session=session).final_output == "done"
+    [[told, _, *results]] = inputs(coder)
+    assert told["role"] == "user"
+    assert [item["call_id"] for item in results] == ["c1", "a1", "c1", "a1"]
+    assert len(handoffs(ws)) == 1
+    kept = [each.item.get("call_id") for each in handed_log(ws, "T-1").all()]
+    assert {"c0", "c1", "a1", "handoff-1"} <= set(kept)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_guardrail_that_runs_first_keeps_a_handoff_from_being_made(
+    ws: passdown.Workspace, beside: bool
+) -> None:
+    """One that runs beside the first turn may come too late, as it may for any tool."""
+
+    async def refuse(_context: Any, _agent: Any, _input: Any) -> GuardrailFunctionOutput:
+        await asyncio.sleep(0.5)
+        return GuardrailFunctionOutput(output_info="no", tripwire_triggered=True)
+
+    guard = InputGuardrail(guardrail_function=refuse, run_in_parallel=beside)
+    coder = agent("coder", [last()])
+    planner = agent(
+        "planner", [[transfer("coder")]], handoffs=[hand(coder, ws)], input_guardrails=[guard]
+    )
+    with pytest.raises(InputGuardrailTripwireTriggered):
+        go(planner)
+    assert len(handoffs(ws)) == int(beside)
+    assert model_of(coder).calls == ()
+
+
+def test_agents_may_hand_back_and_forth(ws: passdown.Workspace) -> None:
+    """Each is told everything that was decided, and where all that was said is kept."""
+    left = agent("left", [], tools=[lookup()])
+    right = agent("right", [])
+    for number, (one, other) in enumerate([(left, right), (right, left)] * 2, 1):
+        if one is left:
+            look = function_call("look", {"number": number}, call_id=f"c{number}")
+            model_of(left).enqueue([look])
+        said = transfer(other.name, f"h{number}", decisions=[decision(f"Decision {number}")])
+        model_of(one).enqueue([said])
+    model_of(left).enqueue(last("over"))
+    left.handoffs.append(hand(right, ws))
+    right.handoffs.append(hand(left, ws))
+    session = LedgerSession("s", ws)
+    assert go(left, session=session).final_output == "over"
+    told = inputs(left)[-1][0]["content"]
+    assert all(f"Decision {number}" in told for number in range(1, 5))
+    kept = handed_log(ws, "T-1").all()
+    assert f"items 1-{kept[-1].number} (" in told
+    calls = [each.item["call_id"] for each in kept if each.item.get("type") == "function_call"]
+    assert calls == ["c1", "h1", "h2", "c3", "h3", "h4"]
+    assert len(session.transcript()) == 1 + 2 * len(calls) + 1
+
+
+def test_an_agent_that_would_hand_to_itself_is_a_mistake_of_the_program(
+    ws: passdown.Workspace,
+) -> None:
+    alone = agent("alone", [[transfer("alone")]])
+    alone.handoffs.append(hand(alone, ws))
+    with pytest.raises(InvalidInput, match="is the sender"):
+        go(alone)
+
+
+def test_an_awaited_workspace_will_do_everywhere(tmp_path: Path) -> None:
+    async def whole() -> None:
+        async with passdown.aio.open(str(tmp_path)) as ws:
+            await ws.create_task("T-1", title="Login", agent="planner")
+            coder = agent("coder", [last()], tools=[history_tool(ws, "T-1.handed")])
+            onward = passdown_handoff(coder, workspace=ws, task="T-1")
+            planner = agent("planner", [[transfer("coder")]], handoffs=[onward])
+            session = LedgerSession("s", ws)
+            hooks = PassdownHooks(ws, "T-1")
+            options: Any = {"session": session, "hooks": hooks, "run_config": QUIET}
+            assert (await run(planner, "please", **options)).final_output == "done"
+            assert active_agent(ws, task="T-1") == "coder"
+            assert "Design agreed" in str(opening(ws, "T-1", coder))
+
+    asyncio.run(whole())
 
 
 def test_results_that_no_model_has_read_go_on_to_the_receiver(ws: passdown.Workspace) -> None:
@@ -274,7 +438,7 @@ def test_results_that_no_model_has_read_go_on_to_the_receiver(ws: passdown.Works
     session = LedgerSession("s", ws)
     go(planner, session=session)
     first, second = inputs(coder)
-    assert [item.get("call_id") for item in first] == [None, "c1", "c2", "c1", "c2"]
+    assert [item.get("call_id") for item in first[2:]] == ["c1", "c2", "c1", "c2"]
     assert first[-1]["output"][1]["image_url"] == "data:image/png;base64,iVBORw0KGgo="
     assert second[: len(first)] == first
     assert [item["call_id"] for item in second[len(first) :]] == ["c7", "c7"]
@@ -302,7 +466,7 @@ def test_reasoning_goes_along_with_the_calls_that_it_led_to(ws: passdown.Workspa
     session = LedgerSession("s", ws)
     go(planner, session=session)
     [given] = inputs(coder)
-    assert [item.get("id") or item.get("call_id") for item in given[1:]] == [
+    assert [item.get("id") or item.get("call_id") for item in given[2:]] == [
         "rs_0",
         "rs_1",
         "c1",
@@ -333,16 +497,25 @@ def test_three_hops(ws: passdown.Workspace, streamed: bool) -> None:
 
     result = asyncio.run(stream()) if streamed else go(planner)
     assert result.final_output == "tested"
-    [[told]] = inputs(tester)
+    [[told, asked]] = inputs(tester)
+    assert asked == {"role": "user", "content": "please"}, "and no earlier brief"
     assert "PyJWT" in told["content"]
     assert "| Why: it is simpler" in told["content"]
     authors = [record["author"] for record in handoffs(ws)]
     assert authors == ["coder", "planner"]
 
 
+def assert_same(found: dict[str, Any], given: dict[str, Any], *names: str) -> None:
+    """Fields, byte for byte; the ledger leaves out what is empty or false."""
+    for name in names:
+        kept = found.get(name, type(given[name])())
+        assert json.dumps(kept) == json.dumps(given[name]), name
+
+
 def test_twenty_agents_lose_nothing(ws: passdown.Workspace) -> None:
     """Every field of every payload, and every item of every conversation, byte for byte."""
     count = 20
+    ws.create_task("T-2", title="Roll-out", agent="planner")
     chain = [agent(f"agent-{count}", [last()])]
     given: dict[int, dict[str, Any]] = {}
     for number in range(count - 1, 0, -1):
@@ -351,9 +524,7 @@ def test_twenty_agents_lose_nothing(ws: passdown.Workspace) -> None:
             f"Summary of {text}",
             decisions=[{**decision(f"Decide {text}", f"Why {text}"), "alternatives": [text]}],
             next_steps=[{"step": f"Do {text}", "priority": "low"}],
-            blockers=[
-                {"blocker": f"B {text}", "suggested_resolution": text, "requires_human": False}
-            ],
+            blockers=[blocker(f"B {text}", suggested_resolution=text, blocking_tasks=["T-2"])],
             files=[{"path": f"src/part{number}.py", "change": "delete", "note": text}],
             questions=[{"question": f"Q {text}?", "blocking": True}],
             resolves=[f"T-1#n{number - 1}"] if number > 1 else [],
@@ -368,21 +539,20 @@ def test_twenty_agents_lose_nothing(ws: passdown.Workspace) -> None:
     session = LedgerSession("s", ws)
     result = go(chain[0], session=session, max_turns=50)
     assert result.last_agent.name == f"agent-{count}"
-    recorded = [ws.show(f"T-1#h{number}") for number in given]
-    assert len(recorded) == count - 1
     for number, said in given.items():
-        assert ws.show(f"T-1#h{number}")["summary"] == said["summary"]
-        decided = ws.show(f"T-1#d{number}")
-        for name in ("summary", "rationale", "alternatives"):
-            assert decided[name] == said["decisions"][0][name]
-        assert ws.show(f"T-1#n{number}")["step"] == said["next_steps"][0]["step"]
-        assert ws.show(f"T-1#b{number}")["blocker"] == said["blockers"][0]["blocker"]
-        assert ws.show(f"T-1#q{number}")["question"] == said["questions"][0]["question"]
-        artifact = ws.show(f"T-1#a{number}")
-        assert (artifact["path"], artifact["note"]) == (
-            f"src/part{number}.py",
-            said["files"][0]["note"],
+        handed = ws.show(f"T-1#h{number}")
+        assert (handed["from_agent"], handed["to_agent"]) == (
+            f"agent-{number}",
+            f"agent-{number + 1}",
         )
+        assert_same(handed, said, "outcome", "summary")
+        lists = {"d": "decisions", "n": "next_steps", "b": "blockers", "a": "files"}
+        for letter, name in {**lists, "q": "questions"}.items():
+            [given_item] = said[name]
+            assert_same(ws.show(f"T-1#{letter}{number}"), given_item, *given_item)
+        for settled in said["resolves"]:
+            assert ws.show(settled)["status"] != "open"
+    assert ws.task("T-1")["counts"] == dict.fromkeys("abdhnq", count - 1)
     made = [item.to_input_item() for item in result.new_items]
     expected = [json.dumps(item) for item in [{"content": "please", "role": "user"}, *made]]
     assert [json.dumps(said.item) for said in session.transcript()] == expected
@@ -422,6 +592,27 @@ def test_the_receivers_text_keeps_its_budget(ws: passdown.Workspace, budget: int
     )
     go(planner)
     assert tokens(inputs(coder)[0][0]["content"]) <= budget
+
+
+def test_what_a_person_said_last_stays_if_it_fits(ws: passdown.Workspace) -> None:
+    """Several messages, with a picture; never more than half of the budget, never beyond it."""
+    picture = [{"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}]
+    said: list[Any] = [
+        {"role": "user", "content": "an older question"},
+        {"role": "assistant", "content": "an older answer"},
+        {"role": "user", "content": picture},
+        {"role": "user", "content": "what is this?"},
+    ]
+    long: list[Any] = [*said[:3], {"role": "user", "content": "a long story " * 200}]
+    for number, (given, stay) in enumerate([(said, said[2:]), (long, [])]):
+        coder = agent("coder", [last()])
+        steps = [[transfer("coder", f"h{number}")]]
+        go(agent("planner", steps, handoffs=[hand(coder, ws, budget=300)]), given)
+        [[told, *asked]] = inputs(coder)
+        assert asked == stay
+        assert tokens(told["content"]) + sum(tokens(json.dumps(i["content"])) for i in asked) <= 300
+        kept = [each.item for each in handed_log(ws, "T-1").all()]
+        assert given[-1] in kept
 
 
 def test_names_tasks_and_switches(ws: passdown.Workspace) -> None:
@@ -488,9 +679,11 @@ def test_runs_side_by_side_keep_to_themselves(ws: passdown.Workspace) -> None:
     assert told == tasks
 
 
-def test_without_the_sdk_the_extra_is_named() -> None:
+@pytest.mark.parametrize("there", ["None", "types.ModuleType('agents')"])
+def test_without_the_sdk_the_extra_is_named(there: str) -> None:
+    """Also where a package of the program's own has that name."""
     code = (
-        "import sys; sys.modules['agents'] = None\n"
+        f"import sys, types; sys.modules['agents'] = {there}\n"
         "import passdown, passdown.adapters.memory\n"
         "try:\n    import passdown.adapters.openai_agents\n"
         "except passdown.errors.MissingExtra as error:\n    print(error)\n"
@@ -513,6 +706,11 @@ def test_the_page_shows_what_happens(project_root: Path, tmp_path: Path) -> None
     )
     bare = re.sub(r"(version \d+) \([0-9a-f]{12}\)", r"\1 (…)", done.stdout)
     assert re.sub(r"\[\d{6} ", "[… ", bare) == printed[1]
+    offered = hand(agent("coder", []), passdown.init(str(tmp_path / "other")))
+    tool = [offered.tool_name, offered.tool_description, offered.input_json_schema]
+    taken = re.search(r"the payload's schema: (\d+) tokens", page)
+    assert taken is not None
+    assert 0 <= int(taken[1]) - tokens(json.dumps(tool, separators=(",", ":"))) < 30
     for name in adapter.__all__:
         assert f"`{name}" in page or f"{name}(" in page, name
 
@@ -522,10 +720,9 @@ def test_the_receiver_is_given_far_less_and_can_reach_it_all(
 ) -> None:
     """Beside the SDK's own ways, on the same job; the page has the figures."""
     page = (project_root / "docs" / "openai-agents.md").read_text("utf-8")
-    (tmp_path / "ours").mkdir()
-    ours = handoff_sizes.figures(handoff_sizes.ours_on_openai(tmp_path / "ours"))
-    theirs = handoff_sizes.figures(handoff_sizes.openai_default(tmp_path))
-    bare = handoff_sizes.figures(handoff_sizes.openai_without_tools(tmp_path))
+    ours = handoff_sizes.figures(handoff_on_openai.with_passdown(tmp_path))
+    theirs = handoff_sizes.figures(handoff_on_openai.default(tmp_path))
+    bare = handoff_sizes.figures(handoff_on_openai.without_tools(tmp_path))
     assert ours["tokens"] <= 500
     assert theirs["tokens"] > 13 * ours["tokens"]
     wanted = {"results": 10, "decisions": 5, "next_steps": 3}
@@ -534,6 +731,6 @@ def test_the_receiver_is_given_far_less_and_can_reach_it_all(
     for found in (theirs, bare):
         numbers = [f"{found[name]:,}" for name in ("tokens", "characters", *wanted)]
         assert f"| {' | '.join(numbers)} |" in page
-    ours_there = re.search(r"Passdown on the Agents SDK \| (\d+) \| 1,137 \| 10 \| 5 \| 3 \|", page)
+    ours_there = re.search(r"Passdown on the Agents SDK \| (\d+) \| 1,213 \| 10 \| 5 \| 3 \|", page)
     assert ours_there is not None
     assert abs(int(ours_there[1]) - ours["tokens"]) < 10, "digests differ by a few tokens"

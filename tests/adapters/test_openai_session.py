@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from agents import SQLiteSession
+from agents import Runner, SQLiteSession
 from agents.memory import Session, SessionSettings
 from agents.testing import function_call
 from hypothesis import given, settings
@@ -24,7 +24,7 @@ from passdown.adapters.openai_agents.items import CHUNK
 from passdown.adapters.openai_agents.session import first_whole
 from passdown.errors import InvalidInput
 from passdown.model.tokens import vocabulary
-from tests.adapters.openai_scripts import agent, go, inputs, last, lookup
+from tests.adapters.openai_scripts import QUIET, agent, go, inputs, last, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,6 +149,30 @@ def test_processes_that_add_at_once_lose_nothing(ws: passdown.Workspace, tmp_pat
     assert all(b == a[:-1] + "b" for a, b in zip(texts[::2], texts[1::2], strict=True))
     assert len(got(session)) == len(texts) - 2 * (count // 3)
     assert not ws.verify().findings
+
+
+def test_runs_at_once_share_a_session(ws: passdown.Workspace) -> None:
+    """Each has its answer; nothing is lost, and what is given later is whole at any limit."""
+    session, count = LedgerSession("s", ws), 6
+
+    async def one(number: int) -> Any:
+        calls = [[function_call("look", {"number": n}, call_id=f"c{number}-{n}")] for n in range(3)]
+        asked = agent(f"agent-{number}", [*calls, last(f"answer {number}")], tools=[lookup()])
+        return await Runner.run(asked, f"question {number}", session=session, run_config=QUIET)
+
+    async def all_of_them() -> list[Any]:
+        return await asyncio.gather(*map(one, range(count)))
+
+    answers = [result.final_output for result in asyncio.run(all_of_them())]
+    assert answers == [f"answer {number}" for number in range(count)]
+    items = got(session)
+    assert len(items) == count * (1 + 3 * 2 + 1)
+    for limit in range(0, 2_000, 200):
+        given = got(LedgerSession("s", ws, max_tokens=limit))
+        kinds = ("function_call_output", "function_call")
+        outputs, calls = ({i["call_id"] for i in given if i.get("type") == k} for k in kinds)
+        assert outputs <= calls
+        assert given == items[len(items) - len(given) :]
 
 
 def test_no_item_is_taken_back_twice(ws: passdown.Workspace) -> None:

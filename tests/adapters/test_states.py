@@ -417,11 +417,21 @@ class Block(importlib.abc.MetaPathFinder):
         if name.partition(".")[0] in ("langgraph", "langchain", "langchain_core"):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Block())
+import importlib, pkgutil
+import passdown
 import passdown.adapters.langgraph as adapter
-from passdown.adapters.states import AgentState, add_messages, message
+from passdown.adapters.states import AgentState, add_messages, message, step
 from passdown.errors import MissingExtra
 assert len(add_messages([message("a", "x")], [message("b", "y")])) == 2
-for name in ("HandoffGraph", "handing_node", "handoff_tool", "BriefMiddleware"):
+for found in pkgutil.walk_packages(passdown.__path__, "passdown."):
+    if found.name.startswith("passdown.adapters.langgraph.") or found.name.endswith("__main__"):
+        continue
+    importlib.import_module(found.name)
+with passdown.open(".") as ws:
+    ws.create_task("T-1", title="Login", agent="planner")
+    step(lambda state: {"plan": 1}, {}, agent="planner", to="coder", workspace=ws, task="T-1")
+    assert ws.task("T-1")["holder"] == "coder"
+for name in adapter.__all__:
     try:
         getattr(adapter, name)
     except MissingExtra as error:
@@ -433,5 +443,7 @@ for name in ("HandoffGraph", "handing_node", "handoff_tool", "BriefMiddleware"):
 
 @pytest.mark.promise("S0-4")
 def test_states_need_no_framework(tmp_path: Path) -> None:
-    """With LangGraph out of reach, states work and the adapter says what to install."""
+    """With LangGraph out of reach every other module loads, states work, and each name of the
+    adapter says what to install.
+    """
     subprocess.run([sys.executable, "-c", BLOCKED], cwd=tmp_path, check=True)

@@ -47,11 +47,15 @@ def test_every_contract_is_kept(project_root: Path) -> None:
         ("surfaces/planted.py", "import passdown.store", "Every door opens on the workspace"),
         ("briefing/planted.py", "import sqlite3", "Briefing is pure"),
         ("recall/planted.py", "import passdown.store.sqlite", "The ledger never names a database"),
-        ("store/planted.py", "import langgraph.graph", "Frameworks stay in their own file"),
+        ("store/planted.py", "import mcp", "Frameworks stay in their own file"),
+        ("model/planted.py", "import langgraph.graph", "Only its adapter knows LangGraph"),
+        ("adapters/planted.py", "import langchain.agents", "Only its adapter knows LangGraph"),
         ("surfaces/planted.py", "import fastapi", "Only the web door knows its framework"),
         ("testing/planted.py", "import apsw", "Only the SQLite store knows apsw"),
         ("model/planted.py", "from pydantic import BaseModel", "Pydantic stays at the boundary"),
         ("recall/planted.py", "import numpy", "Numpy stays with the vectors"),
+        ("adapters/planted.py", "import agents", "Only its adapter knows the Agents SDK"),
+        ("testing/planted.py", "import openai", "Only its adapter knows the Agents SDK"),
     ],
 )
 def test_a_planted_breach_is_found(

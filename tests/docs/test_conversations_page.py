@@ -39,7 +39,8 @@ def test_the_example_prints_what_the_page_says(tmp_path: Path) -> None:
 def test_every_template_and_placeholder_is_on_the_page() -> None:
     for name in PLACEHOLDERS:
         assert f"`{name}.md`" in PAGE
-    for row, name in (("system", "system"), *(("requests", each) for each in REQUESTS)):
+    rows = (("system", "system"), ("leg", "leg"), *(("requests", each) for each in REQUESTS))
+    for row, name in rows:
         listed = re.search(rf"(?m)^\| {row} \| (.*) \|$", PAGE)
         assert listed is not None
         assert tuple(re.findall(r"`(\w+)`", listed[1])) == PLACEHOLDERS[name]

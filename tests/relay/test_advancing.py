@@ -197,6 +197,27 @@ def test_a_budget_review_by_a_person_waits_for_the_answer() -> None:
     assert run.legs[4].worker == "eva"
 
 
+@pytest.mark.promise("S4-41")
+@pytest.mark.parametrize("reviewer", ["person", "boss"])
+def test_who_abandoned_a_run_is_asked_again_when_it_is_resumed(reviewer: str) -> None:
+    """Never the agent that is reviewed."""
+    play = Play(looping(reviewer), ends("abandon", "no use"))
+    run = play.play()
+    if reviewer == "person":
+        play.add("answered", {"verdict": "abandon", "guidance": "no use"}, "eva")
+        run = play.draw()
+    assert (run.status, run.why) == ("abandoned", "no use")
+    step = resumption(run)
+    assert step is not None
+    play.add(step.kind, step.body, "eva")
+    run = play.draw()
+    if reviewer == "person":
+        assert (run.status, run.asked[0][:3]) == ("waiting", ("code", "coder", "no use"))
+        assert run.open_legs == []
+    else:
+        assert [(turn.kind, turn.agent) for turn in run.open_legs] == [("budget_review", "boss")]
+
+
 OUTCOMES = st.sampled_from(["completed", "partial", "failed", "blocked", "error"])
 NAMES = ["a", "b", "c", "d"]
 GOES = st.one_of(

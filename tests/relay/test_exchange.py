@@ -160,8 +160,9 @@ def test_it_ends_after_so_many_returns_with_all_evidence(most: int, count: int) 
     assert [each.reply.text for each in result.tries] == [f"try {n}" for n in range(count)]
     assert all(each.problems[0].code == "no_handoff" for each in result.tries)
     document = json.loads(json.dumps(result.as_document()))
-    assert document["tries"][-1]["problems"][0]["code"] == "no_handoff"
-    assert "no reply was valid" in document["why"]
+    last = document["tries"][-1]["problems"][0]
+    assert last["code"] == "no_handoff"
+    assert f"no reply was valid. The last: {last['message']}" in document["why"]
 
 
 def test_an_empty_reply_goes_back_without_words_of_its_own() -> None:

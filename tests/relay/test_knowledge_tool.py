@@ -296,6 +296,22 @@ def test_a_boundary_brings_all_buffers_to_the_file_in_one_batch(ws: Workspace) -
 
 
 @pytest.mark.promise("S4-28")
+def test_an_edge_that_says_more_than_the_file_waits_for_the_next_boundary(ws: Workspace) -> None:
+    tool = KnowledgeTool(ws, "coder", "T-1")
+    uses = {"relation": "uses", "target": "A"}
+    tool(entry("A"))
+    tool(entry("B", edges=[uses]))
+    at_boundary(ws, "T-1")
+    tool(entry("B", edges=[{**uses, "attributes": {"since": "May"}}]))
+    (waits,) = waiting(ws)
+    assert [dict(edge.attributes) for edge in waits.edges] == [{"since": "May"}]
+    assert at_boundary(ws, "T-1").entries == (waits,)
+    (edge,) = read_graph(file_of(ws).read_text("utf-8")).edges
+    assert dict(edge.attributes) == {"since": "May"}
+    assert waiting(ws) == []
+
+
+@pytest.mark.promise("S4-28")
 def test_a_boundary_merges_and_reports_what_contradicts(ws: Workspace) -> None:
     """Two agents on one node: one node. A person in the file as well: the file is kept aside."""
     KnowledgeTool(ws, "coder")(entry("A", "By the coder"))

@@ -84,6 +84,38 @@ legs:
     }
 
 
+def test_a_slip_in_an_agents_fields_is_named_wherever_it_is() -> None:
+    """What isn't understood would be a limit that doesn't hold."""
+    text = """
+relay: fine
+agents:
+  a:
+    runner: {command: [x], timeout_s: 3}
+    limits: {loop: 3, seconds: 5}
+    limit: {loops: 3}
+    needs: {file: [source]}
+legs: [{leg: one, agent: a, then: [{go: end, unless: x}]}]
+"""
+    found = problems_of(text)
+    assert found == {
+        ("agents.a.runner.timeout_s", "unknown_field"),
+        ("agents.a.limits.loop", "unknown_field"),
+        ("agents.a.limit", "unknown_field"),
+        ("agents.a.needs", "unknown_name"),
+        ("legs[0].then[0].unless", "unknown_field"),
+    }
+    faulty = problems_of(text.replace("relay: fine", "relay: not fine"))
+    assert faulty == {("relay", "invalid_id"), *found} - {("agents.a.needs", "unknown_name")}
+
+
+def test_a_field_that_means_nothing_is_not_said_to_be_kept() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_relay("relay: x\nzzz: 1\nagents: {a b: {runner: {command: x}}}\nlegs: []\n")
+    lines = [problem.line() for problem in refused.value.problems]
+    assert not any("metadata" in line or "[key]" in line for line in lines), lines
+    assert any(line.startswith('agents["a b"]: ') for line in lines), lines
+
+
 def test_legs_that_nothing_leads_to_are_refused() -> None:
     relay = document(leg("one", "a", {"go": "end"}), leg("two", "b"))
     with pytest.raises(InvalidInput) as refused:

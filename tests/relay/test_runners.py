@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown.errors import InvalidInput, NotFound
+from passdown.model.intake.relay_schema import check_relay
 from passdown.model.plain import load_yaml
 from passdown.relay.exchange import find_handoff, hold
 from passdown.relay.runners.asking import Asked, Reply, as_prompt, ends_of
@@ -335,15 +336,16 @@ def test_a_faulty_declaration_is_refused(declared: Any, where: list[str], tmp_pa
 
 
 def test_the_entries_for_coding_agents_can_be_used() -> None:
-    """They are taken in without a problem; nothing of them is run."""
+    """They are taken in without a problem, as a relay's agents; nothing of them is run."""
     loaded: Any = load_yaml((EXAMPLES / "runners" / "agents.yaml").read_bytes())
-    programs: list[str] = []
-    for entry in loaded["agents"].values():
+    legs = [{"leg": name, "agent": name} for name in loaded["agents"]]
+    relay = check_relay({"relay": "coding", "legs": legs, **loaded})
+    for name, entry in loaded["agents"].items():
         runner = runner_of(entry["runner"], folder=".")
         assert isinstance(runner, CommandRunner)
-        programs.append(runner.argv[0])
-        assert (runner.prompt, runner.limits.timeout_s) == ("stdin", 1800.0)
-    assert programs == list(loaded["agents"]) == ["claude", "codex", "gemini"]
+        assert (runner.argv[0], runner.prompt) == (name, "stdin")
+        assert relay.agents[name].limits.seconds == 1800
+    assert list(loaded["agents"]) == ["claude", "codex", "gemini"]
 
 
 def test_the_page_shows_the_examples_and_every_option() -> None:

@@ -17,6 +17,7 @@ from passdown.relay.knowledge_tool import KnowledgeTool
 from passdown.relay.runners.callables import CallableRunner
 from passdown.relay.running import Terms, engine_of, run_here, work
 from passdown.relay.runs import Runs
+from passdown.relay.working import RelayWork
 from passdown.workspace.beside import Aside, Beside
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, person_needed, reply
@@ -60,6 +61,26 @@ def test_every_handoff_is_measured_and_takes_less_than_five_seconds(stage: Stage
     asked = stage.asked[0]
     size = sum(len(message["content"].encode()) for message in asked.messages)
     assert run.legs[1].measured["bytes_in"] == size
+
+
+# -- workers
+
+
+def test_a_turn_that_its_worker_left_is_queued_again_by_it(stage: Stage) -> None:
+    """A worker that was silent for a while lives on, and nobody else can know that it left."""
+    run = stage.start(document(CODE), lane=NORMAL).run
+    with engine_of(stage.ws, Terms(lease_s=60)) as engine:
+        runners = {"coder": CallableRunner(lambda _: reply())}
+        engine.lanes.prepare(NORMAL, slots=1)
+        engine.heartbeat.start()
+        halted = RelayWork(stage.ws, engine, runners=runners, halted=lambda: True)
+        try:
+            halted.take_turn(run, 1)
+            assert stage.runs.get(run).legs[1].worker == engine.heartbeat.worker
+            halted.reconcile(NORMAL)
+            assert engine.lanes.waiting(NORMAL) == 1
+        finally:
+            engine.heartbeat.stop()
 
 
 # -- gates

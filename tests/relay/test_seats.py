@@ -146,10 +146,11 @@ def test_a_person_who_continues_brings_the_agent_back_to_work(stage: Stage) -> N
         return reply("partial" if (asked.leg, asked.visit) == ("code", 1) else "completed")
 
     run = stage.run(reviewed(), agent)
-    assert (run.status, stage.states.state("coder.R-1")) == ("waiting", "BUDGET_REVIEW")
+    assert (run.status, stage.states.state("coder.R-1")) == ("waiting", "SUSPEND")
     stage.runs.answer(run.run, "continue", by="eva")
     stage.go_on(run.run, agent)
-    assert stage.moves("coder.R-1")[3:] == ["BUDGET_REVIEW", "CODING", "DONE", "WAITING"]
+    way = ["BUDGET_REVIEW", "SUSPEND", "BUDGET_REVIEW", "CODING", "DONE", "WAITING"]
+    assert stage.moves("coder.R-1")[3:] == way
     assert is_free(stage, run.run)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown.errors import InvalidInput
+from passdown.model.plain import load_yaml
 from passdown.relay.turns import read_verdict
 from passdown.workspace.beside import Beside
 from tests.relay.relays import document, leg
@@ -69,6 +70,58 @@ def test_a_handoff_says_which_run_and_leg_it_is_of_and_who_is_next(stage: Stage)
     body = record.document()
     assert '"to_agent":"reviewer"' in record.body.decode()
     assert {"run": "R-1", "leg": "code", "mood": "fine"}.items() <= found_metadata(body).items()
+
+
+@pytest.mark.parametrize("outcome", ["completed", "partial", "failed", "blocked"])
+def test_an_agent_that_fills_in_the_form_it_is_shown_is_understood(
+    stage: Stage, outcome: str
+) -> None:
+    """Whatever the outcome: what each of them needs is in the form."""
+
+    def agent(asked: Asked) -> str:
+        told = asked.messages[-1]["content"]
+        form: Any = load_yaml(told.rpartition("```yaml\n")[2].partition("```")[0])
+        needed = ["summary"] if outcome == "completed" else ["summary", "suggested_next_steps"]
+        filled = {name: form[name] for name in needed} | {"outcome": outcome}
+        if outcome != "completed":
+            (blocker,) = form["blockers"]
+            kept = blocker if outcome == "blocked" else {**blocker, "blocking_tasks": []}
+            filled["blockers"] = [kept]
+        return f"## Handoff\n```yaml\n{json.dumps(filled)}\n```\n"
+
+    ended = stage.take(started(stage, CODE), agent)
+    assert (ended["outcome"], ended["measured"]["attempts"]) == (outcome, 1)
+
+
+STUCK = {"blocker": "No disk", "impact": "It can't be built", "suggested_resolution": "Buy one"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "gate", "receiver"),
+    [
+        ("completed", "", "tester"),
+        ("completed", "Go?", "lead"),
+        ("partial", "", ""),
+        ("failed", "", "lead"),
+    ],
+)
+def test_who_gets_the_task_follows_from_the_rules_and_not_from_the_file(
+    stage: Stage, outcome: str, gate: str, receiver: str
+) -> None:
+    """The leg below is the reviewer's; nothing that ends here goes there."""
+    rules: list[dict[str, Any]] = [
+        {"when": {"gate": "approved"}, "go": "lead"},
+        {"when": {"outcome": "completed"}, "go": ["test", "lead"]},
+        {"when": {"outcome": "failed"}, "go": "lead", "at_most": 1},
+    ]
+    code = leg("code", "coder", *rules, gate=gate)
+    others = [leg("review", "reviewer"), leg("test", "tester", {"go": "review"})]
+    relay = [code, *others, leg("lead", "lead", {"go": "end"})]
+    more: dict[str, Any] = {"blockers": [STUCK]} if outcome == "failed" else {}
+    stage.take(started(stage, *relay), lambda _: reply(outcome, **more))
+    (record,) = Beside(stage.ws).records("task/T-1", 1)
+    body = record.document()
+    assert (body.get("handoff") or body).get("to_agent", "") == receiver
 
 
 def found_metadata(body: dict[str, Any]) -> dict[str, Any]:

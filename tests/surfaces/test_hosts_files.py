@@ -103,16 +103,7 @@ def test_any_object_takes_a_member_and_an_element_and_gives_them_back(
     }
     assert without(draft.text, draft.cuts) == text
     taken = drop(drop(draft.text, ("servers", "ours")), ("hooks", "Stop", 0))
-    assert (
-        find(
-            taken,
-            (
-                "hooks",
-                "Stop",
-            ),
-        )
-        is not None
-    )
+    assert find(taken, ("hooks", "Stop")) is not None
     assert _value(drop(taken, ("hooks", "Stop", 0)).encode()) == value
 
 
@@ -215,6 +206,7 @@ def test_all_or_nothing(tmp_path: Path, blocked: str) -> None:
     odd_project(tmp_path, 3)
     for folder in (".codex", ".claude"):
         (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / "opencode.json").write_text("{}", "utf-8")
     target = os.path.realpath(tmp_path / blocked)
     (tmp_path / f"{target}.{os.getpid()}.passdown-new").write_text("in the way", "utf-8")
     before = tree(tmp_path)

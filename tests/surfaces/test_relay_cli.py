@@ -108,6 +108,24 @@ def test_a_faulty_relay_names_every_problem_and_starts_nothing(
     assert as_json("runs") == []
 
 
+def test_what_an_agent_is_made_of_has_to_be_there_before_anything_starts(
+    project: Path, cli: Run, task: str, as_json: Callable[..., Any]
+) -> None:
+    (project / "torn.py").write_text("def act(asked:\n", "utf-8")
+    (project / "quits.py").write_text("raise RuntimeError('not today')\n", "utf-8")
+    agents = {
+        "a": {**good(project), "profile": "nobody"},
+        "b": {"runner": {"python": "torn:act"}},
+        "c": {"runner": {"python": "quits:act"}},
+    }
+    name = relay_file(project, [{"leg": one, "agent": one} for one in agents], agents)
+    said = cli("run", name, "--task", task, code=1).err
+    for where in ("agents.a.profile: ", "agents.b.runner.python: ", "agents.c.runner.python: "):
+        assert where in said
+    assert "not today" in said
+    assert as_json("runs") == []
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -347,6 +365,20 @@ def test_without_the_engine_or_its_database_nothing_is_recorded(
     assert as_json("runs") == []
     answer = cli(*argv, "--relay-store", "sqlite:////nowhere/relay.db", code=1)
     assert "/nowhere" in answer.err
+
+
+def test_a_damaged_queue_is_named_and_made_anew_once_it_is_moved_aside(
+    project: Path, cli: Run, task: str
+) -> None:
+    """What is queued follows from the ledger, so that nothing is lost with it."""
+    name = relay_file(project, [{"leg": "one", "agent": "a"}], {"a": good(project)})
+    queue = project / ".passdown" / "relay.db"
+    queue.write_bytes(b"no database " * 500)
+    said = cli("run", name, "--task", task, code=1).err
+    assert "move the file aside" in said
+    assert "passdown run --resume R-1" in said
+    queue.rename(project / "aside.db")
+    assert "R-1 completed" in cli("run", "--resume", "R-1").out
 
 
 def on_terminal(folder: Path, *argv: str, **environment: str) -> str:

@@ -15,6 +15,7 @@ from passdown.model.intake.relay_schema import check_relay
 from passdown.relay.agents import AgentStates
 from passdown.relay.express import carry_out
 from passdown.relay.runs import Runs
+from passdown.relay.seats import Seats
 from tests.relay.repositories import ALONE, git
 from tests.surfaces.relay_stage import handoff, relay_file, says, slow, until
 
@@ -104,6 +105,34 @@ def test_a_run_is_abandoned_or_stopped_by_a_person(
     out = cli("runs", "R-2", "--stop", "--by", "kim", "--why", "obsolete").out
     assert "R-2 is stopped" in out
     assert as_json("runs", "R-2")["why"] == "obsolete"
+
+
+@pytest.mark.promise("S4-41")
+def test_agents_follow_the_answer_of_a_person_though_no_process_has_the_run(
+    project: Path, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    with passdown.open(str(project)) as ws:
+        runs = Runs(ws)
+        runs.start(check_relay(trial(limits={"loops": 1})), task, by="eva", lane="here")
+        Seats(ws).take(runs.get("R-1"), runs.get("R-1").legs[1])
+        ended(runs, "R-1", 1, summary="Half of it.")
+
+    def coder() -> tuple[str, str]:
+        (found,) = as_json("agents")
+        return found["state"], found["task"]
+
+    cli("runs", "R-1", "--answer", "escalate", "--by", "kim", "--guidance", "ask the boss")
+    assert coder() == ("SUSPEND", task)
+    cli("runs", "R-1", "--answer", "continue", "--by", "kim")
+    cli("runs", "R-1", "--stop", "--by", "kim")
+    assert coder() == ("WAITING", "")
+    moves = [step for entry in log_of(project, "coder.R-1") for step in entry.get("path", [])]
+    assert moves[-5:] == ["CODING", "BUDGET_REVIEW", "SUSPEND", "ERROR", "WAITING"]
+
+
+def log_of(folder: Path, seat: str) -> list[Json]:
+    with passdown.open(str(folder)) as ws:
+        return [dict(entry) for entry in AgentStates(ws).log(seat)]
 
 
 def test_a_damaged_run_is_named_and_hides_no_other(
@@ -241,6 +270,18 @@ def test_express_work_that_is_sent_is_carried_out_by_a_worker(
         worker.send_signal(signal.SIGTERM)
         out, _ = worker.communicate(timeout=60)
     assert "express x1: done on passdown/express-x1" in out
+
+
+def test_who_waits_for_express_work_hears_that_there_is_no_worker(
+    repository: Path, start: Start
+) -> None:
+    waiting = start("express", "send", item(repository, "x1"), "--wait")
+    assert waiting.stdout is not None
+    assert "x1 waits: there is no worker; passdown worker starts one" in waiting.stdout.readline()
+    worker = start("worker", "--lease", "5")
+    assert "x1 (file_task): done" in waiting.communicate(timeout=60)[0]
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(timeout=60) == 0
 
 
 def test_express_work_that_cant_be_queued_is_recorded_and_says_so(

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAVY = {
+    "anyio",
     "asyncio",
     "dataclasses",
     "dbos",
     "inspect",
     "logging",
+    "mcp",
+    "mcp_types",
     "numpy",
     "pathlib",
     "pydantic",
@@ -62,6 +65,7 @@ HEAVY = {
         ["agents", "--mermaid", "coder"],
         ["embed", "--status"],
         ["help"],
+        ["help", "mcp"],
     ],
     ids=" ".join,
 )

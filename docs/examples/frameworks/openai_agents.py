@@ -10,6 +10,7 @@ from passdown.adapters.openai_agents import (
     active_agent,
     history_tool,
     passdown_handoff,
+    since_handoff,
 )
 
 # What the models say here; yours decide for themselves.
@@ -33,6 +34,7 @@ PLANNER = [
 CODER = [
     [function_call("read_history", {"items": "3"}, call_id="call_3")],
     [assistant_message("The middleware is written.")],
+    [assistant_message("It is tested.")],
 ]
 
 
@@ -62,12 +64,16 @@ async def main() -> None:
             hooks=PassdownHooks(ws, "T-1", session_id="chat-1"),
             run_config=RunConfig(tracing_disabled=True),
         )
-        told = coder.model.first_call.input
-        print(told[0]["content"], end="")
+        print(coder.model.first_call.input[0]["content"], end="")
         print("---")
         print(result.final_output)
         print(active_agent(ws, session_id="chat-1"), "was active last")
-        print(len(session.transcript()), "items in the session")
+        brief_again = RunConfig(
+            tracing_disabled=True, call_model_input_filter=since_handoff(ws, "T-1")
+        )
+        result = await Runner.run(coder, "Test it", session=session, run_config=brief_again)
+        print(result.final_output)
+        print(len(coder.model.last_call.input), "of", len(session.transcript()), "items were given")
 
 
 asyncio.run(main())

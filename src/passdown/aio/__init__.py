@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from passdown.briefing.summary import Freshness
     from passdown.ledger.bundles import Imported
     from passdown.ledger.verifying import Verified
+    from passdown.model.checkout import Checkout
     from passdown.model.command import Check, HandoffCommand, Receipt
     from passdown.model.handoff import Decision, HandoffContext
     from passdown.model.settings import Settings
@@ -329,9 +330,11 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
         """The decision that `store_decision` recorded under a key."""
         return await self._call(self._workspace.stored_decision, key, task)
 
-    async def handoff_context(self, task: str) -> HandoffContext:
+    async def handoff_context(
+        self, task: str, *, agent: str = "", since: int = 0
+    ) -> HandoffContext:
         """Who handed a task to whom, the sender's decisions, and what to look up."""
-        return await self._call(self._workspace.handoff_context, task)
+        return await self._call(self._workspace.handoff_context, task, agent=agent, since=since)
 
     async def verify(
         self, against: Heads = None, *, chain_only: bool = False, progress: Progress | None = None
@@ -351,15 +354,23 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
         """Copy the store to a new file while others write, and verify the copy."""
         return await self._call(self._workspace.backup, target, progress)
 
-    async def export(self, target: str, task: str | None = None) -> int:
-        """Write a bundle of one task or of everything; gives the number of streams."""
-        return await self._call(self._workspace.export, target, task)
+    async def export(self, target: str, task: str | None = None, *, diff: bool = False) -> int:
+        """Write a bundle of one task or of everything; gives the number of streams.
 
-    async def import_bundle(self, path: str, *, fork: str = "") -> Imported:
-        """Take in a bundle, verified, all or nothing; `fork` keeps both where histories
-        differ.
+        It says where the repository stands; with `diff` it has the uncommitted changes as well.
         """
-        return await self._call(self._workspace.import_bundle, path, fork=fork)
+        return await self._call(self._workspace.export, target, task, diff=diff)
+
+    async def import_bundle(self, path: str, *, fork: str = "", patch: str = "") -> Imported:
+        """Take in a bundle, verified, all or nothing; `fork` keeps both where histories differ.
+
+        `patch` is a new file for the uncommitted changes that are in it.
+        """
+        return await self._call(self._workspace.import_bundle, path, fork=fork, patch=patch)
+
+    async def checkout(self) -> Checkout | None:
+        """Where the project's repository stands: branch, commit, uncommitted files."""
+        return await self._call(self._workspace.checkout)
 
     async def reindex(self, progress: Progress | None = None) -> Rebuilt:
         """Make every derived row and handle file again from the records."""

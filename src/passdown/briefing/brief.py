@@ -35,17 +35,12 @@ FORMATS = (*RENDERINGS, "summary")
 MAX_WAITING = 40
 MAX_BUDGET = 1_000_000_000
 # Each stands where no stored text can: at the beginning of a line.
-_VERSIONS = tuple(
-    re.compile(pattern, re.MULTILINE)
-    for pattern in (
-        r"^(?:# )?\S+ for \S+, version (\d+) \(([0-9a-f]{12})\)\r?$",
-        r"^version: (\d+)\r?\ndigest: sha256:([0-9a-f]{12})[0-9a-f]{52}\r?$",
-        r"^\{\"task\": \"\S+\", \"version\": (\d+), \"digest\": \"sha256:([0-9a-f]{12})",
-        r"^Version: (\d+) \(sha256:([0-9a-f]{12})[0-9a-f]{52}\)\r?$",
-    )
+_VERSIONS = (
+    r"^(?:# )?\S+ for \S+, version (\d+) \(([0-9a-f]{12})\)\r?$",
+    r"^version: (\d+)\r?\ndigest: sha256:([0-9a-f]{12})[0-9a-f]{52}\r?$",
+    r"^\{\"task\": \"\S+\", \"version\": (\d+), \"digest\": \"sha256:([0-9a-f]{12})",
+    r"^Version: (\d+) \(sha256:([0-9a-f]{12})[0-9a-f]{52}\)\r?$",
 )
-
-
 _TASKS = (
     r"^(?:# )?(\S+) for \S+, version \d+ \([0-9a-f]{12}\)\r?$",
     r"^task: (\S+)\r?\nversion: \d+\r?\ndigest: sha256:",
@@ -154,7 +149,7 @@ def _account(walk: Walk, waiting: Sequence[Step], *, agent: str, budget: int, fo
 
 def made_from(text: str) -> tuple[int, str] | None:
     """The version and the beginning of the digest that a brief says it was made from."""
-    matches = (pattern.search(text) for pattern in _VERSIONS)
+    matches = (re.search(pattern, text, re.MULTILINE) for pattern in _VERSIONS)
     found = min(filter(None, matches), key=lambda match: match.start(), default=None)
     return (int(found[1]), found[2]) if found else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -13,15 +13,13 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[^\W_]{2,}")
 _NAME = re.compile(r"\.?[\w-]+(?:[./]+[\w-]+)*")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _COMMON = frozenset(
-    re.findall(
-        r"\w+",
-        "the and for with from into that this then than not are was were will would should can "
-        "must has have had its our your their they them you who what when where which how why all "
-        "any each also only one two new use used using make made add get set run see before after "
-        "over under in on at to of by is it as an or be do if no so up we py",
-    )
+    """
+the and for with from into that this then than not are was were will would should can must has have
+had its our your their they them you who what when where which how why all any each also only one
+two new use used using make made add get set run see before after over under in on at to of by is it
+as an or be do if no so up we py
+""".split()
 )
 
 NEED, STEP, TITLE = 3.0, 2.0, 1.0
@@ -73,9 +71,16 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(found if text.isascii() else found + _pairs(found))
 
 
+@cache
+def _unspaced() -> re.Pattern[str]:
+    """Compiled when a text first needs it: that takes longer than the rest of this module."""
+    return re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
 def _pairs(words: list[str]) -> list[str]:
     """Pairs of neighbouring characters, for scripts that don't put spaces between words."""
-    runs = [word for word in words if len(word) > 2 and _UNSPACED.match(word)]
+    unspaced = _unspaced()
+    runs = [word for word in words if len(word) > 2 and unspaced.match(word)]
     return [run[index : index + 2] for run in runs for index in range(len(run) - 1)]
 
 

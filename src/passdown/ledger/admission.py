@@ -121,7 +121,10 @@ def _handoff(task: str, body: Body) -> list[Problem]:
     plain = as_plain(value)
     if handoff_body(plain, value.artifacts) != {k: v for k, v in body.items() if k != "cited"}:
         return [Problem("body", "not_as_written", "is not how a handoff is written", "its form")]
-    return list(check_handoff(plain).errors)
+    # The lists of files are another view of the artifacts, which may say less of a file than a list
+    # has to.
+    views = ("files_created", "files_modified")
+    return list(check_handoff({k: v for k, v in plain.items() if k not in views}).errors)
 
 
 def _task(task: str, body: Body) -> list[Problem]:

@@ -1,58 +1,71 @@
 """Bundles: records in one file, to be taken elsewhere. Verified before anything is written.
 
-A bundle is a zip with exactly two members: `manifest.json` (heads and counts) and `records.jsonl`
-(one record a line, bodies as the very text that was hashed). Nothing is ever unpacked to disk:
-members are read as bytes, up to a limit. An import happens as a whole or not at all.
+Records stand one in a line, their bodies as the very text that was hashed. With them goes where the
+repository stood: its branch, its commit, what wasn't committed, and, where that was asked for, the
+changes themselves. An import happens as a whole or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
-import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.errors import Damaged, InvalidInput, Problem
 from passdown.ledger.admission import record_problems
+from passdown.ledger.bundle_file import SCHEMA, packed, refuse, unpacked
 from passdown.ledger.deriving import redo
 from passdown.ledger.gates import cycle_problems
 from passdown.model.canonical import canonical_bytes
-from passdown.model.documents import replay, state_document
-from passdown.model.kinds import stream_of, task_of
+from passdown.model.checkout import read_checkout
+from passdown.model.documents import state_document
+from passdown.model.kinds import origins_of, stream_of, task_of
 from passdown.model.names import id_problems
 from passdown.model.plain import load_json
 from passdown.model.record import GENESIS, Head, Record, chained
+from passdown.model.replaying import replay
 from passdown.model.state_schema import check_header, check_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from passdown.model.checkout import Checkout
     from passdown.model.fold import Before
     from passdown.store.protocol import Store
-    from passdown.store.statements import Reader
+    from passdown.store.statements import Reader, Writer
 
-SCHEMA = "passdown/bundle/1"
-MEMBERS = ("manifest.json", "records.jsonl")
-MAX_BYTES = 1 << 30
-_EPOCH = (1980, 1, 1, 0, 0, 0)
+IMPORTER = "passdown"
+"""Who records that a task came from elsewhere."""
+
 _LINE_FIELDS = ("stream", "position", "at", "author", "kind", "key", "previous", "digest")
 
 
 class Imported(NamedTuple):
     """What an import did, by stream: records added, streams that were there already, forks.
 
-    `touched` are the tasks whose state it changed, their own stream or not.
+    `touched` are the tasks whose state it changed, their own stream or not; `checkout` is where the
+    repository stood, and `warnings` say how this one differs.
     """
 
     added: dict[str, int]
     unchanged: tuple[str, ...]
     forked: dict[str, str]
     touched: tuple[str, ...] = ()
+    checkout: Checkout | None = None
+    warnings: tuple[Problem, ...] = ()
 
 
-def bundle_bytes(reader: Reader, streams: Sequence[str]) -> bytes:
+class Bundle(NamedTuple):
+    """What a bundle holds: records by stream, where the repository stood, and its changes."""
+
+    streams: dict[str, list[Record]]
+    checkout: Checkout | None = None
+    patch: bytes = b""
+
+
+def bundle_bytes(
+    reader: Reader, streams: Sequence[str], checkout: Checkout | None = None, patch: bytes = b""
+) -> bytes:
     """The bundle of some streams: their records in the order in which they were written.
 
     That order tells which task was blocked when, so a bundle keeps it. The same records in the same
@@ -60,34 +73,32 @@ def bundle_bytes(reader: Reader, streams: Sequence[str]) -> bytes:
     """
     found = [record for stream in streams for record in reader.records(stream)]
     found.sort(key=lambda record: record.seq)
-    return bundle_bytes_of(found)
+    return bundle_bytes_of(found, checkout, patch)
 
 
-def bundle_bytes_of(found: list[Record]) -> bytes:
+def bundle_bytes_of(
+    found: list[Record], checkout: Checkout | None = None, patch: bytes = b""
+) -> bytes:
     """The bundle of some records, in their order."""
     heads = {record.stream: [record.position, record.digest] for record in found}
     lines = [_line(record) for record in found]
     records = b"".join(lines)
-    manifest = {
+    manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "heads": heads,
         "records": len(lines),
         "sha256": hashlib.sha256(records).hexdigest(),
     }
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        text = json.dumps(manifest, indent=2, sort_keys=True).encode()
-        for name, data in zip(MEMBERS, (text, records), strict=True):
-            archive.writestr(_member(name), data)
-    return buffer.getvalue()
+    if checkout is not None:
+        sha256 = hashlib.sha256(patch).hexdigest() if patch else ""
+        stood = checkout._replace(patch_sha256=sha256).document()
+        manifest["checkout"] = stood
+        manifest["checkout_sha256"] = _digest(stood)
+    return packed(manifest, records, patch)
 
 
-def _member(name: str) -> zipfile.ZipInfo:
-    """A member with a fixed time, so that a bundle's bytes depend on its content alone."""
-    member = zipfile.ZipInfo(name, _EPOCH)
-    member.compress_type = zipfile.ZIP_DEFLATED
-    member.external_attr = 0o600 << 16
-    return member
+def _digest(document: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical_bytes(document)).hexdigest()
 
 
 def _line(record: Record) -> bytes:
@@ -96,9 +107,11 @@ def _line(record: Record) -> bytes:
     return json.dumps({**fields, "body": record.body.decode()}).encode() + b"\n"
 
 
-def import_bundle(store: Store, path: str, *, fork: str = "") -> Imported:
-    """Take in a bundle. `fork` is a suffix under which tasks that differ here are taken in anew."""
-    streams = read_bundle(path)
+def import_bundle(store: Store, bundle: Bundle, *, at: str, fork: str = "") -> Imported:
+    """Take in a bundle. `fork` is a suffix under which tasks that differ here are taken in anew;
+    `at` is the time by which it is recorded, beside each task, where the repository stood.
+    """
+    streams = bundle.streams
     added: dict[str, int] = {}
     forked: dict[str, str] = {}
     unchanged: list[str] = []
@@ -126,7 +139,22 @@ def import_bundle(store: Store, path: str, *, fork: str = "") -> Imported:
         for record in sorted(waiting, key=lambda record: record.seq):
             touched.update(redo(writer, writer.append(record)))
         _check_cycles(writer, touched)
-    return Imported(added, tuple(unchanged), forked, tuple(sorted(touched - {""})))
+        if bundle.checkout is not None:
+            for stream in added:
+                _note_origin(writer, stream, bundle.checkout, at)
+    tasks = tuple(sorted(touched - {""}))
+    return Imported(added, tuple(unchanged), forked, tasks, bundle.checkout)
+
+
+def _note_origin(writer: Writer, stream: str, checkout: Checkout, at: str) -> None:
+    """Record where the repository of a task stood that was taken in; briefs tell it."""
+    head = writer.head(stream)
+    if head is None:
+        return
+    origins = origins_of(task_of(stream) or "")
+    body = canonical_bytes({"version": head.position, "checkout": checkout.document()})
+    record = Record(origins, 0, at, IMPORTER, "imported", head.digest, "", "", body)
+    writer.append(chained(record, writer.head(origins)))
 
 
 def _check_cycles(reader: Reader, tasks: Iterable[str]) -> None:
@@ -194,35 +222,48 @@ def _renamed(body: dict[str, Any], old: str, new: str) -> dict[str, Any]:
     return body
 
 
-def read_bundle(path: str) -> dict[str, list[Record]]:
-    """The records of a bundle by stream, or every reason why it can't be trusted."""
-    manifest_bytes, lines = _members(path)
+def read_bundle(path: str) -> Bundle:
+    """What a bundle holds, or every reason why it can't be trusted."""
+    manifest_bytes, lines, patch = unpacked(path)
     loaded = load_json(manifest_bytes)
     manifest = cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}
     if manifest.get("schema") != SCHEMA:
-        _refuse("bad_archive", "its manifest is not that of a Passdown bundle", SCHEMA)
+        refuse("bad_archive", "its manifest is not that of a Passdown bundle", SCHEMA)
     if hashlib.sha256(lines).hexdigest() != manifest.get("sha256"):
         _explain_edit(lines)
-    streams: dict[str, list[Record]] = {}
-    for number, line in enumerate(lines.splitlines(), 1):
-        record = _parsed(line, number)
-        streams.setdefault(record.stream, []).append(record)
+    streams = _streams(lines)
     problems = [p for records in streams.values() for p in _stream_problems(records)]
     if problems:
         raise InvalidInput("the bundle is refused; nothing was imported", problems)
     heads = {s: [r[-1].position, r[-1].digest] for s, r in streams.items()}
     if heads != manifest.get("heads"):
-        _refuse("bad_archive", "the records are not those that the manifest lists", "both alike")
+        refuse("bad_archive", "the records are not those that the manifest lists", "both alike")
+    return Bundle(streams, _checkout(manifest, patch), patch)
+
+
+def _checkout(manifest: dict[str, Any], patch: bytes) -> Checkout | None:
+    """Where the repository stood; refused where it, or the patch, isn't what was packed."""
+    if "checkout" not in manifest:
+        return refuse("bad_archive", "it has changes without a commit", "both") if patch else None
+    found = read_checkout(manifest["checkout"])
+    if _digest(found.document()) != manifest.get("checkout_sha256"):
+        refuse("bad_archive", "the state of git in it is not the one that was packed", "both alike")
+    if found.patch_sha256 != (hashlib.sha256(patch).hexdigest() if patch else ""):
+        refuse("bad_archive", "the changes in it are not those that were packed", "both alike")
+    return found
+
+
+def _streams(lines: bytes) -> dict[str, list[Record]]:
+    streams: dict[str, list[Record]] = {}
+    for number, line in enumerate(lines.splitlines(), 1):
+        record = _parsed(line, number)
+        streams.setdefault(record.stream, []).append(record)
     return streams
 
 
 def _explain_edit(lines: bytes) -> None:
     """Name the edited record where the chain shows it; otherwise the file as a whole."""
-    streams: dict[str, list[Record]] = {}
-    for number, line in enumerate(lines.splitlines(), 1):
-        record = _parsed(line, number)
-        streams.setdefault(record.stream, []).append(record)
-    problems = [p for records in streams.values() for p in _stream_problems(records)]
+    problems = [p for records in _streams(lines).values() for p in _stream_problems(records)]
     whole = Problem("records.jsonl", "bad_archive", "is not the one that the manifest describes")
     raise InvalidInput("the bundle is refused; nothing was imported", problems or [whole])
 
@@ -272,62 +313,15 @@ def _refuse_passed_gate(before: Before, record: Record) -> None:
         raise ValueError(f"version {record.position} passes {waiting[0].address} without an answer")
 
 
-def _members(path: str) -> tuple[bytes, bytes]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _check_members(archive.infolist())
-            return _bounded(archive, MEMBERS[0], 1 << 24), _bounded(archive, MEMBERS[1], MAX_BYTES)
-    except FileNotFoundError as error:
-        raise InvalidInput(
-            "nothing was imported", [Problem("path", "missing_file", f"{path} is not there")]
-        ) from error
-    except InvalidInput:
-        raise
-    except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, ValueError, zlib.error) as error:
-        problem = Problem("", "bad_archive", f"not a bundle ({error})", "a file from export")
-        raise InvalidInput("the bundle is refused; nothing was imported", [problem]) from error
-
-
-def _check_members(members: list[zipfile.ZipInfo]) -> None:
-    """Exactly the two members, packed in a known way; a size beyond the limit isn't even read."""
-    names = [member.filename for member in members]
-    if sorted(names) != sorted(MEMBERS):
-        shown = ", ".join(name[:60] for name in names[:6])
-        _refuse("bad_archive", f"it holds {shown!r}", " and ".join(MEMBERS))
-    for member in members:
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            _refuse("bad_archive", f"{member.filename} is packed in another way", "deflate")
-        if member.file_size > MAX_BYTES:
-            _refuse("too_large", f"{member.filename} unpacks to {member.file_size:,} bytes", "less")
-
-
-def _bounded(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
-    """A member's bytes, read in steps so that a bomb is refused before it fills anything."""
-    parts: list[bytes] = []
-    total = 0
-    with archive.open(name) as member:
-        while chunk := member.read(1 << 20):
-            total += len(chunk)
-            if total > limit:
-                _refuse("too_large", f"{name} unpacks to more than {limit:,} bytes", "less")
-            parts.append(chunk)
-    return b"".join(parts)
-
-
 def _parsed(line: bytes, number: int) -> Record:
     loaded = load_json(line, max_bytes=1 << 25)
     values = cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}
     wanted = {*_LINE_FIELDS, "body"}
     if set(values) != wanted:
-        _refuse("bad_archive", f"line {number} is no record", ", ".join(sorted(wanted)))
+        refuse("bad_archive", f"line {number} is no record", ", ".join(sorted(wanted)))
     texts = {k: v for k, v in values.items() if k != "position"}
     if not all(isinstance(v, str) for v in texts.values()) or type(values["position"]) is not int:
-        _refuse("bad_archive", f"line {number} has a field of the wrong type", "texts and a number")
+        refuse("bad_archive", f"line {number} has a field of the wrong type", "texts and a number")
     # The line's number stands for the place in the order of the store that it came from.
     whole: dict[str, Any] = {**values, "body": values["body"].encode(), "seq": number}
     return Record(**whole)
-
-
-def _refuse(code: str, message: str, expected: str) -> NoReturn:
-    problem = Problem("", code, message, expected)
-    raise InvalidInput("the bundle is refused; nothing was imported", [problem])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import unknown_task
-from passdown.model.findable import SEARCHED, found_in
 from passdown.model.fold import (
     NOTHING,
     Before,
@@ -85,6 +84,8 @@ def add_found(
     writer: Writer, record: Record, body: dict[str, Any], step: Changes, texts: Texts | None = None
 ) -> None:
     """Bring what can be searched for, and the graph, up to date with a record."""
+    from passdown.model.findable import SEARCHED, found_in
+
     task = task_of(record.stream) or ""
     writer.add_found(found_in(record, body, step.added, texts), task, record.position)
     marks = [(c.status, f"{task}#{c.letter}{c.ordinal}") for c in step.changed]

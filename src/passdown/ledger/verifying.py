@@ -11,10 +11,10 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import PassdownError, Problem
-from passdown.ledger.verifying_found import FoundCheck
-from passdown.model.documents import Replayed, replay
+from passdown.ledger.verifying_found import FoundCheck, TaskFound
 from passdown.model.kinds import task_of
 from passdown.model.record import GENESIS, Head
+from passdown.model.replaying import Replayed, replay
 from passdown.model.rows import TaskRow
 
 if TYPE_CHECKING:
@@ -159,8 +159,9 @@ def _check_derived(
     findings: list[Problem],
 ) -> list[Problem]:
     """Compare the derived rows of a task with a replay of its records."""
+    brought = TaskFound(task, findings)
     try:
-        replayed = replay(records, sized=True)
+        replayed = replay(records, seen=brought.add, sized=True)
     except _UNREADABLE as error:
         for _ in records:
             pass
@@ -182,7 +183,7 @@ def _check_derived(
     if reader.inbox_of_task(task) != replayed.inbox:
         found.append(_finding(task, "derived_rows", "its inbox is not what its records give"))
     found += _check_items(task, reader.items_since(task), replayed.rows)
-    return found if findings else found + known.task(task, replayed)
+    return found if findings else found + known.task(brought, replayed)
 
 
 def _expected_row(reader: Reader, task: str, replayed: Replayed) -> TaskRow:

@@ -7,19 +7,20 @@ compared at the end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import Problem
 from passdown.model.findable import KNOWLEDGE, found_in
 from passdown.model.found_rows import NODE_PREFIX, Found, KnownRow
 from passdown.model.graph import graph_of
-from passdown.model.kinds import stream_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from passdown.model.documents import Replayed
     from passdown.model.found_rows import EntryRow
+    from passdown.model.record import Record
+    from passdown.model.replaying import Replayed
     from passdown.model.rows import ItemRow
     from passdown.store.statements import Reader
 
@@ -51,6 +52,40 @@ class _Written(NamedTuple):
     edges: dict[EdgeKey, _EdgeRow]
 
 
+class TaskFound:
+    """What the records of one task bring, gathered as they are walked.
+
+    Once there are `findings` about them, no more is: what a damaged record brings says nothing.
+    """
+
+    def __init__(self, task: str, findings: Sequence[Problem]) -> None:
+        self.task = task
+        self._findings = findings
+        self.entries: list[EntryRow] = []
+        self.tags: set[tuple[str, str]] = set()
+        self.brought: list[_Brought] = []
+        self.needs_since = 0
+        self._needs: object = None
+
+    def add(self, record: Record, body: dict[str, Any], added: Sequence[ItemRow]) -> None:
+        """One more record, with the items that it brought."""
+        if self._findings:
+            return
+        found = found_in(record, body, added)
+        if record.kind == "learned":
+            self.brought.append(_Brought(record.seq, self.task, record.position, found))
+            return
+        if record.kind in ("task_created", "task_changed"):
+            needs = body.get("depends_on", self._needs)
+            self.needs_since = record.position if needs != self._needs else self.needs_since
+            self._needs = needs
+        self.entries += found.entries
+        self.tags.update(found.tags)
+        if found.edges:
+            only = Found((), found.edges)
+            self.brought.append(_Brought(record.seq, self.task, record.position, only))
+
+
 class FoundCheck:
     """Gathers, task by task, what should be found, and compares it with what is."""
 
@@ -62,29 +97,14 @@ class FoundCheck:
         self._known: dict[str, EntryRow] = {}
         self._stored = 0
 
-    def task(self, task: str, replayed: Replayed) -> list[Problem]:
+    def task(self, brought: TaskFound, replayed: Replayed) -> list[Problem]:
         """Compare the entries of a task's items; its records are intact."""
-        by_position: dict[int, list[ItemRow]] = {}
-        for row in replayed.rows.values():
-            by_position.setdefault(row.position, []).append(row)
-        expected: list[EntryRow] = []
-        needs_since = 0
-        needs: object = None
-        for record in self._reader.records(stream_of(task)):
-            body = record.document()
-            found = found_in(record, body, by_position.get(record.position, ()))
-            if record.kind == "learned":
-                self._brought.append(_Brought(record.seq, task, record.position, found))
-                continue
-            if record.kind in ("task_created", "task_changed"):
-                told = body.get("depends_on", needs)
-                needs_since, needs = (record.position if told != needs else needs_since), told
-            expected += [self._as_stored(entry) for entry in found.entries]
-            self._tags.update(found.tags)
-            if found.edges:
-                only = Found((), found.edges)
-                self._brought.append(_Brought(record.seq, task, record.position, only))
-        row = _EdgeRow({}, task, needs_since)
+        task = brought.task
+        self._tags |= brought.tags
+        self._brought += brought.brought
+        statuses = {row.address: row.status for row in replayed.rows.values()}
+        expected = [self._as_stored(entry, statuses[entry.address]) for entry in brought.entries]
+        row = _EdgeRow({}, task, brought.needs_since)
         for need in replayed.details["depends_on"]:
             self._needed[f"task:{task}", "depends_on", f"task:{need}"] = row
         stored = self._reader.entries_of_task(task)
@@ -94,11 +114,20 @@ class FoundCheck:
             return []
         return [_finding(task, "what search finds of it is not what its records give")]
 
-    def _as_stored(self, entry: EntryRow) -> EntryRow:
-        """An entry with the status that a decision of another task gave it."""
-        by = self._reader.edges(target=entry.address, relation="supersedes")
-        is_replaced = any(not edge.source.startswith(f"{entry.task}#") for edge in by)
-        return entry._replace(status="superseded") if is_replaced else entry
+    def _as_stored(self, entry: EntryRow, status: str) -> EntryRow:
+        """An entry with the status of its item, or that a decision of another task gave it."""
+        by = self._superseders.get(entry.address, ())
+        if any(not source.startswith(f"{entry.task}#") for source in by):
+            status = "superseded"
+        return entry if status == entry.status else entry._replace(status=status)
+
+    @cached_property
+    def _superseders(self) -> dict[str, list[str]]:
+        """What supersedes each address, told once: to ask for every entry takes longer."""
+        found: dict[str, list[str]] = {}
+        for edge in self._reader.all_edges("supersedes"):
+            found.setdefault(edge.target, []).append(edge.source)
+        return found
 
     def graph(self) -> list[Problem]:
         """Compare nodes, edges and tags, once all tasks have been walked."""

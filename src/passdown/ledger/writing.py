@@ -22,7 +22,6 @@ from passdown.errors import (
 from passdown.ledger.deriving import add_found, apply_changes, before_of, redo, touched_by
 from passdown.ledger.via import with_via, without_via
 from passdown.model.canonical import canonical_bytes
-from passdown.model.findable import texts_of
 from passdown.model.fold import (
     NOTHING,
     Before,
@@ -107,6 +106,9 @@ class Ledger:
 
     def append(self, entry: Entry, guard: Guard | None = None) -> Written:
         """Write one entry. `guard` may refuse it by raising, having seen where the task stands."""
+        # What only tells that a brief was delivered doesn't need this, and hooks do that all day.
+        from passdown.model.findable import texts_of
+
         body, redacted = redact_value(with_via(entry.body, entry.author))
         assert_no_secret(entry.task, "task")
         entry = entry._replace(body=body, key=redact(entry.key)[0])

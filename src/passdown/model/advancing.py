@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from passdown.model.run import LegRun, Run
 
 PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
+USED_UP = "its loops are used up"
 
 
 class Gate(NamedTuple):
@@ -53,6 +54,28 @@ def next_step(run: Run, gates: Mapping[str, Gate]) -> Step | None:
         if drawn.ending:
             return _stopped(turn, *drawn.ending)
     return drawn.step() if drawn.goes_on else _resting(run, drawn, waits or drawn.waits)
+
+
+def receiver(run: Run, turn: LegRun, outcome: str, to: str = "") -> str:
+    """The agent that comes after a turn that ends so, once its gate is approved; of several, the
+    first. Empty where nobody does, or the same agent once more.
+    """
+    leg = run.relay.legs[turn.leg]
+    gate = APPROVED if leg.gate and outcome == "completed" else ""
+    name, rule = _fitting(leg, outcome, to, gate)
+    is_used_up = bool(rule.at_most) and run.taken.get(name, 0) >= rule.at_most
+    targets = rule.otherwise if is_used_up else rule.go
+    agents = [run.relay.legs[target].agent for target in targets if target in run.relay.legs]
+    return agents[0] if agents and agents[0] != turn.agent else ""
+
+
+def _fitting(leg: Leg, outcome: str, to: str, gate: str) -> tuple[str, Rule]:
+    """The first rule for a leg that ended so, and the name under which its uses are counted."""
+    return next(
+        (f"{leg.name}/{place}", rule)
+        for place, rule in enumerate(leg.rules)
+        if rule.fits(outcome, to, gate)
+    )
 
 
 def _answer(turn: LegRun, gates: Mapping[str, Gate]) -> Gate:
@@ -159,12 +182,7 @@ class _Consequences:
         if turn.outcome == HELD:
             self._record_kept(turn)
             return
-        place, rule = next(
-            (place, rule)
-            for place, rule in enumerate(leg.rules)
-            if rule.fits(turn.outcome, turn.to, gate.status if turn.gates else "")
-        )
-        name = f"{leg.name}/{place}"
+        name, rule = _fitting(leg, turn.outcome, turn.to, gate.status if turn.gates else "")
         used = self._run.taken.get(name, 0) + self._taken.count(name)
         is_used_up = bool(rule.at_most) and used >= rule.at_most
         self._taken.append(name)
@@ -224,9 +242,12 @@ class _Consequences:
         self._add(leg.name, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
 
     def retry(self, turn: LegRun) -> None:
-        """Start the leg of a turn once more, whatever it led to."""
+        """Start the leg of a turn once more, whatever it led to; of a verdict, ask its giver."""
         self.followed.append(turn.number)
-        if turn.kind == REVIEW:
+        if turn.is_by_person:
+            agent = self._run.relay.legs[turn.leg].agent
+            self._asked.append(Ask(turn.leg, agent, turn.summary or USED_UP, turn.causes))
+        elif turn.kind == REVIEW:
             self._add(turn.leg, turn.agent, REVIEW, visit=1, guidance="", causes=turn.causes)
         else:
             self.start(self._run.relay.legs[turn.leg], turn.guidance, turn.causes)
@@ -234,7 +255,7 @@ class _Consequences:
     def _ask(self, leg: Leg, causes: tuple[int, ...]) -> None:
         reviewer = self._run.relay.agents[leg.agent].review_by
         if reviewer == PERSON:
-            self._asked.append(Ask(leg.name, leg.agent, "its loops are used up", causes))
+            self._asked.append(Ask(leg.name, leg.agent, USED_UP, causes))
         else:
             self._add(leg.name, reviewer, REVIEW, visit=1, guidance="", causes=causes)
 

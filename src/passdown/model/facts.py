@@ -28,8 +28,9 @@ ANSWER = "y"
 
 
 def told_as(row: ItemRow) -> str:
-    """The letter under which an item is told."""
-    return ANSWER if row.letter in "qk" and not row.is_open else row.letter
+    """The letter under which an item is told. A rejected gate stays open, and is answered."""
+    is_answered = not row.is_open or row.status == "rejected"
+    return ANSWER if row.letter in "qk" and is_answered else row.letter
 
 
 class Facts(NamedTuple):

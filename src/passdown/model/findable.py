@@ -53,7 +53,9 @@ NOTHING_FOUND = Found()
 
 
 class Text(NamedTuple):
-    """An entry's text as search sees it: prepared once, before writers wait for each other."""
+    """An entry's text as search sees it: prepared once, before writers wait for each other. `bands`
+    are the marks that it shares with texts that say nearly the same.
+    """
 
     words: str
     length: int
@@ -61,6 +63,7 @@ class Text(NamedTuple):
     heads: str
     passage: bytes
     tags: tuple[str, ...]
+    bands: tuple[str, ...] = ()
 
 
 Texts = dict[tuple[str, int], Text]
@@ -84,7 +87,7 @@ def _text_of(letter: str, entry: dict[str, Any]) -> Text:
     main, rest = searched_text(letter, entry)
     text = f"{main}\n{rest}" if rest else main
     tags = item_tags(letter, entry, text) if letter in NODE_LETTERS else ()
-    return _text(text, tags, main if rest else "")
+    return _text(text, tags, main if rest else "", is_likened=letter in LIKENED)
 
 
 def text_of_node(node: Node) -> Text:
@@ -99,7 +102,9 @@ def node_text(node: Node) -> str:
     return "\n".join(dict.fromkeys([node.summary, *said]))
 
 
-def _text(text: str, tags: tuple[str, ...], title: str) -> Text:
+@lru_cache(maxsize=256)
+def _text(text: str, tags: tuple[str, ...], title: str, *, is_likened: bool = False) -> Text:
+    """The last ones are remembered: what is compared with the past is then written down."""
     compared = words(text)
     heads = words(title) if len(title) <= LONGEST_TITLE else []
     heads += [word for line in headings(text) for word in words(line)]
@@ -111,6 +116,7 @@ def _text(text: str, tags: tuple[str, ...], title: str) -> Text:
         heads=" ".join(heads),
         passage=digest,
         tags=tags,
+        bands=tuple(band_marks(compared)) if is_likened else (),
     )
 
 
@@ -176,7 +182,7 @@ def _item_entries(
         kind, agent = KINDS[row.letter].word, entry.get("agent") or record.author
         paths = _paths_in(body) if row.letter == "h" else _paths_of(row.letter, entry)
         marks = [*_marks(kind, agent, row.task, text.tags), *_path_marks(paths)]
-        marks += band_marks(text.words.split()) if row.letter in LIKENED else []
+        marks += text.bands
         yield EntryRow(
             row.address,
             row.task,

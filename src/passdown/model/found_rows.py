@@ -5,6 +5,7 @@ Apart from how they are made, which every start of the command line would otherw
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Found(NamedTuple):
     forgotten_edges: tuple[tuple[str, str, str], ...] = ()
 
 
+@lru_cache(maxsize=4_096)
 def mark_of(name: str, value: str) -> str:
     """The mark that an entry with this value for `name` carries."""
     import hashlib

@@ -5,9 +5,9 @@ The letter names the kind; the table says where items of a kind stand in a recor
 status they start with and which statuses close them.
 """
 
-from __future__ import annotations
-
+# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 import re
+from functools import cache
 from typing import NamedTuple
 
 PHASES = ("planning", "implementing", "testing", "reviewing", "completed")
@@ -23,6 +23,7 @@ SCHEMA_VERSION = "1.0"
 
 TASK_STREAM = "task/"
 DELIVERY_STREAM = "delivery/"
+ORIGIN_STREAM = "origin/"
 RUN_STREAM = "run/"
 AGENT_STREAM = "agent/"
 CONVERSATION_STREAM = "conversation/"
@@ -73,7 +74,10 @@ LIVE = frozenset({"accepted", "proposed", "active", "open"})
 
 LETTERS = {kind.word: kind.letter for kind in KINDS.values()}
 
-_ADDRESS = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})#([a-z])([1-9][0-9]{0,9})", re.ASCII)
+
+@cache
+def _address() -> re.Pattern[str]:
+    return re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})#([a-z])([1-9][0-9]{0,9})", re.ASCII)
 
 
 class Address(NamedTuple):
@@ -89,7 +93,7 @@ class Address(NamedTuple):
 
 def parse_address(text: str) -> Address | None:
     """The address written in `text`, or None when it isn't one of a known kind."""
-    match = _ADDRESS.fullmatch(text) if isinstance(text, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    match = _address().fullmatch(text) if isinstance(text, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if match is None or match[2] not in KINDS:
         return None
     return Address(match[1], match[2], int(match[3]))
@@ -103,6 +107,11 @@ def stream_of(task: str) -> str:
 def deliveries_of(task: str) -> str:
     """The stream that says who was told what of a task, and when."""
     return DELIVERY_STREAM + task
+
+
+def origins_of(task: str) -> str:
+    """The stream that says where a task was brought from, each time that it was."""
+    return ORIGIN_STREAM + task
 
 
 def task_of(stream: str) -> str | None:

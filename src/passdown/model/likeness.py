@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Set
 
 NEAR = 0.7
 """From this share of words in common on, two texts say nearly the same."""
@@ -75,11 +75,11 @@ def _least(numbers: list[int]) -> list[int]:
     return filled
 
 
-def likeness(one: Collection[str], other: Collection[str]) -> float:
+def likeness(one: Set[str], other: Set[str]) -> float:
     """The share of words that two texts have in common, 0 to 1."""
-    first, second = set(one), set(other)
-    joined = len(first | second)
-    return len(first & second) / joined if joined else 0.0
+    common = len(one & other)
+    joined = len(one) + len(other) - common
+    return common / joined if joined else 0.0
 
 
 def is_alike(one: set[str], other: set[str]) -> bool:

@@ -5,8 +5,7 @@ different envelopes share their bytes, and the digest of the record before it in
 body is hashed and stored as the same canonical bytes (RFC 8785); it is never written out anew.
 """
 
-from __future__ import annotations
-
+# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 import json
 from typing import Any, NamedTuple
 

@@ -102,12 +102,6 @@ class Relay(NamedTuple):
         """Where a change of direction starts: the first leg that plans, else the first."""
         return next((leg for leg in self.legs.values() if leg.phase == "planning"), self.first())
 
-    def after(self, name: str) -> str:
-        """The leg that stands below another in the file; `end` below the last."""
-        names = list(self.legs)
-        place = names.index(name) + 1
-        return names[place] if place < len(names) else END
-
 
 def relay_of(document: dict[str, Any]) -> Relay:
     """The value of a checked document."""
@@ -134,7 +128,7 @@ def _agent(name: str, given: dict[str, Any]) -> RelayAgent:
         profile=given["profile"] or name,
         runner=given["runner"],
         needs=given["needs"],
-        limits=Limits(**given["limits"]),
+        limits=Limits(*(given["limits"][name] for name in Limits._fields)),
         review_by=given["review_by"],
     )
 

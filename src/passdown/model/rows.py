@@ -4,8 +4,7 @@ They are plain tuples. Each can be made again from the records alone; a store ne
 that exists only here.
 """
 
-from __future__ import annotations
-
+# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 from typing import Any, NamedTuple
 
 

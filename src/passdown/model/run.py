@@ -72,6 +72,11 @@ class LegRun(NamedTuple):
         return self.gates[0] if self.gates else ""
 
     @property
+    def is_by_person(self) -> bool:
+        """Whether it is the verdict of a person, which no worker has begun."""
+        return self.kind == REVIEW and bool(self.worker) and not self.begun_at
+
+    @property
     def counts(self) -> bool:
         """Whether it was a turn of its agent, and not one that only waited."""
         return self.kind == LEG and self.outcome != HELD and not self.kept_from

@@ -1,15 +1,12 @@
 """Settings of a workspace: what `.passdown/config.toml` may say, with its defaults."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 from passdown.errors import InvalidInput, Problem
 from passdown.model.kinds import ARTIFACT_TYPES, PHASES
 from passdown.model.tokens import COUNTERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 Requirements = dict[str, dict[str, int]]
 Needs = dict[str, dict[str, list[str]]]

@@ -88,7 +88,7 @@ def excerpt(text: str, limit: int = 40) -> str:
 def child_path(path: str, key: object) -> str:
     """The address of `key` below `path`: `a.b`, `a[2]`, or `a["odd key"]`."""
     if isinstance(key, str):
-        if key.isascii() and key.replace("-", "_").isidentifier():
+        if len(key) <= 80 and key.isascii() and key.replace("-", "_").isidentifier():
             return f"{path}.{key}" if path else key
         return f'{path}["{excerpt(key, 80)}"]'
     return f"{path}[{excerpt(repr(key), 80)}]"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from passdown.model.stemming import stem
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W\d_]{1,3}(?![^\W_]))?")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
-_UNSPACED = re.compile(
-    "[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0003ffff]"
-)
 
 STOP_WORDS = frozenset(
     """
@@ -102,9 +99,15 @@ def _given_by(word: str) -> tuple[str, ...]:
         return ()
     if low.isdecimal():
         return (low.lstrip("0") or "0",)
-    if _UNSPACED.search(low):
+    if not low.isascii() and _unspaced().search(low):
         return tuple(low[at : at + 2] for at in range(max(len(low) - 1, 1)))
     return _parts(word, low) if _is_joined(word, low) else (stem(low),)
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    """Compiled when a text first needs it: that takes longer than the rest of this module."""
+    return re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0003ffff]")
 
 
 def _is_joined(word: str, low: str) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from passdown.ledger.disk import Project
     from passdown.model.rows import ItemRow
-    from passdown.store.finding import Entry
+    from passdown.store.found import Entry
     from passdown.store.statements import Reader
 
     Progress = Callable[[int, int], None]

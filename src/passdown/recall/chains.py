@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from passdown.model.kinds import LIVE
 
 if TYPE_CHECKING:
-    from passdown.store.finding import Entry
+    from passdown.store.found import Entry
     from passdown.store.statements import Reader
 
 _MOST_LOOKED_AT = 200

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import unknown_task
-from passdown.model.facts import ANSWER, Facts
+from passdown.model.facts import ANSWER, Facts, told_as
 from passdown.model.item_text import sizes_of
 from passdown.model.kinds import LIVE, WORKSPACE_TASK, parse_address
 from passdown.model.tokens import DEFAULT_COUNTER, units, vocabulary
@@ -70,7 +70,8 @@ def facts_of(
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
     shared = _Pool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
     gated = _gated(open_items)
-    own.add([item for item in open_items if item.address not in gated])
+    waiting = [item for item in open_items if told_as(item) != ANSWER]
+    own.add([item for item in waiting if item.address not in gated])
     answers = [_with_answer(item) for item in _answers(reader, row)]
     own.add(answers)
     read = Records(reader)
@@ -85,7 +86,7 @@ def facts_of(
             **_less(own.totals(), "b", len(gated)),
             ANSWER: len(answers),
             "a": sum(row.header["types"].values()),
-            "k": sum(item.letter == "k" for item in open_items),
+            "k": sum(item.letter == "k" for item in waiting),
             "h": row.header["counts"].get("h", 0),
         },
         elsewhere=shared.totals(),
@@ -124,9 +125,14 @@ def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
         found += [
             item
             for item in reader.items_before(row.task, "k", _END, LATEST_ANSWERS)
-            if item.status == "approved" and item.field == "blockers"
+            if item.field == "blockers" and _is_settled(item)
         ]
     return found
+
+
+def _is_settled(gate: ItemRow) -> bool:
+    """Whether its answer still counts: a rejection does until the task is handed off anew."""
+    return gate.status == "approved" or (gate.status == "rejected" and gate.is_open)
 
 
 def _with_answer(item: ItemRow) -> ItemRow:

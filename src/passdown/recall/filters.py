@@ -8,7 +8,7 @@ from passdown.model.findable import path_mark
 from passdown.model.found_rows import mark_of
 
 if TYPE_CHECKING:
-    from passdown.store.finding import Entry
+    from passdown.store.found import Entry
 
 
 def quoted(word: str) -> str:

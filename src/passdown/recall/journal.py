@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from passdown.model.rows import ItemRow
-    from passdown.store.finding import Entry
+    from passdown.store.found import Entry
     from passdown.store.statements import Reader
 
 Document = dict[str, Any]

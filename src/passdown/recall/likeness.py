@@ -8,10 +8,10 @@ from passdown.errors import Problem
 from passdown.model.findable import LIKENED, Text, texts_of
 from passdown.model.found_rows import mark_of
 from passdown.model.kinds import KINDS
-from passdown.model.likeness import NEAR, band_marks, likeness
+from passdown.model.likeness import NEAR, likeness
 
 if TYPE_CHECKING:
-    from passdown.store.finding import Entry
+    from passdown.store.found import Entry
     from passdown.store.statements import Reader
 
 _COMPARED = 50
@@ -38,22 +38,21 @@ def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
 
 def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Entry, float] | None:
     """The entry of a kind, still standing, whose words are nearest to a text, if near enough."""
-    own = text.words.split()
-    marks = band_marks(own)
-    if not marks:
+    if not text.bands:
         return None
     # Asked for together, so that likes of other kinds can't crowd out those of this one.
-    query = f'marks : ({" OR ".join(marks)}) AND marks : "{mark_of("kind", kind)}"'
-    ids = reader.matching(query, _COMPARED)
-    kept = {
-        entry.id: entry
-        for entry in reader.entries(ids)
-        if entry.address not in meant and entry.status not in _GONE
-    }
-    words = reader.words_of(kept)
-    near = [(likeness(own, words[number].split()), -number) for number in kept]
-    best = max(near, default=(0.0, 0))
-    return (kept[-best[1]], best[0]) if best[0] >= NEAR else None
+    query = f'marks : ({" OR ".join(text.bands)}) AND marks : "{mark_of("kind", kind)}"'
+    own = set(text.words.split())
+    said = reader.words_of(reader.matching(query, _COMPARED))
+    shares = {number: likeness(own, set(words.split())) for number, words in said.items()}
+    near = sorted(number for number, share in shares.items() if share >= NEAR)
+    near.sort(key=shares.__getitem__, reverse=True)
+    # Nearly always the first one stands: the rows of the others are read where it doesn't.
+    for some in (near[:1], near[1:]):
+        for entry in reader.entries(some) if some else ():
+            if entry.address not in meant and entry.status not in _GONE:
+                return entry, shares[entry.id]
+    return None
 
 
 _GIVEN_AS = {"patterns": "patterns_discovered"}

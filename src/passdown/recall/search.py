@@ -10,6 +10,7 @@ superseded decision answers, the one that holds comes with it.
 
 from __future__ import annotations
 
+from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from passdown.recall.asking import Question
-    from passdown.store.finding import Entry
+    from passdown.store.found import Entry
     from passdown.store.statements import Reader
 
     Allows = Callable[[list[int]], list[int]]
@@ -50,8 +51,19 @@ NEAR = 6
 STEPS = 2
 FEW = 1_500
 MARKED = 12_000
+RARER = 24
 PAGE = 200
 GATHERED = 2_000
+
+
+class Passing(Protocol):
+    """Which entries pass a filter, as far as it asks for kind, agent and task."""
+
+    count: int
+
+    def of(self, ids: Sequence[int]) -> list[int] | None:
+        """Those of some entries that pass, in the same order; None where that isn't known."""
+        ...
 
 
 class Meaning(Protocol):
@@ -59,6 +71,10 @@ class Meaning(Protocol):
 
     def near(self, reader: Reader, only: Filter, allows: Allows, count: int) -> list[int]:
         """Up to `count` entries that are near to it and pass, nearest first."""
+        ...
+
+    def passing(self, only: Filter) -> Passing:
+        """Which entries pass."""
         ...
 
     def near_of(self, reader: Reader, ids: Sequence[int], count: int) -> list[int]:
@@ -85,6 +101,7 @@ class Search:
         self._meaning = meaning
         self._rows: dict[int, Entry] = {}
         self._whole: dict[str, list[int]] = {}
+        self._counted: Mapping[str, int] = {}
         self._said: dict[int, str] = {}
         self._texts: dict[int, float] = {}
         self._dense: dict[int, float] = {}
@@ -132,13 +149,14 @@ class Search:
         """Entries that pass and have the question's words, looked up rarest first; those with the
         most and rarest of them.
         """
+        self._counted = counts
         left = BUDGET
         coarse: dict[int, float] = {}
         for word in sorted(counts, key=lambda word: counts[word]):
             worth = rarity(counts[word], self._newest)
             found = self._having(word, max(left, PROBE))
-            for number in found:
-                coarse[number] = coarse.get(number, 0.0) + worth
+            known = coarse.get
+            coarse.update([(number, known(number, 0.0) + worth) for number in found])
             left -= len(found)
             if left <= 0:
                 break
@@ -154,7 +172,8 @@ class Search:
         if not self._marks and not self._only.is_by_row and word in self._whole:
             return self._whole[word]
         if not self._only.is_by_row:
-            return self._reader.matching(asked, limit)
+            known = self._having_by_mask(word, limit)
+            return self._reader.matching(asked, limit) if known is None else known
         kept: list[int] = []
         last, looked_at = self._newest, 0
         while len(kept) < limit and looked_at < MOST_REFUSED:
@@ -165,6 +184,30 @@ class Search:
                 break
             last = page[-1] - 1
         return kept[:limit]
+
+    def _having_by_mask(self, word: str, limit: int) -> list[int] | None:
+        """The same without asking the index for the filter's marks; None where that is no gain.
+
+        To find what has both a rare word and a common mark, the index walks all that has the mark.
+        """
+        passing, count = self._mask, self._counted[word]
+        if passing is None or count * RARER > passing.count:
+            return None
+        most = 2 * count + PROBE
+        whole = self._whole.get(word)
+        ids = self._reader.matching(_has(word), most) if whole is None else whole
+        # Where there are more than was judged, what is left out might pass.
+        found = passing.of(ids) if len(ids) < most else None
+        return None if found is None else found[:limit]
+
+    @cached_property
+    def _mask(self) -> Passing | None:
+        """Which entries pass, where vectors are at hand and the filter asks for nothing else."""
+        only = self._only
+        is_told = only.kinds or only.agent or only.task
+        if self._meaning is None or not is_told or only.is_by_mark or only.is_by_row:
+            return None
+        return self._meaning.passing(only)
 
     def _near(self, count: int, rough: list[int], *, is_all: bool) -> list[int]:
         """The entries nearest in meaning that pass; `is_all` when no others than `rough` do."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import NotFound, unknown_task
-from passdown.model.documents import Replayed, item_document, replay, state_document
+from passdown.model.documents import item_document, state_document
 from passdown.model.kinds import parse_address, stream_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from passdown.model.record import Record
+    from passdown.model.replaying import Replayed
     from passdown.model.rows import ItemRow, LinkRow, TaskRow
     from passdown.store.statements import Reader
 
@@ -32,6 +33,8 @@ def state(reader: Reader, task: str, version: int | None = None) -> Document:
 
 def state_then(reader: Reader, row: TaskRow, version: int) -> Document:
     """A task's state as it was when a version was written, links from other tasks included."""
+    from passdown.model.replaying import replay
+
     is_there = 1 <= version <= row.version
     records = reader.records(stream_of(row.task), until=version) if is_there else ()
     replayed = replay(records)

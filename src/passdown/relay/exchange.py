@@ -133,7 +133,15 @@ def hold(
             return exchange.accepted(value, reply)
     count = len(exchange.tries)
     times = "once" if count == 1 else f"{count} times"
-    return exchange.failed("invalid", f"{asked.agent} was asked {times}; no reply was valid.")
+    last = _in_short(exchange.tries[-1].problems)
+    why = f"{asked.agent} was asked {times}; no reply was valid. The last: {last}"
+    return exchange.failed("invalid", why)
+
+
+def _in_short(problems: Sequence[Problem]) -> str:
+    """The first of some problems in a line, and how many more there are."""
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return excerpt(problems[0].line(), 300) + more
 
 
 def _has_spoken(reply: Reply) -> bool:

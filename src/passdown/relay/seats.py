@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from passdown.errors import PassdownError
+from passdown.model.advancing import USED_UP
 from passdown.model.agent_states import (
     BUDGET_REVIEW,
     CODING,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from passdown.model.run import LegRun, Run
     from passdown.workspace import Workspace
 
+ESCALATE = "escalate"
 WORK = {"planning": PLANNING, "testing": "TESTING", "reviewing": "CODE_REVIEW"}
 """The state of an agent at work, by the phase of its leg; CODING for any other."""
 
@@ -83,7 +85,7 @@ class Seats:
         seat = seat_at(run, turn)
         self._try(lambda: self.states.lease(seat, run.task, run.run))
         if self.states.state(seat) in (BUDGET_REVIEW, SUSPEND):
-            review = _review_of(run, turn)
+            review = _latest_review(run, turn.agent, before=turn.number)
             verdict, guidance = (review.verdict, review.summary) if review else ("continue", "")
             self._try(lambda: self.states.settle_review(seat, verdict or "continue", guidance))
         self._go(seat, WORK.get(run.relay.legs[turn.leg].phase, CODING), f"leg {turn.leg}")
@@ -100,7 +102,20 @@ class Seats:
                 if run.ended_at:
                     self._leave(seat, is_done=run.status == "completed", why=run.why or run.status)
                 elif _is_under_review(run, agent):
-                    self._go(seat, BUDGET_REVIEW, "its loops are used up")
+                    self._review(run, seat, agent)
+
+    def _review(self, run: Run, seat: str, agent: str) -> None:
+        """An agent waits for a verdict; for that of a person in SUSPEND, where it was escalated."""
+        if self.states.state(seat) == SUSPEND:
+            return
+        self._go(seat, BUDGET_REVIEW, USED_UP)
+        last = _latest_review(run, agent, before=len(run.legs) + 1)
+        if (
+            last is not None
+            and last.verdict == ESCALATE
+            and any(a.agent == agent for a in run.asked)
+        ):
+            self._try(lambda: self.states.settle_review(seat, ESCALATE, last.summary))
 
     def _leave(self, seat: str, *, is_done: bool, why: str) -> None:
         self._go(seat, DONE if is_done else ERROR, why)
@@ -143,13 +158,13 @@ def shortest(machine: str, position: Position, goal: str) -> tuple[str, ...]:
     return (goal,)
 
 
-def _review_of(run: Run, turn: LegRun) -> LegRun | None:
-    """The latest review of an agent before its turn."""
+def _latest_review(run: Run, agent: str, *, before: int) -> LegRun | None:
+    """The latest review of an agent before a turn."""
     legs = run.relay.legs
     reviews = [
         each
         for each in run.legs.values()
-        if each.kind == REVIEW and each.number < turn.number and legs[each.leg].agent == turn.agent
+        if each.kind == REVIEW and each.number < before and legs[each.leg].agent == agent
     ]
     return reviews[-1] if reviews else None
 

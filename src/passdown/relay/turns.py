@@ -12,9 +12,10 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import GateRefused, InvalidInput, PassdownError, Problem
+from passdown.model.advancing import receiver
 from passdown.model.conversation import Message
 from passdown.model.kinds import stream_of
-from passdown.model.relay import END, ERROR
+from passdown.model.relay import ERROR
 from passdown.model.run import HELD, REVIEW, VERDICTS
 from passdown.model.storable import storable, storable_values
 from passdown.relay.conversations import Conversations
@@ -209,15 +210,13 @@ class Turns:
     def _completed(self, run: Run, turn: LegRun, data: Document) -> Document:
         """A handoff with what the relay knows: who comes next, the phase, the gate, the run."""
         leg = run.relay.legs[turn.leg]
-        following = run.relay.after(leg.name)
-        to = "" if following == END else run.relay.legs[following].agent
         origin = {"run": run.run, "leg": leg.name, "to": data.get("to_agent") or ""}
         found = {**data, "metadata": {**data.get("metadata", {}), **origin}}
-        if not found.get("to_agent") and to != turn.agent:
-            found["to_agent"] = to
+        if not found.get("to_agent"):
+            found["to_agent"] = receiver(run, turn, str(data.get("outcome", "")))
         if not found.get("phase") and leg.phase:
             found["phase"] = leg.phase
-        if leg.gate and data["outcome"] == "completed":
+        if leg.gate and data.get("outcome") == "completed":
             gate = {"blocker": leg.gate, "severity": "high", "requires_human": True}
             found["blockers"] = [*(found.get("blockers") or []), gate]
         return found

@@ -12,6 +12,7 @@ from passdown.model.storable import storable_values
 from passdown.relay.engine.heartbeats import workers
 from passdown.relay.engine.lanes import EXPRESS, ITEM, LEG
 from passdown.relay.express import carry_out
+from passdown.relay.express_records import express_record
 from passdown.relay.runs import HERE, Runs
 from passdown.relay.turns import Turns
 
@@ -68,6 +69,7 @@ class RelayWork:
         self._did = did
         self._looked_at: dict[str, tuple[int, float]] = {}
         self._waiting: set[str] = set()
+        self._at: set[tuple[str, int]] = set()
         self._turns = Turns(
             workspace,
             is_fresh=lambda: engine.heartbeat.is_fresh and not halted(),
@@ -79,20 +81,27 @@ class RelayWork:
         """Do one leg of a run and record how it ended, unless that is recorded already."""
         found = patiently(lambda: self.runs.get(run))
         turn = found.legs[number]
-        if not turn.is_open:
+        if not turn.is_open or not self._engine.heartbeat.wait_for_lease():
             return
         patiently(lambda: self.runs.begin(run, number, self._engine.heartbeat.worker))
-        ended: dict[str, Any] | None
+        self._at.add((run, number))
         try:
-            ended = self._turns.take(found, turn)
-        except Exception as error:  # whatever goes wrong in a turn, the run hears of it
-            log.exception("%s, turn %d", run, number)
-            why = error.message if isinstance(error, PassdownError) else repr(error)
-            ended = {"outcome": ERROR, "why": str(error) or why, "measured": {}}
+            ended = self._taken(found, turn)
+        finally:
+            self._at.discard((run, number))
         if ended is None:
             log.warning("%s, turn %d: others have it; nothing was recorded here", run, number)
             return
         self._end(run, number, ended)
+
+    def _taken(self, run: Run, turn: LegRun) -> dict[str, Any] | None:
+        """How a turn ended; None where it was left to others."""
+        try:
+            return self._turns.take(run, turn)
+        except Exception as error:  # whatever goes wrong in a turn, the run hears of it
+            log.exception("%s, turn %d", run.run, turn.number)
+            why = error.message if isinstance(error, PassdownError) else repr(error)
+            return {"outcome": ERROR, "why": str(error) or why, "measured": {}}
 
     def _end(self, run: str, number: int, ended: dict[str, Any]) -> None:
         try:
@@ -109,19 +118,31 @@ class RelayWork:
     def _queue(self, run: Run) -> None:
         self._turns.seats.settle(run)
         for turn in run.open_legs:
-            if not self._is_under_way(turn):
+            if not self._is_under_way(run.run, turn):
                 name = f"{run.run}.{turn.number}"
                 lane = lane_of(run)
                 self._engine.lanes.send(lane, LEG, name, run.run, turn.number, is_more=True)
 
-    def _is_under_way(self, turn: LegRun) -> bool:
-        """Whether a worker that is alive has begun a turn."""
-        alive = {w.worker for w in workers(self._engine.database) if not (w.is_gone or w.is_silent)}
-        return bool(turn.worker) and turn.worker in alive
+    def _is_under_way(self, run: str, turn: LegRun) -> bool:
+        """Whether a worker that is alive has begun a turn. Of its own it knows better: one that it
+        left because it was silent for a while is at nobody's, until it is queued again.
+        """
+        if turn.worker == self._engine.heartbeat.worker:
+            return (run, turn.number) in self._at
+        return bool(turn.worker) and turn.worker in self._alive()
+
+    def is_served(self) -> bool:
+        """Whether a worker, or a run in the foreground, is there to take what is queued."""
+        return bool(self._alive())
+
+    def _alive(self) -> set[str]:
+        found = workers(self._engine.database)
+        return {each.worker for each in found if not (each.is_gone or each.is_silent)}
 
     def do_express(self, item: str) -> None:
         """Carry out one express item, unless it was."""
-        done = carry_out(self._workspace, item, states=self._turns.seats.states)
+        sent = express_record(self._workspace, item).item
+        done = carry_out(self._workspace, sent, states=self._turns.seats.states)
         if self._did is not None:
             self._did(done)
 

@@ -7,42 +7,15 @@ and what has none yet is found by its words.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from passdown.store.finding import FindingReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from passdown.store.found import Embedder, StoredVector, Unembedded
     from passdown.store.running import RunMany
-
-
-class Embedder(NamedTuple):
-    """Who made vectors: its name, their length, and up to which entry all are there."""
-
-    id: int
-    name: str
-    dimensions: int
-    done: int
-
-
-class Unembedded(NamedTuple):
-    """An entry that may lack a vector; `is_there` when it has the right one after all."""
-
-    id: int
-    address: str
-    passage: bytes
-    is_there: bool
-
-
-class StoredVector(NamedTuple):
-    """A vector with what filters ask of its entry."""
-
-    id: int
-    vector: bytes
-    kind: str
-    agent: str
-    task: str
 
 
 class VectorReader(FindingReader):
@@ -50,6 +23,8 @@ class VectorReader(FindingReader):
 
     def embedders(self) -> list[Embedder]:
         """Everyone who made vectors that are still there, the first one first."""
+        from passdown.store.found import Embedder
+
         return [Embedder(*row) for row in self.run("embedders", {})]
 
     def entries_left(self, after: int) -> int:
@@ -58,12 +33,16 @@ class VectorReader(FindingReader):
 
     def without_vector(self, embedder: int, after: int, limit: int) -> list[Unembedded]:
         """The next entries after a number, in order, whether they have a vector or not."""
+        from passdown.store.found import Unembedded
+
         values = {"embedder": embedder, "after": after, "limit": limit}
         rows = self.run("without_vector", values)
         return [Unembedded(*row[:3], is_there=bool(row[3])) for row in rows]
 
     def vectors_after(self, embedder: int, after: int, limit: int) -> list[StoredVector]:
         """The next vectors after an entry's number, in order."""
+        from passdown.store.found import StoredVector
+
         values = {"embedder": embedder, "after": after, "limit": limit}
         return [StoredVector(*row) for row in self.run("vectors_after", values)]
 

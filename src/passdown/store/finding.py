@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from passdown.model.found_rows import NODE_PREFIX, EntryRow, KnownRow, mark_of
-from passdown.model.graph import Edge, Node
 from passdown.model.kinds import parse_address
 from passdown.store.running import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from passdown.model.found_rows import Found
+    from passdown.model.found_rows import EntryRow, Found, KnownRow
+    from passdown.model.graph import Edge, Node
+    from passdown.store.found import Entry
     from passdown.store.running import Row, Run, RunMany
 
 _LAST = 2**62
-
-
-class Entry(NamedTuple):
-    """Something that search found, as far as its row tells."""
-
-    id: int
-    address: str
-    task: str
-    kind: str
-    agent: str
-    at: str
-    status: str
-    position: int
-    length: int
-    traits: int
 
 
 class FindingReader:
@@ -77,10 +62,14 @@ class FindingReader:
 
     def entries(self, ids: Iterable[int]) -> list[Entry]:
         """Entries by number, in the order given."""
+        from passdown.store.found import Entry
+
         return [Entry(*row) for row in self.run("entries", {"ids": json.dumps(list(ids))})]
 
     def entry_at(self, address: str) -> Entry | None:
         """The entry of an item or node, or None."""
+        from passdown.store.found import Entry
+
         rows = self.run("entry_at", {"address": address})
         return Entry(*rows[0]) if rows else None
 
@@ -109,12 +98,17 @@ class FindingReader:
 
     def entries_of_task(self, task: str) -> list[EntryRow]:
         """Every entry of a task with its text, oldest first."""
+        from passdown.model.found_rows import EntryRow
+
         return [EntryRow(*row) for row in self.run("entries_of_task", {"task": task})]
 
     def entries_of_kind(
         self, kind: str, *, task: str = "", before: int = 2**62, limit: int = PAGE
     ) -> list[Entry]:
         """Entries of a kind, of one task or of all, newest first, below a number."""
+        from passdown.model.found_rows import mark_of
+        from passdown.store.found import Entry
+
         marks = [mark_of("kind", kind), *([mark_of("task", task)] if task else [])]
         query = " AND ".join(f'marks : "{mark}"' for mark in marks)
         values = {"query": query, "kind": kind, "before": before, "limit": limit}
@@ -226,6 +220,8 @@ class FindingWriter(FindingReader):
             self.run_many("add_edge", rows)
 
     def _forget_node(self, node: str) -> None:
+        from passdown.model.found_rows import NODE_PREFIX
+
         address = {"address": NODE_PREFIX + node}
         self.run("drop_vector", address)
         self.run("drop_text", address)
@@ -257,13 +253,21 @@ class FindingWriter(FindingReader):
 
 
 def _known(row: Row) -> KnownRow:
+    from passdown.model.found_rows import KnownRow
+    from passdown.model.graph import Node
+
     node = Node(row[0], row[1], row[2], tuple(json.loads(row[3])), json.loads(row[4]))
     return KnownRow(node, row[5], row[6])
 
 
 def _edge(row: Row) -> Edge:
-    return Edge(row[0], row[1], row[2], json.loads(row[3]))
+    from passdown.model.graph import Edge
+
+    attributes: dict[str, str] = json.loads(row[3]) if row[3] != "{}" else {}
+    return Edge(row[0], row[1], row[2], attributes)
 
 
 def _dumped(attributes: Mapping[str, str]) -> str:
+    if not attributes:
+        return "{}"
     return json.dumps(dict(attributes), ensure_ascii=False, sort_keys=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from passdown.workspace.brings import Brings
 from passdown.workspace.keeps import Keeps
 from passdown.workspace.knows import Knows
-from passdown.workspace.locating import Place, in_folder, make_folder, place_of
+from passdown.workspace.locating import Place, make_folder, new_place, place_of
 from passdown.workspace.opened import Opened
 from passdown.workspace.reads import NEWEST, Reads
 from passdown.workspace.tells import Tells
@@ -48,12 +48,15 @@ def open(
 
 
 def init(folder: str = ".") -> Workspace:
-    """Make a workspace in exactly this folder, with a configuration file to edit; open it."""
+    """Make a workspace in exactly this folder, with a configuration file to edit; open it.
+
+    In a linked worktree of git the records are kept in the main one, and shared by all.
+    """
     import os.path
 
     from passdown.model.settings import CONFIG_TEMPLATE
 
-    place = in_folder(folder)
+    place = new_place(folder)
     make_folder(place)
     if not os.path.exists(place.config):
         from passdown.ledger.durable_files import replace_file

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.briefing.brief import Brief, ask_problems, brief, made_from, task_named_in
 from passdown.briefing.focus import focus_of
-from passdown.briefing.summary import Freshness
 from passdown.errors import InvalidInput, PassdownError, Problem, unknown_task
+from passdown.model.kinds import origins_of
 from passdown.model.names import agent_problems
 from passdown.model.tokens import counter_of
 from passdown.recall.facts import Search, facts_of, standing
@@ -15,6 +15,7 @@ from passdown.recall.facts import Search, facts_of, standing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from passdown.briefing.summary import Freshness
     from passdown.model.rows import TaskRow
     from passdown.model.tokens import Counter
     from passdown.store.statements import Reader
@@ -62,7 +63,18 @@ def brief_for(
                 state_file=opened.handle_path(task),
             )
             found = brief(facts, agent, budget, counter=by, focus=focus, format=format)
+        found = _with_origin(opened, reader, found)
     return _recorded(opened, found) if record else found
+
+
+def _with_origin(opened: Opened, reader: Reader, found: Brief) -> Brief:
+    """The brief with a warning where the task came from another machine and stood elsewhere."""
+    if reader.head(origins_of(found.task)) is None:
+        return found
+    from passdown.workspace.bundling import warned_of_origin
+
+    warnings = warned_of_origin(opened, reader, found.task, found.version)
+    return found._replace(warnings=(*found.warnings, *warnings))
 
 
 def _summary(
@@ -128,6 +140,8 @@ def delivery_of(found: Brief) -> Document:
 
 def check_brief(opened: Opened, task: str, text: str) -> Freshness:
     """Whether a brief was made from the version of the task that is stored now."""
+    from passdown.briefing.summary import Freshness
+
     found = made_from(text)
     if found is None:
         problem = Problem("brief", "no_version", "names no version", "a line with its version")

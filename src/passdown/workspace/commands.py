@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from passdown.briefing.summary import summary
 from passdown.errors import GateRefused, Problem, unknown_task
 from passdown.model.command import HandoffCommand
-from passdown.model.documents import delta_document, item_document, replay
+from passdown.model.documents import delta_document, item_document
 from passdown.model.fold import Before, Changes, changes, open_letters, settled_keys
 from passdown.model.kinds import LIVE, task_of
+from passdown.model.replaying import replay
 from passdown.recall.state import documents, state_then
 
 if TYPE_CHECKING:

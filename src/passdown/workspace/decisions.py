@@ -45,16 +45,18 @@ def stored_decision(opened: Opened, key: str, task: str | None) -> Decision:
     return decision_from_body(record.document()["decisions"][0])
 
 
-def handoff_context(opened: Opened, task: str) -> HandoffContext:
-    """The latest handoff of a task: who, to whom, the sender's decisions, what to look up."""
+def handoff_context(opened: Opened, task: str, agent: str, since: int) -> HandoffContext:
+    """The latest handoff of a task: who, to whom, the decisions of the sender or of `agent`, what
+    to look up; of what came after the version `since`.
+    """
     with opened.store.reading() as reader:
         row = reader.task(task)
         if row is None:
             raise unknown_task(task)
-        items = documents(reader, task, reader.items_since(task))
+        items = documents(reader, task, reader.items_since(task, since))
         mark_superseded(reader, task, [d for letter, d in items if letter == "d"])
     sender = row.header["source_agent"] or row.holder
-    decisions = [d for letter, d in items if letter == "d" and d["agent"] == sender]
+    decisions = [d for letter, d in items if letter == "d" and d["agent"] == (agent or sender)]
     live = [d for d in decisions if d["status"] in ("accepted", "proposed")]
     refs = [d["address"] for letter, d in items if letter in "pgqbn" and d["status"] in _LIVE]
     return HandoffContext(

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from passdown.recall.filters import Filter
     from passdown.recall.search import Allows
     from passdown.recall.vectors import VectorIndex
+    from passdown.recall.vectors.index import Passing
     from passdown.recall.vectors.packing import Floats
-    from passdown.store.embedding import Embedder, Unembedded
+    from passdown.store.found import Embedder, Unembedded
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 
@@ -222,6 +223,11 @@ class _Meaning:
         """Up to `count` entries that are near to it and pass, nearest first."""
         with self._lock:  # other threads bring the same index up to date
             return self._index.nearest(reader, self._query, only, allows, count=count)
+
+    def passing(self, only: Filter) -> Passing:
+        """Which entries are of the filter's kinds, agent and task."""
+        with self._lock:
+            return self._index.passing(only)
 
     def near_of(self, reader: Reader, ids: Sequence[int], count: int) -> list[int]:
         """The nearest of some entries, nearest first."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from passdown.errors import InvalidInput, Problem
 from passdown.model.importing.detecting import FORMS, form_of, form_of_folder
 from passdown.model.names import agent_problems, id_problems
+from passdown.model.times import stamp
 from passdown.workspace.given_files import path_type_problems, wrong_type
 from passdown.workspace.importing_files import LINES, Source, bytes_of, source_at
 from passdown.workspace.importing_results import Brought, Done, Taken, Tally, redactions
@@ -184,7 +185,7 @@ def _notes(
 
 
 def _bundle(opened: Opened, source: Source) -> Brought:
-    from passdown.workspace.safety import import_file
+    from passdown.workspace.bundling import import_file
 
     done = import_file(opened, source.path, "")
     tally = Tally("bundle")
@@ -202,7 +203,7 @@ def _copy(opened: Opened, folder: str) -> Opened:
     if opened.store.url.startswith(_SQLITE):
         opened.store.backup(path)
         return Opened(Place(opened.root, folder, _SQLITE + path), opened.settings, opened.clock)
-    from passdown.ledger.bundles import bundle_bytes, import_bundle
+    from passdown.ledger.bundles import bundle_bytes, import_bundle, read_bundle
     from passdown.model.kinds import TASK_STREAM
 
     bundle = os.path.join(folder, "all.passdown")
@@ -211,7 +212,7 @@ def _copy(opened: Opened, folder: str) -> Opened:
     with open(bundle, "wb") as file:
         file.write(data)
     copy = Opened(Place(opened.root, folder, _SQLITE + path), opened.settings, opened.clock)
-    import_bundle(copy.store, bundle)
+    import_bundle(copy.store, read_bundle(bundle), at=stamp(opened.clock()))
     return copy
 
 

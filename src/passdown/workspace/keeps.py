@@ -9,6 +9,7 @@ from passdown.workspace.opened import Held
 if TYPE_CHECKING:
     from passdown.ledger.bundles import Imported
     from passdown.ledger.verifying import Verified
+    from passdown.model.checkout import Checkout
     from passdown.workspace.aliases import Document, Heads, Progress
     from passdown.workspace.safety import Rebuilt
 
@@ -36,17 +37,29 @@ class Keeps(Held):
 
         return backup(self._opened, target, progress)
 
-    def export(self, target: str, task: str | None = None) -> int:
-        """Write a bundle of one task or of everything; gives the number of streams."""
-        from passdown.workspace.safety import export
+    def export(self, target: str, task: str | None = None, *, diff: bool = False) -> int:
+        """Write a bundle of one task or of everything; gives the number of streams.
 
-        return export(self._opened, target, task)
+        It says where the repository stands; with `diff` it has the uncommitted changes as well.
+        """
+        from passdown.workspace.bundling import export
 
-    def import_bundle(self, path: str, *, fork: str = "") -> Imported:
-        """Take in a bundle, verified, all or nothing; `fork` keeps both where histories differ."""
-        from passdown.workspace.safety import import_file
+        return export(self._opened, target, task, diff=diff)
 
-        return import_file(self._opened, path, fork)
+    def import_bundle(self, path: str, *, fork: str = "", patch: str = "") -> Imported:
+        """Take in a bundle, verified, all or nothing; `fork` keeps both where histories differ.
+
+        `patch` is a new file for the uncommitted changes that are in it.
+        """
+        from passdown.workspace.bundling import import_file
+
+        return import_file(self._opened, path, fork, patch)
+
+    def checkout(self) -> Checkout | None:
+        """Where the project's repository stands: branch, commit, uncommitted files."""
+        from passdown.workspace.bundling import checkout
+
+        return checkout(self._opened)
 
     def reindex(self, progress: Progress | None = None) -> Rebuilt:
         """Make every derived row and handle file again from the records."""

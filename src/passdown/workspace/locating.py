@@ -1,11 +1,18 @@
-"""Where a workspace is: the nearest `.passdown` folder, a store's address, or a new folder."""
+"""Where a workspace is: the nearest `.passdown` folder, a store's address, or a new folder.
+
+All worktrees of a git repository have one workspace, in the main one: a linked worktree is thrown
+away when its work is done, and what was recorded in it would go with it.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import NotFound, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FOLDER = ".passdown"
 LEDGER = "ledger.db"
@@ -24,7 +31,10 @@ _IGNORED = """\
 
 
 class Place(NamedTuple):
-    """A workspace's project root, its own folder, and the address of its store."""
+    """A workspace's project root, its own folder, and the address of its store.
+
+    In a linked worktree the root is there, and the folder is in the main worktree.
+    """
 
     root: str
     folder: str
@@ -52,24 +62,73 @@ def place_of(target: str, *, create: bool) -> Place:
             f"there is no Passdown workspace in {start} or above it",
             next_step="Make one with: passdown init",
         )
-    return in_folder(found or start)
+    return found or new_place(start)
 
 
 def in_folder(root: str) -> Place:
     """The workspace of exactly this folder."""
-    folder = os.path.join(os.path.abspath(root), FOLDER)
+    return _of_folder(root, root)
+
+
+def new_place(folder: str) -> Place:
+    """Where a new workspace for a folder is made: in it, or, where it is in a linked worktree, at
+    the same place in the main one.
+    """
+    start = os.path.abspath(os.path.expanduser(folder))
+    top = next((each for each in _upwards(start) if os.path.exists(f"{each}/.git")), start)
+    main = _main_of(top)
+    if not main or _has_ledger(start):
+        return in_folder(start)
+    there = _twin(start, top, main)
+    return _of_folder(start, there) if os.path.isdir(there) else _of_folder(top, main)
+
+
+def _of_folder(root: str, holder: str) -> Place:
+    folder = os.path.join(os.path.abspath(holder), FOLDER)
     return Place(os.path.abspath(root), folder, _SQLITE + os.path.join(folder, LEDGER))
 
 
-def _nearest(start: str) -> str | None:
+def _nearest(start: str) -> Place | None:
+    """The workspace that is nearest to a folder; one of the repository's main worktree comes
+    before any that is above the worktree.
+    """
+    for folder in _upwards(start):
+        if _has_ledger(folder):
+            return in_folder(folder)
+        if main := _main_of(folder):
+            for inside in _upwards(start, folder):
+                if _has_ledger(there := _twin(inside, folder, main)):
+                    return _of_folder(inside, there)
+    return None
+
+
+def _upwards(start: str, top: str = "") -> Iterator[str]:
+    """A folder and those above it, up to `top` or the root of all."""
     folder = start
     while True:
-        if os.path.isfile(os.path.join(folder, FOLDER, LEDGER)):
-            return folder
+        yield folder
         above = os.path.dirname(folder)
-        if above == folder:
-            return None
+        if folder in (top, above):
+            return
         folder = above
+
+
+def _has_ledger(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, FOLDER, LEDGER))
+
+
+def _main_of(folder: str) -> str:
+    """The main worktree, where a folder is the top of a linked one."""
+    if not os.path.isfile(os.path.join(folder, ".git")):
+        return ""
+    from passdown.recall.git_worktree import main_worktree
+
+    return main_worktree(folder)
+
+
+def _twin(folder: str, top: str, main: str) -> str:
+    """The same folder in the main worktree."""
+    return os.path.normpath(os.path.join(main, os.path.relpath(folder, top)))
 
 
 def _of_file(path: str) -> Place:

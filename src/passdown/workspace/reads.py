@@ -155,8 +155,11 @@ class Reads(Held):
 
         return stored_decision(self._opened, key, task)
 
-    def handoff_context(self, task: str) -> HandoffContext:
-        """Who handed a task to whom, the sender's decisions, and what to look up."""
+    def handoff_context(self, task: str, *, agent: str = "", since: int = 0) -> HandoffContext:
+        """Who handed a task to whom, the sender's decisions, and what to look up.
+
+        With `agent`, that agent's decisions instead; with `since`, only what came after a version.
+        """
         from passdown.workspace.decisions import handoff_context
 
-        return handoff_context(self._opened, task)
+        return handoff_context(self._opened, task, agent, since)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from passdown.model.rows import ItemRow
-    from passdown.store.finding import Entry
+    from passdown.store.found import Entry
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 

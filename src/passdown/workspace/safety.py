@@ -8,15 +8,11 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.errors import InvalidInput, Problem, unknown_task
-from passdown.ledger.bundles import Imported, bundle_bytes, import_bundle
+from passdown.errors import InvalidInput, Problem
 from passdown.ledger.disk import OWN_FOLDER
-from passdown.ledger.durable_files import write_new
 from passdown.ledger.verifying import Verified, heads_document, parse_heads, verify
-from passdown.model.kinds import TASK_STREAM, stream_of
 from passdown.model.times import stamp
 from passdown.store.opening import open_store
-from passdown.workspace.given_files import irregular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,7 +63,7 @@ def heads(opened: Opened) -> dict[str, Any]:
 
 def backup(opened: Opened, target: str, progress: Progress | None) -> Verified:
     """Copy the store to a new file while others go on writing, and verify the copy."""
-    _check_target(opened, target, ("", "-wal", "-shm"))
+    check_target(opened, target, ("", "-wal", "-shm"))
     opened.store.backup(target, progress)
     copy = open_store("sqlite:///" + os.path.abspath(target))
     try:
@@ -80,23 +76,7 @@ def backup(opened: Opened, target: str, progress: Progress | None) -> Verified:
     return result
 
 
-def export(opened: Opened, target: str, task: str | None) -> int:
-    """Write a bundle of one task or of everything to a new file; gives the number of streams."""
-    with opened.store.reading() as reader:
-        if task is not None and reader.head(stream_of(task)) is None:
-            raise unknown_task(task)
-        streams = [stream_of(task)] if task else [head.stream for head in reader.heads(TASK_STREAM)]
-        data = bundle_bytes(reader, streams)
-    _check_target(opened, target, ())
-    try:
-        write_new(target, data)
-    except OSError as error:
-        problem = Problem("target", "unwritable", f"{target}: {error.strerror}", "a new file")
-        raise InvalidInput("nothing was exported", [problem]) from error
-    return len(streams)
-
-
-def _check_target(opened: Opened, target: str, endings: tuple[str, ...]) -> None:
+def check_target(opened: Opened, target: str, endings: tuple[str, ...]) -> None:
     """A target must be a new name outside the workspace's own folder."""
     problems: list[Problem] = []
     if "\0" in target:
@@ -114,16 +94,6 @@ def _check_target(opened: Opened, target: str, endings: tuple[str, ...]) -> None
         ]
     if problems:
         raise InvalidInput("nothing was written", problems)
-
-
-def import_file(opened: Opened, path: str, fork: str) -> Imported:
-    """Take in a bundle, all of it or nothing."""
-    if problems := irregular(path):
-        raise InvalidInput("nothing was imported", problems)
-    result = import_bundle(opened.store, path, fork=fork)
-    for task in result.touched:
-        opened.handles.restore(opened.store, task)
-    return result
 
 
 def rebuild(opened: Opened, progress: Progress | None) -> Rebuilt:
@@ -144,8 +114,8 @@ def doctor(opened: Opened) -> dict[str, Any]:
     findings: list[Problem] = []
     facts = opened.store.facts()
     _check_version(str(facts.get("sqlite_version", "")), findings)
-    _check_modes(opened, findings)
-    _check_clock(opened, findings)
+    facts["permissions"] = _check_modes(opened, findings)
+    facts["clock"] = _check_clock(opened, findings)
     facts["handle_files"] = _check_handles(opened, findings)
     vectors = opened.embeddings.status()
     facts["embedder"] = vectors.embedder or "none"
@@ -176,17 +146,21 @@ def _check_version(version: str, findings: list[Problem]) -> None:
         findings.append(Problem("sqlite_version", "wal_reset_bug", message, "3.51.3+", fix))
 
 
-def _check_modes(opened: Opened, findings: list[Problem]) -> None:
+def _check_modes(opened: Opened, findings: list[Problem]) -> str:
+    """Who may read the store; others than its owner are a warning."""
     if os.name == "nt":
-        return
+        return "unknown"
+    before = len(findings)
     for path in (opened.place.folder, opened.place.url.removeprefix("sqlite:///")):
         if os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             message = f"{path} can be read by other users of this machine"
             fix = f"chmod go-rwx {path}"
             findings.append(Problem(path, "readable", message, "private", fix, "warning"))
+    return "private" if len(findings) == before else "readable by others"
 
 
-def _check_clock(opened: Opened, findings: list[Problem]) -> None:
+def _check_clock(opened: Opened, findings: list[Problem]) -> str:
+    """The time that it is here; one that the last record is ahead of is a warning."""
     with opened.store.reading() as reader:
         latest = reader.latest(2**62, 1)
     now = stamp(opened.clock())
@@ -194,6 +168,7 @@ def _check_clock(opened: Opened, findings: list[Problem]) -> None:
         message = f"the clock says {now}, the last record {latest[0].at}"
         fix = "check the machine's clock; order is kept by versions, not by time"
         findings.append(Problem("clock", "clock_behind", message, "a later time", fix, "warning"))
+    return now
 
 
 def _check_handles(opened: Opened, findings: list[Problem]) -> dict[str, int]:
@@ -234,14 +209,11 @@ def _file_system(folder: str, findings: list[Problem]) -> str:
 
 
 __all__ = [
-    "Imported",
     "Rebuilt",
     "Verified",
     "backup",
     "doctor",
-    "export",
     "heads",
-    "import_file",
     "is_fixed",
     "rebuild",
     "verify_store",

@@ -84,9 +84,14 @@ class Pipes:
                 pipe.close()
 
     def send(self, *messages: dict[str, Any]) -> None:
-        assert self.process.stdin is not None
         lines = [json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages]
-        self.process.stdin.write("".join(lines).encode())
+        self.write("".join(lines).encode())
+
+    def write(self, data: bytes) -> None:
+        """Bytes as they are, all of them: a pipe takes as many as fit."""
+        assert self.process.stdin is not None
+        while data:
+            data = data[self.process.stdin.write(data) or 0 :]
 
     def line(self, timeout_s: float = 30.0) -> bytes:
         """The next line of standard output; empty at its end or when none comes in time."""

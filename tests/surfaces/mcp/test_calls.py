@@ -29,6 +29,7 @@ def started(ask: Ask, task: str = "T-1") -> None:
     ask("task_new", task=task, title="Login", criteria=["it works"], key=f"make-{task}")
 
 
+@pytest.mark.promise("M-1")
 def test_a_day_of_work_goes_through_the_tools(ask: Ask, project: Path) -> None:
     started(ask)
     (project / "login.py").write_text("x", "utf-8")
@@ -74,6 +75,7 @@ def test_gates_are_listed_and_only_people_answer_them(filled: Path, ask: Ask, re
     assert "lint" in ask("gates", all=True)
 
 
+@pytest.mark.promise("M-3")
 def test_every_problem_is_listed_at_once_and_nothing_changes(
     ask: Ask, refused: Ask, heads: Callable[[], Any]
 ) -> None:
@@ -174,6 +176,7 @@ def test_no_arguments_break_a_tool_and_an_error_changes_nothing(
         assert heads() == before
 
 
+@pytest.mark.promise("P-3")
 def test_a_key_makes_a_retry_safe_and_so_do_the_words_alone(ask: Ask, refused: Ask) -> None:
     started(ask)
     assert ask("task_new", task="T-1", title="Login", criteria=["it works"], key="make-T-1") == (

@@ -37,6 +37,7 @@ def listed(folder: Path, era: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.promise("M-2")
 @pytest.mark.parametrize("era", ERAS)
 def test_all_definitions_together_are_under_two_thousand_tokens(tmp_path: Path, era: str) -> None:
     """Counted over the JSON that `tools/list` gives, with and without spaces in it."""
@@ -48,6 +49,7 @@ def test_all_definitions_together_are_under_two_thousand_tokens(tmp_path: Path, 
     assert tools == list(TOOLS)
 
 
+@pytest.mark.promise("M-2")
 def test_every_tool_has_all_four_hints_and_none_of_them_destroys() -> None:
     for tool in TOOLS:
         hints = tool["annotations"]

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import quote
 
-from passdown.adapters.langgraph.installed import interrupt
+from passdown.adapters.langgraph.installed import interrupt, running_config
 from passdown.adapters.states.handing import workspace_of
 from passdown.errors import GateRefused, Problem
 from passdown.model.names import agent_problems
+from passdown.workspace.beside import Aside, Beside
 
 if TYPE_CHECKING:
     from passdown.adapters.states.handing import AnyWorkspace
 
 Plain = dict[str, Any]
 
+_ASKED = "graph-asked/"
 _ANSWER = {"by": "NAME", "approve": ["GATE"], "reject": ["GATE"], "reason": "why, to reject"}
 _SHOWN = ("address", "task", "blocker", "suggested_resolution", "impact", "severity", "agent")
 
 
 class Answers(NamedTuple):
-    """What a person said: which gates are open now, and which stay shut."""
+    """What a person said: which gates are open now, and which stay shut; to which questions."""
 
+    questions: list[Plain]
     by: str
     approve: tuple[str, ...]
     reject: tuple[str, ...]
@@ -39,18 +43,39 @@ def ask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[P
     another way, changes nothing: the graph pauses again with every problem. What `agent` itself
     handed on and had rejected isn't given: it may go on, and hand off anew.
     """
+    place = running_place()
+    for question in asked_before(workspace, place):
+        interrupt(question)
     waiting = pending(workspace, task)
     if waiting:
-        record_answers(workspace, answered(waiting))
+        record_answers(workspace, place, answered(waiting))
     return rejected(workspace, task, agent)
 
 
 async def aask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[Plain]:
     """`ask_people`, awaited."""
+    place = running_place()
+    for question in await asyncio.to_thread(asked_before, workspace, place):
+        interrupt(question)
     waiting = await asyncio.to_thread(pending, workspace, task)
     if waiting:
-        await asyncio.to_thread(record_answers, workspace, answered(waiting))
+        await asyncio.to_thread(record_answers, workspace, place, answered(waiting))
     return await asyncio.to_thread(rejected, workspace, task, agent)
+
+
+def running_place() -> str:
+    """The name that LangGraph has for this turn of this node, the same when it is taken again."""
+    return str(running_config().get("configurable", {}).get("checkpoint_ns", ""))
+
+
+def asked_before(workspace: AnyWorkspace, place: str) -> list[Plain]:
+    """The questions that people answered in this very turn of a node.
+
+    LangGraph runs a node from its beginning after each pause and hands the answers out in their
+    order: without these, the node's own first question would get the answer to a gate.
+    """
+    records = Beside(workspace_of(workspace)).records(_ASKED + quote(place, safe=""))
+    return [question for record in records for question in record.document()["questions"]]
 
 
 def pending(workspace: AnyWorkspace, task: str) -> list[Plain]:
@@ -76,11 +101,12 @@ def answered(waiting: list[Plain]) -> Answers:
     shown = [{name: gate[name] for name in _SHOWN if name in gate} for gate in waiting]
     question: Plain = {"gates": shown, "answer_with": _ANSWER}
     names = [gate["address"] for gate in waiting]
+    questions: list[Plain] = []
     while True:
-        given = interrupt(question)
-        answers, problems = _read(given, names)
+        questions.append(question)
+        answers, problems = _read(interrupt(question), names)
         if answers is not None:
-            return answers
+            return answers._replace(questions=questions)
         question = {**question, "problems": [problem.line() for problem in problems]}
 
 
@@ -102,7 +128,7 @@ def _read(given: object, names: list[str]) -> tuple[Answers | None, list[Problem
     if problems:
         return None, problems
     approve, reject = ([n for n in names if n in lists[kind]] for kind in ("approve", "reject"))
-    return Answers(fields["by"], tuple(approve), tuple(reject), str(reason)), []
+    return Answers([], fields["by"], tuple(approve), tuple(reject), str(reason)), []
 
 
 def _named(value: object, path: str, problems: list[Problem]) -> list[object]:
@@ -114,9 +140,13 @@ def _named(value: object, path: str, problems: list[Problem]) -> list[object]:
     return list(cast("list[object]", value))
 
 
-def record_answers(workspace: AnyWorkspace, answers: Answers) -> None:
-    """Record what a person said. Where another answer came first, that one holds."""
+def record_answers(workspace: AnyWorkspace, place: str, answers: Answers) -> None:
+    """Record what was asked and what a person said. Where another answer came first, that one
+    holds.
+    """
     opened = workspace_of(workspace)
+    stream, body = _ASKED + quote(place, safe=""), {"questions": answers.questions}
+    Beside(opened).add(Aside(stream, "gates_asked", answers.by, body))
     for gate in (*answers.approve, *answers.reject):
         try:
             if gate in answers.approve:

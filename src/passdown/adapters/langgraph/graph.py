@@ -62,6 +62,10 @@ class HandoffGraph:
         `name` is the agent's name in handoffs. `options` go to LangGraph.
         """
         self._check_open()
+        if "input_schema" in options:
+            message = "a wrapped node is shown the whole state"
+            problem = Problem("input_schema", "unsupported", message, "an annotated parameter")
+            raise InvalidInput("the node can't be added", [problem])
         hop = Hop(name, self._workspace, self._task, self._state, self._strict)
         wrapped = wrap(node, Wrapping(hop, self._edges.route, nodes=self._nodes))
         self.builder.add_node(name, wrapped, input_schema=self._state, **options)
@@ -124,7 +128,7 @@ class HandoffGraph:
 
         Raises IntegrityViolation that names each step where the work would go elsewhere now.
         """
-        began = start_of(self._workspace, run)
+        began = start_of(self._workspace, run, self._state)
         state: Plain = began["state"]
         changed: list[str] = []
         entry = self._edges.route(START, state)

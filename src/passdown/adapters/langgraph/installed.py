@@ -35,6 +35,7 @@ RunnableLambda: Any = runnables.RunnableLambda
 AIMessage: Any = messages.AIMessage
 HumanMessage: Any = messages.HumanMessage
 ToolMessage: Any = messages.ToolMessage
+convert_to_messages: Any = messages.convert_to_messages
 StructuredTool: Any = tools.StructuredTool
 interrupt: Any = _interrupt
 

@@ -33,12 +33,17 @@ if TYPE_CHECKING:
     from passdown.adapters.states.handing import AnyWorkspace
 
 _KEPT_BRIEFS = 256
+_NEWEST = 2**62
+"""A version that no task reaches: only who handed on to whom is asked for."""
 
 
 class BriefedState(AgentState[Any]):
-    """An agent's state with, for itself alone, how many messages stood there when it took over."""
+    """An agent's state with, for itself alone, how many messages stood there when it took over and
+    at which version the task then was.
+    """
 
     messages_before: NotRequired[Annotated[int, PrivateStateAttr]]
+    version_before: NotRequired[Annotated[int, PrivateStateAttr]]
 
 
 class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -68,18 +73,19 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         self._workspace, self._task, self._agent = workspace_of(workspace), task, agent
         self._budget, self._counter = budget, counter
         self._lock = threading.Lock()
-        self._briefs: OrderedDict[tuple[str, int], str] = OrderedDict()
+        self._briefs: OrderedDict[tuple[int, str, int], str] = OrderedDict()
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Note how much was said before, where the task was handed to this agent."""
         del runtime
-        handed = self._workspace.handoff_context(self._task)
+        handed = self._workspace.handoff_context(self._task, since=_NEWEST)
+        found = {"version_before": handed.metadata["version"]}
         if handed.target != self._agent:
-            return None
+            return found
         messages: list[Any] = list(state["messages"])
         while messages and isinstance(messages[-1], HumanMessage):
             messages.pop()
-        return {"messages_before": len(messages)}
+        return {**found, "messages_before": len(messages)}
 
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """`before_agent`, awaited."""
@@ -99,11 +105,14 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         if before is None:
             return request
         mark = message_id(messages[max(before - 1, 0)]) if messages else ""
-        brief = HumanMessage(content=self._brief((mark, before)))
+        version: int = request.state.get("version_before", 0)
+        brief = HumanMessage(content=self._brief((version, mark, before)))
         return request.override(messages=[brief, *paired(messages[before:])])
 
-    def _brief(self, key: tuple[str, int]) -> str:
-        """The brief of this turn: made once, so that the model's view doesn't shift within it."""
+    def _brief(self, key: tuple[int, str, int]) -> str:
+        """The brief of this turn: made once, so that the model's view doesn't shift within it, and
+        anew when the agent starts again and the task has moved on.
+        """
         with self._lock:
             if key not in self._briefs:
                 made = self._workspace.brief(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import uuid
 from collections.abc import Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -19,6 +20,7 @@ from passdown.adapters.langgraph.installed import (
     ParentCommand,
     Runnable,
     RunnableLambda,
+    convert_to_messages,
     running_config,
 )
 from passdown.adapters.states.handing import handoff_update, workspace_of
@@ -185,7 +187,7 @@ def _for_this_graph(raised: Exception) -> Any:
 def _finished(how: Wrapping, turn: Turn, output: Any) -> Any:
     """What a node returned, with the handoff added."""
     command = output if isinstance(output, Command) else None
-    given = _plain_update(output.update if command is not None else output)
+    given = _identified(how, _plain_update(output.update if command is not None else output))
     asked = _asked(how, command, given)
     unknown = _dropped(how, given, asked)
     if unknown:
@@ -211,6 +213,18 @@ def _plain_update(update: Any) -> Plain:
         problems = [Problem(name, "overwrite", message, "what is new") for name in replaced]
         raise InvalidInput("the agent's turn can't be handed on", problems)
     return fields
+
+
+def _identified(how: Wrapping, given: Plain) -> Plain:
+    """An update with messages as LangGraph's own reducer would make them, ids included: what is
+    recorded then is what becomes of it.
+    """
+    messages: object = given.get("messages")
+    if not messages or not fields_of(how.hop.schema)["messages"]["draws_ids"]:
+        return given
+    listed = cast("list[Any]", messages) if isinstance(messages, list) else [messages]
+    made = [_given_id(each, str(uuid.uuid4())) for each in convert_to_messages(listed)]
+    return {**given, "messages": made}
 
 
 def _asked(how: Wrapping, command: Any, given: Plain) -> Route | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.langgraph.gates import aask_people, ask_people
 from passdown.adapters.langgraph.installed import Command, StructuredTool, ToolMessage
-from passdown.adapters.states.handing import handoff_update, workspace_of
+from passdown.adapters.states.handing import handoff_update, known_context, workspace_of
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, Problem
 from passdown.model.intake import handoff_schema
 from passdown.model.names import agent_problems
@@ -140,6 +140,8 @@ def _recorded(sending: _Sending, runtime: Any, fields: Plain) -> Any:
     except (Conflict, KeyReused) as error:
         return _refusal(sending, runtime, [Problem("", error.code, error.message)])
     metadata = {"version": command.version, "digest": command.digest}
+    new = workspace.handoff_context(sending.task, agent=source, since=command.version - 1)
+    earlier: list[str] = known_context(state).get("memory_refs", [])
     return Command(
         goto=sending.agent_name,
         graph=Command.PARENT,
@@ -149,6 +151,8 @@ def _recorded(sending: _Sending, runtime: Any, fields: Plain) -> Any:
                 sending.agent_name,
                 workspace=sending.workspace,
                 task=sending.task,
+                decisions=new.decisions,
+                memory_refs=[*dict.fromkeys([*earlier, *new.memory_refs])],
                 metadata=metadata,
             ),
             "messages": [*messages, _answer(sending, runtime, command.context_summary)],

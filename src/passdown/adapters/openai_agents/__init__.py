@@ -16,10 +16,11 @@ except (ImportError, AttributeError) as _error:
     ) from _error
 
 from passdown.adapters.openai_agents.filters import HandoffHeld
+from passdown.adapters.openai_agents.follow_ups import since_handoff
 from passdown.adapters.openai_agents.handoffs import opening, passdown_handoff
 from passdown.adapters.openai_agents.hooks import PassdownHooks, active_agent, run_records
 from passdown.adapters.openai_agents.payload import HandoffPayload
-from passdown.adapters.openai_agents.running import check_run, run, run_streamed
+from passdown.adapters.openai_agents.running import check_run, run, run_streamed, run_sync
 from passdown.adapters.openai_agents.session import LedgerSession, Said
 from passdown.adapters.openai_agents.transcripts import history_tool
 
@@ -37,4 +38,6 @@ __all__ = [
     "run",
     "run_records",
     "run_streamed",
+    "run_sync",
+    "since_handoff",
 ]

@@ -6,8 +6,9 @@ import argparse
 import sys
 
 import passdown
+from passdown.adapters.histories import text_of
 from passdown.adapters.openai_agents.items import ItemLog
-from passdown.adapters.openai_agents.transcripts import MODULE, history_text
+from passdown.adapters.openai_agents.transcripts import MODULE, history_lines
 from passdown.errors import PassdownError
 
 
@@ -20,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         with passdown.open(given.at, create=False) as workspace:
-            text = history_text(ItemLog(workspace, given.session).all(), given.items)
+            text = text_of(history_lines(ItemLog(workspace, given.session), given.items))
     except PassdownError as error:
         sys.stderr.write(f"{error}\n")
         return 1

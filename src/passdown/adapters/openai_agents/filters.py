@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from agents.items import (
     HandoffCallItem,
@@ -19,27 +19,23 @@ from agents.items import (
     ToolCallOutputItem,
 )
 
-from passdown.adapters.openai_agents.names import ledger_name
-from passdown.adapters.openai_agents.payload import as_handoff
-from passdown.adapters.openai_agents.transcripts import MODULE, TOOL, handed_log, ranges_of
+from passdown.adapters.histories import ranges_of
+from passdown.adapters.openai_agents.briefed import instead_of, user_message
+from passdown.adapters.openai_agents.transcripts import handed_log
 from passdown.errors import GateRefused, Problem
 from passdown.model.canonical import digest_bytes
-from passdown.model.tokens import counter_of
-from passdown.workspace.beside import Beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from agents import Agent, HandoffInputData, RunContextWrapper, TResponseInputItem
+    from agents import HandoffInputData, TResponseInputItem
     from agents.items import RunItem
 
-    from passdown.workspace import Workspace
-    from passdown.workspace.aliases import CounterLike
-
-    TaskOf = Callable[[RunContextWrapper[Any] | None], str]
-
+    from passdown.adapters.openai_agents.briefed import Terms
 
 _CALLS = (ToolCallItem, ToolCallOutputItem)
+_ANSWERS = (ToolCallOutputItem, HandoffOutputItem)
+_SHOWN_RANGES = 4
 
 
 class HandoffHeld(GateRefused):
@@ -63,33 +59,12 @@ class HandoffHeld(GateRefused):
         )
 
 
-class Terms(NamedTuple):
-    """What a handoff was set up with."""
-
-    workspace: Workspace
-    task_of: TaskOf
-    to_agent: str
-    from_agent: str
-    budget: int
-    counter: CounterLike
-    phase: str
-
-    def sender(self, agent: Agent[Any]) -> str:
-        """The sender's name in the ledger."""
-        return self.from_agent or ledger_name(agent.name, "from_agent")
-
-    def handoff(self, arguments: dict[str, Any], task: str, sender: str) -> dict[str, Any]:
-        """A handoff as the workspace takes it."""
-        fixed = {"task": task, "from_agent": sender, "to_agent": self.to_agent}
-        phase = {"phase": self.phase} if self.phase else {}
-        return {**as_handoff(arguments), **fixed, **phase}
-
-
 class BriefFilter:
     """An `input_filter` that records the handoff and gives the receiver the brief.
 
-    `new_items` stay as they are, so the session is whole. Results of tools that ran in the very
-    turn of the handoff go on to the receiver as they are: no model has read them yet.
+    `new_items` stay as they are, so the session is whole. What a person said last goes on to the
+    receiver as it is, and so do results of tools that ran in the very turn of the handoff: no model
+    has read them yet.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -97,59 +72,38 @@ class BriefFilter:
 
     async def __call__(self, data: HandoffInputData) -> HandoffInputData:
         """Raises HandoffHeld, GateRefused or Conflict; the run ends with it."""
-        output = _handoff_output(data.new_items)
+        output = [item for item in data.new_items if isinstance(item, HandoffOutputItem)][-1]
         if output.source_agent is output.target_agent:
             return data  # sent back for repair: the sender goes on with everything it had
-        text = await asyncio.to_thread(self._recorded, data, output)
+        given = await asyncio.to_thread(self._recorded, data, output)
         return data.clone(
-            input_history=(user_message(text),),
+            input_history=tuple(given),
             pre_handoff_items=(),
-            input_items=tuple(unseen(data.new_items)),
+            input_items=tuple(unseen(_turn(data, output))),
         )
 
-    def _recorded(self, data: HandoffInputData, output: HandoffOutputItem) -> str:
-        terms = self._terms
+    def _recorded(
+        self, data: HandoffInputData, output: HandoffOutputItem
+    ) -> list[TResponseInputItem]:
+        terms, workspace = self._terms, self._terms.reader.workspace
         task = terms.task_of(data.run_context)
         sender = terms.sender(output.source_agent)
-        call = _call_of(data.new_items, output)
+        call = cast("dict[str, Any]", _call_of(data, output).to_input_item())
         items = _taken_out(data)
-        log = handed_log(terms.workspace, task)
-        numbers = ranges_of(log.add(items, _keys(items)), most=len(items))
+        log = handed_log(workspace, task)
+        kept = log.add(items, _keys(items))
+        numbers = ranges_of(kept, most=len(kept))
         handoff = terms.handoff(json.loads(call["arguments"]), task, sender)
         metadata = {"call_id": call["call_id"], "session": log.session_id, "items": numbers}
-        parts = [call["call_id"], sender, terms.to_agent, call["arguments"], numbers]
-        command = terms.workspace.hand_off(
+        parts = [call["call_id"], sender, terms.reader.agent, call["arguments"], numbers]
+        command = workspace.hand_off(
             {**handoff, "metadata": {"openai_agents": metadata}},
             key="agents-sdk-" + digest_bytes(json.dumps(parts).encode())[7:],
         )
         if command.held_by:
             raise HandoffHeld(task, command.held_by, recorded=True)
-        kept = _kept_line(log.session_id, data, numbers, output.target_agent)
-        return brief_text(terms, task, kept)
-
-
-def brief_text(terms: Terms, task: str, kept: str) -> str:
-    """The brief with a line on what else is kept, together within the budget."""
-    workspace = terms.workspace
-    count = counter_of(terms.counter, Beside(workspace).opened.settings.counter).tokens
-    room = terms.budget - (count(f"\n{kept}\n") if kept else 0)
-    if not kept or room < 1:
-        kept, room = "", terms.budget
-    while True:
-        told = workspace.brief(
-            task, agent=terms.to_agent, budget=room, counter=terms.counter, record=False
-        )
-        text = f"{told.text.rstrip()}\n{kept}".rstrip() + "\n"
-        if count(text) <= terms.budget or room == 1:
-            break
-        room -= 1
-    workspace.brief(task, agent=terms.to_agent, budget=room, counter=terms.counter)
-    return text
-
-
-def user_message(text: str) -> TResponseInputItem:
-    """A text as an input item."""
-    return {"role": "user", "content": text}
+        own = ranges_of(kept, most=_SHOWN_RANGES)
+        return instead_of(_had(data), terms.reader, task, output.target_agent, own=own)
 
 
 def unseen(items: Sequence[RunItem]) -> list[RunItem]:
@@ -172,15 +126,33 @@ def unseen(items: Sequence[RunItem]) -> list[RunItem]:
     return kept
 
 
-def _handoff_output(items: Iterable[RunItem]) -> HandoffOutputItem:
-    return [item for item in items if isinstance(item, HandoffOutputItem)][-1]
+def _had(data: HandoffInputData) -> list[TResponseInputItem]:
+    """What the sender's model was given first."""
+    given = data.input_history
+    return [user_message(given)] if isinstance(given, str) else list(given)
 
 
-def _call_of(items: Iterable[RunItem], output: HandoffOutputItem) -> dict[str, Any]:
-    """The handoff's call as plain data: the one that the output answers."""
+def _made(data: HandoffInputData) -> list[RunItem]:
+    """Everything that the run has made so far."""
+    return [*data.pre_handoff_items, *data.new_items]
+
+
+def _call_of(data: HandoffInputData, output: HandoffOutputItem) -> HandoffCallItem:
+    """The call that the output answers."""
     wanted = _field(output, "call_id")
-    calls = [i for i in items if isinstance(i, HandoffCallItem) and _field(i, "call_id") == wanted]
-    return cast("dict[str, Any]", calls[-1].to_input_item())
+    calls = [item for item in _made(data) if isinstance(item, HandoffCallItem)]
+    return [item for item in calls if _field(item, "call_id") == wanted][-1]
+
+
+def _turn(data: HandoffInputData, output: HandoffOutputItem) -> list[RunItem]:
+    """The items of the turn that the handoff ends.
+
+    Of a turn that had to wait for an approval, `new_items` has only what came after it.
+    """
+    made = _made(data)
+    end = made.index(_call_of(data, output))
+    before = [place for place, item in enumerate(made[:end]) if isinstance(item, _ANSWERS)]
+    return made[before[-1] + 1 if before else 0 :]
 
 
 def _field(item: RunItem, name: str) -> object:
@@ -190,14 +162,8 @@ def _field(item: RunItem, name: str) -> object:
 
 def _taken_out(data: HandoffInputData) -> list[dict[str, Any]]:
     """Everything that the sender's model had or made, as input items."""
-    given = data.input_history
-    before = [user_message(given)] if isinstance(given, str) else list(given)
-    made = [
-        item.to_input_item()
-        for item in (*data.pre_handoff_items, *data.new_items)
-        if not isinstance(item, ToolApprovalItem)
-    ]
-    return cast("list[dict[str, Any]]", [*before, *made])
+    made = [item.to_input_item() for item in _made(data) if not isinstance(item, ToolApprovalItem)]
+    return cast("list[dict[str, Any]]", [*_had(data), *made])
 
 
 def _keys(items: Iterable[dict[str, Any]]) -> list[str]:
@@ -209,20 +175,3 @@ def _keys(items: Iterable[dict[str, Any]]) -> list[str]:
         times[digest] = times.get(digest, 0) + 1
         keys.append(f"{digest}-{times[digest]}")
     return keys
-
-
-def _kept_line(session_id: str, data: HandoffInputData, numbers: str, receiver: Agent[Any]) -> str:
-    """How the receiver gets at what it isn't shown: by its tool, if it has it, or a command."""
-    items = _taken_out(data)
-    answers = sum(str(item.get("type")).endswith("_output") for item in items)
-    made = (*data.pre_handoff_items, *data.new_items)
-    results = answers - sum(isinstance(item, HandoffOutputItem) for item in made)
-    shown = numbers if numbers.count(",") < 4 else ranges_of(_ends(numbers), most=1)
-    has_tool = any(tool.name == TOOL for tool in receiver.tools)
-    way = f'{TOOL}("{shown}")' if has_tool else f"python -m {MODULE} {session_id} {shown}"
-    return f"Conversation until here: {len(items)} items, {results} tool results. All: {way}"
-
-
-def _ends(numbers: str) -> list[int]:
-    found = [int(part) for piece in numbers.split(",") for part in piece.split("-")]
-    return list(range(min(found), max(found) + 1))

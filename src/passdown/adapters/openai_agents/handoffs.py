@@ -16,20 +16,17 @@ from weakref import WeakKeyDictionary
 import agents
 from agents.exceptions import ModelBehaviorError
 
-from passdown.adapters.openai_agents.filters import (
-    BriefFilter,
-    HandoffHeld,
-    Terms,
-    brief_text,
-    user_message,
-)
+from passdown.adapters.brief_texts import Reader, brief_text
+from passdown.adapters.openai_agents.briefed import Terms, kept_line, user_message
+from passdown.adapters.openai_agents.filters import BriefFilter, HandoffHeld
 from passdown.adapters.openai_agents.names import ledger_name
 from passdown.adapters.openai_agents.payload import (
     HandoffPayload,
     as_arguments,
     compact,
-    unknown_problems,
+    own_problems,
 )
+from passdown.adapters.states.handing import workspace_of
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
     from agents import Agent, Handoff, RunContextWrapper, TResponseInputItem
     from agents.agent import AgentBase
 
-    from passdown.workspace import Workspace
+    from passdown.adapters.states.handing import AnyWorkspace
     from passdown.workspace.aliases import CounterLike
 
     Context = RunContextWrapper[Any]
@@ -55,7 +52,7 @@ _SETTINGS = ("task", "from_agent", "to_agent", "phase", "expect_version", "metad
 def passdown_handoff(
     agent: Agent[Any],
     *,
-    workspace: Workspace,
+    workspace: AnyWorkspace,
     task: str | Callable[[Context], str],
     from_agent: str = "",
     to_agent: str = "",
@@ -75,15 +72,9 @@ def passdown_handoff(
     `to_agent`, without spaces, if those aren't given. `on_handoff` is called with a payload that
     will do, before it is recorded. A run ends with HandoffHeld while a person has to approve.
     """
-    terms = Terms(
-        workspace=workspace,
-        task_of=_task_of(task),
-        to_agent=to_agent or ledger_name(agent.name, "to_agent"),
-        from_agent=from_agent,
-        budget=budget,
-        counter=counter,
-        phase=phase,
-    )
+    name = to_agent or ledger_name(agent.name, "to_agent")
+    reader = Reader(workspace_of(workspace), name, budget, counter)
+    terms = Terms(reader, _task_of(task), from_agent, phase)
     turns = _Turns(terms, is_enabled)
     made = agents.handoff(
         agent,
@@ -101,10 +92,11 @@ def passdown_handoff(
 
 
 def opening(
-    workspace: Workspace,
+    workspace: AnyWorkspace,
     task: str,
-    agent: Agent[Any] | str,
+    agent: Agent[Any],
     *,
+    to_agent: str = "",
     budget: int = 500,
     counter: CounterLike = None,
 ) -> list[TResponseInputItem]:
@@ -112,12 +104,13 @@ def opening(
 
     Raises HandoffHeld while a person has to approve.
     """
-    held = [gate["address"] for gate in workspace.gates(task) if "blocker" in gate]
+    opened = workspace_of(workspace)
+    held = [gate["address"] for gate in opened.gates(task) if "blocker" in gate]
     if held:
         raise HandoffHeld(task, held, recorded=True)
-    name = agent if isinstance(agent, str) else ledger_name(agent.name, "agent")
-    terms = Terms(workspace, _task_of(task), name, "", budget, counter, "")
-    return [user_message(brief_text(terms, task, ""))]
+    name = to_agent or ledger_name(agent.name, "to_agent")
+    reader = Reader(opened, name, budget, counter)
+    return [user_message(brief_text(reader, task, kept_line(opened, task, agent)))]
 
 
 def _task_of(task: str | Callable[[Context], str]) -> Callable[[Context | None], str]:
@@ -179,17 +172,20 @@ class _Turns:
             return [Problem("", "wrong_type", "no JSON object", "a JSON object")]
         terms, payload = self._terms, cast("dict[str, Any]", given)
         task = terms.task_of(context)
-        check = terms.workspace.check(terms.handoff(payload, task, terms.sender(sender)))
+        check = terms.reader.workspace.check(terms.handoff(payload, task, terms.sender(sender)))
         problems = [each for each in check.problems if each.level == "error"]
-        unknown = [each for each in check.problems if each.code == "unknown_field"]
-        unknown += unknown_problems(payload)
+        unknown = [
+            each._replace(fix="leave it out")
+            for each in check.problems
+            if each.code == "unknown_field"
+        ]
         held = [each.path for each in problems if each.code == "human_gate"]
         if held:
             raise HandoffHeld(task, held, recorded=False)
         settings = [each for each in problems if each.path in _SETTINGS]
         if settings:
             raise InvalidInput("this handoff can't be recorded", settings)
-        return as_arguments([*problems, *unknown])
+        return as_arguments([*problems, *unknown, *own_problems(payload)])
 
 
 _sent_back: ContextVar[str] = ContextVar("passdown_sent_back", default="")

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from agents import RunHooks
+from agents import Handoff, RunHooks
 
 from passdown.adapters.openai_agents.items import session_id_problems
+from passdown.adapters.states.handing import workspace_of
 from passdown.errors import InvalidInput, Problem
 from passdown.model.names import id_problems
 from passdown.workspace.beside import Aside, Beside
@@ -20,10 +22,10 @@ from passdown.workspace.beside import Aside, Beside
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agents import RunContextWrapper, Tool
+    from agents import Agent, ModelResponse, RunContextWrapper, Tool
     from agents.agent import AgentBase
 
-    from passdown.workspace import Workspace
+    from passdown.adapters.states.handing import AnyWorkspace
 
     Context = RunContextWrapper[Any]
 
@@ -34,18 +36,21 @@ _USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
 STARTED, ENDED, HANDED, SENT_BACK = "agent_started", "agent_ended", "handed", "sent_back"
 
+ARGUMENTS = 20_000
+"""Characters of a handoff's arguments in a record; the handoff itself has them whole."""
+
 
 class PassdownHooks(RunHooks[Any]):
     """Hooks for `Runner.run(..., hooks=...)`; name a task, a session, or both.
 
-    Records agents' starts and ends, handoffs, and how many calls of which tools and tokens each
-    part took. Runs may share it.
+    Records agents' starts and ends, who called which handoff with what, and how many calls of
+    which tools and tokens each part took. Runs may share it.
     """
 
-    def __init__(self, workspace: Workspace, task: str = "", session_id: str = "") -> None:
+    def __init__(self, workspace: AnyWorkspace, task: str = "", session_id: str = "") -> None:
         """Raises InvalidInput for a bad task or session id, or if neither is given."""
         self._streams = _streams(task, session_id)
-        self._beside = Beside(workspace)
+        self._beside = Beside(workspace_of(workspace))
         self._runs: dict[int, _Run] = {}
 
     async def on_agent_start(self, context: Context, agent: AgentBase[Any]) -> None:
@@ -55,28 +60,42 @@ class PassdownHooks(RunHooks[Any]):
     async def on_agent_end(self, context: Context, agent: AgentBase[Any], output: Any) -> None:
         """Record that an agent gave the run's answer, and what it took."""
         await self._note(ENDED, {"active": agent.name}, context)
-        self._runs.pop(id(context.usage), None)
 
     async def on_handoff(
         self, context: Context, from_agent: AgentBase[Any], to_agent: AgentBase[Any]
     ) -> None:
-        """Record who handed to whom; a handoff sent back for repair as such."""
+        """Record who hands what to whom; a handoff sent back for repair as such.
+
+        The receiver is active only once it starts: what the handoff has still to pass may end the
+        run.
+        """
         kind = SENT_BACK if from_agent is to_agent else HANDED
-        body = {"active": to_agent.name, "from": from_agent.name, "to": to_agent.name}
-        await self._note(kind, body, context)
+        body = {"active": from_agent.name, "from": from_agent.name, "to": to_agent.name}
+        await self._note(kind, body, context, by=from_agent)
+
+    async def on_llm_end(
+        self, context: Context, agent: Agent[Any], response: ModelResponse
+    ) -> None:
+        """Keep what the model called: a handoff that follows is among it."""
+        self._run(context).answers[agent.name] = list(response.output)
 
     async def on_tool_end(
         self, context: Context, agent: AgentBase[Any], tool: Tool, result: object
     ) -> None:
         """Count a call; the next handoff or end records the count."""
-        try:
-            self._run(context).calls[tool.name] += 1
-        except Exception:  # noqa: BLE001 - a record is never worth a run
-            _LOG.exception("a call of %s was not counted", getattr(tool, "name", "a tool"))
+        self._run(context).calls[str(getattr(tool, "name", tool))] += 1
 
-    async def _note(self, kind: str, body: dict[str, Any], context: Context | None = None) -> None:
+    async def _note(
+        self,
+        kind: str,
+        body: dict[str, Any],
+        context: Context | None = None,
+        *,
+        by: AgentBase[Any] | None = None,
+    ) -> None:
         try:
-            body = body | (self._taken(context) if context else {})
+            body |= _handoff_call(self._run(context), by) if context and by else {}
+            body |= self._taken(context) if context else {}
             asides = [Aside(stream, kind, "agents-sdk", body) for stream in self._streams]
             await asyncio.to_thread(self._beside.add, *asides)
         except Exception:  # noqa: BLE001 - a record is never worth a run
@@ -84,13 +103,16 @@ class PassdownHooks(RunHooks[Any]):
 
     def _run(self, context: Context) -> _Run:
         """The counts of a run. Its contexts are many; they share one account of its usage."""
-        usage: Any = context.usage
-        return self._runs.setdefault(id(usage), _Run(usage))
+        name = id(context.usage)
+        if name not in self._runs:
+            self._runs[name] = _Run()
+            weakref.finalize(context.usage, self._runs.pop, name, None).atexit = False
+        return self._runs[name]
 
     def _taken(self, context: Context) -> dict[str, Any]:
         """Calls and tokens since the last record of this run that had any."""
         run = self._run(context)
-        now = {name: int(getattr(run.usage, name, 0) or 0) for name in _USAGE}
+        now = {name: int(getattr(context.usage, name, 0) or 0) for name in _USAGE}
         used = {name: now[name] - run.spent.get(name, 0) for name in _USAGE}
         calls = dict(run.calls)
         run.calls.clear()
@@ -99,27 +121,41 @@ class PassdownHooks(RunHooks[Any]):
 
 
 class _Run:
-    """What a run has taken so far. Holding its usage keeps that object's id from being reused."""
+    """What a run has taken so far, and what each agent's model answered last."""
 
-    def __init__(self, usage: Any) -> None:
-        self.usage = usage
+    def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.spent: dict[str, int] = {}
+        self.answers: dict[str, list[Any]] = {}
 
 
-def active_agent(workspace: Workspace, *, task: str = "", session_id: str = "") -> str | None:
+def _handoff_call(run: _Run, sender: AgentBase[Any]) -> dict[str, Any]:
+    """Which of a sender's handoffs was called with what; the SDK makes the first."""
+    offered: list[Any] = getattr(sender, "handoffs", [])
+    names = {
+        each.tool_name if isinstance(each, Handoff) else Handoff.default_tool_name(each)
+        for each in offered
+    }
+    for item in run.answers.get(sender.name, []):
+        if getattr(item, "type", "") == "function_call" and item.name in names:
+            said = {"tool": item.name, "arguments": item.arguments[:ARGUMENTS]}
+            return {"call_id": item.call_id, **said, "characters": len(item.arguments)}
+    return {}
+
+
+def active_agent(workspace: AnyWorkspace, *, task: str = "", session_id: str = "") -> str | None:
     """Which agent was active last in runs of a task or session, also after a restart; None where
     nothing was recorded.
     """
-    last = Beside(workspace).last(_streams(task, session_id)[0])
+    last = Beside(workspace_of(workspace)).last(_streams(task, session_id)[0])
     return last.document()["active"] if last else None
 
 
 def run_records(
-    workspace: Workspace, *, task: str = "", session_id: str = ""
+    workspace: AnyWorkspace, *, task: str = "", session_id: str = ""
 ) -> list[dict[str, Any]]:
     """Everything that `PassdownHooks` recorded of a task or session, oldest first."""
-    records = Beside(workspace).records(_streams(task, session_id)[0])
+    records = Beside(workspace_of(workspace)).records(_streams(task, session_id)[0])
     return [{"kind": each.kind, "at": each.at, **each.document()} for each in records]
 
 

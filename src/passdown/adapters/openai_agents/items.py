@@ -11,6 +11,7 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown.adapters.states.handing import workspace_of
 from passdown.errors import Conflict, InvalidInput, Problem
 from passdown.model.redaction import redact, redact_value
 from passdown.model.text import has_lone_surrogate
@@ -19,8 +20,8 @@ from passdown.workspace.beside import Aside, Beside
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from passdown.adapters.states.handing import AnyWorkspace
     from passdown.model.record import Record
-    from passdown.workspace import Workspace
 
 Item = dict[str, Any]
 
@@ -47,13 +48,13 @@ class Kept(NamedTuple):
 class ItemLog:
     """The items of one session; threads may share it, processes may write at the same time."""
 
-    def __init__(self, workspace: Workspace, session_id: str) -> None:
+    def __init__(self, workspace: AnyWorkspace, session_id: str) -> None:
         """Raises InvalidInput for an id that is empty, too long or no plain text."""
         problems = session_id_problems(session_id)
         if problems:
             raise InvalidInput("there can be no such session", problems)
         self.session_id = session_id
-        self._beside = Beside(workspace)
+        self._beside = Beside(workspace_of(workspace))
         self._stream = STREAM + session_id
         self._reading = threading.Lock()
         self._position = 0
@@ -83,6 +84,10 @@ class ItemLog:
     def counting(self) -> list[Kept]:
         """The items that were neither taken back nor cleared, oldest first."""
         return [kept for kept in self.all() if kept.counts]
+
+    def last_number(self) -> int:
+        """The number that comes last in the log; 0 while it is empty."""
+        return self._beside.position(self._stream)
 
     def hide_last(self) -> Kept | None:
         """Take the newest item that counts out of the view; None where there is none."""
@@ -116,14 +121,20 @@ class ItemLog:
         if record.kind == CLEARED:
             self._kept = [kept._replace(counts=False) for kept in self._kept]
         elif record.kind == HIDDEN:
-            hides = body["hides"]
-            self._kept = [k._replace(counts=False) if k.number == hides else k for k in self._kept]
+            self._hide(body["hides"])
         elif record.kind == ADDED:
             self._parts.append(body["text"] if "text" in body else _text(body["value"]))
             if len(self._parts) == body.get("of", 1):
                 number = record.position - len(self._parts) + 1
                 self._kept.append(Kept(number, "".join(self._parts)))
                 self._parts = []
+
+    def _hide(self, number: int) -> None:
+        """From the end: what is taken back is among the newest."""
+        for index in range(len(self._kept) - 1, -1, -1):
+            if self._kept[index].number == number:
+                self._kept[index] = self._kept[index]._replace(counts=False)
+                return
 
 
 def session_id_problems(value: object) -> list[Problem]:

@@ -51,6 +51,9 @@ class InTheWay:
 
     blocker: str
     suggested_resolution: str = ""
+    """Needed if outcome is failed."""
+    blocking_tasks: tuple[str, ...] = ()
+    """Ids of tasks that it holds up; needed if outcome is blocked."""
     requires_human: bool = False
     """True holds the task until a person approves."""
 
@@ -82,7 +85,7 @@ class HandoffPayload:
     __pydantic_config__: ClassVar[dict[str, Any]] = _DESCRIBED
 
     outcome: Literal["completed", "partial", "failed", "blocked"]
-    """How your part ended."""
+    """How your part ended; unless completed, name blockers, and if partial next steps too."""
     summary: str
     """The state of the work in a few sentences."""
     decisions: tuple[DecisionMade, ...] = ()
@@ -120,10 +123,15 @@ def as_handoff(arguments: dict[str, Any]) -> dict[str, Any]:
     return {_LEDGER_NAMES.get(name, name): arguments[name] for name in _FIELDS if name in arguments}
 
 
-def unknown_problems(arguments: dict[str, Any]) -> list[Problem]:
-    """The arguments that are none of the payload's: they would be lost."""
+def own_problems(arguments: dict[str, Any]) -> list[Problem]:
+    """What the ledger would take and a receiver couldn't use: an empty summary, and arguments that
+    are none of the payload's, which would be lost.
+    """
     known = ", ".join(_FIELDS)
-    return [
+    summary = arguments.get("summary", "")
+    is_empty = isinstance(summary, str) and not summary.strip()
+    empty = Problem("summary", "required", "is empty", "the state of the work")
+    return ([empty] if is_empty else []) + [
         Problem(name[:60], "unknown_field", "is no field of this handoff", f"one of {known}")
         for name in arguments
         if name not in _FIELDS

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agents import Runner
+from agents import Runner, RunState
 
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from agents import Agent, RunResult, RunResultStreaming, RunState, TResponseInputItem
+    from agents import Agent, RunResult, RunResultStreaming, TResponseInputItem
 
     Given = str | list[TResponseInputItem] | RunState[Any, Agent[Any]]
 
 SERVER_MANAGED = ("conversation_id", "previous_response_id", "auto_previous_response_id")
 
 
-def check_run(**options: Any) -> None:
-    """Raise InvalidInput if a run with these options leaves its conversation to the server."""
+def check_run(input: Given = "", **options: Any) -> None:
+    """Raise InvalidInput if a run with these options, or one that goes on from a saved state,
+    leaves its conversation to the server.
+    """
+    state = input if isinstance(input, RunState) else None
     problems = [
         Problem(name, "server_managed", "the server keeps the conversation", "left out")
         for name in SERVER_MANAGED
-        if options.get(name)
+        if options.get(name) or getattr(state, f"_{name}", None)
     ]
     if problems:
         raise InvalidInput(
@@ -38,11 +41,17 @@ def check_run(**options: Any) -> None:
 
 async def run(starting_agent: Agent[Any], input: Given, **options: Any) -> RunResult:
     """`Runner.run`, after `check_run`."""
-    check_run(**options)
+    check_run(input, **options)
     return await Runner.run(starting_agent, input, **options)
+
+
+def run_sync(starting_agent: Agent[Any], input: Given, **options: Any) -> RunResult:
+    """`Runner.run_sync`, after `check_run`."""
+    check_run(input, **options)
+    return Runner.run_sync(starting_agent, input, **options)
 
 
 def run_streamed(starting_agent: Agent[Any], input: Given, **options: Any) -> RunResultStreaming:
     """`Runner.run_streamed`, after `check_run`."""
-    check_run(**options)
+    check_run(input, **options)
     return Runner.run_streamed(starting_agent, input, **options)

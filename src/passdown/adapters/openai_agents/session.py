@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.adapters.brief_texts import counter_in
 from passdown.adapters.openai_agents.items import ItemLog
 from passdown.errors import InvalidInput, Problem
 from passdown.model.arguments import number_problems
-from passdown.model.tokens import counter_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agents.memory import SessionSettings
 
     from passdown.adapters.openai_agents.items import Item, Kept
-    from passdown.workspace import Workspace
+    from passdown.adapters.states.handing import AnyWorkspace
     from passdown.workspace.aliases import CounterLike
 
 
@@ -43,7 +43,7 @@ class LedgerSession:
     def __init__(
         self,
         session_id: str,
-        workspace: Workspace,
+        workspace: AnyWorkspace,
         *,
         max_tokens: int | None = None,
         counter: CounterLike = None,
@@ -54,7 +54,7 @@ class LedgerSession:
         """
         self._log = ItemLog(workspace, session_id)
         self._max_tokens = max_tokens
-        self._counter = counter_of(counter)
+        self._counter = counter_in(workspace, counter)
         self.session_id = session_id
         self.session_settings = session_settings
         problems = number_problems(max_tokens, "max_tokens", 0) if max_tokens is not None else []

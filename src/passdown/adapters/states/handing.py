@@ -15,7 +15,6 @@ from passdown.errors import InvalidInput, Problem
 from passdown.model.bodies import decision_from_body
 from passdown.model.handoff import HandoffContext
 from passdown.model.intake import check_entry
-from passdown.model.kinds import LIVE
 from passdown.model.names import agent_problems
 from passdown.model.times import parse_time, stamp
 from passdown.workspace import Workspace
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 Plain = dict[str, Any]
 
 _LOG = logging.getLogger("passdown.states")
-_LOOKED_UP = ("patterns", "gotchas", "questions", "blockers", "next_steps")
 
 
 class Sorted(NamedTuple):
@@ -86,19 +84,24 @@ def handoff_update(
 ) -> Plain:
     """The update that hands a state on to `target`: its context, and who is next.
 
-    What isn't given is gathered: the current agent's decisions, from the state and from the task,
-    and the addresses of what the task has to look up, after those of the context before. `state`
-    is not changed. Decisions that aren't any are left out, with an entry in `warnings`.
+    What isn't given is gathered: what the current agent has decided since the work was handed on
+    last, by the state and by the task, and the addresses of what the task has to look up, after
+    those of the context before. `state` is not changed. Decisions that aren't any are left out,
+    with an entry in `warnings`.
     """
     wrong = agent_problems(target, "target") if target else []
     if wrong:
         raise InvalidInput("nothing was handed on", wrong)
     opened = workspace_of(workspace) if workspace is not None else None
-    document = opened.state_document(task) if opened is not None and task else {}
     source = str(state.get("current_agent") or "")
-    given = _own(state, document, source) if decisions is None else list(decisions)
+    before = known_context(state)
+    found: HandoffContext | None = None
+    if opened is not None and task and (decisions is None or memory_refs is None):
+        since = handed_on_at(before, task)
+        found = opened.handoff_context(task, agent=source, since=since)
+    given = _own(state, before, found, source) if decisions is None else list(decisions)
     good, warnings = sort_decisions(given, agent=source)
-    refs = _references(state, document, source) if memory_refs is None else list(memory_refs)
+    refs = _references(before, found) if memory_refs is None else list(memory_refs)
     at = Beside(opened).now() if opened is not None else datetime.now(UTC)
     context: Plain = {
         "source": source,
@@ -156,14 +159,22 @@ def workspace_of(workspace: AnyWorkspace) -> Workspace:
     return workspace._workspace  # pyright: ignore[reportPrivateUsage]
 
 
-def _own(state: Mapping[str, Any], document: Plain, source: str) -> list[object]:
-    """An agent's decisions: of the state, then those of the task that the state doesn't have."""
-    listed: list[object] = list(state.get("decisions") or ())
-    own = [each for each in listed if _maker(each) in (source, "")]
+def handed_on_at(context: Plain, task: str) -> int:
+    """The version of a task by which a context was handed on; 0 where it wasn't."""
+    known: Plain = context.get("metadata") or {}
+    version: object = known.get("version") if known.get("task") == task else 0
+    return version if isinstance(version, int) else 0
+
+
+def _own(
+    state: Mapping[str, Any], before: Plain, found: HandoffContext | None, source: str
+) -> list[object]:
+    """An agent's new decisions: of the state, then those of the task that the state lacks."""
+    decided: int = before.get("hop", {}).get("decided", 0)
+    listed: Sequence[object] = state.get("decisions") or ()
+    own = [each for each in listed[decided:] if _maker(each) in (source, "")]
     known = {_saying(each) for each in own}
-    recorded: list[Plain] = document.get("decisions", [])
-    live = [d for d in recorded if d["agent"] == source and d["status"] in LIVE]
-    return own + [d for d in live if _saying(d) not in known]
+    return own + [each for each in (found.decisions if found else ()) if _saying(each) not in known]
 
 
 def _maker(decision: object) -> object:
@@ -179,10 +190,7 @@ def _saying(decision: object) -> tuple[object, object]:
     return getattr(decision, "summary", None), getattr(decision, "rationale", None)
 
 
-def _references(state: Mapping[str, Any], document: Plain, source: str) -> list[str]:
-    """Item addresses: those that came with the last handoff, then what the task has now."""
-    before: list[str] = known_context(state).get("memory_refs", [])
-    decided = [d for d in document.get("decisions", ()) if d["agent"] == source]
-    found = [*decided, *(item for name in _LOOKED_UP for item in document.get(name, ()))]
-    now = [item["address"] for item in found if item["status"] in LIVE]
-    return [*dict.fromkeys([*before, *now])]
+def _references(before: Plain, found: HandoffContext | None) -> list[str]:
+    """Item addresses: those that came with the last handoff, then what the task has since."""
+    now = found.memory_refs if found else ()
+    return [*dict.fromkeys([*before.get("memory_refs", ()), *now])]

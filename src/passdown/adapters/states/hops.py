@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.states.handing import (
+    handed_on_at,
     handoff_update,
     known_context,
     sort_decisions,
@@ -20,14 +21,13 @@ from passdown.adapters.states.handing import (
 )
 from passdown.adapters.states.integrity import (
     checksums,
-    unchecked_fields,
     verify_handoff,
     verify_untouched,
     warnings_of,
 )
 from passdown.adapters.states.plain_values import plain
-from passdown.adapters.states.shape import AgentState, apply_update
-from passdown.adapters.states.transitions import Transition, record_start, record_step
+from passdown.adapters.states.shape import AgentState, apply_update, fields_of
+from passdown.adapters.states.transitions import Place, Transition, record_start, record_step
 from passdown.errors import InvalidInput, Problem
 from passdown.model.canonical import canonical_bytes
 from passdown.model.names import agent_problems
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from passdown.adapters.states.handing import AnyWorkspace
 
 Plain = dict[str, Any]
+
+LARGEST_UPDATE = 2 * 1_048_576
+"""How large a turn's update may be: with its context, which repeats its decisions, it has to fit
+into one record.
+"""
 
 _SUMMARY_LENGTH = 2_000
 
@@ -78,6 +83,17 @@ class Turn(NamedTuple):
         """The name of the run."""
         return self.view["run"]
 
+    @property
+    def received(self) -> Plain:
+        """What the turns before it in this run left; empty for a run's first."""
+        hop: Plain = known_context(self.view).get("hop") or {}
+        return hop if hop.get("run") == self.run else {}
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        """The names of the turns that handed the work to it."""
+        return (self.received["id"], *self.received.get("also", ())) if self.received else ()
+
 
 class Marked(NamedTuple):
     """A handoff's place in the task's history."""
@@ -99,7 +115,7 @@ def checked_hop(hop: Hop) -> Hop:
     wrong = agent_problems(hop.agent, "agent")
     if wrong:
         raise InvalidInput("the node can't be wrapped", wrong)
-    unchecked_fields(hop.schema)
+    fields_of(hop.schema)
     return hop
 
 
@@ -109,7 +125,7 @@ def enter(hop: Hop, state: Mapping[str, Any], *, step: int = 0, path: Sequence[s
     A state without a run begins one. Raises IntegrityViolation when `strict` and the state isn't
     what was handed on.
     """
-    before = checksums(state, unchecked_fields(hop.schema))
+    before = checksums(state)
     report = verify_handoff(state, strict=hop.strict, now=before)
     context = known_context(state)
     warnings = warnings_of(report, context.get("source", ""), hop.agent)
@@ -136,12 +152,12 @@ def leave(hop: Hop, turn: Turn, output: object, choose: Callable[[Plain], Route]
     given = _given(output)
     good, warnings = sort_decisions(given.get("decisions"), agent=hop.agent)
     update: Plain = {**given, **({"decisions": good} if "decisions" in given else {})}
-    canonical_bytes(plain(_kept(update)))  # what can't be recorded is refused before anything is
+    _check_recordable(_kept(update))
     merged = apply_update(turn.view, _kept(update), hop.schema)
     route = choose(merged)
     warnings += [*turn.warnings, *_touched(hop, turn, route)]
     handoff = _recorded(hop, turn, update, route)
-    passed = _passed_on(hop, merged, route, handoff)
+    passed = _passed_on(hop, turn, merged, route, handoff)
     warnings += passed.pop("warnings", [])
     update |= {**passed, **_joined(update, warnings)}
     update |= {"run": turn.run} if turn.begins else {}
@@ -150,11 +166,22 @@ def leave(hop: Hop, turn: Turn, output: object, choose: Callable[[Plain], Route]
     return Left(update, route, handoff)
 
 
+def _check_recordable(kept: Plain) -> None:
+    """Refuse what can't be recorded before anything is."""
+    size = len(canonical_bytes(plain(kept)))
+    if size > LARGEST_UPDATE:
+        given, expected = f"{size:,} bytes in one turn", f"at most {LARGEST_UPDATE:,} bytes"
+        step = "Keep large values in files, and hand on their paths."
+        problem = Problem("", "too_large", given, expected)
+        raise InvalidInput("the agent's turn can't be handed on", [problem], next_step=step)
+
+
 def note_step(hop: Hop, turn: Turn, update: Plain, route: Route, *, version: int) -> None:
     """Record a turn beside the task, for `transitions` and `replay`."""
     kept = _kept(update)
     given = (turn.run, turn.step, hop.agent, route.targets, route.condition, kept, version)
-    record_step(hop.workspace, Transition(*given, turn.path))
+    place = Place(update["handoff_context"]["hop"]["id"], turn.after)
+    record_step(hop.workspace, Transition(*given, turn.path), place)
 
 
 def _kept(update: Plain) -> Plain:
@@ -170,7 +197,6 @@ def _touched(hop: Hop, turn: Turn, route: Route) -> list[Plain]:
         turn.view,
         agent=hop.agent,
         target=target,
-        unchecked=unchecked_fields(hop.schema),
         strict=hop.strict,
     )
     return warnings_of(report, hop.agent, target)
@@ -192,10 +218,13 @@ def _joined(update: Plain, warnings: list[Plain]) -> Plain:
     return {"warnings": [*own, *warnings]} if own or warnings else {}
 
 
-def _passed_on(hop: Hop, merged: Plain, route: Route, handoff: Marked) -> Plain:
+def _passed_on(hop: Hop, turn: Turn, merged: Plain, route: Route, handoff: Marked) -> Plain:
+    """The context for the next agent: what is new is what came after the context before."""
     target = next(iter(route.targets), "")
     given: Plain = {"workspace": hop.workspace, "task": hop.task, "metadata": handoff._asdict()}
-    update = handoff_update({**merged, "current_agent": hop.agent}, target, **given)
+    received = turn.view.get("handoff_context")
+    sending = {**merged, "current_agent": hop.agent, "handoff_context": received}
+    update = handoff_update(sending, target, **given)
     if not target:
         update["current_agent"] = hop.agent
     return update
@@ -204,16 +233,27 @@ def _passed_on(hop: Hop, merged: Plain, route: Route, handoff: Marked) -> Plain:
 def seal(hop: Hop, turn: Turn, update: Plain, route: Route) -> None:
     """Put into an update's context what the next agent has to find, and where the work goes."""
     kept = _kept(update)
-    unchecked = unchecked_fields(hop.schema)
+    left = apply_update(turn.view, kept, hop.schema)
+    lists = [name for name in left if isinstance(left[name], list)]
     update["handoff_context"]["hop"] = {
+        "id": uuid.uuid4().hex,
         "run": turn.run,
         "step": turn.step,
         "targets": [*route.targets],
         "condition": route.condition,
-        "checksums": checksums(apply_update(turn.view, kept, hop.schema), unchecked),
-        "unchecked": sorted(unchecked),
+        "decided": len(left.get("decisions") or ()),
+        "checksums": checksums(left),
+        "lengths": {name: len(left[name]) for name in lists},
+        "exact": _is_exact(turn, update),
+        "unchecked": [],
         "wrote": sorted(kept),
     }
+
+
+def _is_exact(turn: Turn, update: Plain) -> bool:
+    """Whether the record of the run gives this very state: nobody changed it past the record."""
+    was_exact = turn.received.get("exact", True)
+    return was_exact and all(each.get("code") != "integrity" for each in update.get("warnings", ()))
 
 
 def _recorded(hop: Hop, turn: Turn, update: Plain, route: Route) -> Marked:
@@ -222,12 +262,9 @@ def _recorded(hop: Hop, turn: Turn, update: Plain, route: Route) -> Marked:
     One that the agent's own tool has recorded isn't recorded again.
     """
     workspace = workspace_of(hop.workspace)
-    brought = known_context(update)
-    if brought and brought["source"] == hop.agent:
-        known: Plain = brought["metadata"]
-        last: list[Plain] = workspace.state_document(hop.task)["handoffs"][-1:]
-        if last and last[0]["version"] == known.get("version"):
-            return Marked(known["version"], known["digest"])
+    known = _recorded_by_tool(hop, turn, known_context(update))
+    if known is not None:
+        return known
     document = _document(hop, turn, update)
     first, *others = route.targets or ("",)
     command = workspace.hand_off({**document, "to_agent": "" if first == hop.agent else first})
@@ -236,6 +273,19 @@ def _recorded(hop: Hop, turn: Turn, update: Plain, route: Route) -> Marked:
         also = {name: document[name] for name in kept}
         workspace.hand_off({**also, "outcome": "completed", "to_agent": other})
     return Marked(command.version, command.digest)
+
+
+def _recorded_by_tool(hop: Hop, turn: Turn, brought: Plain) -> Marked | None:
+    """The handoff that a context from within this turn speaks of, if the ledger has it."""
+    version = handed_on_at(brought, hop.task)
+    if not brought or brought["source"] != hop.agent:
+        return None
+    if version <= handed_on_at(known_context(turn.view), hop.task):
+        return None
+    found = workspace_of(hop.workspace).log(hop.task, limit=1, before=version + 1)
+    marked = Marked(version, brought["metadata"].get("digest", ""))
+    is_it = found and (found[0]["kind"], found[0]["digest"]) == ("handoff", marked.digest)
+    return marked if is_it else None
 
 
 def _document(hop: Hop, turn: Turn, update: Plain) -> Plain:

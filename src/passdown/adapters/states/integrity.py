@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.adapters.states.handing import known_context
 from passdown.adapters.states.plain_values import plain_text
-from passdown.adapters.states.reducers import add_messages
-from passdown.adapters.states.shape import AgentState, fields_of
 from passdown.model.checksum import check_integrity, state_checksum
 
 if TYPE_CHECKING:
@@ -26,14 +24,6 @@ def checksums(state: Mapping[str, Any], unchecked: Collection[str] = HANDED_ON) 
         for name in sorted(state)
         if name not in unchecked
     }
-
-
-def unchecked_fields(schema: type[Any] = AgentState) -> frozenset[str]:
-    """What a handoff may change. Messages are checked unless another reducer joins them: it may
-    give them ids of its own.
-    """
-    is_ours = fields_of(schema)["messages"]["reducer"] is add_messages
-    return HANDED_ON if is_ours else HANDED_ON | {"messages"}
 
 
 def verify_handoff(
@@ -67,13 +57,12 @@ def verify_untouched(
     *,
     agent: str,
     target: str = "",
-    unchecked: Collection[str] = HANDED_ON,
     strict: bool = False,
 ) -> IntegrityReport:
     """Compare a state with its checksums from before an agent's turn: it returns what is new, and
     changes nothing in place.
     """
-    now = checksums(state, unchecked)
+    now = checksums(state)
     return check_integrity(before, now, exclude=(), source=agent, target=target, strict=strict)
 
 

@@ -37,8 +37,8 @@ def message(
 def add_messages(left: Any, right: Any) -> list[Any]:
     """The messages of `left`, then those of `right`; one with a known id takes its place instead.
 
-    Dicts and LangChain's message objects stay what they are. A LangChain `RemoveMessage` removes
-    the message with its id; InvalidInput if there is none.
+    Dicts and LangChain's message objects stay what they are. A LangChain `RemoveMessage`, or a dict
+    of the type `remove`, removes the message with its id; InvalidInput if there is none.
     """
     merged = _as_list(left)
     removed: set[str] = set()
@@ -77,7 +77,9 @@ def message_id(each: object) -> str:
 
 
 def _is_removal(each: object) -> bool:
-    return not isinstance(each, Mapping) and getattr(each, "type", "") == "remove"
+    if isinstance(each, Mapping):
+        return cast("Mapping[str, object]", each).get("type") == "remove"
+    return getattr(each, "type", "") == "remove"
 
 
 def _as_list(value: object) -> list[Any]:
@@ -94,13 +96,15 @@ def add_decisions(left: Any, right: Any) -> list[Plain]:
     its newer status, then takes the place of the earlier.
     """
     merged: list[Any] = []
-    places: dict[str, int] = {}
+    places: dict[str, list[int]] = {}
     for entry in (*map(_plain_decision, _as_list(left)), *plain(_as_list(right), "decisions")):
-        name = _decision_name(entry)
-        if name in places:
-            merged[places[name]] = entry
+        name, is_unique = _decision_name(entry)
+        alike = places.setdefault(name, [])
+        known = [at for at in alike if is_unique or plain_text(merged[at]) == plain_text(entry)]
+        if known:
+            merged[known[0]] = entry
         else:
-            places[name] = len(merged)
+            alike.append(len(merged))
             merged.append(entry)
     return merged
 
@@ -110,12 +114,13 @@ def _plain_decision(entry: Any) -> Any:
     return cast("Plain", entry) if isinstance(entry, dict) else plain(entry, "decisions")
 
 
-def _decision_name(entry: object) -> str:
+def _decision_name(entry: object) -> tuple[str, bool]:
+    """What two entries of the same decision share, and whether others can't have it."""
     fields = cast("Plain", entry) if isinstance(entry, dict) else {}
     for field in ("key", "address"):
         if isinstance(fields.get(field), str) and fields[field]:
-            return f"{field}:{fields[field]}"
-    return plain_text(cast("object", entry))
+            return f"{field}:{fields[field]}", True
+    return f"summary:{fields.get('summary')}", False
 
 
 def add_warnings(left: Any, right: Any) -> list[Plain]:
@@ -149,6 +154,9 @@ def join_contexts(left: Any, right: Any) -> Any:
     }
     merged["hop"] = {
         **theirs,
+        "also": [*ours.get("also", ()), ours["id"]],
+        "decided": min(ours["decided"], theirs["decided"]),
+        "exact": ours["exact"] and theirs["exact"],
         "checksums": {name: value for name, value in sorted(checksums.items()) if value},
         "wrote": sorted({*ours["wrote"], *theirs["wrote"]}),
         "unchecked": sorted(

@@ -1,6 +1,8 @@
-"""The shape of a state that agents share, and how an update is applied to one."""
+"""The shape of a state that agents share, and how an update is applied to one.
 
-from __future__ import annotations
+Annotations are evaluated here and not kept as text: Python would look their names up in the module
+of whoever subclasses `AgentState`, where `add_messages` may well be LangGraph's.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -44,11 +46,20 @@ class AgentState(TypedDict, total=False):
     run: Annotated[str, latest]
 
 
+_DRAWS_IDS = "langgraph.graph.message"
+"""The module of LangGraph's reducer of messages, which gives each that has none a random id."""
+
+
 class Field(TypedDict):
-    """One field of a state: how updates join it (None: they replace it) and what it starts as."""
+    """One field of a state: how updates join it (None: they replace it) and what it starts as.
+
+    Where LangGraph's own reducer `draws_ids`, ours stands for it: among messages that have ids
+    both do the same.
+    """
 
     reducer: Reducer | None
     start: Callable[[], Any] | None
+    draws_ids: bool
 
 
 @cache
@@ -70,12 +81,13 @@ def _field(hint: Any) -> Field:
     while get_origin(hint) in (Required, NotRequired):
         hint = get_args(hint)[0]
     if get_origin(hint) is not Annotated:
-        return Field(reducer=None, start=None)
+        return Field(reducer=None, start=None, draws_ids=False)
     kind, *marks = get_args(hint)
     reducer = marks[-1] if callable(marks[-1]) and _takes_two(marks[-1]) else None
+    draws_ids = getattr(reducer, "__module__", "") == _DRAWS_IDS
     base = get_origin(kind) or kind
     starts = base if base in (list, dict, set, str, int, float, bool) else None
-    return Field(reducer=reducer, start=starts)
+    return Field(reducer=add_messages if draws_ids else reducer, start=starts, draws_ids=draws_ids)
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:

@@ -1,14 +1,16 @@
 """The record of a run: where it began, what each agent returned, which condition led where.
 
 It stands beside the tasks, in a stream of its own, and gives the same state when it is applied
-again.
+again. A run that goes on from another's state, as the turns of a conversation do, records what is
+new and names the other for the rest.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.adapters.states.handing import workspace_of
+from passdown.adapters.states.handing import known_context, workspace_of
+from passdown.adapters.states.integrity import checksums
 from passdown.adapters.states.plain_values import plain
 from passdown.adapters.states.shape import AgentState, apply_update
 from passdown.errors import NotFound
@@ -38,6 +40,20 @@ class Transition(NamedTuple):
     path: tuple[str, ...]
 
 
+class Place(NamedTuple):
+    """A turn's own name, and the names of the turns that handed the work to it."""
+
+    id: str
+    after: tuple[str, ...]
+
+
+class _Told(NamedTuple):
+    """What is on record of a run: how it began, and its turns."""
+
+    began: Plain
+    steps: list[Transition]
+
+
 def record_start(
     workspace: AnyWorkspace,
     run: str,
@@ -47,13 +63,38 @@ def record_start(
 ) -> None:
     """Record the state that a run begins with, where it goes first and why."""
     targets, condition = entry
-    body = {"task": task, "state": plain(state), "targets": [*targets], "condition": condition}
-    Beside(workspace_of(workspace)).add(Aside(GRAPH_STREAM + run, _STARTED, "graph", body))
+    beside = Beside(workspace_of(workspace))
+    body = {"task": task, "targets": [*targets], "condition": condition, **_new(beside, state)}
+    beside.add(Aside(GRAPH_STREAM + run, _STARTED, "graph", body))
 
 
-def record_step(workspace: AnyWorkspace, transition: Transition) -> None:
+def _new(beside: Beside, state: Mapping[str, Any]) -> Plain:
+    """A run's first state: all of it, or what the run before didn't end with."""
+    context = known_context(state)
+    hop: Plain = context.get("hop") or {}
+    stream = GRAPH_STREAM + hop.get("run", "")
+    last = beside.last(stream) if hop.get("exact") else None
+    if last is None or last.document().get("update", {}).get("handoff_context") != plain(context):
+        return {"state": plain(state)}
+    now = checksums(state)
+    same = ["handoff_context", *(name for name in now if now[name] == hop["checksums"].get(name))]
+    added: Plain = {}
+    for name, length in hop["lengths"].items():
+        entries: object = None if name in same else state.get(name)
+        if isinstance(entries, list):
+            listed = cast("list[object]", entries)
+            if checksums({name: listed[:length]})[name] == hop["checksums"].get(name):
+                added[name] = listed[length:]
+    rest = {name: state[name] for name in state if name not in same and name not in added}
+    base = [hop["run"], last.position]
+    return {"base": base, "same": same, "added": plain(added), "state": plain(rest)}
+
+
+def record_step(workspace: AnyWorkspace, transition: Transition, place: Place) -> None:
     """Record one agent's turn."""
     body = {
+        "id": place.id,
+        "after": [*place.after],
         "step": transition.step,
         "targets": [*transition.targets],
         "condition": transition.condition,
@@ -68,15 +109,17 @@ def record_step(workspace: AnyWorkspace, transition: Transition) -> None:
 def transitions(workspace: AnyWorkspace, run: str) -> list[Transition]:
     """The turns of a run in the order in which they took effect.
 
-    A turn that was taken again, after a crash or a pause, counts as it was taken last. Raises
-    NotFound for an unknown run.
+    A turn that was taken again, after a crash, a pause or a step back to an earlier checkpoint,
+    counts as it was taken last, and what had followed it doesn't count. Raises NotFound for an
+    unknown run.
     """
-    return _read(workspace, run)[1]
+    return _told(workspace, run).steps
 
 
-def start_of(workspace: AnyWorkspace, run: str) -> Plain:
+def start_of(workspace: AnyWorkspace, run: str, state: type[Any] = AgentState) -> Plain:
     """What a run began with: `task`, `state`, `targets` and `condition`."""
-    return _read(workspace, run)[0]
+    last, *earlier = _histories(workspace, run)
+    return {**last.began, "state": _begun(last.began, _folded(earlier, state))}
 
 
 def runs(workspace: AnyWorkspace) -> list[str]:
@@ -91,20 +134,41 @@ def replay(workspace: AnyWorkspace, run: str, state: type[Any] = AgentState) -> 
     It is plain JSON, as `plain` makes it of the graph's own result. Secrets that were removed from
     the record are missing in it.
     """
-    began, steps = _read(workspace, run)
-    result: Plain = began["state"]
-    for each in steps:
-        result = apply_update(result, each.update, state)
-    return plain(result)
+    return plain(_folded(_histories(workspace, run), state))
 
 
-def _read(workspace: AnyWorkspace, run: str) -> tuple[Plain, list[Transition]]:
-    records = Beside(workspace_of(workspace)).records(GRAPH_STREAM + run)
+def _histories(workspace: AnyWorkspace, run: str) -> list[_Told]:
+    """A run and those that it goes back to, the last one first."""
+    found = [_told(workspace, run)]
+    while "base" in found[-1].began:
+        found.append(_told(workspace, *found[-1].began["base"]))
+    return found
+
+
+def _folded(histories: list[_Told], schema: type[Any]) -> Plain:
+    state: Plain = {}
+    for told in reversed(histories):
+        state = _begun(told.began, state)
+        for each in told.steps:
+            state = apply_update(state, each.update, schema)
+    return state
+
+
+def _begun(began: Plain, before: Plain) -> Plain:
+    """The state that a run began with, after the one that it goes back to."""
+    same = {name: before[name] for name in began.get("same", ())}
+    longer = {name: [*before[name], *new] for name, new in began.get("added", {}).items()}
+    return {**same, **longer, **began["state"]}
+
+
+def _told(workspace: AnyWorkspace, run: str, until: int | None = None) -> _Told:
+    records = Beside(workspace_of(workspace)).records(GRAPH_STREAM + run)[:until]
     if not records:
         raise NotFound(f"there is no run {run[:80]!r}", next_step="List them with runs().")
-    found: dict[tuple[int, tuple[str, ...]], Transition] = {}
+    found: dict[Place, Transition] = {}
     for record in records[1:]:
         body = record.document()
+        place = Place(body["id"], tuple(body["after"]))
         each = Transition(
             run,
             body["step"],
@@ -115,5 +179,28 @@ def _read(workspace: AnyWorkspace, run: str) -> tuple[Plain, list[Transition]]:
             body["version"],
             tuple(body["path"]),
         )
-        found[each.step, each.path] = each
-    return records[0].document(), [found[key] for key in sorted(found)]
+        found = _without(found, _taken_again(found, place, each))
+        found[place] = each
+    return _Told(records[0].document(), sorted(found.values(), key=lambda t: (t.step, t.path)))
+
+
+def _taken_again(found: dict[Place, Transition], place: Place, new: Transition) -> set[str]:
+    """Turns from the same place as a new one that it takes the place of: all but those of other
+    agents in the same step, who were at work at the same time.
+    """
+    return {
+        known.id
+        for known, each in found.items()
+        if known.after == place.after and (each.step != new.step or each.path == new.path)
+    }
+
+
+def _without(found: dict[Place, Transition], gone: set[str]) -> dict[Place, Transition]:
+    """The turns that neither are gone nor follow one that is."""
+    kept: dict[Place, Transition] = {}
+    for place, each in found.items():
+        if place.id in gone or not gone.isdisjoint(place.after):
+            gone.add(place.id)
+        else:
+            kept[place] = each
+    return kept

@@ -74,6 +74,10 @@ _ENTRIES: dict[str, type[BaseModel]] = {
 }
 
 
+_OF_KEY = "[key]"
+"""How a place ends that means the key of a mapping, and not what stands under it."""
+
+
 class Checked(NamedTuple):
     """The outcome of a check: the handoff (None when it has errors), and every problem."""
 
@@ -137,7 +141,7 @@ def plain_of(model: type[BaseModel], data: object) -> tuple[dict[str, Any], list
     """Data as one of the schema's models has it (empty when it has errors), and every problem."""
     checked, problems = _validated(model, data)
     if checked is None:
-        return {}, problems
+        return {}, [*problems, *_unknown_names(data, model)]
     problems += _unknown_fields(checked, "")
     known = {name: value for name, value in checked.model_dump().items() if name in _names(model)}
     if checked.model_extra:
@@ -158,7 +162,7 @@ def _validated(model: type[BaseModel], data: object) -> tuple[Any, list[Problem]
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     path = ""
     for part in details["loc"]:
-        path = child_path(path, part)
+        path = path if part == _OF_KEY else child_path(path, part)
     context = details.get("ctx", {})
     code = _CODES.get(details["type"], details["type"])
     if "max_length" in context:
@@ -219,27 +223,35 @@ def _unknown_names(
     names = _names(model)
     found = [_unknown(path, name, names) for name in given if name not in names]
     for name, field in model.model_fields.items():
-        entries = given.get(name)
-        inner = next((t for t in get_args(field.annotation) if _is_model(t)), None)
-        if inner is not None and isinstance(entries, list):
-            for index, entry in enumerate(cast("list[object]", entries)):
-                where = child_path(child_path(path, name), index)
-                found += _unknown_names(entry, inner, where)
+        inner = next((part for part in _inside(field.annotation) if _is_model(part)), None)
+        if inner is None or name not in given:
+            continue
+        where, value = child_path(path, name), given[name]
+        entries = [(where, value)] if inner is field.annotation else _entries(where, value)
+        for place, entry in entries:
+            found += _unknown_names(entry, inner, place)
     return found
+
+
+def _entries(path: str, value: object) -> list[tuple[str, Any]]:
+    """The entries of a list or a mapping and where they are; none of anything else."""
+    if isinstance(value, list):
+        entries: Any = enumerate(cast("list[Any]", value))
+    elif isinstance(value, dict):
+        entries = cast("dict[Any, Any]", value).items()
+    else:
+        return []
+    return [(child_path(path, at), entry) for at, entry in entries]
 
 
 def _unknown_fields(model: BaseModel, path: str) -> list[Problem]:
     """A warning for every field that the schema doesn't know: kept, but perhaps a slip."""
     found = [_unknown(path, name, _names(type(model))) for name in model.model_extra or {}]
     for name in type(model).model_fields:
-        value: Any = getattr(model, name)
-        if isinstance(value, BaseModel):
-            found += _unknown_fields(value, child_path(path, name))
-        elif isinstance(value, list):
-            for index, entry in enumerate(cast("list[Any]", value)):
-                if isinstance(entry, BaseModel):
-                    where = child_path(child_path(path, name), index)
-                    found += _unknown_fields(entry, where)
+        where, value = child_path(path, name), getattr(model, name)
+        for place, part in [(where, value), *_entries(where, value)]:
+            if isinstance(part, BaseModel):
+                found += _unknown_fields(part, place)
     return found
 
 

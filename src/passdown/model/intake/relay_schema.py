@@ -18,6 +18,7 @@ from passdown.model.intake.schema import (
 )
 from passdown.model.plain import load_yaml
 from passdown.model.relay import DIRECTIONS, END, LOOPS, PERSON, STOP, WAIT, Relay, relay_of
+from passdown.model.settings import NEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +124,7 @@ def read_relay(text: str | bytes, *, is_toml: bool = False) -> Relay:
 def check_relay(data: object) -> Relay:
     """A relay given as plain data; raises InvalidInput with everything that is wrong with it."""
     plain, problems = plain_of(RelayInput, data)
-    problems = [problem._replace(level="error") for problem in problems]
+    problems = [_refused(problem) for problem in problems]
     if plain:
         problems += _broken_rules(plain)
     if problems:
@@ -133,6 +134,14 @@ def check_relay(data: object) -> Relay:
             next_step="Mend each of these in the file and run it again.",
         )
     return relay_of(plain)
+
+
+def _refused(problem: Problem) -> Problem:
+    """A problem as it counts here: a field that means nothing is a slip, and nothing is kept."""
+    if problem.code != "unknown_field":
+        return problem._replace(level="error")
+    is_close = problem.fix.startswith("did you mean")
+    return problem._replace(level="error", fix=problem.fix if is_close else "leave it out")
 
 
 def relay_schema() -> dict[str, Any]:
@@ -157,8 +166,9 @@ def _broken_rules(plain: Mapping[str, Any]) -> list[Problem]:
     for place, given in enumerate(plain["legs"]):
         at = f"legs[{place}]"
         if given["leg"] in DIRECTIONS or names.index(given["leg"]) != place:
+            taken = "means a direction" if given["leg"] in DIRECTIONS else "is taken"
             found.append(
-                Problem(f"{at}.leg", "duplicate", f"{given['leg']!r} is taken", "a new name")
+                Problem(f"{at}.leg", "duplicate", f"{given['leg']!r} {taken}", "a new name")
             )
         found += _unknown(
             f"{at}.agent", [given["agent"]], set(plain["agents"]), "an agent of the file"
@@ -175,6 +185,7 @@ def _broken_rules(plain: Mapping[str, Any]) -> list[Problem]:
                 )
     for name, given in plain["agents"].items():
         found += _runner_problems(f"agents.{name}.runner", given["runner"])
+        found += _unknown(f"agents.{name}.needs", list(given["needs"]), set(NEEDS), "a need")
         reviewers = {PERSON, *plain["agents"]}
         found += _unknown(
             f"agents.{name}.review_by", [given["review_by"]], reviewers, "an agent, or person"

@@ -28,7 +28,7 @@ _BATCH_TOKENS = 1_024
 _PADDING = 1.125
 _MEAN = np.full(WIDTH, 1 / WIDTH, np.float32)
 _SLAB = WIDTH * WIDTH
-_BAND = 64
+_BAND, _NARROWEST = 64, 16
 _UNPACKED = 1_000_000
 
 
@@ -100,7 +100,9 @@ def _applied(product: Product, tokens: Floats) -> Floats:
     """A product with its bias, by the way that is faster for this number of tokens."""
     given = product.matrix.shape[1]
     band = _BAND if given == WIDTH else _BAND // 2
-    few = tokens.shape[1] * given * band <= _UNPACKED
+    while band >= _NARROWEST and tokens.shape[1] * given * band > _UNPACKED:
+        band //= 2
+    few = band >= _NARROWEST
     found = _in_bands(product.matrix, tokens, band) if few else _at_once(product.matrix, tokens)
     found *= product.scale
     found += product.bias

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from passdown.recall.filters import Filter
     from passdown.recall.vectors.packing import Bytes, Floats
-    from passdown.store.embedding import StoredVector
+    from passdown.store.found import StoredVector
     from passdown.store.statements import Reader
 
     Allows = Callable[[list[int]], list[int]]
@@ -90,6 +90,11 @@ class VectorIndex:
             keep *= 4
         return self._best(reader, query, kept, count)
 
+    def passing(self, only: Filter) -> Passing:
+        """Which entries are of the filter's kinds, agent and task."""
+        mask = self._passing(only)
+        return Passing(self._numbers(), np.ones(self.count, np.bool_) if mask is None else mask)
+
     def nearest_of(
         self, reader: Reader, query: Floats, ids: Sequence[int], *, count: int
     ) -> list[int]:
@@ -152,6 +157,25 @@ class VectorIndex:
         if len(self._ids) > 1:
             self._ids = [np.concatenate(self._ids)]
         return self._ids[0]
+
+
+class Passing:
+    """Which of the entries that have a vector pass a filter."""
+
+    def __init__(self, numbers: NDArray[np.int64], mask: NDArray[np.bool_]) -> None:
+        self._numbers = numbers
+        self._mask = mask
+        self.count = int(np.count_nonzero(mask))
+
+    def of(self, ids: Sequence[int]) -> list[int] | None:
+        """Those of some entries that pass, in the same order; None if one has no vector yet."""
+        wanted = np.array(ids, dtype=np.int64)
+        places = np.searchsorted(self._numbers, wanted)
+        if not len(self._numbers) or places.max(initial=0) >= len(self._numbers):
+            return None
+        if not np.array_equal(self._numbers[places], wanted):
+            return None
+        return wanted[self._mask[places]].tolist()
 
 
 def _allowed(ids: list[int], allows: Allows, enough: int) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,15 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from sqlalchemy import Connection, Engine
     from sqlalchemy.engine import Row
 
 VARIABLE = "PASSDOWN_RELAY_URL"
 FILE = "relay.db"
 POOL = 20
+_FILE_PREFIX = "sqlite:///"
 
 
 class PlainJson(_Serializer):
@@ -50,11 +54,11 @@ def relay_url(folder: str, given: str = "") -> str:
     """The address of the engine's database: the one given, the environment's, or a file."""
     url = given or os.environ.get(VARIABLE, "")
     if not url:
-        return f"sqlite:///{os.path.join(os.path.abspath(folder), FILE)}"
+        return f"{_FILE_PREFIX}{os.path.join(os.path.abspath(folder), FILE)}"
     if url.startswith(("postgresql://", "postgres://")):
         rest = url.partition("://")[2]
         return f"postgresql+psycopg://{rest}"
-    if url.startswith("sqlite:///"):
+    if url.startswith(_FILE_PREFIX):
         return url
     problem = Problem(
         VARIABLE, "invalid_url", "is no address of a database", "sqlite:///FILE or postgresql://..."
@@ -66,13 +70,39 @@ def connect(url: str) -> Engine:
     """A pool of connections to the engine's database."""
     if not url.startswith("sqlite"):
         return sa.create_engine(url, pool_size=POOL, max_overflow=0, pool_pre_ping=True)
-    path = url.removeprefix("sqlite:///")
-    if not os.path.exists(path):
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    _make_file(url.removeprefix(_FILE_PREFIX))
     engine = sa.create_engine(url, pool_size=POOL, max_overflow=0)
-
     listen(engine, "connect", _set_up)
     return engine
+
+
+def _make_file(path: str) -> None:
+    """Make the engine's file, whole or not at all: the library commits its tables one by one, and
+    can't go on with a part of them.
+    """
+    with alone(f"{_FILE_PREFIX}{path}"):
+        if os.path.exists(path) and os.path.getsize(path):
+            return
+        draft = f"{path}.new"
+        for leftover in (draft, f"{draft}-wal", f"{draft}-shm", f"{draft}-journal"):
+            if os.path.lexists(leftover):
+                os.unlink(leftover)
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        DBOS.migrate(f"{_FILE_PREFIX}{draft}")
+        os.replace(draft, path)
+
+
+@contextmanager
+def alone(url: str) -> Generator[None]:
+    """Only one process at a time makes the tables of a file; a server sees to that itself."""
+    if not url.startswith(_FILE_PREFIX) or os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    with open(url.removeprefix(_FILE_PREFIX) + ".lock", "a", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _set_up(connection: Any, _record: object) -> None:
@@ -101,6 +131,7 @@ __all__ = [
     "DBOSClient",
     "DBOSConfig",
     "PlainJson",
+    "alone",
     "changed",
     "connect",
     "relay_url",

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from passdown.errors import InvalidInput, Problem
-from passdown.relay.engine.database import DBOS, DBOSClient, DBOSConfig, PlainJson, connect, run
+from passdown.relay.engine.database import (
+    DBOS,
+    DBOSClient,
+    DBOSConfig,
+    PlainJson,
+    alone,
+    connect,
+    run,
+)
 from passdown.relay.engine.heartbeats import LEASE_S, Heartbeat
 from passdown.relay.engine.lanes import ROOM, VERSION, Lanes
 from passdown.relay.engine.workflows import active, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Mapping
 
     from passdown.relay.engine.workflows import Work
 
@@ -62,7 +69,7 @@ class Engine:
     def client(self) -> DBOSClient:
         """The library's own view of the database."""
         if self._client is None:
-            with _alone(self._url):
+            with alone(self._url):
                 DBOS.migrate(self._url)
                 with self.database.begin() as connection:
                     run(connection, "make_workers")
@@ -104,18 +111,25 @@ class Engine:
         self.heartbeat.start()
 
     def close(self) -> None:
-        """Let what runs come to its end, then sign off."""
-        if self._is_launched:
-            DBOS.destroy(workflow_completion_timeout_sec=_DRAIN_S if active() else 0)
-            # What it took at the last moment is left to others at once.
-            self._take_over(self.heartbeat.worker)
-            self.heartbeat.stop()
-            serve(None)
-            self._is_launched = False
-            _One.lock.release()
-        if self._client is not None:
-            self._client.destroy()
-        self.database.dispose()
+        """Let what runs come to its end, then sign off.
+
+        Whatever the database says to that, this process may have another engine afterwards.
+        """
+        with ExitStack() as last:
+            last.callback(self.database.dispose)
+            if self._client is not None:
+                last.callback(self._client.destroy)
+            if self._is_launched:
+                last.callback(self._give_way)
+                last.callback(self.heartbeat.stop)
+                DBOS.destroy(workflow_completion_timeout_sec=_DRAIN_S if active() else 0)
+                # What it took at the last moment is left to others at once.
+                self._take_over(self.heartbeat.worker)
+
+    def _give_way(self) -> None:
+        serve(None)
+        self._is_launched = False
+        _One.lock.release()
 
     def forget_lane(self, name: str) -> None:
         """Remove the lane of a run that is over."""
@@ -129,16 +143,3 @@ class Engine:
         for status in held:
             self.client.resume_workflow(status.workflow_id, queue_name=status.queue_name)
         return len(held)
-
-
-@contextmanager
-def _alone(url: str) -> Generator[None]:
-    """Only one process at a time makes the tables of a file; a server sees to that itself."""
-    if not url.startswith("sqlite") or os.name != "posix":
-        yield
-        return
-    import fcntl
-
-    with open(url.removeprefix("sqlite:///") + ".lock", "a", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LEASE_S = 30.0
 _BEATS = 4
 _LOOKS = 20
+_PAUSE_S = 0.05
 
 log = logging.getLogger("passdown.relay")
 
@@ -95,6 +96,13 @@ class Heartbeat:
     def is_fresh(self) -> bool:
         """Whether nobody can have taken over from this worker yet."""
         return not self.lost.is_set() and time.monotonic() - self._beat_at < self.lease_s
+
+    def wait_for_lease(self) -> bool:
+        """Wait until this worker may take something new; False where it is stopped before."""
+        while not self.is_fresh:
+            if self._stopping.wait(_PAUSE_S):
+                return False
+        return True
 
     def look(self) -> None:
         """Look at the others; take over what lost ones were at."""

@@ -100,7 +100,7 @@ async def _watched(answer: Awaitable[Answer], asked: Asked, limit: float | None)
             task.cancel()
             await asyncio.wait([task])
             if is_late:
-                raise _CutOff("timeout", f"The function took longer than {limit:g} s.")
+                raise _CutOff("timeout", f"The function took longer than {limit:.4g} s.")
             raise _CutOff("stopped", "The function was told to stop and was cancelled.")
     if task.cancelled():
         raise _CutOff("raised", "The function cancelled itself.")

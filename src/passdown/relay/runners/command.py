@@ -183,7 +183,7 @@ def _sentence(ran: Ran, order: Order, limits: Limits) -> str:
     if ran.ended == "not_started":
         return _not_started(ran, program, excerpt(order.folder, 200))
     if ran.ended == "timeout":
-        return f"{program} took longer than {limits.timeout_s:g} s and was ended."
+        return f"{program} took longer than {limits.timeout_s:.4g} s and was ended."
     if ran.ended == "flood":
         return f"{program} wrote more than {limits.max_output:,} bytes and was ended."
     if ran.ended == "stopped":

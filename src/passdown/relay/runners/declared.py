@@ -79,7 +79,7 @@ def _python(fields: dict[str, Any], folder: str) -> Runner:
         sys.path.append(folder)
     try:
         found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
+    except Exception as error:  # a module does what it likes when it is imported
         problem = Problem("python", "not_found", f"{excerpt(name)!r}: {error}", "module:function")
         raise InvalidInput("the function can't be called", [problem]) from error
     return CallableRunner(found)

@@ -24,16 +24,21 @@ _FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "sqlit
 def migrations() -> list[tuple[int, str, str]]:
     """(number, name, SQL) of every migration, in order."""
     found: list[tuple[int, str, str]] = []
-    for name in sorted(os.listdir(_FOLDER)):
-        if name[:4].isdigit() and name.endswith(".sql"):
-            with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
-                found.append((int(name[:4]), name.removesuffix(".sql"), file.read()))
+    for name in _files():
+        with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+            found.append((int(name[:4]), name.removesuffix(".sql"), file.read()))
     return found
 
 
 def newest() -> int:
     """The schema version that this release makes."""
-    return max(number for number, _, _ in migrations())
+    return int(_files()[-1][:4])
+
+
+def _files() -> list[str]:
+    """The names of the migrations' files, in order."""
+    names = sorted(os.listdir(_FOLDER))
+    return [name for name in names if name[:4].isdigit() and name.endswith(".sql")]
 
 
 def expected_schema(version: int) -> str:
@@ -110,14 +115,13 @@ def switch_to_wal(connection: apsw.Connection, timeout_s: float) -> None:
 
 def migrate(connection: apsw.Connection, path: str) -> None:
     """Apply what is missing in one transaction; many processes may try at once."""
-    wanted = migrations()
-    if _number(connection, "PRAGMA user_version") == wanted[-1][0]:
+    if _number(connection, "PRAGMA user_version") == newest():
         return
     rows(connection, "BEGIN IMMEDIATE")
     try:
         check(connection, path)
         version = _number(connection, "PRAGMA user_version")
-        for number, name, sql in wanted:
+        for number, name, sql in migrations():
             if number > version:
                 _apply(connection, number, name, sql)
         rows(connection, "COMMIT")

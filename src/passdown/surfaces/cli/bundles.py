@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from passdown.surfaces.cli.parsing import FILE, TASK, with_agent, with_store
 from passdown.surfaces.cli.printing import counted, labelled, line, print_json, table
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from passdown.surfaces.cli.parsing import Parser
+    from passdown.workspace.bundling import Imported
     from passdown.workspace.importing import Brought
 
 _FORMS = ("bundle", "adr", "beads", "memory", "notes")
@@ -27,21 +28,39 @@ _SHOWN = 20
 
 def export(parser: Parser) -> None:
     """The arguments of `export`."""
-    parser.show("passdown export all.passdown", "passdown export t1.passdown --task T-1")
-    parser.add_argument("file", metavar=FILE, help="a new file")
+    parser.show(
+        "passdown export --task T-1",
+        "passdown export t1.passdown --task T-1 --diff",
+        "passdown export all.passdown",
+    )
+    parser.add_argument(
+        "file", metavar=FILE, nargs="?", help="a new file; default: the task's id and .passdown"
+    )
     parser.add_argument("--task", metavar=TASK, help="default: everything")
+    parser.add_argument(
+        "--diff", action="store_true", help="take uncommitted changes along, new files too"
+    )
     with_store(parser)
     parser.set_defaults(run=_export)
 
 
 def _export(args: Namespace) -> int:
+    target = args.file or f"{args.task or 'all'}.passdown"
     with opened(args) as workspace:
-        streams = workspace.export(args.file, args.task)
+        streams = workspace.export(target, args.task, diff=args.diff)
+        stood = workspace.checkout()
     if args.json:
-        print_json({"file": args.file, "streams": streams})
-    else:
-        are = "is" if streams == 1 else "are"
-        line(f"{counted(streams, 'stream')} {are} in {args.file}")
+        git = stood.document() if stood else None
+        print_json({"file": target, "streams": streams, "git": git, "diff": args.diff})
+        return 0
+    are = "is" if streams == 1 else "are"
+    line(f"{counted(streams, 'stream')} {are} in {target}")
+    if stood is not None:
+        from passdown.model.checkout import described
+
+        line(f"git: {described(stood)}")
+        if stood.uncommitted and not args.diff:
+            line("the uncommitted changes stay here; --diff takes them along")
     return 0
 
 
@@ -50,6 +69,7 @@ def import_(parser: Parser) -> None:
     parser.show(
         "passdown import t1.passdown",
         "passdown import t1.passdown --fork from-kim",
+        "passdown import t1.passdown --patch changes.patch",
         "passdown import docs/adr --dry-run",
         "passdown import .beads/issues.jsonl --from beads --agent kim",
         "passdown import memory.jsonl",
@@ -72,6 +92,9 @@ def import_(parser: Parser) -> None:
         default="",
         help="where histories differ, keep both: the incoming task gets this suffix",
     )
+    parser.add_argument(
+        "--patch", metavar=FILE, default="", help="a new file for a bundle's uncommitted changes"
+    )
     with_agent(parser)
     with_store(parser)
     parser.set_defaults(run=_import)
@@ -80,8 +103,9 @@ def import_(parser: Parser) -> None:
 def _import(args: Namespace) -> int:
     if args.form in ("auto", "bundle") and not args.dry_run and _may_be_bundle(args):
         return _import_bundle(args)
-    if args.fork:
-        raise Misuse("--fork is for bundles, and not for a dry run", "passdown import")
+    if args.fork or args.patch:
+        option = "--fork" if args.fork else "--patch"
+        raise Misuse(f"{option} is for bundles, and not for a dry run", "passdown import")
     with opened(args) as workspace:
         found = workspace.bring(
             args.source,
@@ -120,15 +144,29 @@ def _import_bundle(args: Namespace) -> int:
     if problems := irregular(args.source):
         raise InvalidInput("nothing was imported", problems)
     with opened(args) as workspace:
-        found = workspace.import_bundle(args.source, fork=args.fork)
+        found = workspace.import_bundle(args.source, fork=args.fork, patch=args.patch)
     if args.json:
-        print_json({**found._asdict(), "unchanged": list(found.unchanged)})
+        print_json(_imported(found))
         return 0
     rows = [(stream, f"{counted(count, 'record')} added") for stream, count in found.added.items()]
     rows += [(stream, f"kept beside as {name}") for stream, name in found.forked.items()]
     rows += [(stream, "was there already") for stream in found.unchanged]
     table(("stream", "result"), rows, "the bundle is empty")
+    if args.patch:
+        line(f"the uncommitted changes are in {args.patch}; git apply takes them in")
+    for warning in found.warnings:
+        labelled("warning", "yellow", warning.line())
     return 0
+
+
+def _imported(found: Imported) -> dict[str, Any]:
+    return {
+        **found._asdict(),
+        "unchanged": list(found.unchanged),
+        "touched": list(found.touched),
+        "checkout": found.checkout.document() if found.checkout else None,
+        "warnings": [warning._asdict() for warning in found.warnings],
+    }
 
 
 def _print_brought(found: Brought) -> None:

@@ -246,17 +246,29 @@ def _awaited(workspace: Workspace, work: RelayWork, record: ExpressRecord) -> Ex
     """What became of an item; it is queued again where a worker failed at it, a few times."""
     from passdown.relay.express_records import express_record
 
-    failures, looked_at = 0, time.monotonic()
+    failures, looked_at, is_told = 0, time.monotonic(), False
     while not record.is_over:
         time.sleep(_LOOK_S)
         record = express_record(workspace, record.item.id)
         if time.monotonic() - looked_at < _AGAIN_S:
             continue
         looked_at = time.monotonic()
+        if not is_told and not record.is_over and not work.is_served():
+            _say_that_nobody_serves(record.item.id)
+            is_told = True
         failures += work.send_express(record.item.id)
         if failures > _MOST_FAILURES:
             raise PassdownError(f"workers failed at it {failures} times; their output says why")
     return record
+
+
+def _say_that_nobody_serves(item: str) -> None:
+    import sys
+
+    from passdown.model.text import visible
+
+    said = f"{item} waits: there is no worker; passdown worker starts one. Ctrl-C leaves it queued."
+    print(visible(said), file=sys.stderr, flush=True)
 
 
 def _print(record: ExpressRecord, *, as_json: bool) -> int:

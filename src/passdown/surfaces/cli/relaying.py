@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Generator
 
-    from passdown.errors import Problem
     from passdown.model.relay import Relay
     from passdown.model.run import Run
     from passdown.relay.running import Terms
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
 
 _RUNNER_OPTIONS = ("prompt", "env", "pass_env", "max_output")
 _MOST_SECONDS = 86_400.0
+_MADE_ANEW = (
+    "It holds only what is queued: move the file aside, and it is made anew from the ledger."
+)
 
 
 def run(parser: Parser) -> None:
@@ -101,7 +103,8 @@ def database_faults(next_step: str = "") -> Generator[None]:
     except SQLAlchemyError as error:
         said = (str(error).splitlines() or [""])[0]
         message = f"the engine's database can't be used: {said}"
-        raise StoreUnavailable(message, next_step=next_step) from error
+        mend = "" if "not a database" not in said and "malformed" not in said else _MADE_ANEW
+        raise StoreUnavailable(message, next_step=f"{mend} {next_step}".strip()) from error
 
 
 def _run(args: Namespace) -> int:
@@ -121,7 +124,7 @@ def _start(args: Namespace) -> int:
         raise Misuse("--detach never waits; leave --no-wait out")
     relay = relay_at(args.relay)
     with opened(args) as workspace:
-        check_runners(relay, workspace.root)
+        check_agents(relay, workspace)
         terms = terms_of(args, workspace)  # without the engine, nothing is recorded either
         if args.detach:
             from passdown.relay.running import start_detached
@@ -157,19 +160,32 @@ def relay_at(path: str) -> Relay:
     return read_relay(read_input(path), is_toml=path.endswith(".toml"))
 
 
-def check_runners(relay: Relay, folder: str) -> None:
-    """Make every runner once, so that a script that isn't there stops no run half-way."""
-    from passdown.errors import InvalidInput
+def check_agents(relay: Relay, workspace: Workspace) -> None:
+    """Look for every profile that is named and make every runner once, so that nothing that isn't
+    there stops a run half-way, or is left out silently.
+    """
+    from passdown.errors import InvalidInput, Problem
     from passdown.relay.runners.declared import runner_of
 
     problems: list[Problem] = []
     for agent in relay.agents.values():
+        if agent.profile != agent.name and workspace.profile(agent.profile) is None:
+            known = ", ".join(workspace.agents()) or "there are none yet"
+            problems.append(
+                Problem(
+                    f"agents.{agent.name}.profile",
+                    "unknown_name",
+                    f"{agent.profile!r:.80} is not known",
+                    "a profile of the workspace",
+                    known,
+                )
+            )
         declared = agent.runner
         kind = next(kind for kind in ("command", "script", "python") if declared[kind])
         names = (kind, *(_RUNNER_OPTIONS if kind == "command" else ()))
         given = {name: declared[name] for name in names if declared[name] is not None}
         try:
-            runner_of(given, folder=folder, path=f"agents.{agent.name}.runner")
+            runner_of(given, folder=workspace.root, path=f"agents.{agent.name}.runner")
         except InvalidInput as error:
             problems += error.problems
     if problems:

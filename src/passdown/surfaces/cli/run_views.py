@@ -193,7 +193,8 @@ def _print_attempt(attempt: Document) -> None:
     reply = attempt.get("reply", {})
     line(f"attempt {attempt.get('attempt', '')}", 4)
     for problem in attempt.get("problems", ()):
-        line(f"- {problem['path']}: {problem['message']} [{problem['code']}]", 6)
+        where = f"{problem['path']}: " if problem["path"] else ""
+        line(f"- {where}{problem['message']} [{problem['code']}]", 6)
     known = ("failure", "error", "exit_code", "seconds", "bytes_in", "bytes_out", "is_truncated")
     pairs([(name, reply.get(name)) for name in known if reply.get(name)], 6)
     for name, text in {**reply.get("evidence", {}), "text": reply.get("text", "")}.items():

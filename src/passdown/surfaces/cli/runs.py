@@ -53,12 +53,21 @@ def _runs(args: Namespace) -> int:
             return _list(workspace, found, args)
         if args.answer:
             run = found.answer(args.name, args.answer, by=author(args), guidance=args.guidance)
+            _settle(workspace, run)
             _queue(workspace, run)
             return _changed(workspace, run, f"answered: {args.answer}", as_json=args.json)
         if args.stop:
             run = found.stop(args.name, by=author(args), why=args.why)
+            _settle(workspace, run)
             return _changed(workspace, run, f"{run.run} is {run.status}", as_json=args.json)
         return _show(workspace, found.get(args.name), as_json=args.json)
+
+
+def _settle(workspace: Workspace, run: Run) -> None:
+    """Bring the agents to where the run is now: perhaps no process has it that would."""
+    from passdown.relay.seats import Seats
+
+    Seats(workspace).settle(run)
 
 
 def _queue(workspace: Workspace, run: Run) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from passdown.surfaces.cli.parsing import FILE, with_store
 from passdown.surfaces.cli.printing import (
@@ -15,7 +15,7 @@ from passdown.surfaces.cli.printing import (
     print_problems,
 )
 from passdown.surfaces.cli.progress import progress_bar
-from passdown.surfaces.cli.session import opened
+from passdown.surfaces.cli.session import opened, store_of
 from passdown.surfaces.cli.terminal import styled
 
 if TYPE_CHECKING:
@@ -159,24 +159,47 @@ def _reindex(args: Namespace) -> int:
 
 def doctor(parser: Parser) -> None:
     """The arguments of `doctor`."""
-    parser.show("passdown doctor", "passdown doctor --json")
+    parser.show("passdown doctor", "passdown doctor --json", "passdown doctor --no-start")
+    parser.add_argument(
+        "--no-start", action="store_true", help="don't start the MCP server to time it"
+    )
     with_store(parser)
     parser.set_defaults(run=_doctor)
 
 
 def _doctor(args: Namespace) -> int:
+    from passdown.surfaces.hosts.examining import examine
+    from passdown.workspace.locating import place_of
+
     with opened(args) as workspace:
         found = workspace.doctor()
+    place = place_of(store_of(args), create=False)
+    facts, findings = examine(place.root, place.folder, start=not args.no_start)
+    found["facts"].update(facts)
+    found["findings"] += [finding.as_document() for finding in findings]
     if args.json:
         print_json(found)
     else:
-        pairs([(name.replace("_", " "), value) for name, value in found["facts"].items()])
-        line()
-        print_findings(found["findings"])
-        number = sum(finding["level"] == "warning" for finding in found["findings"])
-        told = f", {counted(number, 'warning')}" if number else ""
-        print((styled("ok", "green") if found["ok"] else styled("not ok", "red")) + told)
+        _print_doctor(found)
     return 0 if found["ok"] else 1
+
+
+def _print_doctor(found: dict[str, Any]) -> None:
+    hooks = found["facts"].pop("hooks", {})
+    pairs([(name.replace("_", " "), value) for name, value in found["facts"].items()])
+    if hooks:
+        line("hooks, when they last ran and what they told:")
+        pairs([(hook, _shown_hook(last)) for hook, last in hooks.items()], 2)
+    line()
+    print_findings(found["findings"])
+    number = sum(finding["level"] == "warning" for finding in found["findings"])
+    told = f", {counted(number, 'warning')}" if number else ""
+    print((styled("ok", "green") if found["ok"] else styled("not ok", "red")) + told)
+
+
+def _shown_hook(last: dict[str, Any]) -> str:
+    told = f"{last['about']}, {last['told']} characters" if last["told"] else "told nothing"
+    return f"{last['at']}: {last['fault'] or told} ({last['ms']} ms)"
 
 
 BUILDERS = {

@@ -33,22 +33,25 @@ def _init(args: Namespace) -> int:
     if concerns_hosts(args):
         return serve_hosts(args)
     from passdown.workspace import init as make
+    from passdown.workspace.locating import new_place
 
-    folder = os.path.join(os.path.abspath(args.folder), ".passdown")
-    was_there = os.path.isfile(os.path.join(folder, "ledger.db"))
+    place = new_place(args.folder)
+    was_there = os.path.isfile(os.path.join(place.folder, "ledger.db"))
     with make(args.folder) as workspace:
         made = {
             "made": not was_there,
             "root": workspace.root,
-            "folder": folder,
+            "folder": place.folder,
             "store": workspace.store_url,
-            "config": os.path.join(folder, "config.toml"),
+            "config": place.config,
         }
     if args.json:
         print_json(made)
         return 0
     line("the workspace was there already" if was_there else "made a workspace")
     pairs([(name, made[name]) for name in ("root", "store", "config")], 2)
+    if os.path.dirname(place.folder) != place.root:
+        line("all worktrees of this repository share it, so it is kept in the main one")
     line("next: passdown task new T-1 --title 'What has to be done'")
     return 0
 

@@ -1,7 +1,6 @@
 """Every verb of the command line: its group, its module, and one line on what it does."""
 
-from __future__ import annotations
-
+# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 from typing import NamedTuple
 
 
@@ -14,8 +13,9 @@ class Verb(NamedTuple):
     line: str
 
 
-_START, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _SERVE, _TOOLS = (
+_START, _HOSTS, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _SERVE, _TOOLS = (
     "Start",
+    "Serve coding agents",
     "Record",
     "Run agents",
     "Tell the next agent",
@@ -29,10 +29,15 @@ _START, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _SERVE, _TOOLS = (
 VERBS: dict[str, Verb] = {
     verb.name: verb
     for verb in (
-        Verb("init", _START, "starting", "make a workspace in a folder"),
+        Verb("init", _START, "starting", "make a workspace; set coding agents up, and undo it"),
         Verb("demo", _START, "demo", "watch four agents build a small thing, offline"),
+        Verb("hook", _HOSTS, "hooking", "answer a coding agent's host at one of its events"),
+        Verb(
+            "plugin", _HOSTS, "plugging", "write the plugin of Claude Code or Codex, with a skill"
+        ),
         Verb("task", _WRITE, "tasks", "make, list, show and change tasks"),
         Verb("handoff", _WRITE, "handing", "hand a task on, from a file or from flags"),
+        Verb("draft", _WRITE, "drafts", "what was seen of the work on a task, to be completed"),
         Verb("ingest", _WRITE, "ingesting", "record the handoffs that stand in task files"),
         Verb("migrate", _WRITE, "migrating", "turn freeform notes into handoffs"),
         Verb("decide", _WRITE, "noting", "record one decision and why"),
@@ -74,6 +79,7 @@ VERBS: dict[str, Verb] = {
         Verb("doctor", _SAFE, "safety", "facts and findings about this workspace"),
         Verb("serve", _SERVE, "serving", "the HTTP API, its events and MCP, behind tokens"),
         Verb("token", _SERVE, "tokens", "make, list and revoke tokens for a server"),
+        Verb("mcp", _TOOLS, "serving_mcp", "serve coding agents over MCP, on standard input"),
         Verb("schema", _TOOLS, "schemas", "the JSON Schema of a handoff, a task or a state"),
         Verb("template", _TOOLS, "schemas", "an empty task file with a handoff section"),
         Verb("completion", _TOOLS, "completion", "a completion script for your shell"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown.model.tokens import Counter, chars4, units
 from passdown.surfaces.hosts.table import (
     CURSOR,
     GEMINI,
@@ -20,15 +21,20 @@ from passdown.surfaces.hosts.table import (
 if TYPE_CHECKING:
     from passdown.surfaces.hosts.table import Host
 
-_ROOM = 200
+_SPARE = 50
+_PER_TOKEN = 3
 _TELLING = (SESSION_START, PROMPT_SUBMIT, SUBAGENT_START)
 
 
 class Answer(NamedTuple):
-    """What a hook has to say: context for the agent, or a request that holds a stop up once."""
+    """What a hook has to say: context for the agent, or a request that holds a stop up once.
+
+    `about` says in a few words what it is, for the log.
+    """
 
     context: str = ""
     request: str = ""
+    about: str = ""
 
 
 def spelled(host: str, event: str, answer: Answer) -> str:
@@ -73,35 +79,32 @@ def can_ask(host: str, event: str) -> bool:
     return event != SUBAGENT_STOP and event in HOSTS[host].events
 
 
-def fits(host: str, text: str) -> bool:
-    """Whether a host takes a text whole: others are put into a file and shown in part."""
-    known = HOSTS[host]
-    units = len(text) + sum(char > "\uffff" for char in text)
-    if known.characters and units > known.characters - _ROOM:
-        return False
-    return not known.tokens or tokens_at_most(text) <= known.tokens - _ROOM // 4
+def counter_for(host: str) -> Counter:
+    """How a host's limit is counted; exact vocabularies take longer to load than a hook may."""
+    if HOSTS[host].tokens:
+        return Counter("tokens_at_most", tokens_at_most, _weight, _PER_TOKEN)
+    return Counter("chars4", chars4, units, 4)
 
 
 def tokens_at_most(text: str) -> int:
     """An upper estimate of a text's tokens that needs no vocabulary."""
-    plain = sum(char < "\x80" for char in text)
-    return plain // 3 + 2 * (len(text) - plain) + 1
+    return -(-_weight(text) // _PER_TOKEN)
 
 
-def budget_for(host: str, wanted: int) -> int:
-    """How many tokens a brief may have: what the workspace sets, or what the host takes."""
+def _weight(text: str) -> int:
+    plain = len(text) if text.isascii() else sum(char < "\x80" for char in text)
+    return plain + 2 * _PER_TOKEN * (len(text) - plain)
+
+
+def room_for(host: str, *texts: str) -> int:
+    """How many tokens a host takes at once beside some texts, by the counter of `counter_for`."""
     known = HOSTS[host]
-    # A token is counted as four characters here, and the host counts as it likes.
-    largest = (known.characters or known.tokens * 3) // 4 - _ROOM
-    return max(1, min(wanted, largest))
+    counter = counter_for(host)
+    # A little is left over: the host counts as it likes, and the texts are joined.
+    largest = known.tokens or known.characters // 4
+    return largest - _SPARE - sum(counter.tokens(text) for text in texts)
 
 
-__all__ = [
-    "Answer",
-    "budget_for",
-    "can_ask",
-    "can_tell",
-    "fits",
-    "spelled",
-    "tokens_at_most",
-]
+def fits(host: str, text: str) -> bool:
+    """Whether a host takes a text whole: others are put into a file and shown in part."""
+    return room_for(host, text) >= 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING
 
 from passdown.model.redaction import redact
@@ -15,7 +14,8 @@ from passdown.surfaces.hooks.sessions import (
     MAX_TODOS,
     Session,
 )
-from passdown.surfaces.hooks.transcripts import Document, Found, look_at, read_piece
+from passdown.surfaces.hooks.transcripts import Document, Found, Known, look_at, read_piece
+from passdown.surfaces.hosts.table import GEMINI
 
 if TYPE_CHECKING:
     from passdown.surfaces.hooks.calls import Call
@@ -32,8 +32,13 @@ def captured(session: Session, call: Call, root: str) -> tuple[Session, str]:
         data, end = read_piece(call.transcript, read_to)
     except (OSError, ValueError) as error:
         return session, f"transcript: {getattr(error, 'strerror', None) or error}"
-    found = look_at(data, end, session.open_calls)
-    return _merged(session, found, root)._replace(transcript=call.transcript), ""
+    known = Known(session.open_calls, session.todos, session.used_tokens)
+    found = look_at(data, end, known)
+    session = _merged(session, found, root)._replace(transcript=call.transcript)
+    if found.shrunk and call.host == GEMINI.name:
+        # It announces a compaction at every turn, and says nowhere that there was one.
+        session = session._replace(compacted=True)
+    return session, ""
 
 
 def subagent_captured(session: Session, call: Call, root: str) -> Session:
@@ -43,9 +48,8 @@ def subagent_captured(session: Session, call: Call, root: str) -> Session:
             data, _ = read_piece(call.agent_transcript, 0)
         except (OSError, ValueError):
             data = b""
-        found = look_at(data, session.read_to)
-        merged = _merged(session, found._replace(todos=None, used_tokens=0), root)
-        session = merged._replace(open_calls=session.open_calls)
+        found = look_at(data, session.read_to)._replace(todos=None, used_tokens=0)
+        session = _merged(session, found, root)._replace(open_calls=session.open_calls)
     said = _clean(call.message)[:_SAID]
     entry = {"agent": call.agent_type[:64] or "subagent", "said": said}
     return session._replace(subagents=(*session.subagents, entry)[-MAX_SUBAGENTS:])
@@ -64,11 +68,13 @@ def _merged(session: Session, found: Found, root: str) -> Session:
         todos=todos,
         used_tokens=found.used_tokens or session.used_tokens,
         open_calls=tuple(_clean_command(call) for call in found.open_calls),
+        understood=session.understood or found.understood,
     )
 
 
 def _clean_command(command: Document) -> Document:
-    return {**command, "command": _clean(str(command["command"]))}
+    texts = {k: _clean(str(command[k])) for k in ("command", "todo") if k in command}
+    return {**command, **texts}
 
 
 def _clean(text: str) -> str:
@@ -109,8 +115,3 @@ def _is_new(root: str, path: str, session: Session) -> bool:
         return os.stat(os.path.join(root, path)).st_mtime >= session.started
     except OSError:
         return False
-
-
-def now() -> int:
-    """The time in seconds, as the times of files are compared with it."""
-    return int(time.time())

@@ -18,12 +18,19 @@ if TYPE_CHECKING:
 
 MAX_FILES = 100
 _HEAD = "# passdown draft "
-_SHOWN = os.path.join(".passdown", "drafts")
+_FOLDER = "drafts"
 
 
-def draft_name(task: str) -> str:
-    """A task's draft, relative to the project."""
-    return os.path.join(_SHOWN, f"{task}.yaml")
+def draft_file(folder: str, task: str) -> str:
+    """A task's draft, in the workspace's own folder."""
+    return os.path.join(folder, _FOLDER, f"{task}.yaml")
+
+
+def draft_path(folder: str, task: str, beside: str) -> str:
+    """A task's draft as somebody in another folder names it."""
+    path = draft_file(folder, task)
+    relative = os.path.relpath(path, os.path.realpath(beside))
+    return path if relative.startswith("..") else relative.replace(os.sep, "/")
 
 
 def draft_text(task: str, agent: str, session: Session, changed: Iterable[Changed]) -> str:
@@ -34,7 +41,7 @@ def draft_text(task: str, agent: str, session: Session, changed: Iterable[Change
     files = [each for each in changed if not path_problems(each.path, "")]
     open_todos = [todo for todo in session.todos if todo.get("status") == "open"]
     lines = [
-        f"# To be completed, then recorded: passdown handoff {draft_name(task)}",
+        "# To be completed, then recorded: passdown handoff FILE",
         "# outcome: completed | partial | failed | blocked",
         f"task: {_quoted(task)}",
         f"from_agent: {_quoted(agent)}",
@@ -76,12 +83,12 @@ def is_untouched(text: str) -> bool:
     return head == f"{_HEAD}{_digest(body)}"
 
 
-def write_draft(root: str, task: str, text: str) -> bool:
+def write_draft(folder: str, task: str, text: str) -> bool:
     """Keep a draft, unless somebody has worked on the one that is there; gives whether it was kept.
 
     Raises OSError where it can't be written.
     """
-    path = os.path.join(root, draft_name(task))
+    path = draft_file(folder, task)
     with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
         if not is_untouched(file.read(4_194_304)):
             return False
@@ -98,8 +105,8 @@ def write_draft(root: str, task: str, text: str) -> bool:
     return True
 
 
-def set_aside(root: str, task: str) -> None:
+def set_aside(folder: str, task: str) -> None:
     """Put a draft whose task was handed on out of the way; the last such one is kept."""
-    path = os.path.join(root, draft_name(task))
+    path = draft_file(folder, task)
     with suppress(OSError):
         os.replace(path, path.removesuffix(".yaml") + ".used.yaml")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.surfaces.hooks.answers import Answer, can_ask, can_tell, fits
+from passdown.surfaces.hooks.answers import Answer, can_ask, can_tell, counter_for, fits
 from passdown.surfaces.hooks.sessions import Session, Sessions
 from passdown.surfaces.hosts.table import (
+    GEMINI,
     OPENCODE,
     PRE_COMPACT,
     PROMPT_SUBMIT,
@@ -43,6 +44,13 @@ class Visit(NamedTuple):
     settings: Settings
     deadline: float
     faults: list[str]
+
+    @property
+    def work(self) -> str:
+        """The folder whose files the agent changes: its own worktree, where it is in one."""
+        from passdown.surfaces.hooks.repository import checkout_of
+
+        return checkout_of(self.call.cwd, self.place.root)
 
     @property
     def sessions(self) -> Sessions:
@@ -91,9 +99,9 @@ def _session_start(visit: Visit, session: Session) -> Answer:
         if choice.task:
             session, text = _briefed(visit, workspace, session, choice)
         else:
-            session, text = session._replace(task=""), list_text(call.host, choice)
+            session, text = session._replace(task="", told=""), list_text(call.host, choice)
     visit.keep(session._replace(compacted=False))
-    return Answer(text)
+    return Answer(text, about=f"brief of {session.told}" if session.told else "list of tasks")
 
 
 def _briefed(
@@ -101,14 +109,11 @@ def _briefed(
 ) -> tuple[Session, str]:
     """The session bound to a task, and what is told of it."""
     from passdown.surfaces.hooks.choosing import agent_of
-    from passdown.surfaces.hooks.telling import brief_text, seen_text, unchanged_text
+    from passdown.surfaces.hooks.telling import brief_text, seen_text
 
     call = visit.call
     task = workspace.task(choice.task)
     session = _bound(session, task)
-    told = f"{choice.task}@{task['version']}"
-    if call.source == "resume" and session.told == told:
-        return session, unchanged_text(choice, task["version"])
     is_compacted = call.source == "compact" or session.compacted
     text = brief_text(
         workspace,
@@ -116,20 +121,22 @@ def _briefed(
         choice,
         agent_of(session, task["holder"], call.host),
         budget=visit.settings.brief_budget,
+        faults=visit.faults,
         more=seen_text(session) if is_compacted else "",
     )
-    return session._replace(told=told), text
+    return session._replace(told=f"{choice.task} at version {task['version']}"), text
 
 
-def _bound(session: Session, task: dict[str, object]) -> Session:
+def _bound(session: Session, task: dict[str, Any]) -> Session:
     if session.task == task["task"]:
         return session
-    return session._replace(task=str(task["task"]), handoffs=_handoffs(task))
+    return session._replace(task=str(task["task"]), handoffs=handoffs_of(task))
 
 
-def _handoffs(task: dict[str, object]) -> int:
+def handoffs_of(task: dict[str, Any]) -> int:
+    """How many handoffs a task has had."""
     counts = task.get("counts")
-    return int(counts.get("h", 0)) if isinstance(counts, dict) else 0  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return int(cast("dict[str, int]", counts).get("h", 0)) if isinstance(counts, dict) else 0
 
 
 def _prompt_submit(visit: Visit, session: Session) -> Answer:
@@ -143,17 +150,19 @@ def _prompt_submit(visit: Visit, session: Session) -> Answer:
     with visit.opened() as workspace:
         session, texts = _prompted(visit, workspace, session, has_rules=has_rules)
     visit.keep(session)
-    return Answer(_together(call.host, texts))
+    told = {what: text.rstrip("\n") for what, text in texts.items() if text}
+    return _together(call.host, told)
 
 
 def _prompted(
     visit: Visit, workspace: Workspace, session: Session, *, has_rules: bool
-) -> tuple[Session, list[str]]:
+) -> tuple[Session, dict[str, str]]:
+    """The session after a prompt, and what there is to tell, by what it is."""
     from passdown.surfaces.hooks.choosing import Choice, choose, named_in
     from passdown.surfaces.hooks.telling import switch_text
 
     call = visit.call
-    texts: list[str] = []
+    texts: dict[str, str] = {}
     choice = choose(workspace, session, "")
     named = named_in(call.prompt, choice.tasks) if not choice.task else []
     if len(named) == 1:
@@ -161,38 +170,37 @@ def _prompted(
     if choice.task and (session.compacted or session.task != choice.task):
         session, text = _briefed(visit, workspace, session, choice)
         session = session._replace(compacted=False)
-        texts.append(text)
+        texts[f"brief of {session.told}"] = text
     if choice.task:
         text, agent = switch_text(workspace, call.host, choice.task, call.prompt, session.agent)
         session = session._replace(agent=agent) if agent else session
-        texts.append(text)
+        texts[f"context of {agent}"] = text
     if has_rules:
-        texts.append(_rules(visit, workspace, session))
+        texts["rules"] = _rules(visit, workspace, session)
     return session, texts
 
 
 def _rules(visit: Visit, workspace: Workspace, session: Session) -> str:
-    from passdown.surfaces.hooks.telling import COUNTER
-
     found = workspace.rules(
         visit.call.prompt,
         session=visit.call.session or "none",
         agent=session.agent or None,
         task=session.task or None,
         used_tokens=session.used_tokens or None,
-        counter=COUNTER,
+        counter=counter_for(visit.call.host),
     )
     visit.faults.extend(problem.line() for problem in found.problems)
     return found.text
 
 
-def _together(host: str, texts: list[str]) -> str:
+def _together(host: str, texts: dict[str, str]) -> Answer:
     """The texts that fit, the last first: rules bear on this prompt, a brief can be had again."""
-    kept: list[str] = []
-    for text in reversed([each.rstrip("\n") for each in texts if each]):
-        if fits(host, "\n\n".join([text, *kept])):
-            kept.insert(0, text)
-    return "\n\n".join(kept)
+    kept: dict[str, str] = {}
+    for what in reversed(texts):
+        together = {what: texts[what], **kept}
+        if fits(host, "\n\n".join(together.values())):
+            kept = together
+    return Answer("\n\n".join(kept.values()), about=", ".join(kept))
 
 
 def _subagent_start(visit: Visit, session: Session) -> Answer:
@@ -208,39 +216,39 @@ def _subagent_start(visit: Visit, session: Session) -> Answer:
             return Answer()
         holder = workspace.task(choice.task)["holder"]
         name = subagent_name(call.agent_type, session, call.host, holder)
-        budget = visit.settings.brief_budget
-        return Answer(brief_text(workspace, call.host, choice, name, budget=budget))
+        budget, faults = visit.settings.brief_budget, visit.faults
+        text = brief_text(workspace, call.host, choice, name, budget=budget, faults=faults)
+        return Answer(text, about=f"brief of {choice.task} for {name}")
 
 
 def _subagent_stop(visit: Visit, session: Session) -> Answer:
     from passdown.surfaces.hooks.capturing import subagent_captured
 
-    visit.keep(subagent_captured(session, visit.call, visit.place.root))
+    session = subagent_captured(session, visit.call, visit.work)
+    # Kept at once: if its parent never gets to its own end, this isn't lost with it.
+    visit.keep(session)
+    visit.keep(_checkpointed(visit, session)[0])
     return Answer()
 
 
 def _pre_compact(visit: Visit, session: Session) -> Answer:
-    from passdown.surfaces.hooks.choosing import choose
-
     with visit.opened() as workspace:
-        choice = choose(workspace, session, "")
-        session = _checkpoint(visit, workspace, session, choice.task)
-        session = session._replace(compacted=True)
+        session, choice = _checkpointed(visit, session, workspace)
+        # Gemini CLI announces one at every turn; that there was one shows in its transcript.
+        is_sure = visit.call.host != GEMINI.name or visit.call.source == "manual"
+        session = session._replace(compacted=session.compacted or is_sure)
         text = ""
         if choice.task and visit.call.host == OPENCODE.name:
             session, text = _briefed(visit, workspace, session, choice)
     visit.keep(session)
-    return Answer(text)
+    return Answer(text, about=f"brief of {session.told}" if text else "")
 
 
 def _stop(visit: Visit, session: Session) -> Answer:
-    from passdown.surfaces.hooks.choosing import choose
-    from passdown.surfaces.hooks.drafting import draft_name
+    from passdown.surfaces.hooks.drafting import draft_path
     from passdown.surfaces.hooks.telling import request_text
 
-    with visit.opened() as workspace:
-        choice = choose(workspace, session, "")
-        session = _checkpoint(visit, workspace, session, choice.task)
+    session, choice = _checkpointed(visit, session)
     visit.keep(session)
     call = visit.call
     is_quiet = call.is_again or call.is_aborted or not can_ask(call.host, call.event)
@@ -248,47 +256,56 @@ def _stop(visit: Visit, session: Session) -> Answer:
         return Answer()
     if not visit.sessions.claim(call.session, "asked"):
         return Answer()
-    draft = draft_name(choice.task).replace(os.sep, "/")
-    return Answer(request=request_text(choice.task, draft))
+    draft = draft_path(visit.place.folder, choice.task, call.cwd or visit.place.root)
+    return Answer(request=request_text(choice.task, draft), about=f"request for {choice.task}")
 
 
 def _session_end(visit: Visit, session: Session) -> Answer:
-    from passdown.surfaces.hooks.choosing import choose
-
-    with visit.opened() as workspace:
-        choice = choose(workspace, session, "")
-        session = _checkpoint(visit, workspace, session, choice.task)
-    visit.keep(session)
+    visit.keep(_checkpointed(visit, session)[0])
     return Answer()
 
 
+def _checkpointed(
+    visit: Visit, session: Session, workspace: Workspace | None = None
+) -> tuple[Session, Choice]:
+    """The session with what it did since, kept as a draft of its task's next handoff; its task."""
+    from passdown.surfaces.hooks.choosing import choose
+
+    if workspace is None:
+        with visit.opened() as opened:
+            return _checkpointed(visit, session, opened)
+    choice = choose(workspace, session, "")
+    return _checkpoint(visit, workspace, session, choice.task), choice
+
+
 def _checkpoint(visit: Visit, workspace: Workspace, session: Session, name: str) -> Session:
-    """The session with what it did since, kept as a draft of its task's next handoff."""
     from passdown.surfaces.hooks.capturing import captured, changes
     from passdown.surfaces.hooks.choosing import agent_of
     from passdown.surfaces.hooks.drafting import draft_text, set_aside, write_draft
 
-    root = visit.place.root
-    session, fault = captured(session, visit.call, root)
+    folder, work = visit.place.folder, visit.work
+    session, fault = captured(session, visit.call, work)
     visit.faults.extend([fault] if fault else [])
     if not name:
         return session._replace(unfinished=False)
     task = workspace.task(name)
     session = _bound(session, task)
-    if _handoffs(task) > session.handoffs:
+    if handoffs_of(task) > session.handoffs:
         # Handed on: what was seen so far is told in that handoff, and a new turn begins.
-        set_aside(root, name)
+        set_aside(folder, name)
         fresh = Session(transcript=session.transcript, read_to=session.read_to)
         fresh = fresh._replace(task=name, agent=session.agent, told=session.told)
-        return fresh._replace(handoffs=_handoffs(task), started=int(time.time()))
-    changed = changes(session, root, visit.left_s(_GIT_S))
-    if changed or session.commands or session.subagents:
+        fresh = fresh._replace(used_tokens=session.used_tokens, understood=session.understood)
+        return fresh._replace(handoffs=handoffs_of(task), started=int(time.time()))
+    changed = changes(session, work, visit.left_s(_GIT_S))
+    has_done = bool(changed or session.commands or session.files or session.subagents)
+    if has_done:
         agent = agent_of(session, str(task["holder"]), visit.call.host)
         try:
-            write_draft(root, name, draft_text(name, agent, session, changed))
+            write_draft(folder, name, draft_text(name, agent, session, changed))
         except OSError as error:
             visit.faults.append(f"draft not kept: {error.strerror or error}")
-    return session._replace(unfinished=bool(changed))
+    return session._replace(unfinished=has_done or not session.understood)
 
 
 _HANDLERS: dict[str, Callable[[Visit, Session], Answer]] = {

@@ -6,9 +6,7 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import Any, cast
-
-from passdown.errors import Problem
+from typing import Any, NamedTuple, cast
 
 MAX_BYTES = 262_144
 _LOG = os.path.join("logs", "hooks.log")
@@ -72,28 +70,33 @@ def last_lines(folder: str, limit: int = 200) -> list[dict[str, Any]]:
     return found
 
 
-def hook_report(folder: str) -> tuple[dict[str, Any], list[Problem]]:
-    """For a doctor: per host and event when a hook last ran and what it told, and the faults since
-    it last went well.
+class Fired(NamedTuple):
+    """How a hook went when it last ran: when, what it told in how many characters, how long it
+    took, and what went wrong (empty: nothing).
     """
-    facts: dict[str, Any] = {}
-    faults: dict[str, dict[str, Any]] = {}
+
+    at: str
+    about: str
+    told: int
+    ms: int
+    fault: str
+
+
+def last_fired(folder: str) -> dict[str, Fired]:
+    """The last call of each hook, by host and event."""
+    found: dict[str, Fired] = {}
     for entry in last_lines(folder):
         name = f"{entry.get('host', '?')} {entry.get('event', '?')}"
-        if entry.get("level") == "ok":
-            facts[name] = {"at": entry.get("at"), "told": entry.get("told", 0)}
-            faults.pop(name, None)
-        else:
-            faults[name] = entry
-    findings = [
-        Problem(
-            f"hook {name}",
-            "hook_failed",
-            f"failed at {entry.get('at')}: {entry.get('what', 'unknown')}",
-            "",
-            f"see {log_path(folder)}",
-            "warning",
+        fault = "" if entry.get("level") == "ok" else str(entry.get("what") or "unknown")
+        found[name] = Fired(
+            str(entry.get("at", "")),
+            str(entry.get("about", "")),
+            _count(entry.get("told")),
+            _count(entry.get("ms")),
+            fault,
         )
-        for name, entry in faults.items()
-    ]
-    return facts, findings
+    return found
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int else 0

@@ -42,6 +42,20 @@ def branch_and_commit(folder: str) -> tuple[str, str]:
     return branch, commit if _COMMIT.fullmatch(commit) else ""
 
 
+def checkout_of(folder: str, project: str) -> str:
+    """Where somebody in a folder works: the project, unless a checkout of its own is nearer.
+
+    Worktrees of one repository share a project's records, and each has files of its own.
+    """
+    here = os.path.realpath(folder) if folder and os.path.isdir(folder) else ""
+    top = here
+    while top and not os.path.lexists(os.path.join(top, ".git")):
+        above = os.path.dirname(top)
+        top = above if above != top else ""
+    inside = os.path.realpath(project)
+    return project if not top or (inside + os.sep).startswith(top + os.sep) else top
+
+
 def _git_folder(folder: str) -> str:
     while True:
         path = os.path.join(folder, ".git")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING
 
 from passdown.errors import NotFound
 from passdown.surfaces.hooks.answers import Answer, spelled
 from passdown.surfaces.hooks.logbook import write_line
-from passdown.surfaces.hosts.table import HOSTS, SESSION_END, TIMEOUTS_S
+from passdown.surfaces.hosts.table import HOSTS, SESSION_END, SESSION_START, TIMEOUTS_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,30 +45,29 @@ def _answer(guard: _Guard, host: str, event: str, store: str | None) -> None:
 
     if os.environ.get("PASSDOWN_HOOKS") == "off":
         return
+    # Known before anything can go wrong, so that there is a log to write it to.
+    place = guard.at(_place(os.getcwd(), store))
     data = _input()
-    fault = ""
+    faults: list[str] = []
     try:
         call = read_call(host, event, data)
     except Malformed as error:
-        fault = f"malformed input: {error}"
+        faults.append(f"malformed input: {error}")
         call = read_call(host, event, b"")
-    place = _place(call.cwd, store)
+    if call.cwd and call.cwd != os.getcwd():
+        place = guard.at(_place(call.cwd, store) if os.path.isdir(call.cwd) else place)
     if place is None:
         return
-    guard.folder = place.folder
     if host not in HOSTS or event not in HOSTS[host].events:
         guard.failed(f"unknown: {host[:40]} {event[:40]}")
-        return
-    from passdown.surfaces.hooks.handling import Visit, handle
-    from passdown.workspace.opened import read_settings
+    elif faults and event != SESSION_START:
+        guard.failed(faults[0])
+    else:
+        from passdown.surfaces.hooks.handling import Visit, handle
+        from passdown.workspace.opened import read_settings
 
-    faults = [fault] if fault else []
-    visit = Visit(call, place, read_settings(place.config), guard.deadline, faults)
-    if fault and event not in ("session-start",):
-        guard.failed(fault)
-        return
-    answer = handle(visit)
-    guard.finished(answer, faults)
+        visit = Visit(call, place, read_settings(place.config), guard.deadline, faults)
+        guard.finished(handle(visit), faults)
 
 
 def _input() -> bytes:
@@ -79,13 +78,12 @@ def _input() -> bytes:
     return sys.stdin.buffer.read(MAX_INPUT + 1)
 
 
-def _place(cwd: str, store: str | None) -> Place | None:
-    """The workspace around the folder that the agent is in; None where there is none."""
+def _place(folder: str, store: str | None) -> Place | None:
+    """The workspace around a folder, unless another one is named; None where there is none."""
     from passdown.workspace.locating import place_of
 
-    named = store or os.environ.get("PASSDOWN_STORE")
     try:
-        return place_of(named or (cwd if os.path.isdir(cwd) else "."), create=False)
+        return place_of(store or os.environ.get("PASSDOWN_STORE") or folder, create=False)
     except NotFound:
         return None
 
@@ -104,18 +102,24 @@ class _Guard:
         self.begun = time.monotonic()
         limit = LIMITS_S.get(event, 4.0)
         self.deadline = self.begun + limit
-        self._turn = threading.Lock()
+        self._turn = _thread.allocate_lock()
         self._said = False
-        self._done = threading.Event()
-        threading.Thread(target=self._watch, args=(limit,), daemon=True).start()
+        self._going_on = _thread.allocate_lock()
+        self._going_on.acquire()
+        _thread.start_new_thread(self._watch, (limit,))
 
     def _watch(self, limit: float) -> None:
-        if self._done.wait(limit):
+        if self._going_on.acquire(timeout=limit):
             return
         if self._turn.acquire(timeout=_WRITING_S) and not self._said:
-            self.failed(f"took longer than {limit} s")
             os.write(1, self._silence().encode())
+            self.failed(f"took longer than {limit} s")
         os._exit(0)
+
+    def at(self, place: Place | None) -> Place | None:
+        """Take the workspace whose log is written to."""
+        self.folder = place.folder if place else ""
+        return place
 
     def _silence(self) -> str:
         return spelled(self.host, self.event, Answer()) if self.host in HOSTS else ""
@@ -123,24 +127,27 @@ class _Guard:
     def say(self, text: str) -> None:
         """Answer, unless that was done: with silence where there is nothing to say."""
         with self._turn:
-            if not self._said:
-                self._said = True
-                sys.stdout.write(text or self._silence())
-                sys.stdout.flush()
-        self._done.set()
+            if self._said:
+                return
+            self._said = True
+            sys.stdout.write(text or self._silence())
+            sys.stdout.flush()
+        self._going_on.release()
 
     def finished(self, answer: Answer, faults: Sequence[str]) -> None:
         """Say what was found, and that all went well, or what didn't."""
         self.say(spelled(self.host, self.event, answer))
         told = len(answer.context or answer.request)
-        self._log("fault" if faults else "ok", "; ".join(faults), told)
+        about = answer.about if told else ""
+        self._log("fault" if faults else "ok", "; ".join(faults), told, about)
 
     def failed(self, what: str) -> None:
         """Write down what went wrong."""
-        self._log("fault", what, 0)
+        self._log("fault", what)
 
-    def _log(self, level: str, what: str, told: int) -> None:
+    def _log(self, level: str, what: str, told: int = 0, about: str = "") -> None:
         if self.folder:
             took = round((time.monotonic() - self.begun) * 1000)
             facts = {"host": self.host[:40], "event": self.event[:40], "level": level}
-            write_line(self.folder, **facts, what=" ".join(what.split()), told=told, ms=took)
+            what = " ".join(what.split())
+            write_line(self.folder, **facts, what=what, told=told, about=about, ms=took)

@@ -24,9 +24,10 @@ class Session(NamedTuple):
     """A session. `task` and `agent` are what it is bound to, `handoffs` how many the task had then.
 
     `told` is the version of the task that its brief was made of, `started` the time of the first
-    call and `commit` what was checked out then. `read_to` is how far its transcript was read;
-    `commands`, `files`, `todos` and `subagents` are what was found. `unfinished`: files were
-    changed since the last handoff. `compacted`: the brief has to be told again.
+    call and `commit` what was checked out then. `read_to` is how far its transcript was read and
+    `understood` whether any line of it was; `commands`, `files`, `todos` and `subagents` are what
+    was found. `unfinished`: something was done since the last handoff, or nobody can tell.
+    `compacted`: the brief has to be told again.
     """
 
     task: str = ""
@@ -44,6 +45,7 @@ class Session(NamedTuple):
     todos: tuple[dict[str, Any], ...] = ()
     subagents: tuple[dict[str, Any], ...] = ()
     open_calls: tuple[dict[str, Any], ...] = ()
+    understood: bool = False
     unfinished: bool = False
 
 
@@ -63,6 +65,17 @@ class Sessions:
         except (OSError, ValueError, RecursionError):
             return Session()
         return _checked(found)
+
+    def newest_of(self, task: str) -> Session:
+        """The session that worked on a task last; a new one where there is none."""
+        with suppress(OSError):
+            with os.scandir(self.folder) as entries:
+                files = [(each.stat().st_mtime, each.name) for each in entries if each.is_file()]
+            for _, name in sorted(files, reverse=True):
+                session = self.read(name.removesuffix(".json")) if name.endswith(".json") else None
+                if session and session.task == task:
+                    return session
+        return Session()
 
     def write(self, name: str, session: Session) -> None:
         """Keep a session; raises OSError where that can't be done."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.model.names import agent_problems
 from passdown.model.text import excerpt, visible
-from passdown.surfaces.hooks.answers import budget_for, fits
+from passdown.surfaces.hooks.answers import counter_for, fits, room_for
 from passdown.surfaces.hooks.choosing import agent_of
 from passdown.surfaces.hosts.table import HOSTS
 
@@ -17,38 +17,45 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-COUNTER = "chars4"
-"""Exact vocabularies take longer to load than a hook may take."""
-
 _RECORD = "Passdown keeps the record of this project's work."
 _LISTED = 8
 _SEEN = 12
 
 
 def brief_text(
-    workspace: Workspace, host: str, choice: Choice, agent: str, *, budget: int, more: str = ""
+    workspace: Workspace,
+    host: str,
+    choice: Choice,
+    agent: str,
+    *,
+    budget: int,
+    faults: list[str],
+    more: str = "",
 ) -> str:
-    """The brief of a task with a line about where it comes from, never longer than a host takes."""
+    """The brief of a task with a line about where it comes from, never longer than a host takes.
+
+    What came before a compaction (`more`) yields to the brief: a draft keeps it. `faults` gets why
+    the delivery couldn't be recorded, if so: an agent gets its brief all the same.
+    """
     task = choice.task
     head = f"{_RECORD} This session is on {task}, {choice.why}."
     more_by = f"passdown brief {task} --agent {agent} --budget 3000"
     tail = f"More: {more_by}. A turn on it ends with passdown handoff FILE."
-    allowed = budget_for(host, budget)
-    while True:
-        brief = workspace.brief(task, agent=agent, budget=allowed, counter=COUNTER, record=False)
-        text = "\n".join([head, "", brief.text.rstrip("\n"), *([more] if more else []), tail])
-        if fits(host, text):
-            workspace.brief(task, agent=agent, budget=allowed, counter=COUNTER)
-            return text
-        if allowed < 50:
-            return f"{head} {tail}"
-        # What came before the compaction yields first: a draft keeps it.
-        allowed, more = (allowed, "") if more else (allowed // 2, "")
+    room = room_for(host, head, tail)
+    more = _lines_within(host, more, room // 2)
+    budget = min(budget, room - counter_for(host).tokens(more))
+    brief = workspace.brief(task, agent=agent, budget=budget, counter=counter_for(host))
+    faults += [problem.message for problem in brief.warnings if problem.code == "not_recorded"]
+    return "\n".join([head, "", brief.text.rstrip("\n"), *([more] if more else []), tail])
 
 
-def unchanged_text(choice: Choice, version: int) -> str:
-    """For a session that goes on: its brief is in the conversation already."""
-    return f"{_RECORD} {choice.task} is still at version {version}, as told before."
+def _lines_within(host: str, text: str, tokens: int) -> str:
+    """The first lines of a text, as many as fit."""
+    count = counter_for(host).tokens
+    kept = text.split("\n")
+    while kept and count("\n".join(kept)) > tokens:
+        kept.pop()
+    return "\n".join(kept) if len(kept) > 1 else ""
 
 
 def list_text(host: str, choice: Choice) -> str:
@@ -105,7 +112,8 @@ def switch_text(
     workspace: Workspace, host: str, task: str, prompt: str, active: str
 ) -> tuple[str, str]:
     """The context of the agent that a prompt calls, and its name; both empty without a call."""
-    found = workspace.prompt(prompt, task=task, active=active, counter=COUNTER)
+    counter = counter_for(host)
+    found = workspace.prompt(prompt, task=task, active=active, counter=counter)
     if found.switched is None:
         return "", ""
     if fits(host, found.switched.text):

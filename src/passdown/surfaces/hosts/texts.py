@@ -73,19 +73,23 @@ export const Passdown = async ({ directory, client }) => {
   const pending = new Map()
   const context = async (event, session, more = {}) =>
     (await ask(event, directory, { session_id: session, ...more })).context
+  const begin = async (session) => {
+    if (told.has(session)) return
+    told.set(session, "")
+    told.set(session, (await context("session-start", session, { source: "startup" })) ?? "")
+  }
 
   return {
     "experimental.chat.system.transform": async (input, output) => {
       const session = input?.sessionID ?? "opencode"
-      if (!told.has(session)) {
-        told.set(session, (await context("session-start", session, { source: "startup" })) ?? "")
-      }
+      await begin(session)
       for (const text of [told.get(session), pending.get(session)]) {
         if (text) output.system.push(text)
       }
     },
     "chat.message": async (input, output) => {
       const session = input?.sessionID ?? "opencode"
+      await begin(session)
       const prompt = (output?.parts ?? []).map((part) => part?.text ?? "").join("\\n")
       pending.set(session, (await context("prompt-submit", session, { prompt })) ?? "")
     },

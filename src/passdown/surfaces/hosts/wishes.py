@@ -50,7 +50,7 @@ def is_there(text: str, wish: Wish) -> bool:
 def add(draft: Draft, wish: Wish) -> None:
     """Put the piece into a text that hasn't got it."""
     if wish.kind == HOOK:
-        json_edits.put_element(draft, _event_path(wish), _hook(wish))
+        json_edits.put_element(draft, _event_path(wish), hook_entry(wish.host, wish.event))
     elif wish.kind == JSON_SERVER:
         json_edits.put_member(draft, wish.host.server_at, SERVER, wish.host.server)
     elif wish.kind == PROGRAM:
@@ -104,10 +104,10 @@ def _event_path(wish: Wish) -> tuple[str, str]:
     return ("hooks", wish.host.events[wish.event])
 
 
-def _hook(wish: Wish) -> dict[str, Any]:
-    timeout = TIMEOUTS_S[wish.event] * wish.host.per_second
-    handler = {"command": wish.host.command(wish.event), "timeout": timeout}
-    if wish.host.form == "flat":
+def hook_entry(host: Host, event: str) -> dict[str, Any]:
+    """What a host's file holds at one of our events."""
+    handler = {"command": host.command(event), "timeout": TIMEOUTS_S[event] * host.per_second}
+    if host.form == "flat":
         return handler
     return {"hooks": [{"type": "command", **handler}]}
 

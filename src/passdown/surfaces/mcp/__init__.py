@@ -1,4 +1,4 @@
 """A Model Context Protocol server over standard input and output: what agents need, as tools.
 
-Only `server` imports the `mcp` package; everything else is plain values and texts.
+Only `server` and `stdio` import the `mcp` package; everything else is plain values and texts.
 """

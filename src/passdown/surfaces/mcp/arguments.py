@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from passdown.surfaces.mcp.definitions import Document
 
 _DIGITS = 15
+_LARGEST = 10**_DIGITS - 1
 _SAID = {
     "string": "text",
     "integer": "a whole number",
@@ -56,13 +57,13 @@ def read_by(
 
 def without_repeats(problems: Iterable[Problem]) -> list[Problem]:
     """Problems in their order, one for each place: what is said of a part goes with its whole."""
-    kept: list[Problem] = []
+    kept: dict[str, Problem] = {}
     for problem in problems:
-        told = [each.path for each in kept]
-        within = any(problem.path.startswith((f"{path}.", f"{path}[")) for path in told if path)
-        if not within and problem.path not in told:
-            kept.append(problem)
-    return kept
+        path = problem.path
+        wholes = (path[:end] for end, mark in enumerate(path) if mark in ".[")
+        if path not in kept and not any(whole in kept for whole in wholes if whole):
+            kept[path] = problem
+    return list(kept.values())
 
 
 def _unknown(name: str, known: Document) -> Problem:
@@ -92,6 +93,9 @@ def _read(value: object, schema: Document, path: str, problems: list[Problem]) -
     if not _is_of(kind, value):
         message = f"{type(value).__name__} given"
         problems.append(Problem(path, "wrong_type", message, _expected(schema)))
+    elif isinstance(value, int) and not 0 <= value <= _LARGEST:
+        message = "a number below 0 or far too large given"
+        problems.append(Problem(path, "out_of_range", message, "0 or more"))
     elif value and "enum" in schema and value not in schema["enum"]:
         message = f"{excerpt(str(value))!r} is not one of the choices"
         problems.append(Problem(path, "invalid_choice", message, _expected(schema)))

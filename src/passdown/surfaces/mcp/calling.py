@@ -27,6 +27,7 @@ from passdown.model.text import visible
 from passdown.surfaces.mcp import reading, writing
 from passdown.surfaces.mcp.arguments import read_by, without_repeats
 from passdown.surfaces.mcp.definitions import BY_NAME
+from passdown.surfaces.mcp.lines import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
     Carry = Callable[[Workspace, dict[str, Any], str], str]
     Rules = Callable[[dict[str, Any]], list[Problem]]
+
+MOST_PROBLEMS = 60
+"""How many problems an answer lists; a call with more of them is wrong as a whole."""
+_PROBLEM = 1_200
 
 NOBODY = "mcp-client"
 """Who writes where neither the call, the environment nor the client has a name."""
@@ -173,7 +178,11 @@ def told(error: PassdownError, name: str) -> str:
     is_writing = not BY_NAME[name]["annotations"]["readOnlyHint"]
     changed = " Nothing was changed." if is_writing else ""
     if isinstance(error, ProblemsError):
-        lines = [f"- {flat(problem.line())}" for problem in error.problems]
+        lines = [
+            f"- {short(flat(each.line()), _PROBLEM)}" for each in error.problems[:MOST_PROBLEMS]
+        ]
+        if len(error.problems) > MOST_PROBLEMS:
+            lines.append(f"- and {len(error.problems) - MOST_PROBLEMS:,} more problems")
         then = _then(error, name)
         return "\n".join([f"{name}: {flat(error.message)}.{changed}", *lines, then])
     if isinstance(error, StoreUnavailable) and is_writing:

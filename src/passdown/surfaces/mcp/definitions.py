@@ -150,6 +150,7 @@ _HANDOFF = _tool(
                 _object(
                     {
                         "blocker": _text(),
+                        "suggested_resolution": _text("needed if failed"),
                         "requires_human": {"type": "boolean", "description": "opens a gate"},
                     },
                     ("blocker",),

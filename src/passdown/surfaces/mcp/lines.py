@@ -51,9 +51,9 @@ def item_row(item: Document) -> str:
     return f"- {item['address']}{status}{later} {short(words)}{by}{suspicion(words)}"
 
 
-def short(words: str) -> str:
+def short(words: str, most: int = _ROW) -> str:
     """Words for a row: their beginning where they are long, which `show` has whole."""
-    return words if len(words) <= _ROW else f"{words[:_ROW].rstrip()}..."
+    return words if len(words) <= most else f"{words[:most].rstrip()}..."
 
 
 def suspicion(words: str) -> str:

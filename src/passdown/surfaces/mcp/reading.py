@@ -88,7 +88,7 @@ def show(workspace: Workspace, given: Document, _: str) -> str:
     """One item in full, or a task: its items, now or at a version, or its history."""
     name: str = given["id"]
     if "#" in name or name.startswith("node:"):
-        return page(_item(workspace, name), _offset(given), f"show {name}")
+        return page(_item(workspace, name), given.get("offset", 0), f"show {name}")
     if given.get("history"):
         return _history(workspace, name, given)
     return _task(workspace, name, given)
@@ -120,7 +120,7 @@ def _node(workspace: Workspace, name: str) -> str:
 
 def _task(workspace: Workspace, name: str, given: Document) -> str:
     state = workspace.state_document(name, given.get("version"))
-    limit, offset = _at_most(given.get("limit", ITEMS_SHOWN), "limit"), _offset(given)
+    limit, offset = _at_most(given.get("limit", ITEMS_SHOWN), "limit"), given.get("offset", 0)
     letters = {kind.letter: "handoffs" if kind.letter == "h" else kind.field for kind in _ordered()}
     items = [item for part in letters.values() for item in state[part]]
     head = (
@@ -146,7 +146,7 @@ def _ordered() -> list[Any]:
 
 
 def _history(workspace: Workspace, name: str, given: Document) -> str:
-    limit, offset = _at_most(given.get("limit", ITEMS_SHOWN), "limit"), _offset(given)
+    limit, offset = _at_most(given.get("limit", ITEMS_SHOWN), "limit"), given.get("offset", 0)
     newest = int(workspace.task(name)["version"])
     before = newest + 1 - offset
     found = workspace.log(name, limit=limit, before=before) if before > 1 else []
@@ -203,11 +203,3 @@ def _at_most(limit: int, path: str) -> int:
             "the page is refused", [Problem(path, "out_of_range", f"{limit} given", "1 or more")]
         )
     return min(limit, MOST)
-
-
-def _offset(given: Document) -> int:
-    offset = int(given.get("offset", 0))
-    if offset < 0:
-        problem = Problem("offset", "out_of_range", f"{offset} given", "0 or more")
-        raise InvalidInput("the page is refused", [problem])
-    return offset

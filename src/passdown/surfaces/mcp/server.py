@@ -1,4 +1,4 @@
-"""The protocol: this module alone knows the `mcp` package.
+"""The protocol, for any transport: this module and `stdio` alone know the `mcp` package.
 
 The low-level server is used because definitions, checks and error texts are ours. It speaks both
 eras, the handshake of 2025 and the self-describing requests of 2026, with the same handlers.
@@ -16,7 +16,6 @@ import anyio.to_thread
 import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from passdown import __version__
@@ -41,20 +40,6 @@ NAME = "passdown"
 _HOUR_MS = 3_600_000
 
 T = TypeVar("T")
-
-
-def serve(door: Door) -> None:
-    """Answer on standard input and output until the client closes them."""
-    try:
-        anyio.run(_serve, door)
-    finally:
-        door.close()
-
-
-async def _serve(door: Door) -> None:
-    server = built(door)
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 def named_by_client(context: Context) -> str:

@@ -70,8 +70,8 @@ def hand_off(workspace: Workspace, given: Mapping[str, Any], agent: str) -> str:
 def _handoff_shape(given: Mapping[str, Any]) -> tuple[Document, dict[str, str]]:
     """The arguments with a handoff's field names, and which short names stood for which."""
     data: Document = {}
-    # Who sends it is `agent` here, also where the environment named it.
-    used = {} if "from_agent" in given else {"from_agent": "agent"}
+    # What is missing is missed under the tool's own name, unless the call has the handoff's.
+    used = {own: name for name, own in _SHORT.items() if own not in given}
     for name, value in given.items():
         own = _HANDOFF_NAMES.get(name, name)
         if value is None or (own != name and own in given):

@@ -422,11 +422,14 @@ SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
     e.status, e.position, e.length, e.traits
 FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value;
 
+-- What the index keeps of a text lies in a table of its own, whose columns are numbered; read there
+-- it takes half the time.
+
 -- name: words_of
-SELECT t.rowid, t.words FROM json_each(:ids) j CROSS JOIN texts t ON t.rowid = j.value;
+SELECT t.id, t.c0 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
 
 -- name: marks_of
-SELECT t.rowid, t.marks FROM json_each(:ids) j CROSS JOIN texts t ON t.rowid = j.value;
+SELECT t.id, t.c1 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
 
 -- name: entry_at
 SELECT id, address, task, kind, agent, at, status, position, length, traits FROM entries
@@ -462,8 +465,8 @@ SELECT agent FROM names WHERE agent IS NOT NULL LIMIT 1000;
 
 -- name: entries_of_task
 SELECT e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits,
-    e.heads, e.passage, t.words, t.marks
-FROM entries e INDEXED BY entries_by_task JOIN texts t ON t.rowid = e.id
+    e.heads, e.passage, t.c0, t.c1
+FROM entries e INDEXED BY entries_by_task CROSS JOIN texts_content t ON t.id = e.id
 WHERE e.task = :task ORDER BY e.id;
 
 -- name: node

@@ -1,0 +1,47 @@
+"""A brief with a line under it, together within one budget of tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.adapters.states.handing import workspace_of
+from passdown.model.tokens import counter_of
+from passdown.workspace.beside import Beside
+
+if TYPE_CHECKING:
+    from passdown.adapters.states.handing import AnyWorkspace
+    from passdown.model.tokens import Counter
+    from passdown.workspace import Workspace
+    from passdown.workspace.aliases import CounterLike
+
+
+class Reader(NamedTuple):
+    """Who is given a brief, from where, and how long it may be."""
+
+    workspace: Workspace
+    agent: str
+    budget: int
+    counter: CounterLike
+
+
+def counter_in(workspace: AnyWorkspace, given: CounterLike) -> Counter:
+    """The counter that is given, else that of the workspace's settings. Raises InvalidInput."""
+    return counter_of(given, Beside(workspace_of(workspace)).opened.settings.counter)
+
+
+def brief_text(reader: Reader, task: str, kept: str) -> str:
+    """The brief with a line on what else is kept, together within the budget."""
+    workspace, agent, budget, counter = reader
+    count = counter_in(workspace, counter).tokens
+    room = budget - (count(f"\n{kept}\n") if kept else 0)
+    if room < 1:
+        kept, room = "", budget
+
+    def text_of(*, record: bool) -> str:
+        told = workspace.brief(task, agent=agent, budget=room, counter=counter, record=record)
+        return f"{told.text.rstrip()}\n{kept}".rstrip() + "\n"
+
+    # Tokens of two texts need not sum up to those of both, and only what is given is recorded.
+    while count(text_of(record=False)) > budget and room > 1:
+        room -= 1
+    return text_of(record=True)

@@ -1,0 +1,49 @@
+"""What the store gives to those who search: entries and vectors as values.
+
+Apart from the questions that give them, which every start of the command line loads.
+"""
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """Something that search found, as far as its row tells."""
+
+    id: int
+    address: str
+    task: str
+    kind: str
+    agent: str
+    at: str
+    status: str
+    position: int
+    length: int
+    traits: int
+
+
+class Embedder(NamedTuple):
+    """Who made vectors: its name, their length, and up to which entry all are there."""
+
+    id: int
+    name: str
+    dimensions: int
+    done: int
+
+
+class Unembedded(NamedTuple):
+    """An entry that may lack a vector; `is_there` when it has the right one after all."""
+
+    id: int
+    address: str
+    passage: bytes
+    is_there: bool
+
+
+class StoredVector(NamedTuple):
+    """A vector with what filters ask of its entry."""
+
+    id: int
+    vector: bytes
+    kind: str
+    agent: str
+    task: str
