@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -89,7 +89,10 @@ def collected() -> list[Document]:
 
 
 def expanded(given: Any) -> Any:
-    return given["repeat"][0] * given["repeat"][1] if isinstance(given, dict) else given
+    if not isinstance(given, dict):
+        return given
+    repeated: tuple[str, int] = cast("Document", given)["repeat"]
+    return repeated[0] * repeated[1]
 
 
 def run_mcp_http(server: Served, given: Document, expected: str) -> None:

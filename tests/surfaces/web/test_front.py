@@ -127,7 +127,7 @@ def test_every_operation_asks_for_its_right(server: Served, operation: object) -
         "write": server.token("writer", "write"),
         "approve": server.token("kim", "approve", is_person=True),
     }
-    body = {} if operation.body is not None else None
+    body: dict[str, str] | None = {} if operation.body is not None else None
     for right, token in tokens.items():
         reply = ask(server.port, operation.method, path, token=token, body=body)
         is_allowed = operation.right in ("read", right)

@@ -22,7 +22,7 @@ _START, _HOSTS, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _SERVE, _TOOLS = (
     "Read",
     "Gates",
     "Safety",
-    "Serve",
+    "Serve over HTTP",
     "Tools",
 )
 

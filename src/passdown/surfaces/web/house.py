@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.access import id_of
@@ -111,4 +112,5 @@ class House:
 
     def log(self, what: str, /, **fields: Any) -> None:
         """One line of JSON. It never holds a token, a query or a body."""
-        LOG.info("%s", json.dumps({"event": what, **fields}))
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        LOG.info("%s", json.dumps({"at": at, "event": what, **fields}))
