@@ -30,6 +30,7 @@ REFUSED = "refused; nothing was changed"
 def create_task(opened: Opened, fields: dict[str, Any], key: str | None) -> Receipt:
     """Make a task; dependencies may name tasks that come later, but no cycle."""
     checked, problems = check_task(fields)
+    problems += _given_key_problems(key)
     _refuse(problems)
     task, agent = checked.pop("task"), checked.pop("agent")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -92,8 +93,6 @@ def test_nobody_is_let_in_without_a_token_that_holds(server: Served) -> None:
         assert (reply.status, reply.codes) == (401, {"no_token"}), token
         assert reply.headers["www-authenticate"].startswith('Bearer realm="passdown"')
         assert len(token) < 5 or token not in reply.body.decode()
-    import time
-
     time.sleep(0.4)
     assert ask(server.port, "GET", "/api/tasks", token=short).status == 401
     Tokens(server.workspace).revoke(good.split("_")[1], by="tests")
@@ -204,6 +203,29 @@ def test_a_request_that_can_be_read_in_two_ways_is_refused(server: Served, raw: 
     answer = spoken(server.port, (head + raw).encode())
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert answer.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.promise("H-1")
+def test_the_first_lines_of_a_request_are_bounded(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In size and in time, before anybody knows who is there; a long body is not a long head."""
+    from passdown.surfaces.web import wire
+
+    head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+    long = spoken(server.port, f"{head}X: {'a' * 200_000}\r\n\r\n".encode())
+    assert long.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in long
+    token = server.token("coder", "read", "write")
+    body = {"task": "T-1", "summary": "x" * 60_000, "rationale": "y" * 60_000}
+    assert ask(server.port, "POST", "/api/decisions", token=token, body=body).status in (201, 422)
+    monkeypatch.setattr(wire, "HEAD_SECONDS", 0.3)
+    began = time.monotonic()
+    assert spoken(server.port, b"GET /health HTT") == b""
+    assert spoken(server.port, b"") == b""
+    assert time.monotonic() - began < 4
+    assert spoken(server.port, b"\x16\x03\x01 garbage\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert ask(server.port, "GET", "/api/tasks/", token=token).status == 404
 
 
 def test_who_asks_too_often_waits_and_nobody_else_does(ws: Workspace) -> None:

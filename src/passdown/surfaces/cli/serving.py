@@ -128,13 +128,14 @@ def _checked_for_others(workspace: Workspace, host: str, allowed: tuple[str, ...
 def _need_packages() -> None:
     try:
         import fastapi
+        import httptools
         import uvicorn
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"serving HTTP needs the package {error.name}, which is not installed",
             next_step=f"Install it with: {_INSTALL}",
         ) from error
-    del fastapi, uvicorn
+    del fastapi, httptools, uvicorn
 
 
 BUILDERS = {"serve": serve}

@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI, Request
@@ -51,6 +51,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *telling_rows.ROWS,
     *own_rows.ROWS,
 )
+_HEAVY_AT_ONCE = 2
 _EXPECTED = re.compile(r'"([0-9]{1,15})"')
 
 
@@ -60,6 +61,7 @@ def built(house: House) -> App:
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncGenerator[None]:
+        await asyncio.to_thread(_warm_up)
         async with mcp.running():
             yield
         house.door.close()
@@ -72,6 +74,7 @@ def built(house: House) -> App:
         docs_url=None,
         redoc_url=None,
         lifespan=living,
+        redirect_slashes=False,
     )
     routes = _Routes(house)
     rows = {operation.name: operation for operation in OPERATIONS}
@@ -127,6 +130,7 @@ class _Routes:
         self._house = house
         self._briefs = BriefCounter(house)
         self._watch = Watch(house)
+        self._heavy = asyncio.Semaphore(_HEAVY_AT_ONCE)
 
     def of(self, operation: Operation) -> Endpoint:
         """The endpoint of a row that is carried out in a thread."""
@@ -135,7 +139,8 @@ class _Routes:
             visit, caller = _visit(request, operation)
             try:
                 call = _call(operation, request, visit, caller)
-                found = await asyncio.to_thread(self._carry, operation, call, caller)
+                async with self._heavy if operation.is_heavy else nullcontext():
+                    found = await asyncio.to_thread(self._carry, operation, call, caller)
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit, has_condition=b"if-match" in _names(request))
             visit.notes += [note.message for note in call.notes]
@@ -204,7 +209,10 @@ _EVENTS = Operation(
     "read",
     "What is recorded of tasks, as server-sent events; Last-Event-ID goes on where one left off",
     cast("Any", _never),
-    query={"after": whole("events after this sequence number"), "task": task_rows.TASK_ID},
+    query={
+        "after": whole("events after this sequence number", most=10**18),
+        "task": task_rows.TASK_ID,
+    },
     answer={},
     tag="history",
 )
@@ -336,6 +344,13 @@ def _add_plain(app: FastAPI, house: House) -> None:
         ("/api/openapi.json", openapi),
     ):
         app.add_api_route(path, endpoint, methods=["GET"], include_in_schema=False)
+
+
+def _warm_up() -> None:
+    """Load what the first brief and the first handoff need, before anybody waits for them."""
+    from passdown.model.tokens import counter_of
+
+    counter_of(None).tokens("ready")
 
 
 def _look(house: House) -> None:

@@ -89,7 +89,11 @@ class Stream:
         spoke = time.monotonic()
         yield b": passdown\nretry: 2000\n\n"
         while not self._house.stopping.is_set():
-            found = await asyncio.to_thread(self._changes)
+            try:
+                found = await asyncio.to_thread(self._changes)
+            except PassdownError:
+                # The store is busy or away: the client comes back to where it was.
+                return
             events = b"".join(
                 event_of(change)
                 for change in found["changes"]

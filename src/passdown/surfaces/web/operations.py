@@ -89,7 +89,8 @@ Carry = Callable[["Workspace", Call], Answer]
 class Operation(NamedTuple):
     """One row. `right` is what the token has to allow; `path` names parameters in braces.
 
-    With `takes_any`, the body is an object that is checked where it is used.
+    With `takes_any`, the body is an object that is checked where it is used. One that `is_heavy`
+    reads much of the store: few of them go on at once, so that the others are served meanwhile.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Operation(NamedTuple):
     takes_any: bool = False
     takes_key: bool = False
     takes_version: bool = False
+    is_heavy: bool = False
     tag: str = ""
 
     @property

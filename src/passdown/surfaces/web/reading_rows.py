@@ -235,6 +235,7 @@ ROWS = (
         "The heads of all streams, to be kept elsewhere",
         _heads,
         answer=answer("heads"),
+        is_heavy=True,
         tag="safety",
     ),
     _row(
@@ -244,6 +245,7 @@ ROWS = (
         _verify,
         query={"chain_only": truth()},
         answer=answer("findings", ok={"type": "boolean"}, records={"type": "integer"}),
+        is_heavy=True,
         tag="safety",
     ),
 )

@@ -1,4 +1,4 @@
-"""Running the server: this module alone knows uvicorn.
+"""Running the server: this module and `wire` alone know uvicorn.
 
 It listens before anything is printed, so that the address that is printed answers. Asked to stop,
 it takes nothing new, ends the streams, finishes what it has begun, and lets go of the store.
@@ -16,6 +16,7 @@ from passdown.errors import StoreUnavailable
 from passdown.surfaces.web.app import built
 from passdown.surfaces.web.hosts import names_of
 from passdown.surfaces.web.house import House, Options
+from passdown.surfaces.web.wire import BoundedProtocol
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -88,6 +89,7 @@ def server_of(
     house = House(door, Options(names_of(place.address, place.port, allowed), limits, logs_all))
     config = uvicorn.Config(
         built(house),
+        http=BoundedProtocol,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -96,7 +98,6 @@ def server_of(
         timeout_keep_alive=30,
         timeout_graceful_shutdown=PATIENCE_S,
         limit_concurrency=2_000,
-        h11_max_incomplete_event_size=65_536,
         proxy_headers=False,
     )
     return Server(config, house)
@@ -116,11 +117,12 @@ def serve(
 
 
 def _log_to_stderr() -> None:
-    """Lines of JSON on standard error; the lines of uvicorn's own only where they are warnings."""
+    """Lines of JSON on standard error; of uvicorn's own only those about its faults."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     log = logging.getLogger("passdown.web")
     log.setLevel(logging.INFO)
     log.addHandler(handler)
     log.propagate = False
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    # What strangers send can't be read or upgraded: that is no news, and not ours to spell.
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)

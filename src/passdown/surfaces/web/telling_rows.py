@@ -221,6 +221,7 @@ ROWS = (
         _graph,
         query={"form": choice(tuple(GRAPH_FORMS)), **_PART},
         answer={"type": "object"},
+        is_heavy=True,
         tag="search",
     ),
     Operation(
@@ -255,6 +256,7 @@ ROWS = (
         _journal,
         query={"task": TASK_ID, "limit": LIMIT},
         answer={"type": "object"},
+        is_heavy=True,
         tag="search",
     ),
 )
