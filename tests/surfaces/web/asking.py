@@ -63,11 +63,11 @@ def ask(
 def spoken(port: int, raw: bytes) -> bytes:
     """Bytes as they are, and what comes back until the server hangs up or says no more."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as wire:
-        wire.sendall(raw)
         parts: list[bytes] = []
         try:
+            wire.sendall(raw)
             while part := wire.recv(65_536):
                 parts.append(part)
-        except TimeoutError:
+        except (TimeoutError, ConnectionError):
             pass
         return b"".join(parts)

@@ -63,7 +63,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what can't be read, and hang up."""
         self._stop_timing()
-        problem = Problem("", "malformed", msg, "a request of HTTP/1.1")
+        problem = Problem("", "malformed", msg, "a request of HTTP that can be read in one way")
         body = as_json(details(InvalidInput("the request can't be read", [problem]), 400))
         head = (
             f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA}\r\n"
