@@ -14,7 +14,7 @@ from collections import OrderedDict
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.ledger.via import writing_via
+from passdown.ledger.via import FIELD
 from passdown.ledger.writing import Aside
 from passdown.model.kinds import deliveries_of, stream_of
 from passdown.workspace.briefings import delivery_of
@@ -90,17 +90,19 @@ class BriefDesk:
             one.brief if one is not None and now[stream_of(one.brief.task)] == one.digest else None
             for one in fresh
         ]
-        told: dict[str, list[Aside]] = {}
-        for waiting, brief in zip(asks, found, strict=True):
-            if brief is not None and waiting.is_told:
-                # A key of its own for each, without asking the system for chance each time.
-                key = f"{self._start}-{next(self._numbers)}"
-                told.setdefault(waiting.via, []).append(_delivery(brief, key))
-        for via, deliveries in told.items():
-            with writing_via(via):
-                opened.ledger.add_aside(deliveries)
+        told = [
+            self._delivery(brief, waiting.via)
+            for waiting, brief in zip(asks, found, strict=True)
+            if brief is not None and waiting.is_told
+        ]
+        if told:
+            opened.ledger.add_aside(told)
         return found
 
-
-def _delivery(brief: Brief, key: str) -> Aside:
-    return Aside(deliveries_of(brief.task), "briefed", brief.agent, delivery_of(brief), key)
+    def _delivery(self, brief: Brief, via: str) -> Aside:
+        """A delivery with a key of its own, without asking the system for chance each time. Each
+        may have come through another door, so the door is named here and not around the write.
+        """
+        body = {**delivery_of(brief), **({FIELD: via} if via else {})}
+        key = f"{self._start}-{next(self._numbers)}"
+        return Aside(deliveries_of(brief.task), "briefed", brief.agent, body, key)

@@ -282,6 +282,38 @@ def test_what_an_agent_was_told_is_recorded_of_that_agent_alone(server: Served) 
     )
 
 
+@pytest.mark.promise("H-2")
+def test_many_are_told_at_once_and_each_is_recorded_once(server: Served) -> None:
+    """Briefs that go out together are recorded together, each with the token that asked; and who
+    asks after a write is told of it.
+    """
+    tokens = {f"agent-{n}": server.token(f"agent-{n}", "read") for n in range(8)}
+    versions: list[int] = []
+
+    def listen(token: str) -> None:
+        for _ in range(15):
+            reply = ask(server.port, "GET", "/api/tasks/T-1/brief?budget=300", token=token)
+            assert reply.document["warnings"] == []
+            versions.append(reply.document["version"])
+
+    threads = [threading.Thread(target=listen, args=(token,)) for token in tokens.values()]
+    for thread in threads:
+        thread.start()
+    now = server.workspace.warn("T-1", agent="coder", text="the key has changed").version
+    token = tokens["agent-0"]
+    after = ask(server.port, "GET", "/api/tasks/T-1/brief?budget=300", token=token).document
+    assert (after["version"], "the key has changed" in after["text"]) == (now, True)
+    for thread in threads:
+        thread.join(60)
+    told = server.workspace.briefs("T-1", limit=1_000)
+    assert len(told) == len(versions) + 1 == 8 * 15 + 1
+    assert {entry["agent"]: entry["via"] for entry in told} == {
+        name: f"token:{token.split('_')[1]}" for name, token in tokens.items()
+    }
+    assert sorted(entry["version"] for entry in told) == sorted([*versions, now])
+    assert server.workspace.verify().ok
+
+
 def test_a_handoff_is_received_by_whom_it_is_for(server: Served) -> None:
     command = server.workspace.hand_off(full_handoff(blockers=[]) | {"outcome": "completed"})
     given = {"version": command.version, "digest": command.digest}

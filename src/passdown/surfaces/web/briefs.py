@@ -67,6 +67,11 @@ class BriefCounter:
         """The JSON of a brief, and its tag."""
         found = await self._served_with_others(waiting)
         if found is None:
+            # Made now, and told with whatever else is told at this moment.
+            await asyncio.to_thread(self._make, waiting._replace(is_told=False))
+            found = await self._served_with_others(waiting)
+        if found is None:
+            # The task moved on, or nothing can be recorded: then by itself, and it says so.
             found = await asyncio.to_thread(self._make, waiting)
         return self._json(found)
 
