@@ -19,6 +19,7 @@ from bench import (
     flat,
     handoff,
     handoff_sizes,
+    hooks,
     http_server,
     migration,
     notes,
@@ -28,6 +29,7 @@ from bench import (
     relays,
     report,
     retrieval,
+    stores,
     switches,
     verify,
 )
@@ -46,6 +48,7 @@ MEASUREMENTS = {
     "brief": brief.measure,
     "commit": commit.measure,
     "command_line": command_line.measure,
+    "hooks": hooks.measure,
     "concurrency": concurrency.measure,
     "verify": verify.measure,
     "opening": opening.measure,
@@ -58,6 +61,7 @@ MEASUREMENTS = {
     "relays": relays.measure,
     "checkpoints": checkpoints.measure,
     "handoff_sizes": handoff_sizes.measure,
+    "stores": stores.measure,
     "http": http_server.measure,
 }
 

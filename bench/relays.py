@@ -118,7 +118,7 @@ def _bare_start() -> float:
 
 
 def _crews(run: Run, found: Measured) -> None:
-    from tests.relay.postgres import new_database, running_server
+    from tests.postgres import new_database, running_server
 
     relays = 12 if run.quick else 200
     kinds = {"sleeps": {"seconds": SLEEPS_S}, "computes": {"computes": COMPUTES_S}}

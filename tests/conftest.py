@@ -13,10 +13,28 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.postgres import (
+    IN_CI,
+    each_store,
+    keep_in,
+    postgres,
+    postgres_database,
+    postgres_server,
+    postgres_store,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-IN_CI = bool(os.environ.get("PASSDOWN_CI"))
+__all__ = [
+    "IN_CI",
+    "each_store",
+    "keep_in",
+    "postgres",
+    "postgres_database",
+    "postgres_server",
+    "postgres_store",
+]
 
 settings.register_profile("local", deadline=None)
 settings.register_profile(

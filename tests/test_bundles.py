@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from passdown import Workspace
+    from tests.postgres import KeepIn
 
 Document = dict[str, Any]
 Lines = list[Document]
@@ -36,7 +37,8 @@ def make(folder: Path) -> Workspace:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Workspace]:
+def here(tmp_path: Path, keep_in: KeepIn) -> Iterator[Workspace]:
+    keep_in(tmp_path / "here")
     with make(tmp_path / "here") as ws:
         ws.create_task("T-1", title="Login", agent="planner")
         ws.create_task("T-2", title="Pay", agent="planner")
@@ -46,7 +48,8 @@ def here(tmp_path: Path) -> Iterator[Workspace]:
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Iterator[Workspace]:
+def there(tmp_path: Path, keep_in: KeepIn) -> Iterator[Workspace]:
+    keep_in(tmp_path / "there")
     with make(tmp_path / "there") as ws:
         yield ws
 

@@ -230,6 +230,10 @@ def test_a_handoff_gives_its_context(ws: Workspace) -> None:
         assert ws.show(address)["source"]["task"] == "T-1"
     assert (context.metadata["task"], context.metadata["version"]) == ("T-1", 3)
     assert lists_in(context) == []
+    other = ws.handoff_context("T-1", agent="coder", since=2)
+    assert [d.summary for d in other.decisions] == ["not the sender's"]
+    assert other.memory_refs == ("T-1#d2",)
+    assert (other.source, other.at) == (context.source, context.at)
     ws.create_task("T-2", title="t", agent="a")
     ws.decide(task="T-2", agent="a", summary="s", rationale="r", supersedes=["T-1#d1"])
     assert ws.handoff_context("T-1").decisions == ()

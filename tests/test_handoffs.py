@@ -24,7 +24,7 @@ Document = dict[str, Any]
 
 
 @pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
+def ws(tmp_path: Path, each_store: None) -> Iterator[Workspace]:
     write_files(str(tmp_path))
     with passdown.open(str(tmp_path), clock=fixed_clock()) as workspace:
         workspace.create_task("T-1", title="Login", agent="planner")

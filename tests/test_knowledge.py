@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 @pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
+def ws(tmp_path: Path, each_store: None) -> Iterator[Workspace]:
     write_files(str(tmp_path))
     chosen = Settings(durability="normal", embedder="none")
     with passdown.open(str(tmp_path), settings=chosen, clock=fixed_clock()) as workspace:

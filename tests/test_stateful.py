@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,8 @@ from passdown import Settings
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused
 from passdown.model.intake import state_problems
 from passdown.testing import fixed_clock, write_files
+from tests.faults.tools import soak_count
+from tests.postgres import name_store, new_database, new_workspace
 
 Document = dict[str, Any]
 
@@ -163,11 +166,16 @@ class Expected:
 class Work(RuleBasedStateMachine):
     """Agents at work on three tasks."""
 
+    database = ""
+    """The address of the PostgreSQL database that keeps the records; empty for a file."""
+
     @initialize()
     def begin(self) -> None:
         memory = "/dev/shm"  # the disk isn't what is tested here
         place = memory if os.access(memory, os.W_OK) else None
         self.folder = tempfile.mkdtemp(prefix="passdown-", dir=place)
+        if self.database:
+            name_store(Path(self.folder), new_workspace(self.database))
         write_files(self.folder, dict.fromkeys(FILES, "one\n"))
         self.clock = fixed_clock()
         self.tasks: dict[str, Expected] = {}
@@ -575,3 +583,21 @@ class Work(RuleBasedStateMachine):
 def test_random_work_keeps_every_promise() -> None:
     """However agents write, retry, overtake one another and answer gates, all of it holds."""
     run_state_machine_as_test(Work, settings=settings(stateful_step_count=50))
+
+
+def run_in_postgres(database: str, examples: int) -> None:
+    kind = type("WorkInPostgres", (Work,), {"database": database})
+    chosen = settings(stateful_step_count=50, max_examples=examples)
+    run_state_machine_as_test(kind, settings=chosen)
+
+
+@pytest.mark.promise("S8-1")
+def test_random_work_keeps_every_promise_in_postgres(postgres_database: str) -> None:
+    """The same machine against the same model; fewer runs, since each makes a workspace."""
+    run_in_postgres(postgres_database, 8)
+
+
+@pytest.mark.soak
+def test_random_work_in_postgres_soaked(postgres_server: Any) -> None:
+    for _ in range(soak_count("STATEFUL_POSTGRES", 10)):
+        run_in_postgres(new_database(postgres_server), 100)

@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 
 @pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
+def ws(tmp_path: Path, each_store: None) -> Iterator[Workspace]:
     write_files(str(tmp_path))
     settings = Settings(phase_gates={})
     with passdown.open(str(tmp_path), settings=settings, clock=fixed_clock()) as workspace:

@@ -61,3 +61,8 @@ def calls(*tools: tuple[str, dict[str, Any]], text: str = "") -> AIMessage:
         for index, (name, args) in enumerate(tools, 1)
     ]
     return AIMessage(content=text, tool_calls=made)
+
+
+def look(path: str) -> str:
+    """Look at a file."""
+    return f"saw {path}"

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-import passdown
 from passdown.adapters.langgraph import BriefMiddleware, HandoffGraph, handoff_tool
 from passdown.adapters.langgraph.middleware import handed_over_at, paired
 from passdown.adapters.states import AgentState, message
@@ -23,13 +22,11 @@ from tests.adapters.scripted_chat import (
     create_agent,
     create_supervisor,
     create_swarm,
+    look,
     says,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from passdown import Workspace
 
 Plain = dict[str, Any]
@@ -40,18 +37,6 @@ GOOD: Plain = {
     "decisions": [{"summary": "Use JWT", "rationale": "no session store"}],
 }
 SECRET = "the long story of the planner"
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    with passdown.open(str(tmp_path)) as workspace:
-        workspace.create_task("T-1", title="Login", agent="planner")
-        yield workspace
-
-
-def look(path: str) -> str:
-    """Look at a file."""
-    return f"saw {path}"
 
 
 def seen(messages: list[BaseMessage]) -> list[tuple[str, str]]:
@@ -109,6 +94,35 @@ def test_the_receiver_is_shown_the_brief_and_its_own_turn(ws: Workspace, is_asyn
         ("ai", "written"),
         ("human", "And now?"),
     ]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_is_not_shown_is_read_word_for_word(ws: Workspace, is_async: bool) -> None:
+    """By the one call that the brief names; lists and single messages too; nonsense is answered."""
+    planner = ScriptedChat(
+        answers=[
+            calls(("look", {"path": "a"}), text=SECRET),
+            calls(("transfer_to_coder", GOOD)),
+        ]
+    )
+    asked = ["1-5", "", "3", "99", "x"]
+    coder = ScriptedChat(
+        answers=[*(calls(("read_history", {"items": each})) for each in asked), says("written")]
+    )
+    app = swarm(ws, planner, coder)
+    config: Any = {"configurable": {"thread_id": "1"}}
+    given = {"messages": [HumanMessage("Build a login")]}
+    _ = asyncio.run(app.ainvoke(given, config)) if is_async else app.invoke(given, config)
+    assert 'All: read_history("1-5")' in str(coder.shown[0][0].content)
+    whole, listed, one, none, wrong = (
+        str(each.content) for each in coder.shown[-1] if isinstance(each, ToolMessage)
+    )
+    for text in ("1 human: Build a login", SECRET, 'look({"path": "a"})', "tool look: saw a"):
+        assert text in whole
+    assert listed.splitlines()[0] == "1 human: Build a login"
+    assert one == "3 tool look: saw a"
+    assert "no such item" in none
+    assert "can't be read" in wrong
 
 
 def test_in_a_graph_of_handoffs_the_brief_needs_no_tool(ws: Workspace) -> None:

@@ -17,15 +17,20 @@ from langgraph.graph.message import (  # pyright: ignore[reportMissingTypeStubs]
 )
 from langgraph.types import Command, interrupt
 
-import passdown
+from passdown import aio
 from passdown.adapters import states
-from passdown.adapters.langgraph import HandoffGraph, LedgerSaver, replay, transitions
+from passdown.adapters.langgraph import (
+    HandoffGraph,
+    LedgerSaver,
+    RecallStore,
+    replay,
+    transitions,
+)
 from passdown.adapters.states import AgentState, context_of, message, plain
 from passdown.errors import InvalidInput
 from passdown.workspace.beside import Beside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from passdown import Workspace
@@ -43,13 +48,6 @@ class Work(AgentState, total=False):
 
 class Theirs(AgentState, total=False):
     messages: Annotated[list[Any], add_messages]
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    with passdown.open(str(tmp_path)) as workspace:
-        workspace.create_task("T-1", title="Login", agent="planner")
-        yield workspace
 
 
 def chain(ws: Workspace, state: type[Any] = Work, **nodes: Any) -> HandoffGraph:
@@ -246,3 +244,42 @@ def test_a_node_is_shown_the_whole_state(ws: Workspace) -> None:
     graph = HandoffGraph(ws, "T-1", Work)
     with pytest.raises(InvalidInput, match="input_schema"):
         graph.add_node("planner", cast("Any", dict), input_schema=AgentState)
+
+
+def test_a_graph_inside_a_graph_keeps_its_references(ws: Workspace) -> None:
+    """First in its run and later: what its agents decided is there to be looked up at the end."""
+
+    def inner(name: str) -> Any:
+        graph = HandoffGraph(ws, "T-1", Work)
+        graph.add_node(name, gives({"decisions": [{"summary": name, "rationale": "r"}]}))
+        return graph.add_edge(START, name).add_edge(name, END).compile()
+
+    decided = {"decisions": [{"summary": "planner", "rationale": "r"}]}
+    nodes = {"first-team": inner("ada"), "planner": gives(decided), "second-team": inner("bob")}
+    graph = chain(ws, Work, **nodes, coder=gives({}))
+    result = graph.compile().invoke({"messages": []})
+    refs = result["handoff_context"]["memory_refs"]
+    assert [ws.show(ref)["summary"] for ref in refs] == ["ada", "planner", "bob"]
+    assert graph.replay(result["run"]) == plain(result)
+
+
+def test_a_workspace_that_is_awaited_serves_as_well(tmp_path: Path) -> None:
+    """For the graph, its checkpoints and its store."""
+
+    async def planner(_state: Work) -> Plain:
+        return {"messages": [message("p", "planner")]}
+
+    async def work() -> None:
+        async with aio.open(str(tmp_path)) as ws:
+            await ws.create_task("T-1", title="Login", agent="planner")
+            graph = HandoffGraph(ws, "T-1", Work)
+            graph.add_node("planner", planner).add_edge(START, "planner").add_edge("planner", END)
+            store = RecallStore(ws)
+            app = graph.compile(LedgerSaver(ws), store=store)
+            result = await app.ainvoke({"messages": []}, THREAD)
+            await store.aput(("a",), "k", {"text": "river"})
+            assert replay(ws, result["run"], Work) == plain(result)
+            assert [item.key for item in await store.asearch(("a",), query="river")] == ["k"]
+            assert (await app.aget_state(THREAD)).values["run"] == result["run"]
+
+    asyncio.run(work())

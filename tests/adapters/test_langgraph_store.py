@@ -146,6 +146,17 @@ def test_a_question_finds_by_meaning_within_a_namespace_and_a_filter(
     assert "ramen" in workspace.recall("spicy food", limit=1)[0].passage
 
 
+def test_a_question_within_a_namespace_is_not_crowded_out(workspace: passdown.Workspace) -> None:
+    """However many items of others would answer as well."""
+    store = RecallStore(workspace)
+    crowd = [PutOp(("users", f"{n}"), "k", {"text": f"ramen {n}"}) for n in range(1_100)]
+    own = [PutOp(("users", "ada", "food"), f"{n}", {"text": f"ramen, {n}"}) for n in range(3)]
+    store.batch([*crowd, *own])
+    found = store.search(("users", "ada"), query="ramen")
+    assert sorted(item.key for item in found) == ["0", "1", "2"]
+    assert all(item.score is not None for item in found)
+
+
 def test_a_hidden_item_is_found_no_more_and_its_record_stays(
     workspace: passdown.Workspace,
 ) -> None:

@@ -12,7 +12,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-import passdown
 from passdown.adapters.langgraph import HandoffGraph, handoff_tool, transitions
 from passdown.adapters.langgraph.tools import compact_schema
 from passdown.adapters.states import AgentState, plain
@@ -24,13 +23,11 @@ from tests.adapters.scripted_chat import (
     create_agent,
     create_supervisor,
     create_swarm,
+    look,
     says,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from passdown import Workspace
 
 Plain = dict[str, Any]
@@ -49,18 +46,6 @@ HELD: Plain = {
     ],
 }
 START = {"messages": [HumanMessage("Build a login", id="u1")]}
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    with passdown.open(str(tmp_path)) as workspace:
-        workspace.create_task("T-1", title="Login", agent="planner")
-        yield workspace
-
-
-def look(path: str) -> str:
-    """Look at a file."""
-    return f"saw {path}"
 
 
 def config() -> Any:

@@ -34,7 +34,7 @@ def shown(name: str) -> str:
     return match[1]
 
 
-@pytest.mark.promise("H-3", "H-9")
+@pytest.mark.promise("W-3", "W-9")
 def test_the_commands_of_the_page_run(tmp_path: Path, need_program: Callable[[str], str]) -> None:
     """From `init` to the answer that the task has moved on, on a port that is free."""
     need_program("curl")
@@ -61,7 +61,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, need_program: Callable[[st
     assert "decided" in result.stdout
 
 
-@pytest.mark.promise("H-7")
+@pytest.mark.promise("W-7")
 def test_the_client_of_the_page_runs(tmp_path: Path) -> None:
     example = DOCS / "examples" / "server_client.py"
     assert shown("server_client.py") == example.read_text("utf-8")

@@ -1,9 +1,13 @@
-"""Several workers share one PostgreSQL as the engine's database; the ledger stays in its file."""
+"""Several workers share one PostgreSQL as the engine's database; the ledger stays in its file, or
+is kept there too.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -14,17 +18,16 @@ import passdown
 from passdown.relay.engine.heartbeats import workers as known_workers
 from passdown.relay.running import Terms, engine_of
 from passdown.relay.runs import Runs
-from tests.faults.tools import soak_count
-from tests.relay.postgres import postgres, postgres_server
+from tests.faults.tools import soak_count, worker_environment
+from tests.postgres import name_store
 from tests.relay.relay_process import handed_off, short_relay, start, tell, turns_in
+from tests.surfaces.relay_stage import handoff, relay_file, says
 
 if TYPE_CHECKING:
-    import subprocess
     from pathlib import Path
 
     from passdown import Workspace
 
-__all__ = ["postgres", "postgres_server"]
 
 LEGS = 3
 LEASE_S = 2.0
@@ -132,3 +135,64 @@ def test_a_frozen_worker_loses_its_turn_to_another(tmp_path: Path, postgres: str
         check_runs(ws, names)
         assert known_workers(engine.database) == []
     assert "took over 1 pieces of work" in said
+
+
+def machine(tmp_path: Path, name: str, url: str) -> Path:
+    """A project's folder as another machine has it: its records are kept elsewhere."""
+    folder = tmp_path / name
+    folder.mkdir()
+    name_store(folder, url)
+    return folder
+
+
+@pytest.mark.promise("S8-1")
+def test_workers_on_two_machines_share_the_runs_of_one_ledger(
+    tmp_path: Path, postgres: str
+) -> None:
+    """Ledger and queue are one PostgreSQL; nothing but that address is shared."""
+    here, there = (machine(tmp_path, name, f"{postgres}&workspace=shop") for name in ("a", "b"))
+    with passdown.open(str(here)) as ws, engine_of(ws) as engine:
+        names = start_runs(ws, 6)
+        workers = [*hire(here, "", 2, seconds=0.05), *hire(there, "", 2, seconds=0.05)]
+        try:
+            wait_for_all(ws, 100)
+            said = dismiss(workers)
+        finally:
+            let_go(workers)
+        check_runs(ws, names)
+        assert ws.verify().ok
+        assert known_workers(engine.database) == []
+    turns = [turn for turn in turns_in(tmp_path / "turns") if turn.what == "asked"]
+    assert len(turns) == len(names) * LEGS, said
+    assert not any((folder / ".passdown" / "relay.db").exists() for folder in (here, there))
+    assert not any((folder / ".passdown" / "ledger.db").exists() for folder in (here, there))
+
+
+def test_a_run_that_one_machine_starts_is_done_by_another(tmp_path: Path, postgres: str) -> None:
+    """`passdown run --detach` here, `passdown worker` there."""
+    here, there = tmp_path / "a", tmp_path / "b"
+    command = [sys.executable, "-m", "passdown"]
+    environment = worker_environment()
+    for folder in (here, there):
+        folder.mkdir()
+        made = [*command, "init", "--store", f"{postgres}&workspace=shop"]
+        subprocess.run(made, cwd=folder, env=environment, check=True, timeout=60)
+    reply = says(there, "coder", handoff())
+    agents = {"coder": {"runner": {"command": reply}}}
+    file = relay_file(here, [{"leg": "code", "agent": "coder"}], agents)
+    for words in (
+        ["task", "new", "T-1", "--title", "Login"],
+        ["run", file, "--task", "T-1", "--detach"],
+    ):
+        subprocess.run([*command, *words], cwd=here, env=environment, check=True, timeout=60)
+    worker = subprocess.Popen(
+        [*command, "worker"], cwd=there, env=environment, stdout=subprocess.DEVNULL
+    )
+    try:
+        with passdown.open(str(here)) as ws:
+            wait_for_all(ws, 60)
+            assert ws.state("T-1").version == 2
+            assert Runs(ws).all()[0].status == "completed"
+    finally:
+        worker.terminate()
+        worker.wait(30)

@@ -20,7 +20,7 @@ QUICK = Settings(durability="normal", embedder="none")
 
 
 @pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
+def ws(tmp_path: Path, each_store: None) -> Iterator[Workspace]:
     write_files(str(tmp_path))
     with passdown.open(str(tmp_path), settings=QUICK, clock=fixed_clock()) as workspace:
         for task in ("T-1", "T-2", "T-3"):

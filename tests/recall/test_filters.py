@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -18,6 +19,7 @@ import passdown
 from passdown import Settings
 from passdown.errors import InvalidInput
 from passdown.testing import fixed_clock
+from tests.postgres import name_store, new_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,9 +156,14 @@ def above(paths: list[str]) -> frozenset[str]:
     return frozenset("/".join(p[:end]) for p in parts for end in range(1, len(p) + 1))
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def store(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Store]:
     folder = str(tmp_path_factory.mktemp("filters"))
+    if request.param == "postgres":
+        database: str = request.getfixturevalue("postgres_database")
+        name_store(Path(folder), new_workspace(database))
     chosen = Settings(durability="normal", embedder="none")
     with passdown.open(folder, settings=chosen, clock=fixed_clock(START, 3_600)) as ws:
         for task in TASKS:

@@ -498,6 +498,27 @@ def test_a_request_that_goes_wrong_is_told_and_the_commit_stands(ws: Workspace) 
     assert made.pull_request.problem == "no disk for passdown/express-h1"
 
 
+@pytest.mark.promise("S4-25")
+def test_an_item_that_failed_becomes_one_task_though_that_was_interrupted(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task was made, and its maker is gone before it could say so."""
+    make = ws.create_task
+
+    def make_and_stop(*args: Any, **fields: Any) -> Any:
+        make(*args, **fields)
+        raise Interrupted
+
+    item = hot_fix(id="h1", patch=PATCH.replace("-two", "-deux"))
+    monkeypatch.setattr(ws, "create_task", make_and_stop)
+    with pytest.raises(Interrupted):
+        done(ws, item)
+    monkeypatch.undo()
+    made = done(ws, item)
+    assert made.outcome == "promoted"
+    assert [task["task"] for task in ws.tasks()] == [made.task]
+
+
 KILLED = knowledge(node("New"), {"source": "New", "relation": "uses", "target": "Old"}, id="k1")
 
 

@@ -258,6 +258,18 @@ def test_a_handoff_that_is_mended_counts(stage: Stage) -> None:
     assert "wrong_task" in told
 
 
+def test_an_agent_knows_who_is_in_the_relay_and_hands_on_to_nobody_else(stage: Stage) -> None:
+    def agent(asked: Asked) -> str:
+        if asked.agent == "reviewer":
+            return reply()
+        return reply(to_agent="stranger" if asked.attempt == 1 else "reviewer")
+
+    run = stage.run(document(CODE, REVIEW), agent)
+    assert (run.status, run.legs[1].measured["attempts"]) == ("completed", 2)
+    assert "one of coder, reviewer" in stage.asked[0].messages[-1]["content"]
+    assert "unknown_agent" in stage.asked[1].messages[-1]["content"]
+
+
 @pytest.mark.parametrize(
     ("parts", "where"),
     [

@@ -84,9 +84,10 @@ def test_an_agent_that_fills_in_the_form_it_is_shown_is_understood(
         needed = ["summary"] if outcome == "completed" else ["summary", "suggested_next_steps"]
         filled = {name: form[name] for name in needed} | {"outcome": outcome}
         if outcome != "completed":
-            (blocker,) = form["blockers"]
-            kept = blocker if outcome == "blocked" else {**blocker, "blocking_tasks": []}
-            filled["blockers"] = [kept]
+            blocker: dict[str, Any] = dict(form["blockers"][0])
+            if outcome != "blocked":
+                del blocker["blocking_tasks"]
+            filled["blockers"] = [blocker]
         return f"## Handoff\n```yaml\n{json.dumps(filled)}\n```\n"
 
     ended = stage.take(started(stage, CODE), agent)

@@ -341,7 +341,7 @@ def test_a_second_interrupt_ends_the_process_and_its_agents_at_once(
     process = start("run", name, "--task", task)
     pid = int(until(lambda: _read(project / "slow.pid"), "the agent works"))
     process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 130
     until(lambda: not is_alive(pid), "the agent is ended too")

@@ -196,18 +196,21 @@ def test_a_detached_run_is_taken_by_a_worker_that_ends_when_told_to(
 def test_a_worker_finishes_its_turn_and_a_second_signal_leaves_it_to_others(
     project: Path, start: Start, task: str, cli: Run, as_json: Callable[..., Any]
 ) -> None:
-    agents = {"a": {"runner": {"command": slow(project, "slow", 1.5, handoff())}}}
+    """Two signals at one moment are one."""
+    agents = {"a": {"runner": {"command": slow(project, "slow", 2.5, handoff())}}}
     name = relay_file(project, [{"leg": "one", "agent": "a"}], agents)
-    for run, signals, outcome in (("R-1", 1, "completed"), ("R-2", 2, "")):
+    waits = {"R-1": [0.5], "R-2": [0.5, 0.5], "R-3": [0.0, 0.5]}
+    outcomes = {"R-1": "completed", "R-2": "", "R-3": "completed"}
+    for run, pauses in waits.items():
         cli("run", name, "--task", task, "--detach")
         worker = start("worker")
         until(lambda run=run: as_json("runs", run)["turns"][0]["begun_at"], "the turn has begun")
-        for _ in range(signals):
-            worker.send_signal(signal.SIGTERM)
-            time.sleep(0.2)
+        for number, pause in zip((signal.SIGTERM, signal.SIGINT), pauses, strict=False):
+            worker.send_signal(number)
+            time.sleep(pause)
         out, _ = worker.communicate(timeout=60)
         assert worker.returncode == 0, out
-        assert as_json("runs", run)["turns"][0]["outcome"] == outcome, out
+        assert as_json("runs", run)["turns"][0]["outcome"] == outcomes[run], out
 
 
 @pytest.fixture

@@ -49,9 +49,9 @@ def open(
     return Opening(lambda: _sync.open(target, create=create, **given))
 
 
-def init(folder: str = ".") -> Opening:
+def init(folder: str = ".", store: str = "") -> Opening:
     """Make a workspace in exactly this folder, as `passdown.init` does."""
-    return Opening(lambda: _sync.init(folder))
+    return Opening(lambda: _sync.init(folder, store))
 
 
 class Opening:
@@ -97,8 +97,13 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
 
     @property
     def store_url(self) -> str:
-        """The address that opens this workspace's store again."""
+        """The address that opens this workspace's store again, password and all."""
         return self._workspace.store_url
+
+    @property
+    def store_shown(self) -> str:
+        """The same address as it may be printed: without a password."""
+        return self._workspace.store_shown
 
     async def create_task(
         self, task: str, *, title: str, agent: str, key: Key = None, **fields: Any

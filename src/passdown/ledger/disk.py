@@ -12,10 +12,10 @@ import hashlib
 import os
 import stat
 from contextlib import suppress
-from typing import NamedTuple
 
 from passdown.errors import Problem
 from passdown.model.names import path_problems
+from passdown.model.values import NamedTuple
 
 OWN_FOLDER = ".passdown"
 
@@ -45,7 +45,8 @@ class Project:
 
     def __init__(self, root: str, store_path: str) -> None:
         self.root = root
-        self._own = [store_path + ending for ending in ("", "-wal", "-shm", "-journal")]
+        endings = ("", "-wal", "-shm", "-journal") if store_path else ()
+        self._own = [store_path + ending for ending in endings]
 
     def measure(self, path: str, field: str = "") -> OnDisk:
         """Hash and size of the file at a project-relative path that has passed the path rules.

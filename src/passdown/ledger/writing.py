@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.errors import (
     Conflict,
@@ -33,6 +33,7 @@ from passdown.model.kinds import deliveries_of, stream_of
 from passdown.model.record import Record, chained
 from passdown.model.redaction import redact, redact_value
 from passdown.model.times import stamp
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,6 +125,7 @@ class Ledger:
                     return _replayed(known, entry, redacted)
                 entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
             head = self._checked_head(tip, entry)
+            writer.take_turn()  # what follows looks at other tasks too
             before = before_of(writer, entry.task, entry.kind, entry.body) if head else NOTHING
             if guard is not None:
                 guard(writer, before, entry.body)

@@ -6,7 +6,9 @@ Apart from how they are made, which every start of the command line would otherw
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from passdown.model.graph import Edge, Node
@@ -53,6 +55,15 @@ class Found(NamedTuple):
     nodes: tuple[Node, ...] = ()
     forgotten_nodes: tuple[str, ...] = ()
     forgotten_edges: tuple[tuple[str, str, str], ...] = ()
+
+
+class Sought(NamedTuple):
+    """What an entry must have to be found: the word, where one is named, and of each group of marks
+    at least one. How that is put to an index is the store's business.
+    """
+
+    word: str = ""
+    marks: tuple[tuple[str, ...], ...] = ()
 
 
 @lru_cache(maxsize=4_096)

@@ -8,7 +8,8 @@ status they start with and which statuses close them.
 # Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 import re
 from functools import cache
-from typing import NamedTuple
+
+from passdown.model.values import NamedTuple
 
 PHASES = ("planning", "implementing", "testing", "reviewing", "completed")
 OUTCOMES = ("completed", "partial", "failed", "blocked")

@@ -7,7 +7,9 @@ body is hashed and stored as the same canonical bytes (RFC 8785); it is never wr
 
 # Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 import json
-from typing import Any, NamedTuple
+from typing import Any
+
+from passdown.model.values import NamedTuple
 
 GENESIS = "sha256:" + "0" * 64
 _DOMAIN = b"passdown/record/1"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple, cast
+from typing import cast
 
 from passdown.model.text import ignorable
+from passdown.model.values import NamedTuple
 
 _LEFT = r"(?<![A-Za-z0-9])"
 _WORD = r"[A-Za-z0-9_-]"

@@ -5,7 +5,9 @@ that exists only here.
 """
 
 # Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
-from typing import Any, NamedTuple
+from typing import Any
+
+from passdown.model.values import NamedTuple
 
 
 class ItemRow(NamedTuple):

@@ -2,11 +2,12 @@
 
 # Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from passdown.errors import InvalidInput, Problem
 from passdown.model.kinds import ARTIFACT_TYPES, PHASES
 from passdown.model.tokens import COUNTERS
+from passdown.model.values import NamedTuple
 
 Requirements = dict[str, dict[str, int]]
 Needs = dict[str, dict[str, list[str]]]

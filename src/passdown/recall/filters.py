@@ -11,11 +11,6 @@ if TYPE_CHECKING:
     from passdown.store.found import Entry
 
 
-def quoted(word: str) -> str:
-    """A word as the index takes it."""
-    return f'"{word}"'
-
-
 class Filter(NamedTuple):
     """What an entry must be; empty parts let everything through."""
 
@@ -29,8 +24,8 @@ class Filter(NamedTuple):
     since: str = ""
     until: str = ""
 
-    def marks(self) -> str:
-        """The part of the filter that the index answers, as a condition on its marks."""
+    def marks(self) -> tuple[tuple[str, ...], ...]:
+        """The part of the filter that the index answers: of each group of marks, one."""
         groups = [
             [mark_of("kind", kind) for kind in self.kinds],
             [mark_of("agent", self.agent)] if self.agent else [],
@@ -38,8 +33,7 @@ class Filter(NamedTuple):
             [mark_of("tag", tag) for tag in self.tags],
             [path_mark(self.path)] if self.path else [],
         ]
-        parts = [f"marks : ({' OR '.join(map(quoted, group))})" for group in groups if group]
-        return " AND ".join(parts)
+        return tuple(tuple(group) for group in groups if group)
 
     def lets(self, entry: Entry, *, with_superseded: bool = False) -> bool:
         """Whether an entry passes what its row tells; a superseded one may be let through."""

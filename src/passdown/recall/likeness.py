@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Problem
 from passdown.model.findable import LIKENED, Text, texts_of
-from passdown.model.found_rows import mark_of
+from passdown.model.found_rows import Sought, mark_of
 from passdown.model.kinds import KINDS
 from passdown.model.likeness import NEAR, likeness
 
@@ -41,9 +41,9 @@ def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Ent
     if not text.bands:
         return None
     # Asked for together, so that likes of other kinds can't crowd out those of this one.
-    query = f'marks : ({" OR ".join(text.bands)}) AND marks : "{mark_of("kind", kind)}"'
+    sought = Sought(marks=(tuple(text.bands), (mark_of("kind", kind),)))
     own = set(text.words.split())
-    said = reader.words_of(reader.matching(query, _COMPARED))
+    said = reader.words_of(reader.matching(sought, _COMPARED))
     shares = {number: likeness(own, set(words.split())) for number, words in said.items()}
     near = sorted(number for number, share in shares.items() if share >= NEAR)
     near.sort(key=shares.__getitem__, reverse=True)

@@ -14,10 +14,10 @@ from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, Protocol
 
+from passdown.model.found_rows import Sought
 from passdown.model.words import QUESTION
 from passdown.recall.asking import understood
 from passdown.recall.chains import successor
-from passdown.recall.filters import Filter, quoted
 from passdown.recall.scoring import (
     ALONE,
     LONGEST_BESIDE,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from passdown.recall.asking import Question
+    from passdown.recall.filters import Filter
     from passdown.store.found import Entry
     from passdown.store.statements import Reader
 
@@ -135,12 +136,12 @@ class Search:
         """
         counts: dict[str, int] = {}
         for word in dict.fromkeys(self.question.words):
-            found = self._reader.matching(_has(word), PROBE)
+            found = self._reader.matching(Sought(word), PROBE)
             counts[word] = len(found)
             if len(found) < PROBE:
                 self._whole[word] = found
             else:
-                oldest = self._reader.oldest_matching(_has(word), PROBE)
+                oldest = self._reader.oldest_matching(Sought(word), PROBE)
                 share = PROBE / (self._newest - found[-1] + 1) + PROBE / oldest[-1]
                 counts[word] = min(self._newest, int(self._newest * share / 2))
         return counts
@@ -168,7 +169,7 @@ class Search:
 
         What only rows can refuse is read past, so that it doesn't stand in the way of what passes.
         """
-        asked = f"{_has(word)} AND {self._marks}" if self._marks else _has(word)
+        asked = Sought(word, self._marks)
         if not self._marks and not self._only.is_by_row and word in self._whole:
             return self._whole[word]
         if not self._only.is_by_row:
@@ -195,7 +196,7 @@ class Search:
             return None
         most = 2 * count + PROBE
         whole = self._whole.get(word)
-        ids = self._reader.matching(_has(word), most) if whole is None else whole
+        ids = self._reader.matching(Sought(word), most) if whole is None else whole
         # Where there are more than was judged, what is left out might pass.
         found = passing.of(ids) if len(ids) < most else None
         return None if found is None else found[:limit]
@@ -226,7 +227,7 @@ class Search:
         if not self._only.is_by_mark:
             return None
         most = min(MARKED, max(PROBE, self._newest // 20))
-        ids = self._reader.matching(self._marks, most + 1)
+        ids = self._reader.matching(Sought(marks=self._marks), most + 1)
         if len(ids) > most:
             return None
         return self._passing(ids) if self._only.is_by_row else ids
@@ -356,7 +357,7 @@ class Search:
 
     def _page(self, last: int) -> list[int]:
         if self._marks:
-            return self._reader.matching(self._marks, PAGE, last=last)
+            return self._reader.matching(Sought(marks=self._marks), PAGE, last=last)
         return self._reader.latest_entries(PAGE, last=last)
 
 
@@ -368,7 +369,3 @@ def _order(pair: tuple[Entry, float]) -> tuple[float, bool, int]:
 
 def _all(ids: list[int]) -> list[int]:
     return ids
-
-
-def _has(word: str) -> str:
-    return f"words : {quoted(word)}"

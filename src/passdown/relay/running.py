@@ -50,7 +50,7 @@ class Shown(NamedTuple):
 def engine_of(workspace: Workspace, terms: Terms = Terms()) -> Engine:  # noqa: B008
     """The engine that belongs to a workspace; not launched yet."""
     beside = Beside(workspace)
-    url = relay_url(beside.opened.place.folder, terms.url)
+    url = relay_url(beside.opened.place.folder, terms.url, workspace.store_url)
     return Engine(url, scope=_identity(beside), lease_s=terms.lease_s, room=terms.room)
 
 

@@ -18,6 +18,7 @@ from passdown.model.kinds import stream_of
 from passdown.model.relay import ERROR
 from passdown.model.run import HELD, REVIEW, VERDICTS
 from passdown.model.storable import storable, storable_values
+from passdown.model.text import excerpt
 from passdown.relay.conversations import Conversations
 from passdown.relay.exchange import find_handoff, hold, problem_lines, returned_text
 from passdown.relay.runners.asking import Asked
@@ -130,6 +131,7 @@ class Turns:
                 "agent": turn.agent,
                 "task": run.task,
                 "phase": leg.phase,
+                "agents": ", ".join(run.relay.agents),
                 "brief": brief.text,
                 "request": leg.request or f"Take the leg {leg.name} of this task.",
                 "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
@@ -203,6 +205,7 @@ class Turns:
         check = self._workspace.check(self._completed(run, turn, data))
         # A gate that is open is for a person; the agent could do nothing about it.
         errors = [p for p in check.problems if p.level == "error" and p.code != "human_gate"]
+        errors += _strangers(run, data)
         if errors:
             raise InvalidInput("the handoff is refused", errors)
         return data
@@ -309,6 +312,15 @@ def _no_verdict(problems: Sequence[Problem], asked: Asked) -> str:
 
 def _key(run: Run, turn: LegRun) -> str:
     return f"{run.run}.{turn.number}-{run.mark}"
+
+
+def _strangers(run: Run, data: Document) -> list[Problem]:
+    """What is wrong with a receiver that no leg of the relay would ever ask."""
+    given, known = str(data.get("to_agent") or ""), list(run.relay.agents)
+    if not given or given in known:
+        return []
+    said = f"{excerpt(given)!r} is no agent of this relay"
+    return [Problem("to_agent", "unknown_agent", said, " | ".join(known))]
 
 
 def _before(run: Run, turn: LegRun) -> str:

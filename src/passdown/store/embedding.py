@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 class VectorReader(FindingReader):
-    """Questions about vectors, at one moment of the store."""
+    """Questions about vectors, at one moment of the store.
+
+    Where the database has no index of them, whoever asks for the nearest keeps one of its own.
+    """
+
+    indexes_vectors = False
 
     def embedders(self) -> list[Embedder]:
         """Everyone who made vectors that are still there, the first one first."""
@@ -50,6 +55,25 @@ class VectorReader(FindingReader):
         """The vectors of some entries, as far as they have any."""
         values = {"embedder": embedder, "ids": json.dumps(list(ids))}
         return {row[0]: row[1] for row in self.run("vectors_of", values)}
+
+    def nearest(
+        self,
+        embedder: int,
+        query: Sequence[float],
+        limit: int,
+        *,
+        kinds: Sequence[str] = (),
+        agent: str = "",
+        task: str = "",
+    ) -> list[int]:
+        """The entries nearest to a vector that pass, about in order, where there is an index."""
+        raise NotImplementedError("this database has no index of vectors")
+
+    def nearest_of(
+        self, embedder: int, query: Sequence[float], ids: Iterable[int], limit: int
+    ) -> list[int]:
+        """The nearest of some entries to a vector, about in order, where there is an index."""
+        raise NotImplementedError("this database has no index of vectors")
 
 
 class VectorWriter(VectorReader):

@@ -11,7 +11,7 @@ from passdown.store.running import PAGE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from passdown.model.found_rows import EntryRow, Found, KnownRow
+    from passdown.model.found_rows import EntryRow, Found, KnownRow, Sought
     from passdown.model.graph import Edge, Node
     from passdown.store.found import Entry
     from passdown.store.running import Row, Run, RunMany
@@ -25,6 +25,10 @@ class FindingReader:
     def __init__(self, run: Run) -> None:
         self.run = run
 
+    def spelled(self, sought: Sought) -> str:
+        """What is sought, in the language of this database's index; a value to be bound."""
+        raise NotImplementedError("each database says how its index is asked")
+
     def newest_entry(self) -> int:
         """The highest number that an entry has; about how many there are."""
         return self.run("newest_entry", {})[0][0]
@@ -33,14 +37,17 @@ class FindingReader:
         """The number that the next entry gets; above every number that one ever had."""
         return self.run("next_entry", {})[0][0]
 
-    def matching(self, query: str, limit: int, *, first: int = 0, last: int = _LAST) -> list[int]:
+    def matching(
+        self, sought: Sought, limit: int, *, first: int = 0, last: int = _LAST
+    ) -> list[int]:
         """The numbers of up to `limit` entries that match, newest first, within a span."""
+        query = self.spelled(sought)
         values = {"query": query, "limit": limit, "first": first, "last": last}
         return [row[0] for row in self.run("matching", values)]
 
-    def oldest_matching(self, query: str, limit: int) -> list[int]:
+    def oldest_matching(self, sought: Sought, limit: int) -> list[int]:
         """The numbers of the first `limit` entries that match, oldest first."""
-        rows = self.run("matching_upwards", {"query": query, "limit": limit})
+        rows = self.run("matching_upwards", {"query": self.spelled(sought), "limit": limit})
         return [row[0] for row in rows]
 
     def latest_entries(self, limit: int, *, first: int = 0, last: int = _LAST) -> list[int]:
@@ -106,11 +113,11 @@ class FindingReader:
         self, kind: str, *, task: str = "", before: int = 2**62, limit: int = PAGE
     ) -> list[Entry]:
         """Entries of a kind, of one task or of all, newest first, below a number."""
-        from passdown.model.found_rows import mark_of
+        from passdown.model.found_rows import Sought, mark_of
         from passdown.store.found import Entry
 
         marks = [mark_of("kind", kind), *([mark_of("task", task)] if task else [])]
-        query = " AND ".join(f'marks : "{mark}"' for mark in marks)
+        query = self.spelled(Sought(marks=tuple((mark,) for mark in marks)))
         values = {"query": query, "kind": kind, "before": before, "limit": limit}
         return [Entry(*row) for row in self.run("entries_of_kind", values)]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os.path
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.model.record import Head, Record
 from passdown.model.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
+from passdown.model.values import NamedTuple
 from passdown.store.embedding import VectorReader, VectorWriter
 from passdown.store.finding import FindingWriter
 from passdown.store.named import named_statements
@@ -296,6 +297,13 @@ DERIVED = (
 
 class Writer(FindingWriter, VectorWriter, Reader):
     """A reader that can also add records and bring the derived rows up to date."""
+
+    def take_turn(self) -> None:
+        """From here to the end of the gate nobody else writes, to whatever stream.
+
+        Whoever looks at other tasks before writing takes its turn first; `append` always does.
+        Where one writer at a time is admitted anyway, there is nothing to do.
+        """
 
     def append(self, record: Record) -> Record:
         """Add a record at the end of its stream and move the head; gives it with its `seq`."""

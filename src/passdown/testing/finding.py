@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from passdown.model.found_rows import EntryRow, Found, mark_of
+from passdown.model.found_rows import EntryRow, Found, Sought, mark_of
 from passdown.model.graph import Edge, Node
 from passdown.testing.asserting import same, true
 
@@ -41,13 +41,13 @@ class FindingConformance:
                     kind = "decision" if number % 10 == 0 else "warning"
                     _add(writer, number, f"token w{number}", kind)
             with store.reading() as reader:
-                everything = reader.matching('words : "token"', 100)
+                everything = reader.matching(Sought("token"), 100)
                 same(everything, list(range(30, 0, -1)))
-                only = f'words : "token" AND marks : ("{mark_of("kind", "decision")}")'
+                only = Sought("token", ((mark_of("kind", "decision"), "absent"),))
                 same(reader.matching(only, 100), [30, 20, 10])
-                same(reader.matching('words : "token"', 2, last=9), [9, 8])
-                same(reader.oldest_matching('words : "token"', 2), [1, 2])
-                same(reader.matching('words : "absent"', 5), [])
+                same(reader.matching(Sought("token"), 2, last=9), [9, 8])
+                same(reader.oldest_matching(Sought("token"), 2), [1, 2])
+                same(reader.matching(Sought("absent"), 5), [])
                 same([e.kind for e in reader.entries([10, 11])], ["decision", "warning"])
                 same(reader.words_of([7]), {7: "token w7"})
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from passdown.workspace.brings import Brings
 from passdown.workspace.keeps import Keeps
 from passdown.workspace.knows import Knows
-from passdown.workspace.locating import Place, make_folder, new_place, place_of
+from passdown.workspace.locating import Place, make_folder, name_store, new_place, place_of
 from passdown.workspace.opened import Opened
 from passdown.workspace.reads import NEWEST, Reads
 from passdown.workspace.tells import Tells
@@ -44,13 +44,15 @@ def open(
     place = place_of(str(target), create=create)
     if create:
         make_folder(place)
-    return Workspace(place, settings=settings, clock=clock)
+    return Workspace(place, settings=settings, clock=clock, create=create)
 
 
-def init(folder: str = ".") -> Workspace:
+def init(folder: str = ".", store: str = "") -> Workspace:
     """Make a workspace in exactly this folder, with a configuration file to edit; open it.
 
-    In a linked worktree of git the records are kept in the main one, and shared by all.
+    `store` is the address of a database that keeps its records instead of a file in the folder;
+    it is noted there, for this machine alone. In a linked worktree of git the records are
+    kept in the main one, and shared by all.
     """
     import os.path
 
@@ -58,21 +60,31 @@ def init(folder: str = ".") -> Workspace:
 
     place = new_place(folder)
     make_folder(place)
+    if store:
+        place = place._replace(url=store)
     if not os.path.exists(place.config):
         from passdown.ledger.durable_files import replace_file
 
         replace_file(place.config, CONFIG_TEMPLATE)
-    return Workspace(place)
+    workspace = Workspace(place)
+    if store:
+        name_store(place)
+    return workspace
 
 
 class Workspace(Writes, Reads, Tells, Knows, Brings, Keeps):
     """One team's records. Use it as a context manager, or call `close`."""
 
     def __init__(
-        self, place: Place, *, settings: Settings | None = None, clock: Clock = None
+        self,
+        place: Place,
+        *,
+        settings: Settings | None = None,
+        clock: Clock = None,
+        create: bool = True,
     ) -> None:
         """Open the workspace at a place; `passdown.open` finds the place."""
-        self._opened = Opened(place, settings, clock)
+        self._opened = Opened(place, settings, clock, create=create)
 
     def __enter__(self) -> Self:
         return self
@@ -91,8 +103,13 @@ class Workspace(Writes, Reads, Tells, Knows, Brings, Keeps):
 
     @property
     def store_url(self) -> str:
-        """The address that opens this workspace's store again."""
+        """The address that opens this workspace's store again, password and all."""
         return self._opened.store.url
+
+    @property
+    def store_shown(self) -> str:
+        """The same address as it may be printed: without a password."""
+        return self._opened.store_shown
 
 
 __all__ = ["NEWEST", "Workspace", "init", "open"]

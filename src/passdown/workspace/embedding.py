@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from passdown.recall.filters import Filter
-    from passdown.recall.search import Allows
-    from passdown.recall.vectors import VectorIndex
-    from passdown.recall.vectors.index import Passing
+    from passdown.recall.search import Allows, Passing
+    from passdown.recall.vectors import StoredIndex, VectorIndex
     from passdown.recall.vectors.packing import Floats
     from passdown.store.found import Embedder, Unembedded
     from passdown.store.statements import Reader
@@ -66,7 +65,7 @@ class Embeddings:
         self._opened = opened
         self._own: Embedding | None = None
         self._loaded: dict[str, Embedding | None] = {}
-        self._index: VectorIndex | None = None
+        self._index: VectorIndex | StoredIndex | None = None
         self._lock = threading.Lock()
         self._making = threading.Lock()
         self._rests_until = 0.0
@@ -134,7 +133,7 @@ class Embeddings:
             embedding = self.load(serving.name) if serving else None
             if serving is None or embedding is None:
                 return None
-            index = self._index_of(serving)
+            index = self._index_of(serving, is_stored=reader.indexes_vectors)
             with self._lock:
                 index.refresh(reader)
         from passdown.recall.vectors import unit
@@ -183,12 +182,13 @@ class Embeddings:
         if self._behind is not None:
             self._behind.join()
 
-    def _index_of(self, serving: Embedder) -> VectorIndex:
-        from passdown.recall.vectors import VectorIndex
+    def _index_of(self, serving: Embedder, *, is_stored: bool) -> VectorIndex | StoredIndex:
+        from passdown.recall.vectors import StoredIndex, VectorIndex
 
+        kind = StoredIndex if is_stored else VectorIndex
         with self._lock:
             if self._index is None or self._index.embedder != serving.id:
-                self._index = VectorIndex(serving.id, serving.dimensions)
+                self._index = kind(serving.id, serving.dimensions)
             return self._index
 
     def _serving(self, reader: Reader) -> Embedder | None:
@@ -214,7 +214,9 @@ class Embeddings:
 class _Meaning:
     """One question as a vector, and the index that it is held against."""
 
-    def __init__(self, index: VectorIndex, query: Floats, lock: threading.Lock) -> None:
+    def __init__(
+        self, index: VectorIndex | StoredIndex, query: Floats, lock: threading.Lock
+    ) -> None:
         self._index = index
         self._query = query
         self._lock = lock

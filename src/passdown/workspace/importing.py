@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from passdown.errors import InvalidInput, Problem
 from passdown.model.importing.detecting import FORMS, form_of, form_of_folder
 from passdown.model.names import agent_problems, id_problems
-from passdown.model.times import stamp
 from passdown.workspace.given_files import path_type_problems, wrong_type
 from passdown.workspace.importing_files import LINES, Source, bytes_of, source_at
 from passdown.workspace.importing_results import Brought, Done, Taken, Tally, redactions
@@ -200,20 +199,8 @@ def _bundle(opened: Opened, source: Source) -> Brought:
 def _copy(opened: Opened, folder: str) -> Opened:
     """The same workspace over a copy of its store: writes go there and are thrown away."""
     path = os.path.join(folder, "copy.db")
-    if opened.store.url.startswith(_SQLITE):
-        opened.store.backup(path)
-        return Opened(Place(opened.root, folder, _SQLITE + path), opened.settings, opened.clock)
-    from passdown.ledger.bundles import bundle_bytes, import_bundle, read_bundle
-    from passdown.model.kinds import TASK_STREAM
-
-    bundle = os.path.join(folder, "all.passdown")
-    with opened.store.reading() as reader:
-        data = bundle_bytes(reader, [head.stream for head in reader.heads(TASK_STREAM)])
-    with open(bundle, "wb") as file:
-        file.write(data)
-    copy = Opened(Place(opened.root, folder, _SQLITE + path), opened.settings, opened.clock)
-    import_bundle(copy.store, read_bundle(bundle), at=stamp(opened.clock()))
-    return copy
+    opened.store.backup(path)
+    return Opened(Place(opened.root, folder, _SQLITE + path), opened.settings, opened.clock)
 
 
 __all__ = ["Brought", "Taken", "bring", "form_at"]

@@ -2,21 +2,28 @@
 
 All worktrees of a git repository have one workspace, in the main one: a linked worktree is thrown
 away when its work is done, and what was recorded in it would go with it.
+
+A workspace whose store is a database elsewhere still has a folder here, for handle files, settings,
+rules and profiles. Its file `store` names that database: it is this machine's, never shared, and
+refused unless it is private, so that no repository decides where records go.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from passdown.errors import NotFound, StoreUnavailable
+from passdown.errors import NotFound, StoreUnavailable, UnsafeStore
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDER = ".passdown"
 LEDGER = "ledger.db"
+STORE = "store"
 _SQLITE = "sqlite:///"
+_OTHERS = 0o077
 
 # Ledger, state, handoffs and sessions are this machine's; what a team writes by hand is shared.
 _IGNORED = """\
@@ -49,7 +56,7 @@ class Place(NamedTuple):
 def place_of(target: str, *, create: bool) -> Place:
     """The workspace that `target` means: a folder, a `.db` file, or a store's address."""
     if "://" in target and not target.startswith(_SQLITE):
-        return Place(os.getcwd(), os.path.join(os.getcwd(), FOLDER), target)
+        return _of_address(target)
     if target.startswith(_SQLITE) or target.endswith(".db"):
         path = os.path.abspath(os.path.expanduser(target.removeprefix(_SQLITE)))
         if not create and not os.path.exists(path):
@@ -63,6 +70,19 @@ def place_of(target: str, *, create: bool) -> Place:
             next_step="Make one with: passdown init",
         )
     return found or new_place(start)
+
+
+def _of_address(url: str) -> Place:
+    """The workspace of a database, worked on from here: in the folder that names it, else in one of
+    its own, so that the handle files of two workspaces never mix.
+    """
+    near = _nearest(os.getcwd())
+    if near is None or near.url == url:
+        return near or Place(os.getcwd(), os.path.join(os.getcwd(), FOLDER), url)
+    import hashlib
+
+    name = hashlib.blake2b(url.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return Place(near.root, os.path.join(near.folder, "elsewhere", name), url)
 
 
 def in_folder(root: str) -> Place:
@@ -85,7 +105,44 @@ def new_place(folder: str) -> Place:
 
 def _of_folder(root: str, holder: str) -> Place:
     folder = os.path.join(os.path.abspath(holder), FOLDER)
-    return Place(os.path.abspath(root), folder, _SQLITE + os.path.join(folder, LEDGER))
+    url = _named_store(folder) or _SQLITE + os.path.join(folder, LEDGER)
+    return Place(os.path.abspath(root), folder, url)
+
+
+def _named_store(folder: str) -> str:
+    """The address in a folder's file `store`, or nothing."""
+    path = os.path.join(folder, STORE)
+    try:
+        with open(path, encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            url = file.read(4_096).strip()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreUnavailable(
+            f"{path} can't be read ({error})", next_step="Check who owns it."
+        ) from error
+    if mode & _OTHERS and os.name != "nt":
+        raise UnsafeStore(
+            f"{path} says where records go, and others may use it (mode {mode & 0o777:o})",
+            next_step=f"If you wrote it yourself: chmod 600 {path}",
+        )
+    return url
+
+
+def name_store(place: Place) -> None:
+    """Note in a workspace's folder where its store is, for this machine alone."""
+    path = os.path.join(place.folder, STORE)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.chmod(path, 0o600)
+            file.write(place.url + "\n")
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path} can't be written ({error.strerror or error})",
+            next_step="Check who owns the folder, and the space left.",
+        ) from error
 
 
 def _nearest(start: str) -> Place | None:
@@ -114,7 +171,8 @@ def _upwards(start: str, top: str = "") -> Iterator[str]:
 
 
 def _has_ledger(folder: str) -> bool:
-    return os.path.isfile(os.path.join(folder, FOLDER, LEDGER))
+    own = os.path.join(folder, FOLDER)
+    return any(os.path.isfile(os.path.join(own, name)) for name in (LEDGER, STORE))
 
 
 def _main_of(folder: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Damaged, InvalidInput, Problem, StoreUnavailable
 from passdown.model.settings import DEFAULTS, Settings, checked_settings, parse_settings
+from passdown.store.addresses import SQLITE_PREFIX, shown
 from passdown.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 class Opened:
     """The parts of a workspace: place, settings, store, ledger and handle files."""
 
-    def __init__(self, place: Place, settings: Settings | None, clock: Clock | None) -> None:
+    def __init__(
+        self, place: Place, settings: Settings | None, clock: Clock | None, *, create: bool = True
+    ) -> None:
         self.place = place
         self.root = place.root
         self.settings = checked_settings(settings) if settings else read_settings(place.config)
@@ -32,11 +35,23 @@ class Opened:
             place.url,
             timeout_s=self.settings.lock_timeout_s,
             durability=self.settings.durability,
+            create=create,
         )
         with self.store.reading() as reader:
             is_rebuild_due = reader.is_rebuild_due()
         if is_rebuild_due:
             self.ledger.rebuild()
+
+    @property
+    def store_file(self) -> str:
+        """The file that holds the store; empty where a database elsewhere does."""
+        is_file = self.place.url.startswith(SQLITE_PREFIX)
+        return self.place.url.removeprefix(SQLITE_PREFIX) if is_file else ""
+
+    @property
+    def store_shown(self) -> str:
+        """The address of the store as it may be printed."""
+        return shown(self.store.url)
 
     # What reads don't need is made, and imported, when a write first asks for it.
 
@@ -59,7 +74,7 @@ class Opened:
         """The files that artifacts refer to."""
         from passdown.ledger.disk import Project
 
-        return Project(self.root, self.place.url.removeprefix("sqlite:///"))
+        return Project(self.root, self.store_file)
 
     @cached_property
     def handles(self) -> HandleFiles:

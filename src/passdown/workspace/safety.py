@@ -122,7 +122,8 @@ def doctor(opened: Opened) -> dict[str, Any]:
     facts["vectors"] = {"done": vectors.done, "total": vectors.total}
     facts["python"] = sys.version.split()[0]
     facts["root"] = opened.root
-    facts["file_system"] = _file_system(opened.place.folder, findings)
+    if opened.store_file:
+        facts["file_system"] = _file_system(opened.place.folder, findings)
     return {
         "ok": not any(problem.level == "error" for problem in findings),
         "facts": facts,
@@ -151,8 +152,8 @@ def _check_modes(opened: Opened, findings: list[Problem]) -> str:
     if os.name == "nt":
         return "unknown"
     before = len(findings)
-    for path in (opened.place.folder, opened.place.url.removeprefix("sqlite:///")):
-        if os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+    for path in (opened.place.folder, opened.store_file):
+        if path and os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             message = f"{path} can be read by other users of this machine"
             fix = f"chmod go-rwx {path}"
             findings.append(Problem(path, "readable", message, "private", fix, "warning"))

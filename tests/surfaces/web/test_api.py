@@ -26,7 +26,7 @@ def post(server: Served, path: str, token: str, body: Any, **headers: str) -> Re
     return ask(server.port, "POST", path, token=token, body=body, headers=named)
 
 
-@pytest.mark.promise("H-3")
+@pytest.mark.promise("W-3")
 def test_the_version_is_the_tag_of_a_task(server: Served) -> None:
     """What has not changed is not sent again, and a write from an old version names both."""
     token = server.token("coder", "read", "write")
@@ -66,7 +66,7 @@ def test_the_version_is_the_tag_of_a_task(server: Served) -> None:
         assert (reply.status, "invalid_form" in reply.codes) == (400, True), odd
 
 
-@pytest.mark.promise("H-3")
+@pytest.mark.promise("W-3")
 def test_of_two_writers_from_one_version_one_is_told(server: Served) -> None:
     """Eight at once, from the same version: one is recorded, seven hear of it."""
     token = server.token("coder", "read", "write")
@@ -85,7 +85,7 @@ def test_of_two_writers_from_one_version_one_is_told(server: Served) -> None:
     assert len(server.workspace.state_document("T-1")["decisions"]) == 1
 
 
-@pytest.mark.promise("H-3")
+@pytest.mark.promise("W-3")
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -142,7 +142,7 @@ def test_pages_join_without_a_gap(server: Served) -> None:
         assert [entry[name] for entry in whole["items"]] == seen
 
 
-@pytest.mark.promise("H-4")
+@pytest.mark.promise("W-4")
 def test_every_problem_is_told_at_once_with_its_path(server: Served) -> None:
     token = server.token("coder", "read", "write")
     query = "/api/tasks?limit=0&status=x&phase=y&cursor=z&odd=1&agent=a&agent=b"
@@ -169,7 +169,7 @@ def test_every_problem_is_told_at_once_with_its_path(server: Served) -> None:
     assert reply.document["type"] == "urn:passdown:problem:invalid_input"
 
 
-@pytest.mark.promise("H-4")
+@pytest.mark.promise("W-4")
 @pytest.mark.parametrize(
     "body",
     [
@@ -199,7 +199,7 @@ def test_what_can_not_be_read_is_refused(server: Served, body: bytes) -> None:
     assert server.workspace.heads()["heads"] == before
 
 
-@pytest.mark.promise("H-2")
+@pytest.mark.promise("W-2")
 def test_an_agent_writes_as_itself_whatever_it_claims(server: Served) -> None:
     """Every door that records takes the token's name; the claim is answered with a warning."""
     token = server.token("coder", "read", "write")
@@ -236,7 +236,7 @@ def test_an_agent_writes_as_itself_whatever_it_claims(server: Served) -> None:
     assert server.workspace.verify().ok
 
 
-@pytest.mark.promise("H-2")
+@pytest.mark.promise("W-2")
 def test_a_token_for_others_speaks_for_them_and_is_named(server: Served) -> None:
     """A relay's token records what several agents did; the record still says which it was."""
     token = server.token("relay", "read", "write", "others")
@@ -246,7 +246,7 @@ def test_a_token_for_others_speaks_for_them_and_is_named(server: Served) -> None
     assert (line["author"], line["via"]) == ("tester", f"token:{token.split('_')[1]}")
 
 
-@pytest.mark.promise("H-2")
+@pytest.mark.promise("W-2")
 def test_only_people_answer_gates(server: Served) -> None:
     """An agent's token can't be made to, with every right that it can have."""
     human = [{"blocker": "b", "suggested_resolution": "r", "requires_human": True}]
@@ -266,7 +266,7 @@ def test_only_people_answer_gates(server: Served) -> None:
     assert gate["answered_by"] == "kim"
 
 
-@pytest.mark.promise("H-2")
+@pytest.mark.promise("W-2")
 def test_what_an_agent_was_told_is_recorded_of_that_agent_alone(server: Served) -> None:
     """Who asks for another's brief gets it, and nobody is recorded to have been told."""
     token = server.token("coder", "read")
@@ -282,7 +282,7 @@ def test_what_an_agent_was_told_is_recorded_of_that_agent_alone(server: Served) 
     )
 
 
-@pytest.mark.promise("H-2")
+@pytest.mark.promise("W-2")
 def test_many_are_told_at_once_and_each_is_recorded_once(server: Served) -> None:
     """Briefs that go out together are recorded together, each with the token that asked; and who
     asks after a write is told of it.
@@ -324,7 +324,7 @@ def test_a_handoff_is_received_by_whom_it_is_for(server: Served) -> None:
     assert post(server, path, server.token("coder", "read"), given).status == 200
 
 
-@pytest.mark.promise("H-4")
+@pytest.mark.promise("W-4")
 def test_hostile_text_comes_back_as_text(server: Served) -> None:
     """Whatever it looks like, it is JSON, and no bracket in it could open a tag."""
     token = server.token("coder", "read", "write")
@@ -346,7 +346,7 @@ def test_hostile_text_comes_back_as_text(server: Served) -> None:
     assert (odd.status, b"<script" in odd.body) == (404, False)
 
 
-@pytest.mark.promise("H-9", "H-2")
+@pytest.mark.promise("W-9", "W-2")
 def test_no_record_and_no_file_holds_a_token(server: Served) -> None:
     """Its digest is kept; one that somebody pastes into a record is taken out."""
     import os
@@ -362,7 +362,7 @@ def test_no_record_and_no_file_holds_a_token(server: Served) -> None:
                 assert token.encode() not in file.read(), name
 
 
-@pytest.mark.promise("H-7")
+@pytest.mark.promise("W-7")
 def test_a_client_raises_what_the_library_raises(server: Served) -> None:
     with server.opened("coder", "read", "write") as remote:
         with pytest.raises(passdown.errors.NotFound, match="no task 'T-9'"):
@@ -383,7 +383,7 @@ def test_a_client_raises_what_the_library_raises(server: Served) -> None:
         nobody.tasks()
 
 
-@pytest.mark.promise("H-4")
+@pytest.mark.promise("W-4")
 def test_the_description_names_every_operation(server: Served) -> None:
     """It is published without a token, and is what the rows say."""
     from passdown.surfaces.web.app import OPERATIONS

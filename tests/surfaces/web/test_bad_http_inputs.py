@@ -262,7 +262,7 @@ RUN: dict[str, Callable[[Any, Any, str], None]] = {
 }
 
 
-@pytest.mark.promise("H-1", "H-2", "H-4")
+@pytest.mark.promise("W-1", "W-2", "W-4")
 @pytest.mark.parametrize("entry", [*OWN, *collected()], ids=lambda entry: str(entry["id"]))
 def test_every_entry_is_answered_as_it_says(server: Served, entry: Document) -> None:
     RUN[entry["surface"]](server, entry["input"], entry["expected"])

@@ -60,7 +60,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
         yield Described(server, token, schema)
 
 
-@pytest.mark.promise("H-4")
+@pytest.mark.promise("W-4")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: str(mode.value))
 @pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.name)

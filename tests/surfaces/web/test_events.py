@@ -65,7 +65,7 @@ def listening(server: Served, token: str, query: str = "", last: str = "") -> Ge
         connection.close()
 
 
-@pytest.mark.promise("H-5")
+@pytest.mark.promise("W-5")
 def test_who_comes_back_misses_nothing_and_gets_nothing_twice(server: Served) -> None:
     """Cut off again and again while others write: together the pieces are the ledger's order."""
     token = server.token("coder", "read")
@@ -90,7 +90,7 @@ def test_who_comes_back_misses_nothing_and_gets_nothing_twice(server: Served) ->
     assert [event["summary"] for event in seen[1:]] == [f"warning {n}" for n in range(count)]
 
 
-@pytest.mark.promise("H-5")
+@pytest.mark.promise("W-5")
 def test_without_a_place_events_begin_now_and_can_be_of_one_task(server: Served) -> None:
     token = server.token("coder", "read")
     ws = server.workspace
@@ -104,7 +104,7 @@ def test_without_a_place_events_begin_now_and_can_be_of_one_task(server: Served)
     assert event["summary"] == "a\n\ndata: forged\nid: 99"
 
 
-@pytest.mark.promise("H-1", "H-5")
+@pytest.mark.promise("W-1", "W-5")
 def test_a_stream_ends_with_its_token(server: Served) -> None:
     token = server.token("coder", "read")
     with listening(server, token, "?after=0") as stream:
@@ -116,7 +116,7 @@ def test_a_stream_ends_with_its_token(server: Served) -> None:
         assert len(stream.events(3)) < 3
 
 
-@pytest.mark.promise("H-1")
+@pytest.mark.promise("W-1")
 def test_only_so_many_streams_are_open_at_once(ws: Workspace) -> None:
     """One that is closed makes room again."""
     with served(ws, Limits(rate=0, streams_of_token=2)) as server:
@@ -133,7 +133,7 @@ def test_only_so_many_streams_are_open_at_once(ws: Workspace) -> None:
             time.sleep(0.1)
 
 
-@pytest.mark.promise("H-6")
+@pytest.mark.promise("W-6")
 def test_a_server_that_stops_ends_its_streams(ws: Workspace) -> None:
     """At once, though their clients would listen for ever."""
     with served(ws) as server:

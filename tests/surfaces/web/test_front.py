@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.serving import Served
 
 
-@pytest.mark.promise("H-1")
+@pytest.mark.promise("W-1")
 @pytest.mark.parametrize(
     "host",
     [
@@ -52,7 +52,7 @@ def test_another_name_is_refused_before_the_token_is_looked_at(
         assert b"T-1" not in reply.body
 
 
-@pytest.mark.promise("H-1")
+@pytest.mark.promise("W-1")
 @pytest.mark.parametrize(
     "origin",
     [
@@ -79,7 +79,7 @@ def test_a_page_of_another_site_is_refused(server: Served, origin: str) -> None:
     assert ask(server.port, "GET", "/api/tasks", token=token, headers=own).status == 200
 
 
-@pytest.mark.promise("H-1")
+@pytest.mark.promise("W-1")
 def test_nobody_is_let_in_without_a_token_that_holds(server: Served) -> None:
     """None, another workspace's, a changed, an expired and a revoked one: all are told the same."""
     good = server.token("coder", "read")
@@ -113,7 +113,7 @@ def test_a_token_is_taken_from_its_header_alone(server: Served) -> None:
     assert b" 401 " in spoken(port, f"{twice}\r\n".encode()).split(b"\r\n")[0]
 
 
-@pytest.mark.promise("H-2")
+@pytest.mark.promise("W-2")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_operation_asks_for_its_right(server: Served, operation: object) -> None:
     """With each right alone: what a token doesn't allow is refused before anything is read."""
@@ -136,7 +136,7 @@ def test_every_operation_asks_for_its_right(server: Served, operation: object) -
         assert reply.status < 500
 
 
-@pytest.mark.promise("H-1")
+@pytest.mark.promise("W-1")
 def test_every_answer_keeps_browsers_at_bay(server: Served) -> None:
     """No framing, no sniffing, no scripts, no caches; also where the answer is a refusal."""
     token = server.token("coder", "read")
@@ -205,7 +205,7 @@ def test_a_request_that_can_be_read_in_two_ways_is_refused(server: Served, raw: 
     assert answer.count(b"HTTP/1.1 ") == 1
 
 
-@pytest.mark.promise("H-1")
+@pytest.mark.promise("W-1")
 def test_the_first_lines_of_a_request_are_bounded(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ def text(answer: Document) -> str:
     return answer["result"]["content"][0]["text"]
 
 
-@pytest.mark.promise("H-8", "H-2")
+@pytest.mark.promise("W-8", "W-2")
 def test_a_tool_records_under_the_token_s_name(server: Served) -> None:
     """Whatever its arguments say; a token that only reads records nothing."""
     token = server.token("coder", "read", "write")
@@ -69,7 +69,7 @@ def test_a_tool_records_under_the_token_s_name(server: Served) -> None:
     assert [told["agent"] for told in server.workspace.briefs("T-1")] == ["looker"]
 
 
-@pytest.mark.promise("H-8")
+@pytest.mark.promise("W-8")
 def test_a_nested_shape_does_not_smuggle_a_name_in(server: Served) -> None:
     """The ledger itself refuses an author that isn't the token's."""
     token = server.token("coder", "read", "write")
@@ -84,7 +84,7 @@ def test_a_nested_shape_does_not_smuggle_a_name_in(server: Served) -> None:
     assert authors <= {"coder"}
 
 
-@pytest.mark.promise("H-8")
+@pytest.mark.promise("W-8")
 def test_answers_are_never_crossed(server: Served) -> None:
     """Two clients with the same ids at the same time: each gets its own."""
     ws = server.workspace
@@ -106,7 +106,7 @@ def test_answers_are_never_crossed(server: Served) -> None:
     assert crossed == []
 
 
-@pytest.mark.promise("H-8", "H-4")
+@pytest.mark.promise("W-8", "W-4")
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -126,7 +126,7 @@ def test_a_broken_message_is_answered_as_one(server: Served, body: bytes, code: 
     assert rpc(server, token, "ping").document["result"] == {}
 
 
-@pytest.mark.promise("H-8", "H-1")
+@pytest.mark.promise("W-8", "W-1")
 def test_without_a_token_no_tool_is_listed(server: Served) -> None:
     for token in ("", "token-for-another-audience"):
         reply = rpc(server, token, "tools/list")
@@ -138,7 +138,7 @@ def test_without_a_token_no_tool_is_listed(server: Served) -> None:
         assert ask(server.port, method, "/mcp", token=token, headers=SPEAKS).status == 405
 
 
-@pytest.mark.promise("H-8")
+@pytest.mark.promise("W-8")
 def test_the_protocol_s_own_client_is_served(server: Served) -> None:
     """Listing and calling, with the token in its header."""
     token = server.token("coder", "read", "write")

@@ -91,7 +91,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.promise("H-6", "H-9")
+@pytest.mark.promise("W-6", "W-9")
 def test_a_server_says_where_it_is_and_stops_in_order(project: Path) -> None:
     """Its token is in a file of its owner alone; a signal ends it, streams and all, with code 0."""
     with running(project, "--log-all") as server:
@@ -127,7 +127,7 @@ def test_a_server_says_where_it_is_and_stops_in_order(project: Path) -> None:
         assert path.read_text("ascii").strip() == token
 
 
-@pytest.mark.promise("H-1")
+@pytest.mark.promise("W-1")
 def test_other_machines_are_served_only_with_names_and_tokens(project: Path) -> None:
     """What is missing is told at once, and how TLS comes in front."""
     refused = run(project, "serve", "--host", "0.0.0.0", "--port", "0")
@@ -146,7 +146,7 @@ def test_other_machines_are_served_only_with_names_and_tokens(project: Path) -> 
         assert ask(server.port, "GET", "/api/tasks", token=token, headers=named).status == 200
 
 
-@pytest.mark.promise("H-9")
+@pytest.mark.promise("W-9")
 def test_a_token_is_made_listed_and_taken_back(project: Path) -> None:
     made = run(project, "token", "new", "--person", "ana", "--rights", "approve", "--expires", "4w")
     assert made.returncode == 0, made.stderr
@@ -173,7 +173,7 @@ def test_a_token_is_made_listed_and_taken_back(project: Path) -> None:
                    ["--agent", "coder"]), *bad).returncode in (1, 2)  # fmt: skip
 
 
-@pytest.mark.promise("H-7")
+@pytest.mark.promise("W-7")
 def test_the_command_line_works_on_a_server(project: Path) -> None:
     """`--store` and PASSDOWN_STORE take its address; the token comes from the environment."""
     with running(project) as server:

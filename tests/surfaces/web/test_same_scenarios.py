@@ -91,7 +91,7 @@ def ws(
             yield remote
 
 
-@pytest.mark.promise("H-7")
+@pytest.mark.promise("W-7")
 def test_what_is_left_out_is_there_to_be_left_out() -> None:
     """A test that was renamed or removed is taken off the list."""
     known = {name for module in SOURCES for name in vars(module)}

@@ -36,6 +36,7 @@ from passdown.adapters.langgraph.checkpoint_recording import (
 from passdown.adapters.langgraph.checkpoint_serializer import StrictSerializer
 from passdown.adapters.langgraph.checkpoint_threads import Threads
 from passdown.adapters.langgraph.checkpoint_values import part_of
+from passdown.adapters.states.handing import workspace_of
 
 if TYPE_CHECKING:
     import builtins
@@ -50,9 +51,9 @@ if TYPE_CHECKING:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from passdown import Workspace
     from passdown.adapters.langgraph.checkpoint_streams import Stream
     from passdown.adapters.langgraph.checkpoint_trail import Entry
+    from passdown.adapters.states.handing import AnyWorkspace
 
 BRANCH = "__passdown_branch_from"
 """In the config of a checkpoint that has a successor: who goes on from it means to branch off."""
@@ -72,10 +73,10 @@ class LedgerSaver(BaseCheckpointSaver[str]):
     they were; give `serde` for anything else.
     """
 
-    def __init__(self, workspace: Workspace, *, serde: SerializerProtocol | None = None) -> None:
+    def __init__(self, workspace: AnyWorkspace, *, serde: SerializerProtocol | None = None) -> None:
         """Nothing is read or written yet. The workspace stays open for as long as this is used."""
         super().__init__(serde=serde or StrictSerializer())
-        self._threads = Threads(workspace)
+        self._threads = Threads(workspace_of(workspace))
 
     def get_next_version(self, current: str | int | float | None, channel: None) -> str:
         """A version above `current`, and unlike any that another branch gives itself."""

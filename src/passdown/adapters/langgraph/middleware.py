@@ -11,12 +11,15 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
+from passdown.adapters.brief_texts import Reader, brief_text
 from passdown.adapters.langgraph.installed import AIMessage, HumanMessage, ToolMessage
+from passdown.adapters.langgraph.reading import history_tool, kept_line
 from passdown.adapters.langgraph.tools import DESTINATION
 from passdown.adapters.states.handing import workspace_of
 from passdown.adapters.states.reducers import message_id
 from passdown.errors import InvalidInput, MissingExtra
 from passdown.model.names import agent_problems
+from passdown.workspace.beside import Beside
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -51,7 +54,8 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
 
     It took over with the last handoff message that names it, or else, where the task was handed to
     it, with its start; what people said to it last stays. An agent to whom nothing was handed is
-    shown everything.
+    shown everything. What isn't shown the agent reads with the tool `read_history`, which comes
+    with this.
     """
 
     state_schema = BriefedState
@@ -70,8 +74,11 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         wrong = agent_problems(agent, "agent")
         if wrong:
             raise InvalidInput("the brief can't be given", wrong)
-        self._workspace, self._task, self._agent = workspace_of(workspace), task, agent
-        self._budget, self._counter = budget, counter
+        opened = workspace_of(workspace)
+        default = Beside(opened).opened.settings.brief_budget
+        self._reader = Reader(opened, agent, default if budget is None else budget, counter)
+        self._workspace, self._task, self._agent = opened, task, agent
+        self.tools = [history_tool(opened, counter)]
         self._lock = threading.Lock()
         self._briefs: OrderedDict[tuple[int, str, int], str] = OrderedDict()
 
@@ -115,10 +122,7 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         """
         with self._lock:
             if key not in self._briefs:
-                made = self._workspace.brief(
-                    self._task, agent=self._agent, budget=self._budget, counter=self._counter
-                )
-                self._briefs[key] = made.text
+                self._briefs[key] = brief_text(self._reader, self._task, kept_line(key[-1]))
                 while len(self._briefs) > _KEPT_BRIEFS:
                     self._briefs.popitem(last=False)
             return self._briefs[key]

@@ -35,10 +35,12 @@ from passdown.adapters.langgraph.store_items import (
     Items,
     Stored,
     matches,
+    name_hash,
     namespaces_of,
     put_rows,
     search_text,
 )
+from passdown.adapters.states.handing import workspace_of
 from passdown.model.found_rows import NODE_PREFIX
 from passdown.model.graph import MAX_VALUE, Node, summary_line
 from passdown.model.names import agent_problems, id_problems
@@ -49,10 +51,12 @@ if TYPE_CHECKING:
 
     from langgraph.store.base import Op, Result
 
-    from passdown import Workspace
+    from passdown.adapters.states.handing import AnyWorkspace
 
 KIND = "store_items"
 _MOST = 1_000
+_DEEPEST = 8
+"""How many labels of a namespace have tags; below, answers are looked through."""
 
 
 class RecallStore(BaseStore):
@@ -64,7 +68,7 @@ class RecallStore(BaseStore):
     supports_ttl = False
 
     def __init__(
-        self, workspace: Workspace, *, name: str = "langgraph", agent: str = "langgraph"
+        self, workspace: AnyWorkspace, *, name: str = "langgraph", agent: str = "langgraph"
     ) -> None:
         """Stores of another `name` in the same workspace are apart; `agent` is who writes.
 
@@ -73,8 +77,8 @@ class RecallStore(BaseStore):
         problems = [*id_problems(name, "name"), *agent_problems(agent, "agent")]
         if problems:
             raise InvalidInput("the store can't be opened", problems)
-        self._workspace = workspace
-        self._beside = Beside(workspace)
+        self._workspace = workspace_of(workspace)
+        self._beside = Beside(self._workspace)
         self._stream = f"store/{name}"
         self._tag = f"store-{name}"
         self._agent = agent
@@ -140,11 +144,12 @@ class RecallStore(BaseStore):
         """What recall finds among the items that pass, then those that have nothing to read."""
         self._make_findable()
         wanted = {stored.node: stored for stored in passing}
+        tag = self._tags(op.namespace_prefix)[-1]
         enough = min(op.offset + op.limit, len(wanted))
         limit = max(1, enough)
         while True:
             answers = self._workspace.recall(
-                op.query or "", kinds=["knowledge"], tags=[self._tag], limit=min(limit, _MOST)
+                op.query or "", kinds=["knowledge"], tags=[tag], limit=min(limit, _MOST)
             )
             scores = {answer.address.removeprefix(NODE_PREFIX): answer.score for answer in answers}
             found = [(wanted[node], score) for node, score in scores.items() if node in wanted]
@@ -183,7 +188,15 @@ class RecallStore(BaseStore):
         if stored is None or not text:
             return None
         summary = summary_line(text)
-        return Node(stored.node, "insight", summary, (self._tag,), {"description": text})
+        tags = self._tags(stored.namespace)
+        return Node(stored.node, "insight", summary, tags, {"description": text})
+
+    def _tags(self, namespace: tuple[str, ...]) -> tuple[str, ...]:
+        """The tags of a namespace: of the store, then of each namespace that it is within, by which
+        a question is asked within one.
+        """
+        depths = range(1, min(len(namespace), _DEEPEST) + 1)
+        return (self._tag, *(f"{self._tag}-{name_hash(namespace[:depth])}" for depth in depths))
 
     def _is_known(self, node: str) -> bool:
         try:

@@ -64,8 +64,7 @@ class Items:
 
     def node(self, namespace: Namespace, key: str) -> str:
         """The name under which the knowledge graph has an item."""
-        told = json.dumps([self._name, namespace, key]).encode()
-        return "store:" + hashlib.sha256(told).hexdigest()[:32]
+        return "store:" + name_hash((self._name, namespace, key))
 
     def get(self, namespace: Namespace, key: str) -> Stored | None:
         """An item, or None."""
@@ -80,6 +79,11 @@ class Items:
     def namespaces(self) -> list[Namespace]:
         """The namespaces that have items."""
         return [*self._known]
+
+
+def name_hash(name: object) -> str:
+    """A name of several parts as 32 hex digits."""
+    return hashlib.sha256(json.dumps(name).encode()).hexdigest()[:32]
 
 
 def put_rows(puts: Sequence[PutOp]) -> dict[str, Any]:

@@ -218,12 +218,23 @@ def _joined(update: Plain, warnings: list[Plain]) -> Plain:
     return {"warnings": [*own, *warnings]} if own or warnings else {}
 
 
+def _before(turn: Turn, merged: Plain) -> Plain:
+    """The context that was received, with the references of one that came about meanwhile: a graph
+    inside this node, or a tool, may have handed on.
+    """
+    received, brought = known_context(turn.view), known_context(merged)
+    if not brought:
+        return {}
+    refs = [*received.get("memory_refs", ()), *brought["memory_refs"]]
+    began = received or {**brought, "metadata": {}, "hop": {}}
+    return {**began, "memory_refs": [*dict.fromkeys(refs)]}
+
+
 def _passed_on(hop: Hop, turn: Turn, merged: Plain, route: Route, handoff: Marked) -> Plain:
     """The context for the next agent: what is new is what came after the context before."""
     target = next(iter(route.targets), "")
     given: Plain = {"workspace": hop.workspace, "task": hop.task, "metadata": handoff._asdict()}
-    received = turn.view.get("handoff_context")
-    sending = {**merged, "current_agent": hop.agent, "handoff_context": received}
+    sending = {**merged, "current_agent": hop.agent, "handoff_context": _before(turn, merged)}
     update = handoff_update(sending, target, **given)
     if not target:
         update["current_agent"] = hop.agent

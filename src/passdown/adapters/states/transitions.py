@@ -166,6 +166,7 @@ def _told(workspace: AnyWorkspace, run: str, until: int | None = None) -> _Told:
     if not records:
         raise NotFound(f"there is no run {run[:80]!r}", next_step="List them with runs().")
     found: dict[Place, Transition] = {}
+    left: set[tuple[str, ...]] = set()
     for record in records[1:]:
         body = record.document()
         place = Place(body["id"], tuple(body["after"]))
@@ -179,7 +180,9 @@ def _told(workspace: AnyWorkspace, run: str, until: int | None = None) -> _Told:
             body["version"],
             tuple(body["path"]),
         )
-        found = _without(found, _taken_again(found, place, each))
+        if place.after in left:
+            found = _without(found, _taken_again(found, place, each))
+        left.add(place.after)
         found[place] = each
     return _Told(records[0].document(), sorted(found.values(), key=lambda t: (t.step, t.path)))
 

@@ -13,5 +13,6 @@ import_numpy_on_one_thread()
 
 from passdown.recall.vectors.index import VectorIndex
 from passdown.recall.vectors.packing import packed, unit
+from passdown.recall.vectors.stored import StoredIndex
 
-__all__ = ["VectorIndex", "packed", "unit"]
+__all__ = ["StoredIndex", "VectorIndex", "packed", "unit"]

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import InvalidInput, MissingExtra, Problem
+from passdown.store.addresses import database_of, is_postgres
 from passdown.store.named import named_statements
 
 try:
@@ -50,9 +51,13 @@ class PlainJson(_Serializer):
         return "passdown_json"
 
 
-def relay_url(folder: str, given: str = "") -> str:
-    """The address of the engine's database: the one given, the environment's, or a file."""
+def relay_url(folder: str, given: str = "", store: str = "") -> str:
+    """The address of the engine's database: the one given, the environment's, the database that
+    keeps the store, or a file.
+    """
     url = given or os.environ.get(VARIABLE, "")
+    if not url and is_postgres(store):
+        url = database_of(store)
     if not url:
         return f"{_FILE_PREFIX}{os.path.join(os.path.abspath(folder), FILE)}"
     if url.startswith(("postgresql://", "postgres://")):

@@ -16,6 +16,7 @@ import apsw
 
 from passdown.errors import Damaged, StoreUnavailable
 from passdown.store.sqlite import files, schema
+from passdown.store.sqlite.asking import SqliteReader, SqliteWriter
 from passdown.store.sqlite.faults import (
     as_store_error,
     busy_error,
@@ -26,7 +27,7 @@ from passdown.store.sqlite.faults import (
 )
 from passdown.store.sqlite.running import rows, rows_of_many
 from passdown.store.sqlite.waiting import wait_with_jitter
-from passdown.store.statements import Reader, Writer, load_statements
+from passdown.store.statements import load_statements
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from passdown.errors import Problem
     from passdown.store.protocol import Progress
     from passdown.store.running import Row, Run, RunMany
+    from passdown.store.statements import Reader, Writer
 
 Synchronous = Literal["EXTRA", "NORMAL", "OFF"]
 
@@ -85,14 +87,14 @@ class SqliteStore:
         """One moment of the store."""
         if self._exclusive:
             with self._turn(), readable(self.path):
-                yield Reader(self._runner(self._writer_connection()))
+                yield SqliteReader(self._runner(self._writer_connection()))
             return
         connection = self._take_reader()
         with translated(self.path):
             rows(connection, "BEGIN")
         try:
             with readable(self.path):
-                yield Reader(self._runner(connection))
+                yield SqliteReader(self._runner(connection))
         finally:
             if _roll_back(connection):
                 self._idle.append(connection)
@@ -106,7 +108,7 @@ class SqliteStore:
                 rows(connection, "BEGIN IMMEDIATE")
             try:
                 with readable(self.path):
-                    yield Writer(self._runner(connection), self._many_runner(connection))
+                    yield SqliteWriter(self._runner(connection), self._many_runner(connection))
                 with translated(self.path):
                     rows(connection, "COMMIT")
             except BaseException:

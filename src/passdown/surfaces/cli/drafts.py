@@ -31,7 +31,6 @@ def draft(parser: Parser) -> None:
 def _draft(args: Namespace) -> int:
     from passdown.surfaces.hooks.capturing import changes
     from passdown.surfaces.hooks.drafting import draft_path, draft_text, write_draft
-    from passdown.surfaces.hooks.repository import checkout_of
     from passdown.surfaces.hooks.sessions import Sessions
     from passdown.workspace.locating import place_of
 
@@ -41,8 +40,7 @@ def _draft(args: Namespace) -> int:
         holder = str(workspace.task(name)["holder"])
     session = Sessions(place.folder).newest_of(name)
     agent = args.agent or os.environ.get("PASSDOWN_AGENT") or session.agent or holder
-    work = checkout_of(os.getcwd(), place.root)
-    text = draft_text(name, agent, session, changes(session, work, _GIT_S))
+    text = draft_text(name, agent, session, changes(session, place.root, _GIT_S))
     is_kept = not args.print and write_draft(place.folder, name, text)
     path = draft_path(place.folder, name, os.getcwd())
     if args.json:

@@ -63,7 +63,7 @@ def with_engine(parser: Parser) -> None:
         "--relay-store",
         metavar="URL",
         default="",
-        help="the engine's database; default: PASSDOWN_RELAY_URL, else a file beside the store",
+        help="the engine's database; default: PASSDOWN_RELAY_URL, else beside the store",
     )
 
 
@@ -86,7 +86,7 @@ def terms_of(args: Namespace, workspace: Workspace) -> Terms:
     from passdown.relay.running import Terms
     from passdown.workspace.beside import Beside
 
-    relay_url(Beside(workspace).opened.place.folder, args.relay_store)
+    relay_url(Beside(workspace).opened.place.folder, args.relay_store, workspace.store_url)
     terms = Terms(url=args.relay_store)
     return terms._replace(lease_s=args.lease) if args.lease else terms
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 _PATIENCE_S = 1.0
+_SAME_MOMENT_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -82,11 +84,17 @@ def stopping(tell: Callable[[str], None], *said: str) -> Generator[tuple[threadi
     """Events that SIGINT and SIGTERM set, one after the other, each with what is said then.
 
     A signal beyond the last ends this process at once; what an agent's program has started is
-    ended with it, by its guard.
+    ended with it, by its guard. What comes at the same moment is one signal: `timeout` and others
+    send theirs to a process and to its group.
     """
     events = tuple(threading.Event() for _ in said)
+    last = float("-inf")
 
     def note(number: int, _frame: object) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        if last - before < _SAME_MOMENT_S:
+            return
         at = sum(event.is_set() for event in events)
         if at == len(events):
             os._exit(INTERRUPTED)

@@ -19,12 +19,19 @@ def init(parser: Parser) -> None:
     parser.show(
         "passdown init",
         "passdown init ../shop",
+        "passdown init --store 'postgresql://db.example/work?workspace=shop'",
         "passdown init --host claude,codex",
         "passdown init --host auto --print",
         "passdown init --remove",
     )
     parser.add_argument("folder", metavar="DIR", nargs="?", default=".", help="default: here")
     add_host_arguments(parser)
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        default="",
+        help="a database that keeps the records",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_init)
 
@@ -36,13 +43,14 @@ def _init(args: Namespace) -> int:
     from passdown.workspace.locating import new_place
 
     place = new_place(args.folder)
-    was_there = os.path.isfile(os.path.join(place.folder, "ledger.db"))
-    with make(args.folder) as workspace:
+    names = ("ledger.db", "store")
+    was_there = any(os.path.isfile(os.path.join(place.folder, name)) for name in names)
+    with make(args.folder, args.store) as workspace:
         made = {
             "made": not was_there,
             "root": workspace.root,
             "folder": place.folder,
-            "store": workspace.store_url,
+            "store": workspace.store_shown,
             "config": place.config,
         }
     if args.json:

@@ -1,7 +1,7 @@
 """Every verb of the command line: its group, its module, and one line on what it does."""
 
 # Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
-from typing import NamedTuple
+from passdown.model.values import NamedTuple
 
 
 class Verb(NamedTuple):
@@ -31,10 +31,10 @@ VERBS: dict[str, Verb] = {
     for verb in (
         Verb("init", _START, "starting", "make a workspace; set coding agents up, and undo it"),
         Verb("demo", _START, "demo", "watch four agents build a small thing, offline"),
+        Verb("mcp", _HOSTS, "serving_mcp", "serve agents over MCP, on standard input and output"),
         Verb("hook", _HOSTS, "hooking", "answer a coding agent's host at one of its events"),
-        Verb(
-            "plugin", _HOSTS, "plugging", "write the plugin of Claude Code or Codex, with a skill"
-        ),
+        Verb("mcp", _HOSTS, "serving_mcp", "serve coding agents over MCP, on standard input"),
+        Verb("plugin", _HOSTS, "plugging", "write a plugin for Claude Code or Codex, with a skill"),
         Verb("task", _WRITE, "tasks", "make, list, show and change tasks"),
         Verb("handoff", _WRITE, "handing", "hand a task on, from a file or from flags"),
         Verb("draft", _WRITE, "drafts", "what was seen of the work on a task, to be completed"),
@@ -71,6 +71,7 @@ VERBS: dict[str, Verb] = {
         Verb("verify", _SAFE, "safety", "check that the store says what was written"),
         Verb("heads", _SAFE, "safety", "export the heads, to be kept elsewhere for verify"),
         Verb("backup", _SAFE, "safety", "copy the store while others write, verified"),
+        Verb("copy", _SAFE, "copying", "copy one store into another, verified"),
         Verb("export", _SAFE, "bundles", "write a bundle of one task or of everything"),
         Verb("import", _SAFE, "bundles", "take in ADRs, beads, MCP memory, notes or a bundle"),
         Verb("audit", _SAFE, "journalling", "what is remembered twice, out of date or untold"),
@@ -79,7 +80,6 @@ VERBS: dict[str, Verb] = {
         Verb("doctor", _SAFE, "safety", "facts and findings about this workspace"),
         Verb("serve", _SERVE, "serving", "the HTTP API, its events and MCP, behind tokens"),
         Verb("token", _SERVE, "tokens", "make, list and revoke tokens for a server"),
-        Verb("mcp", _TOOLS, "serving_mcp", "serve coding agents over MCP, on standard input"),
         Verb("schema", _TOOLS, "schemas", "the JSON Schema of a handoff, a task or a state"),
         Verb("template", _TOOLS, "schemas", "an empty task file with a handoff section"),
         Verb("completion", _TOOLS, "completion", "a completion script for your shell"),

@@ -101,7 +101,7 @@ def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
     from passdown.relay.running import Terms, engine_of
     from passdown.workspace.beside import Beside
 
-    address = relay_url(Beside(workspace).opened.place.folder, url)
+    address = relay_url(Beside(workspace).opened.place.folder, url, workspace.store_url)
     if address.startswith("sqlite:///"):
         path = address.removeprefix("sqlite:///")
         if not os.path.exists(path):

@@ -610,3 +610,149 @@ SELECT * FROM edges ORDER BY source, relation, target;
 
 -- name: dump_tags
 SELECT * FROM tags ORDER BY tag, node;
+
+-- Rows in pages and rows as they stand elsewhere: how one store is copied into another.
+
+-- name: page_tasks
+SELECT task, version, digest, base_status, phase, holder, created_seq, updated_seq, header
+FROM tasks WHERE task > :task
+ORDER BY task LIMIT :limit;
+
+-- name: load_tasks
+INSERT INTO tasks (task, version, digest, base_status, phase, holder, created_seq,
+    updated_seq, header)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: page_details
+SELECT task, details
+FROM details WHERE task > :task
+ORDER BY task LIMIT :limit;
+
+-- name: load_details
+INSERT INTO details (task, details)
+VALUES (?, ?);
+
+-- name: page_items
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note, grade, sizes
+FROM items WHERE (task, letter, ordinal) > (:task, :letter, :ordinal)
+ORDER BY task, letter, ordinal LIMIT :limit;
+
+-- name: load_items
+INSERT INTO items (task, letter, ordinal, position, field, idx, status, is_open, title,
+    fingerprint, path, closed_at, note, grade, sizes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: page_labels
+SELECT task, label, letter, ordinal
+FROM labels WHERE (task, label, letter, ordinal) > (:task, :label, :letter, :ordinal)
+ORDER BY task, label, letter, ordinal LIMIT :limit;
+
+-- name: load_labels
+INSERT INTO labels (task, label, letter, ordinal)
+VALUES (?, ?, ?, ?);
+
+-- name: page_links
+SELECT source, relation, target, opened_seq, closed_seq
+FROM links WHERE (target, relation, source) > (:target, :relation, :source)
+ORDER BY target, relation, source LIMIT :limit;
+
+-- name: load_links
+INSERT INTO links (source, relation, target, opened_seq, closed_seq)
+VALUES (?, ?, ?, ?, ?);
+
+-- name: page_dependencies
+SELECT task, needs
+FROM dependencies WHERE (task, needs) > (:task, :needs)
+ORDER BY task, needs LIMIT :limit;
+
+-- name: load_dependencies
+INSERT INTO dependencies (task, needs)
+VALUES (?, ?);
+
+-- name: page_inbox
+SELECT agent, task, position, held
+FROM inbox WHERE task > :task
+ORDER BY task LIMIT :limit;
+
+-- name: load_inbox
+INSERT INTO inbox (agent, task, position, held)
+VALUES (?, ?, ?, ?);
+
+-- name: page_entries
+SELECT id, address, task, kind, agent, at, status, position, length, traits, heads, passage
+FROM entries WHERE id > :id
+ORDER BY id LIMIT :limit;
+
+-- name: load_entries
+INSERT INTO entries (id, address, task, kind, agent, at, status, position, length, traits,
+    heads, passage)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: page_texts
+SELECT rowid, words, marks
+FROM texts WHERE rowid > :id
+ORDER BY rowid LIMIT :limit;
+
+-- name: load_texts
+INSERT INTO texts (rowid, words, marks)
+VALUES (?, ?, ?);
+
+-- name: page_knowledge
+SELECT id, type, summary, tags, attributes, task, position
+FROM knowledge WHERE id > :id
+ORDER BY id LIMIT :limit;
+
+-- name: load_knowledge
+INSERT INTO knowledge (id, type, summary, tags, attributes, task, position)
+VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: page_edges
+SELECT source, relation, target, attributes, task, position
+FROM edges WHERE (source, relation, target) > (:source, :relation, :target)
+ORDER BY source, relation, target LIMIT :limit;
+
+-- name: load_edges
+INSERT INTO edges (source, relation, target, attributes, task, position)
+VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: page_tags
+SELECT tag, node
+FROM tags WHERE (tag, node) > (:tag, :node)
+ORDER BY tag, node LIMIT :limit;
+
+-- name: load_tags
+INSERT INTO tags (tag, node)
+VALUES (?, ?);
+
+-- name: page_embedders
+SELECT id, name, dimensions, done
+FROM embedders WHERE id > :id
+ORDER BY id LIMIT :limit;
+
+-- name: load_embedders
+INSERT INTO embedders (id, name, dimensions, done)
+VALUES (?, ?, ?, ?);
+
+-- name: page_vectors
+SELECT embedder, id, passage, vector
+FROM vectors WHERE (embedder, id) > (:embedder, :id)
+ORDER BY embedder, id LIMIT :limit;
+
+-- name: load_vectors
+INSERT INTO vectors (embedder, id, passage, vector)
+VALUES (?, ?, ?, ?);
+
+-- name: load_heads
+INSERT INTO streams (name, position, digest) VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET position = excluded.position, digest = excluded.digest;
+
+-- name: load_records
+INSERT INTO records (seq, stream, position, at, author, kind, key, previous, digest, body)
+SELECT ?2, id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM streams WHERE name = ?1;
+
+-- name: load_number
+INSERT INTO sqlite_sequence (name, seq) VALUES ('entries', :last);
+
+-- name: note_rebuild
+INSERT OR IGNORE INTO rebuilds (due) VALUES (1);

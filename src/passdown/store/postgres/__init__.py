@@ -1,0 +1,13 @@
+"""The store for many machines; the only package that knows PostgreSQL."""
+
+from passdown.errors import MissingExtra
+
+try:
+    from passdown.store.postgres.served import PostgresStore
+except ImportError as error:
+    raise MissingExtra(
+        f"a store in PostgreSQL needs the package psycopg, which isn't there ({error})",
+        next_step="Install it: pip install 'passdown[postgres]'",
+    ) from error
+
+__all__ = ["PostgresStore"]

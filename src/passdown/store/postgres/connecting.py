@@ -1,0 +1,212 @@
+"""Connections: made with what we rely on, watched while they are silent, kept for the next gate."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar, cast
+
+import psycopg
+from psycopg import Connection
+from psycopg.adapt import AdaptersMap
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import Int8BinaryDumper
+
+from passdown.errors import StoreBusy, StoreUnavailable
+from passdown.store.postgres.faults import translated
+from passdown.store.statements import load_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from psycopg.abc import PQGen
+    from psycopg.waiting import Ready, Wait
+
+    from passdown.store.postgres.location import Location
+    from passdown.store.running import Row
+
+T = TypeVar("T")
+
+MOST = 16
+"""How many connections one process keeps at most."""
+
+SILENCE_S = 30.0
+_CONNECT_S = 10
+_PREPARED = 400
+
+# A network that is gone is noticed in about half a minute, whoever is waiting.
+_DEFAULTS = {
+    "connect_timeout": _CONNECT_S,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+
+def _numbers_alike() -> AdaptersMap:
+    """Every whole number as 64 bits, so that a statement has one plan and not one per size."""
+    adapters = AdaptersMap(psycopg.adapters)
+    adapters.register_dumper(int, Int8BinaryDumper)
+    return adapters
+
+
+_ADAPTERS = _numbers_alike()
+
+
+class Watched(Connection[tuple[Any, ...]]):
+    """A connection that doesn't wait for ever: after some silence it asks, by another way, whether
+    the server is still at work for it. A statement may take long; a lost answer must not.
+    """
+
+    silence_s = SILENCE_S
+
+    def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
+        """Wait for the server, with an eye on the clock."""
+        return super().wait(self._watched(gen), *args, **kwargs)
+
+    def _watched(self, gen: PQGen[T]) -> Generator[Wait, Ready | int, T]:
+        heard = time.monotonic()
+        try:
+            asked = next(gen)
+            while True:
+                ready = yield asked
+                if ready:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > self.silence_s:
+                    self._check_working()
+                    heard = time.monotonic()
+                asked = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
+    def _check_working(self) -> None:
+        try:
+            with psycopg.connect(self.info.dsn, **self._login(), autocommit=True) as other:
+                found = ask(other, "is_working", {"pid": self.info.backend_pid})
+        except psycopg.Error:
+            found = []
+        if not (found and found[0][0]):
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"no answer for {self.silence_s:g} s")
+
+    def _login(self) -> dict[str, Any]:
+        return {"password": self.info.password or None, "connect_timeout": 5}
+
+
+def connect(location: Location, lock_timeout_s: float, *, waits_for_disk: bool) -> Watched:
+    """A new connection, set up for the workspace."""
+    with translated(location):
+        given = conninfo_to_dict(location.conninfo)
+        name = f"passdown {os.getpid()} on {socket.gethostname()}"[:63]
+        wanted = {**_DEFAULTS, "application_name": name, **given}
+        connection = Watched.connect(
+            make_conninfo("", **wanted), autocommit=True, prepare_threshold=0, context=_ADAPTERS
+        )
+        connection.prepared_max = _PREPARED
+        set_up(connection, location, lock_timeout_s, waits_for_disk=waits_for_disk)
+        return connection
+
+
+def ask(
+    connection: Connection[Any], name: str, values: Mapping[str, Any] | None = None
+) -> list[Row]:
+    """The rows of a named statement, outside of any gate."""
+    # Every statement comes from a file of ours; nothing is put together from values.
+    statement = cast("LiteralString", load_statements("postgres")[name])
+    cursor = connection.execute(statement, values)
+    return cursor.fetchall() if cursor.description else []
+
+
+def set_up(
+    connection: Watched, location: Location, lock_timeout_s: float, *, waits_for_disk: bool
+) -> None:
+    """Tell a connection which workspace it works for, and how long it may wait for others."""
+    milliseconds = max(1, int(lock_timeout_s * 1_000))
+    values = {"schema": location.schema, "lock_timeout": f"{milliseconds}ms"}
+    ask(connection, "set_up", values)
+    if not waits_for_disk:
+        ask(connection, "commit_without_waiting")
+
+
+def refuse_unsafe(connection: Watched, location: Location, *, waits_for_disk: bool) -> None:
+    """Refuse a server that may lose or damage what it says it has kept."""
+    fsync, full_pages, commit, encoding, version, _ = ask(connection, "settings")[0]
+    advice = {
+        f"fsync is {fsync}": "set fsync = on in postgresql.conf" if fsync != "on" else "",
+        f"full_page_writes is {full_pages}": "set full_page_writes = on in postgresql.conf"
+        if full_pages != "on"
+        else "",
+        f"synchronous_commit is {commit}": "set synchronous_commit = on for the server or the "
+        'role, or say durability = "normal" in the configuration'
+        if commit == "off" and waits_for_disk
+        else "",
+        f"its encoding is {encoding}": "make a database in UTF8" if encoding != "UTF8" else "",
+        f"its version is {version}": "use PostgreSQL 14 or later" if version < 140_000 else "",
+    }
+    faults = {fault: way_out for fault, way_out in advice.items() if way_out}
+    if faults:
+        raise StoreUnavailable(
+            f"the database {location.shown} can't keep what it is given: {', '.join(faults)}",
+            next_step=f"For this database, {'; '.join(faults.values())}.",
+        )
+
+
+class Pool:
+    """The connections of one process: at most `MOST`, made by whoever needs one, the last one used
+    first. Made in the caller's own thread, so that a failure tells why at once.
+    """
+
+    def __init__(self, make: Callable[[], Watched], timeout_s: float) -> None:
+        self._make = make
+        self._timeout_s = timeout_s
+        self._idle: list[Watched] = []
+        self._free = threading.BoundedSemaphore(MOST)
+
+    def take(self) -> Watched:
+        """A connection that was alive a moment ago."""
+        if not self._free.acquire(timeout=self._timeout_s):
+            raise StoreBusy(
+                f"all {MOST} connections of this process were in use for {self._timeout_s:g} s",
+                next_step="Nothing was written. Try again, with fewer threads at once.",
+            )
+        try:
+            while self._idle:
+                connection = self._idle.pop()
+                if is_alive(connection):
+                    return connection
+                connection.close()
+            return self._make()
+        except BaseException:
+            self._free.release()
+            raise
+
+    def give_back(self, connection: Watched) -> None:
+        """Keep a connection for the next one, if it is fit for that."""
+        if is_alive(connection):
+            self._idle.append(connection)
+        else:
+            connection.close()
+        self._free.release()
+
+    def close(self) -> None:
+        """Close what nobody uses."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+def is_alive(connection: Watched) -> bool:
+    """Whether a connection is at rest and hasn't been closed by the other side."""
+    if connection.closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
+        return False
+    readable, _, _ = select.select([connection.fileno()], [], [], 0)
+    if readable:
+        try:
+            connection.pgconn.consume_input()
+        except psycopg.OperationalError:
+            return False
+    return not connection.closed

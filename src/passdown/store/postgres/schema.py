@@ -1,0 +1,138 @@
+"""The schema of a workspace in PostgreSQL: recognised before it is used, made and brought up to
+date as a whole.
+
+Migrations run under the lock that every write gate shares, in one transaction: running clients wait
+for it, and a client of an earlier release is told at its next write that the schema is newer.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import cache
+from typing import TYPE_CHECKING, LiteralString, cast
+
+import psycopg
+
+from passdown.errors import ForeignSchema, NewerSchema, NotFound, StoreUnavailable
+from passdown.store.postgres.connecting import ask, set_up
+from passdown.store.postgres.faults import told
+
+if TYPE_CHECKING:
+    from passdown.store.postgres.connecting import Watched
+    from passdown.store.postgres.location import Location
+
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "postgres")
+
+
+def migrations() -> tuple[tuple[int, str, str], ...]:
+    """(number, name, SQL) of every migration, in order."""
+    return _migrations(FOLDER)
+
+
+@cache
+def _migrations(folder: str) -> tuple[tuple[int, str, str], ...]:
+    found: list[tuple[int, str, str]] = []
+    for name in sorted(os.listdir(folder)):
+        if name[:4].isdigit() and name.endswith(".sql"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                found.append((int(name[:4]), name.removesuffix(".sql"), file.read()))
+    return tuple(found)
+
+
+def newest() -> int:
+    """The schema version that this release makes."""
+    return migrations()[-1][0]
+
+
+def expected_schema(version: int) -> str:
+    """The schema that the migrations up to a version give, as it is kept beside them."""
+    with open(os.path.join(FOLDER, "schemas", f"{version:04d}.txt"), encoding="utf-8") as file:
+        return file.read()
+
+
+def schema_text(connection: Watched, location: Location) -> str:
+    """Every column, index, trigger and function of a workspace, one to a line."""
+    found = ask(connection, "schema_rows", {"schema": location.schema})
+    return "".join(f"{kind} {name} {what}\n" for kind, name, what in found)
+
+
+def prepare(connection: Watched, location: Location, timeout_s: float, *, create: bool) -> None:
+    """Check the schema; make it, or bring it up to date, where that is needed."""
+    version = _version(connection, location)
+    if version == 0 and not create:
+        raise NotFound(
+            f"there is no workspace {location.workspace!r} in {location.shown}",
+            next_step="Check its name (?workspace=NAME), or make it with passdown init --store.",
+        )
+    if version < newest():
+        _migrate(connection, location, timeout_s)
+        version = _version(connection, location)
+    check(connection, location, version)
+
+
+def check(connection: Watched, location: Location, version: int) -> None:
+    """Refuse a schema that is newer than this release, or isn't what the migrations give."""
+    known = newest()
+    if version > known:
+        raise NewerSchema(
+            f"{location.shown} has schema version {version}; this release knows up to {known}",
+            next_step="Use the newer release that made it; it has been left untouched.",
+        )
+    actual, expected = schema_text(connection, location), expected_schema(version)
+    if actual != expected:
+        differing = sorted(set(actual.splitlines()) ^ set(expected.splitlines()))
+        raise ForeignSchema(
+            f"the schema {location.schema} is not the one that Passdown makes "
+            f"(version {version}): {'; '.join(differing)[:300]}",
+            next_step="Something was added, changed or taken away. It has been left untouched; "
+            "restore a backup beside it.",
+        )
+
+
+def _version(connection: Watched, location: Location) -> int:
+    has_schema, has_table = ask(connection, "has_schema", {"schema": location.schema})[0]
+    if has_table:
+        return ask(connection, "schema_version")[0][0]
+    if has_schema and schema_text(connection, location):
+        raise ForeignSchema(
+            f"the schema {location.schema} holds other tables, and no workspace",
+            next_step="Name another workspace (?workspace=NAME); it has been left untouched.",
+        )
+    return 0
+
+
+def _migrate(connection: Watched, location: Location, timeout_s: float) -> None:
+    try:
+        with connection.transaction():
+            # Extensions belong to the whole database, so the first lock is one for all workspaces.
+            for key in (_EXTENSIONS, location.key()):
+                ask(connection, "lock", {"key": key})
+            ask(connection, "make_extension")
+            ask(connection, "make_schema")
+            set_up(connection, location, timeout_s, waits_for_disk=True)
+            version = _version(connection, location)
+            for number, name, sql in migrations():
+                if number > version:
+                    _apply(connection, number, name, sql)
+    except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:
+        raise StoreUnavailable(
+            f"the server has no pgvector: {told(error, location)}",
+            next_step="Install the extension pgvector (0.7 or later) on the server.",
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise StoreUnavailable(
+            f"the user of the database may not make the workspace: {told(error, location)}",
+            next_step="Have an administrator make the extension `vector` in the database and grant "
+            "this user CREATE on it; then try again.",
+        ) from error
+
+
+_EXTENSIONS = 0x7061737364 << 8
+
+
+def _apply(connection: Watched, number: int, name: str, sql: str) -> None:
+    connection.execute(cast("LiteralString", sql), prepare=False)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    values = {"number": number, "name": name, "applied_at": stamp}
+    ask(connection, "note_migration", values)
