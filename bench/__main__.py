@@ -20,6 +20,7 @@ from bench import (
     handoff,
     handoff_sizes,
     hooks,
+    http_server,
     migration,
     notes,
     opening,
@@ -61,6 +62,7 @@ MEASUREMENTS = {
     "checkpoints": checkpoints.measure,
     "handoff_sizes": handoff_sizes.measure,
     "stores": stores.measure,
+    "http": http_server.measure,
 }
 
 

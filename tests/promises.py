@@ -368,6 +368,24 @@ STORES = {
     "says so finds each of three planted bugs.",
 }
 
+SERVER = {
+    "W-1": "A server lets nobody in under another name, from another site, without a token that "
+    "holds, or beyond its limits; that is settled before anything else is looked at.",
+    "W-2": "A token allows what it was made for: an agent writes as itself whatever a request "
+    "claims, only people answer gates, and every record says which token it came with.",
+    "W-3": "The version is the ETag: of two who write from the same version one is told, with both "
+    "numbers; the same idempotency key gives the same record.",
+    "W-4": "Every error is a problem document with every problem at once, and no request makes the "
+    "server fail.",
+    "W-5": "Events come in the ledger's order from any place in it; who comes back misses none and "
+    "gets none twice.",
+    "W-6": "Asked to stop, a server ends its streams and finishes what it has begun.",
+    "W-7": "A workspace behind a server has the same methods with the same meaning.",
+    "W-8": "MCP over HTTP serves each caller as the holder of its token, and keeps answers apart.",
+    "W-9": "A token is shown once, kept as a digest, listed, revoked and expires; no log and no "
+    "file of the server holds one but the file of its owner.",
+}
+
 STATE_IN_GRAPHS = {
     "S0-1": "Every field that one agent returns is there for the next, in the typed state.",
     "S0-2": "A state has messages, the current agent, a handoff context or none, decisions, and "
@@ -445,6 +463,7 @@ HOSTS = {
 }
 
 PROMISES: dict[str, str] = {
+    **SERVER,
     **README,
     **DECISIONS_AND_CHECKSUMS,
     **STATE_OF_A_TASK,

@@ -30,6 +30,7 @@ RUN_STREAM = "run/"
 AGENT_STREAM = "agent/"
 CONVERSATION_STREAM = "conversation/"
 EXPRESS_STREAM = "express/"
+ACCESS_STREAM = "access"
 WORKSPACE_TASK = "workspace"
 
 

@@ -45,7 +45,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
-        r"_(?:(?<=gh[pousr]_)|(?<=hf_)|(?<=npm_)|(?<=github_)pat_|(?<=[sr]k_)(?:live|test)_)",
+        r"_(?:(?<=gh[pousr]_)|(?<=hf_)|(?<=npm_)|(?<=pdt_)|(?<=github_)pat_|(?<=[sr]k_)(?:live|test)_)",
         (
             (
                 "github_token",
@@ -53,6 +53,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ),
             ("huggingface_token", _LEFT + r"hf_[A-Za-z0-9]{30,}"),
             ("npm_token", _LEFT + r"npm_[A-Za-z0-9]{36,}"),
+            ("passdown_token", _LEFT + rf"pdt_[a-z2-7]{{10}}_{_WORD}{{20,}}"),
             ("stripe_key", _LEFT + r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
         ),
     ),

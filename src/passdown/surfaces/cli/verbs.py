@@ -14,7 +14,7 @@ class Verb(NamedTuple):
     line: str
 
 
-_START, _HOSTS, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _TOOLS = (
+_START, _HOSTS, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _SERVE, _TOOLS = (
     "Start",
     "Serve coding agents",
     "Record",
@@ -23,6 +23,7 @@ _START, _HOSTS, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _TOOLS = (
     "Read",
     "Gates",
     "Safety",
+    "Serve over HTTP",
     "Tools",
 )
 
@@ -78,6 +79,8 @@ VERBS: dict[str, Verb] = {
         Verb("embed", _SAFE, "recalling", "make the vectors that search by meaning needs"),
         Verb("reindex", _SAFE, "safety", "make every derived row again from the records"),
         Verb("doctor", _SAFE, "safety", "facts and findings about this workspace"),
+        Verb("serve", _SERVE, "serving", "the HTTP API, its events and MCP, behind tokens"),
+        Verb("token", _SERVE, "tokens", "make, list and revoke tokens for a server"),
         Verb("schema", _TOOLS, "schemas", "the JSON Schema of a handoff, a task or a state"),
         Verb("template", _TOOLS, "schemas", "an empty task file with a handoff section"),
         Verb("completion", _TOOLS, "completion", "a completion script for your shell"),
