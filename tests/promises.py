@@ -460,6 +460,8 @@ HOSTS = {
     "and what it told, how long the server takes to start, and what to do.",
     "H-13": "A host that isn't ours sees the server as it was set up, is briefed, hands off and "
     "briefs the next session, with a scripted model and no network.",
+    "H-14": "In a repository that means harm, hooks run no program that it names, write and remove "
+    "nothing through its links, and leave no process behind.",
 }
 
 PROMISES: dict[str, str] = {

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterable, Mapping
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 2.0
+"""How long git may take where an agent waits for the answer; a hook has four seconds in all."""
 
 _OPTIONS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 # Set while git runs a hook; they would point it at another repository.
@@ -67,12 +68,18 @@ class Git:
         return out
 
     def without_filters(self) -> list[str]:
-        """Options that switch off the repository's filters: each would be a program to run."""
+        """Options that switch off the repository's filters: each would be a program to run.
+
+        Raises NoAnswer for a filter whose name no option can hold.
+        """
         try:
             names = self.answer("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")
         except NoAnswer:
             return []
         filters = {name.rpartition(".")[0] for name in names.split("\0") if name}
+        if any("=" in name for name in filters):
+            # What stands behind the first "=" of an option is its value.
+            raise NoAnswer("a filter of this repository has '=' in its name")
         settings = [f"{name}.{key}=" for name in sorted(filters) for key in ("clean", "process")]
         settings += [f"{name}.required=false" for name in sorted(filters)]
         return [part for setting in settings for part in ("-c", setting)]

@@ -237,9 +237,9 @@ def _refuse_without_section(text: bytes, path: str, error: Exception) -> None:
 def _changed_files(workspace: Workspace, args: Namespace) -> list[str] | None:
     """What the handoff's file lists must account for; None where nobody said."""
     if args.changed_git:
-        from passdown.surfaces.cli.changed_files import changed_in_git
+        from passdown.workspace.repository import changed_now
 
-        return [*args.changed, *changed_in_git(workspace.root)]
+        return [*args.changed, *changed_now(workspace.root)]
     return args.changed or None
 
 

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from passdown.model.redaction import redact
-from passdown.surfaces.hooks.repository import Changed, changed_since
 from passdown.surfaces.hooks.sessions import (
     MAX_COMMANDS,
     MAX_FILES,
@@ -16,6 +15,7 @@ from passdown.surfaces.hooks.sessions import (
 )
 from passdown.surfaces.hooks.transcripts import Document, Found, Known, look_at, read_piece
 from passdown.surfaces.hosts.table import GEMINI
+from passdown.workspace.repository import Changed, changed_since
 
 if TYPE_CHECKING:
     from passdown.surfaces.hooks.calls import Call

@@ -9,12 +9,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from passdown.model.names import path_problems
+from passdown.surfaces.hooks import own_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from passdown.surfaces.hooks.repository import Changed
     from passdown.surfaces.hooks.sessions import Session
+    from passdown.workspace.repository import Changed
 
 MAX_FILES = 100
 _HEAD = "# passdown draft "
@@ -89,19 +90,10 @@ def write_draft(folder: str, task: str, text: str) -> bool:
     Raises OSError where it can't be written.
     """
     path = draft_file(folder, task)
-    with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
-        if not is_untouched(file.read(4_194_304)):
+    with suppress(FileNotFoundError):
+        if not is_untouched(own_files.read(path, 4_194_304)):
             return False
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    temporary = f"{path}.{os.getpid()}.{os.urandom(3).hex()}.tmp"
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    finally:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
+    own_files.replace(path, text)
     return True
 
 
@@ -109,4 +101,5 @@ def set_aside(folder: str, task: str) -> None:
     """Put a draft whose task was handed on out of the way; the last such one is kept."""
     path = draft_file(folder, task)
     with suppress(OSError):
+        own_files.make_folder(os.path.dirname(path))
         os.replace(path, path.removesuffix(".yaml") + ".used.yaml")

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from passdown.model.values import NamedTuple
+from passdown.surfaces.hooks import own_files
 
 MAX_BYTES = 262_144
 _LOG = os.path.join("logs", "hooks.log")
@@ -30,15 +31,11 @@ def write_line(folder: str, **facts: object) -> None:
         line = json.dumps({"at": _now(), **short, "what": str(given.get("what"))[:200]})
     path = log_path(folder)
     with suppress(OSError):
-        try:
-            _append(path, line[:2048])
-        except FileNotFoundError:
-            os.mkdir(os.path.dirname(path), 0o700)
-            _append(path, line[:2048])
+        _append(path, line[:2048])
 
 
 def _append(path: str, line: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    descriptor = own_files.opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         os.write(descriptor, line.encode() + b"\n")
         is_full = os.fstat(descriptor).st_size > MAX_BYTES
@@ -58,7 +55,7 @@ def _now() -> str:
 def last_lines(folder: str, limit: int = 200) -> list[dict[str, Any]]:
     """The last calls, oldest first; lines that can't be read are left out."""
     try:
-        with open(log_path(folder), "rb") as file:
+        with open(own_files.opened(log_path(folder), os.O_RDONLY), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
             data = file.read(_TAIL)
     except OSError:

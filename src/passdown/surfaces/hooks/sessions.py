@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.model.values import NamedTuple
+from passdown.surfaces.hooks import own_files
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -62,8 +63,7 @@ class Sessions:
         if not name:
             return Session()
         try:
-            with open(self._path(name), "rb") as file:
-                found = json.loads(file.read(_MAX_BYTES))
+            found = json.loads(own_files.read(self._path(name), _MAX_BYTES))
         except (OSError, ValueError, RecursionError):
             return Session()
         return _checked(found)
@@ -83,17 +83,7 @@ class Sessions:
         """Keep a session; raises OSError where that can't be done."""
         if not name:
             return
-        path = self._path(name)
-        temporary = f"{path}.{os.getpid()}.{os.urandom(3).hex()}.tmp"
-        os.makedirs(self.folder, mode=0o700, exist_ok=True)
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(session._asdict(), file)
-            os.replace(temporary, path)
-        finally:
-            if os.path.lexists(temporary):
-                os.unlink(temporary)
+        own_files.replace(self._path(name), json.dumps(session._asdict()))
 
     @contextmanager
     def alone(self, name: str) -> Generator[None]:
@@ -102,9 +92,8 @@ class Sessions:
         with suppress(OSError, ImportError):
             import fcntl
 
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT
-            descriptor = os.open(os.path.join(self.folder, f"{name or 'none'}.lock"), flags, 0o600)
+            path = os.path.join(self.folder, f"{name or 'none'}.lock")
+            descriptor = own_files.opened(path, os.O_RDWR | os.O_CREAT)
             deadline = time.monotonic() + _LOCK_S
             while time.monotonic() < deadline:
                 try:
@@ -126,15 +115,15 @@ class Sessions:
         if not name:
             return False
         with suppress(OSError):
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
             path = os.path.join(self.folder, f"{name}.{what}")
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            os.close(own_files.opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
             return True
         return False
 
     def prune(self) -> None:
         """Remove the files of the oldest sessions beyond a number."""
         with suppress(OSError):
+            own_files.make_folder(self.folder)
             with os.scandir(self.folder) as entries:
                 found = [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]
             if len(found) <= 4 * _KEPT:
