@@ -12,6 +12,7 @@ import pytest
 import passdown
 from passdown.errors import InvalidInput
 from passdown.model.checkout import Checkout, difference, read_checkout
+from tests.surfaces.hosting import Host
 from tests.surfaces.mcp.talking import client, talk, told
 from tests.surfaces.repositories import git, run
 
@@ -115,6 +116,19 @@ def test_another_agent_on_another_machine_goes_on_from_the_file_alone(
         assert "this work stood on branch 'feature'" in said
 
     talk(client(there), do)
+    for host in ("claude", "codex"):
+        hosted = Host(there, host)
+        said = hosted.fires("session-start", source="startup").context
+        assert f"- mind: git: this work stood on branch 'feature' at {commit[:10]}" in said
+        said = hosted.fires("subagent-start", agent_type="Explore").context
+        assert "this work stood on branch 'feature'" in said
+        assert hosted.log[-1]["level"] == "ok"
+    profiles = there / ".passdown/agents"
+    profiles.mkdir()
+    (profiles / "reviewer.md").write_text("You read code closely.", "utf-8")
+    said = Host(there).fires("prompt-submit", prompt="@reviewer look").context
+    assert "You read code closely." in said
+    assert "this work stood on branch 'feature'" in said
     git(there, "fetch", "-q", str(here), "feature:feature")
     git(there, "checkout", "-q", "feature")
     git(there, "apply", str(tmp_path / "changes.patch"))
@@ -125,6 +139,7 @@ def test_another_agent_on_another_machine_goes_on_from_the_file_alone(
     done = ("--task", "T-1", "--from", "codex", "--outcome", "completed", "--summary", "All done.")
     assert run(there, "handoff", *done).code == 0
     assert run(there, "brief", "T-1", "--agent", "kim").err == ""
+    assert "mind:" not in Host(there).fires("session-start", source="resume").context
     back = tmp_path / "back.passdown"
     assert run(there, "export", str(back), "--task", "T-1").code == 0
     assert "1 record added" in run(here, "import", str(back)).out
@@ -146,7 +161,8 @@ def test_where_nothing_differs_nothing_is_said(here: Path, there: Path, tmp_path
 
 
 def test_the_file_has_the_tasks_name_unless_told_otherwise(here: Path) -> None:
-    assert run(here, "export", "--task", "T-1").code == 0
+    done = run(here, "export", "--task", "T-1")
+    assert (done.code, "'T-1.passdown'" in done.out) == (0, False), "it is no change of the work's"
     assert (here / "T-1.passdown").is_file()
     refused = run(here, "export", "--task", "T-1")
     assert (refused.code, "File exists" in refused.err) == (1, True)

@@ -166,7 +166,14 @@ def _prompted(
         session = session._replace(compacted=False)
         texts[f"brief of {session.told}"] = text
     if choice.task:
-        text, agent = switch_text(workspace, call.host, choice.task, call.prompt, session.agent)
+        text, agent = switch_text(
+            workspace,
+            call.host,
+            choice.task,
+            call.prompt,
+            active=session.agent,
+            faults=visit.faults,
+        )
         session = session._replace(agent=agent) if agent else session
         texts[f"context of {agent}"] = text
     if has_rules:

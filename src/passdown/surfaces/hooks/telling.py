@@ -11,6 +11,9 @@ from passdown.surfaces.hooks.choosing import agent_of
 from passdown.surfaces.hosts.table import HOSTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from passdown.errors import Problem
     from passdown.surfaces.hooks.choosing import Choice
     from passdown.surfaces.hooks.sessions import Session
     from passdown.workspace import Workspace
@@ -20,6 +23,9 @@ Document = dict[str, Any]
 _RECORD = "Passdown keeps the record of this project's work."
 _LISTED = 8
 _SEEN = 12
+_WARNING = (400, 80)
+_FOR_WARNINGS = 200
+"""Tokens that are kept free for what a brief warns of."""
 
 
 def brief_text(
@@ -34,19 +40,35 @@ def brief_text(
 ) -> str:
     """The brief of a task with a line about where it comes from, never longer than a host takes.
 
-    What came before a compaction (`more`) yields to the brief: a draft keeps it. `faults` gets why
-    the delivery couldn't be recorded, if so: an agent gets its brief all the same.
+    What came before a compaction (`more`) yields to the brief: a draft keeps it. What the brief
+    warns of is told with it; `faults` gets why the delivery couldn't be recorded, if so.
     """
     task = choice.task
     head = f"{_RECORD} This session is on {task}, {choice.why}."
     more_by = f"passdown brief {task} --agent {agent} --budget 3000"
     tail = f"More: {more_by}. A turn on it ends with passdown handoff FILE."
-    room = room_for(host, head, tail)
+    room = room_for(host, head, tail) - _FOR_WARNINGS
     more = _lines_within(host, more, room // 2)
     budget = min(budget, room - counter_for(host).tokens(more))
     brief = workspace.brief(task, agent=agent, budget=budget, counter=counter_for(host))
-    faults += [problem.message for problem in brief.warnings if problem.code == "not_recorded"]
-    return "\n".join([head, "", brief.text.rstrip("\n"), *([more] if more else []), tail])
+    warned = _warned(host, brief.warnings, faults)
+    return "\n".join([head, "", brief.text.rstrip("\n"), *([more] if more else []), *warned, tail])
+
+
+def _warned(host: str, warnings: Iterable[Problem], faults: list[str]) -> list[str]:
+    """Warnings as lines for the agent, as many as have room; what wasn't recorded is a fault."""
+    lines: list[str] = []
+    for problem in warnings:
+        if problem.code == "not_recorded":
+            faults.append(problem.message)
+            continue
+        said = visible(" ".join(problem.line().split()))
+        for length in _WARNING:
+            line = f"- mind: {excerpt(said, length)}"
+            if counter_for(host).tokens("\n".join([*lines, line])) <= _FOR_WARNINGS:
+                lines.append(line)
+                break
+    return lines
 
 
 def _lines_within(host: str, text: str, tokens: int) -> str:
@@ -109,15 +131,20 @@ def subagent_name(agent_type: str, session: Session, host: str, holder: str) -> 
 
 
 def switch_text(
-    workspace: Workspace, host: str, task: str, prompt: str, active: str
+    workspace: Workspace, host: str, task: str, prompt: str, *, active: str, faults: list[str]
 ) -> tuple[str, str]:
-    """The context of the agent that a prompt calls, and its name; both empty without a call."""
+    """The context of the agent that a prompt calls, and its name; both empty without a call.
+
+    It comes with what it warns of; `faults` gets why the switch couldn't be recorded, if so.
+    """
     counter = counter_for(host)
     found = workspace.prompt(prompt, task=task, active=active, counter=counter)
     if found.switched is None:
         return "", ""
-    if fits(host, found.switched.text):
-        return found.switched.text, found.agent
+    warned = _warned(host, found.switched.warnings, faults)
+    text = "\n".join([found.switched.text, *warned])
+    if fits(host, text):
+        return text, found.agent
     command = f"passdown switch --task {task} --to {found.agent}"
     said = f"The context of {found.agent} is longer than {HOSTS[host].title} takes at once."
     return f"{_RECORD} {said} It is printed by: {command}", found.agent
