@@ -47,8 +47,9 @@ def export(parser: Parser) -> None:
 def _export(args: Namespace) -> int:
     target = args.file or f"{args.task or 'all'}.passdown"
     with opened(args) as workspace:
-        streams = workspace.export(target, args.task, diff=args.diff)
+        # Asked before there is a new file in the repository.
         stood = workspace.checkout()
+        streams = workspace.export(target, args.task, diff=args.diff)
     if args.json:
         git = stood.document() if stood else None
         print_json({"file": target, "streams": streams, "git": git, "diff": args.diff})
