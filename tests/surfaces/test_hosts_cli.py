@@ -222,6 +222,20 @@ def test_the_doctor_says_which_hosts_are_here_and_what_to_do(
 
 
 @pytest.mark.promise("H-12")
+def test_the_doctor_shows_hooks_that_a_plugin_brought(
+    project: Path, as_json: Callable[..., Any]
+) -> None:
+    """Nothing of the project names them; setting the host up as well would tell all twice."""
+    (project / ".claude").mkdir()
+    Host(project).fires("session-start", b"not json")
+    found = as_json("doctor", "--no-start")
+    assert found["facts"]["hosts"]["claude"] == "set up elsewhere"
+    assert "claude session-start" in found["facts"]["hooks"]
+    codes = {each["code"] for each in found["findings"] if "claude" in each["path"]}
+    assert codes == {"hook_failed"}
+
+
+@pytest.mark.promise("H-12")
 def test_the_doctor_times_the_mcp_server(project: Path, as_json: Callable[..., Any]) -> None:
     install(project, ["claude"])
     found = as_json("doctor")

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from passdown.errors import InvalidInput, Problem
-from passdown.surfaces.hooks.logbook import last_fired, log_path
+from passdown.surfaces.hooks.logbook import Fired, last_fired, log_path
 from passdown.surfaces.hosts.applying import read_memory
 from passdown.surfaces.hosts.choosing import detected, installed
 from passdown.surfaces.hosts.planning import plan
@@ -38,14 +38,15 @@ _HELLO = {
 def examine(root: str, folder: str, *, start: bool = True) -> tuple[Document, list[Problem]]:
     """Facts and findings about the hosts of a project; with `start`, the MCP server is started.
 
-    Nothing is started, and nobody is bothered, where no host is set up.
+    Nothing is started, and nobody is bothered, where no host is set up and no hook has run.
     """
     findings: list[Problem] = []
     wired = installed(root)
-    facts: Document = {"hosts": _hosts(root, wired, findings)}
-    if not wired:
+    fired = last_fired(folder)
+    facts: Document = {"hosts": _hosts(root, wired, fired, findings)}
+    if not wired and not fired:
         return facts, findings
-    facts["hooks"] = _hooks(folder, wired, findings)
+    facts["hooks"] = _hooks(folder, wired, fired, findings)
     if shutil.which(COMMAND) is None:
         message = f"hosts run `{COMMAND}`, and it isn't on the PATH of this shell"
         fix = "install it where every shell finds it (pipx install, or uv tool install)"
@@ -58,8 +59,11 @@ def examine(root: str, folder: str, *, start: bool = True) -> tuple[Document, li
     return facts, findings
 
 
-def _hosts(root: str, wired: list[str], findings: list[Problem]) -> dict[str, str]:
-    found = {name: "set up" if name in wired else "found" for name in _named(root, wired)}
+def _hosts(
+    root: str, wired: list[str], fired: dict[str, Fired], findings: list[Problem]
+) -> dict[str, str]:
+    running = {hook.partition(" ")[0] for hook in fired}
+    found = {name: _state(name, wired, running) for name in _named(root, [*wired, *running])}
     for name, state in found.items():
         if state == "found":
             message = f"{HOSTS[name].title} is here and isn't set up"
@@ -79,13 +83,21 @@ def _hosts(root: str, wired: list[str], findings: list[Problem]) -> dict[str, st
     return found
 
 
-def _named(root: str, wired: list[str]) -> list[str]:
+def _state(name: str, wired: list[str], running: set[str]) -> str:
+    if name in wired:
+        return "set up"
+    # By a plugin or a user's own settings: setting it up here too would tell everything twice.
+    return "set up elsewhere" if name in running else "found"
+
+
+def _named(root: str, known: list[str]) -> list[str]:
     here = detected(root)
-    return [name for name in HOSTS if name in wired or name in here]
+    return [name for name in HOSTS if name in known or name in here]
 
 
-def _hooks(folder: str, wired: list[str], findings: list[Problem]) -> Document:
-    fired = last_fired(folder)
+def _hooks(
+    folder: str, wired: list[str], fired: dict[str, Fired], findings: list[Problem]
+) -> Document:
     for name in wired:
         if not any(hook.startswith(f"{name} ") for hook in fired):
             message = f"no hook of {HOSTS[name].title} has run here yet"
