@@ -187,9 +187,24 @@ def test_links_stay_links_and_never_lead_out(tmp_path: Path) -> None:
     (root / ".mcp.json").symlink_to("gone.json")
     with pytest.raises(InvalidInput) as caught:
         install(root)
-    codes = {problem.path: problem.code for problem in caught.value.problems}
-    assert codes == {".claude/settings.json": "linked_out", ".mcp.json": "broken_link"}
+    codes = [(problem.path, problem.code) for problem in caught.value.problems]
+    assert codes == [(".claude/settings.json", "linked_out"), (".mcp.json", "broken_link")]
     assert list(outside.iterdir()) == []
+
+
+@pytest.mark.promise("H-14")
+def test_what_a_repository_says_was_made_is_removed_only_below_it(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / ".passdown").mkdir(parents=True)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    memory: dict[str, Any] = {"schema": 1, "hosts": ["claude"], "files": {}}
+    memory["folders"] = ["../outside", str(outside), "link"]
+    (root / "link").symlink_to(outside)
+    (root / applying.MEMORY).write_text(json.dumps(memory), "utf-8")
+    install(root)
+    remove(root)
+    assert outside.is_dir()
 
 
 def test_rights_are_kept(tmp_path: Path) -> None:

@@ -34,10 +34,16 @@ def read_memory(root: str) -> Memory:
         with open(os.path.join(root, MEMORY), encoding="utf-8") as file:
             found = json.load(file)
         files = {str(path): _entry(value) for path, value in found["files"].items()}
-        folders = tuple(str(folder) for folder in found["folders"])
+        folders = tuple(str(folder) for folder in found["folders"] if _is_inside(root, folder))
         return Memory(tuple(map(str, found["hosts"])), files, folders)
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return Memory()
+
+
+def _is_inside(root: str, folder: str) -> bool:
+    """Whether a folder is below the project: what is remembered may have come with a repository."""
+    inside = os.path.realpath(root)
+    return os.path.realpath(os.path.join(inside, folder)).startswith(inside + os.sep)
 
 
 def _entry(value: dict[str, Any]) -> Entry:

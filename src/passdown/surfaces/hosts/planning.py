@@ -132,7 +132,9 @@ def _real(root: str, path: str, problems: list[Problem]) -> str:
 
 
 def _refused(problems: list[Problem], path: str, code: str, message: str) -> str:
-    problems.append(Problem(path, code, message, "a file of this project"))
+    problem = Problem(path, code, message, "a file of this project")
+    if problem not in problems:  # several pieces may be meant for one file
+        problems.append(problem)
     return ""
 
 
