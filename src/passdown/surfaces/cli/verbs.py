@@ -34,7 +34,6 @@ VERBS: dict[str, Verb] = {
         Verb("demo", _START, "demo", "watch four agents build a small thing, offline"),
         Verb("mcp", _HOSTS, "serving_mcp", "serve agents over MCP, on standard input and output"),
         Verb("hook", _HOSTS, "hooking", "answer a coding agent's host at one of its events"),
-        Verb("mcp", _HOSTS, "serving_mcp", "serve coding agents over MCP, on standard input"),
         Verb("plugin", _HOSTS, "plugging", "write a plugin for Claude Code or Codex, with a skill"),
         Verb("task", _WRITE, "tasks", "make, list, show and change tasks"),
         Verb("handoff", _WRITE, "handing", "hand a task on, from a file or from flags"),

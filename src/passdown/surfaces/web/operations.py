@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import NotAllowed, Problem
-from passdown.model.names import agent_problems
 from passdown.model.text import excerpt
 
 if TYPE_CHECKING:
@@ -130,13 +129,3 @@ def require(caller: Access, right: str) -> None:
         f"this needs a token that allows {right}; the one given allows {allowed}",
         next_step="Whoever keeps the server makes one with passdown token new --rights.",
     )
-
-
-def name_problems(given: Mapping[str, Any], *fields: str) -> list[Problem]:
-    """What is wrong with names that were given; fields that are left out are fine."""
-    return [
-        problem
-        for field in fields
-        if given.get(field)
-        for problem in agent_problems(given[field], field)
-    ]
