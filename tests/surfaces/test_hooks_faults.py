@@ -215,6 +215,24 @@ def test_a_host_that_never_ends_its_input_is_answered_in_time(tasked: Path) -> N
 
 
 @pytest.mark.promise("H-8")
+def test_a_folder_that_was_removed_under_the_host_stops_no_brief(tasked: Path) -> None:
+    """An agent that works in a worktree may remove it; the host still says where the project is."""
+    words = " ".join(hook_command("claude", "session-start"))
+    done = subprocess.run(
+        ["sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && exec {words}"],
+        input=json.dumps({"session_id": "s-1", "cwd": str(tasked)}).encode(),
+        cwd=tasked,
+        env=environment(),
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Login" in done.stdout
+    assert Host(tasked).log[-1]["level"] == "ok"
+
+
+@pytest.mark.promise("H-8")
 def test_slow_git_is_done_without(tasked: Path, tmp_path: Path) -> None:
     """The program is ended, and what the transcript shows is kept."""
     programs = tmp_path / "bin"

@@ -46,7 +46,8 @@ def _answer(guard: _Guard, host: str, event: str, store: str | None) -> None:
     if os.environ.get("PASSDOWN_HOOKS") == "off":
         return
     # Known before anything can go wrong, so that there is a log to write it to.
-    place = guard.at(_place(os.getcwd(), store))
+    here = _here()
+    place = guard.at(_place(here, store))
     data = _input()
     faults: list[str] = []
     try:
@@ -56,7 +57,7 @@ def _answer(guard: _Guard, host: str, event: str, store: str | None) -> None:
         call = read_call(host, event, b"")
     if not os.path.isdir(call.cwd):
         call = call._replace(cwd="")
-    elif call.cwd != os.getcwd():
+    elif call.cwd != here:
         place = guard.at(_place(call.cwd, store))
     if place is None:
         return
@@ -70,6 +71,14 @@ def _answer(guard: _Guard, host: str, event: str, store: str | None) -> None:
 
         visit = Visit(call, place, read_settings(place.config), guard.deadline, faults)
         guard.finished(handle(visit), faults)
+
+
+def _here() -> str:
+    """The folder that the host started us in; an agent may have removed it meanwhile."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.sep
 
 
 def _input() -> bytes:
