@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from passdown.adapters.histories import CHARACTERS
 from passdown.adapters.states.handing import workspace_of
 from passdown.model.tokens import counter_of
 from passdown.workspace.beside import Beside
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from passdown.adapters.states.handing import AnyWorkspace
     from passdown.model.tokens import Counter
     from passdown.workspace import Workspace
@@ -27,6 +30,16 @@ class Reader(NamedTuple):
 def counter_in(workspace: AnyWorkspace, given: CounterLike) -> Counter:
     """The counter that is given, else that of the workspace's settings. Raises InvalidInput."""
     return counter_of(given, Beside(workspace_of(workspace)).opened.settings.counter)
+
+
+def spent_on(reader: Reader, words: Sequence[str]) -> int | None:
+    """Tokens of what a person said last; None where that takes more than half of the budget."""
+    most = reader.budget // 2
+    # Counting megabytes takes seconds, and a text of so many characters is too long anyway.
+    if sum(map(len, words)) > CHARACTERS * most:
+        return None
+    spent = sum(map(counter_in(reader.workspace, reader.counter).tokens, words))
+    return spent if spent <= most else None
 
 
 def brief_text(reader: Reader, task: str, kept: str) -> str:

@@ -64,13 +64,17 @@ def _lines(messages: list[Any], items: str) -> list[Line]:
     return [Line(number, text) for number, text in enumerate(short, 1)]
 
 
+def text_of(message: Any) -> str:
+    """A message's words as they are; content in blocks as JSON."""
+    content: Any = message.content
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
 def _told(message: Any) -> str:
     """A message as text: who, the words as they are, and the tools that it called."""
-    content: Any = message.content
-    words = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     calls = [
         f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
         for call in cast("list[Any]", getattr(message, "tool_calls", None) or [])
     ]
     who = f"{message.type} {message.name}" if message.name else str(message.type)
-    return "\n".join([f"{who}: {words}", *calls])
+    return "\n".join([f"{who}: {text_of(message)}", *calls])
