@@ -205,6 +205,8 @@ def test_an_agent_keeps_what_a_person_tells_it(ws: Workspace) -> None:
     assert shown[1] == ("human", "Go on")
     with pytest.raises(InvalidInput):
         BriefMiddleware(ws, "T-1", "not a name")
+    with pytest.raises(InvalidInput, match="budget"):
+        BriefMiddleware(ws, "T-1", "coder", budget=0)
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,12 @@ def test_an_agent_that_changes_the_state_in_place_is_found_out(ws: Workspace) ->
     assert (warning["changed"], warning["added"]) == (["plan"], ["stray"])
 
 
+@pytest.mark.parametrize("workspace", [None, ".", object()])
+def test_only_an_open_workspace_will_do(workspace: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"passdown\.open"):
+        step(agent("planner"), {}, agent="planner", workspace=workspace, task="T-1")
+
+
 @pytest.mark.parametrize("own", ["careful", ["careful"], [{"code": "mine"}], None])
 def test_an_agents_own_warnings_may_be_of_any_kind(ws: Workspace, own: Any) -> None:
     given: Plain = {"agent": "planner", "workspace": ws, "task": "T-1", "strict": True}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.adapters.histories import CHARACTERS
 from passdown.adapters.states.handing import workspace_of
+from passdown.errors import InvalidInput, Problem
 from passdown.model.tokens import counter_of
 from passdown.workspace.beside import Beside
 
@@ -25,6 +26,22 @@ class Reader(NamedTuple):
     agent: str
     budget: int
     counter: CounterLike
+
+
+def checked_reader(
+    workspace: AnyWorkspace, agent: str, budget: object, counter: CounterLike
+) -> Reader:
+    """A reader whose briefs can be made. Raises InvalidInput: a handoff that is recorded and then
+    can't be told would leave its receiver with nothing.
+    """
+    is_whole = isinstance(budget, int) and not isinstance(budget, bool)
+    if not is_whole or budget < 1:
+        given, expected = f"{str(budget)[:40]!r} given", "a whole number of tokens, 1 or more"
+        problem = Problem("budget", "out_of_range", given, expected)
+        raise InvalidInput("the brief can't be given", [problem])
+    opened = workspace_of(workspace)
+    counter_in(opened, counter)
+    return Reader(opened, agent, budget, counter)
 
 
 def counter_in(workspace: AnyWorkspace, given: CounterLike) -> Counter:

@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
-from passdown.adapters.brief_texts import Reader, brief_text, spent_on
+from passdown.adapters.brief_texts import brief_text, checked_reader, spent_on
 from passdown.adapters.langgraph.installed import AIMessage, HumanMessage, ToolMessage
 from passdown.adapters.langgraph.reading import history_tool, kept_line, text_of
 from passdown.adapters.langgraph.tools import DESTINATION
@@ -77,7 +77,8 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
             raise InvalidInput("the brief can't be given", wrong)
         opened = workspace_of(workspace)
         default = Beside(opened).opened.settings.brief_budget
-        self._reader = Reader(opened, agent, default if budget is None else budget, counter)
+        chosen = default if budget is None else budget
+        self._reader = checked_reader(opened, agent, chosen, counter)
         self._workspace, self._task, self._agent = opened, task, agent
         self.tools = [history_tool(opened, counter)]
         self._lock = threading.Lock()

@@ -155,10 +155,13 @@ def known_context(state: Mapping[str, Any]) -> Plain:
 
 
 def workspace_of(workspace: AnyWorkspace) -> Workspace:
-    """The workspace itself, also of one that is awaited."""
-    if isinstance(workspace, Workspace):
-        return workspace
-    return workspace._workspace  # pyright: ignore[reportPrivateUsage]
+    """The workspace itself, also of one that is awaited. Raises InvalidInput for anything else."""
+    found: object = getattr(workspace, "_workspace", workspace)
+    if isinstance(found, Workspace):
+        return found
+    given, expected = f"{type(workspace).__name__} given", "an open workspace"
+    problem = Problem("workspace", "wrong_type", given, expected, "open one with passdown.open")
+    raise InvalidInput("nothing can be recorded there", [problem])
 
 
 def handed_on_at(context: Plain, task: str) -> int:
