@@ -19,6 +19,8 @@ from bench import (
     flat,
     handoff,
     handoff_sizes,
+    hooks,
+    http_server,
     migration,
     notes,
     opening,
@@ -46,6 +48,7 @@ MEASUREMENTS = {
     "brief": brief.measure,
     "commit": commit.measure,
     "command_line": command_line.measure,
+    "hooks": hooks.measure,
     "concurrency": concurrency.measure,
     "verify": verify.measure,
     "opening": opening.measure,
@@ -59,6 +62,7 @@ MEASUREMENTS = {
     "checkpoints": checkpoints.measure,
     "handoff_sizes": handoff_sizes.measure,
     "stores": stores.measure,
+    "http": http_server.measure,
 }
 
 
@@ -100,8 +104,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "--write-docs", action="store_true", help="put the figures of a full run into the page"
     )
     given = parser.parse_args(arguments)
-    if given.write_docs and (given.quick or given.only):
-        parser.error("--write-docs needs a full run: leave out --quick and --only")
+    if given.write_docs and given.quick:
+        parser.error("--write-docs needs a full run: leave out --quick")
     given.only = given.only or list(MEASUREMENTS)
     return given
 

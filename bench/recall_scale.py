@@ -234,18 +234,19 @@ def _command_line(found: Measured, root: Path, stuff: Material, run: Run) -> Non
 def _handoffs(found: Measured, run: Run) -> None:
     """A handoff with and without everything that makes it findable, in alternation."""
     from passdown.ledger import writing
+    from passdown.model import findable
 
     rounds, warm_up = (60, 60) if run.quick else (300, 200)
     with_index, without = Ours(run.folder / "found"), Ours(run.folder / "not-found")
-    add_found, texts_of = writing.add_found, writing.texts_of
+    add_found, texts_of = writing.add_found, findable.texts_of
 
     def bare() -> None:
         writing.add_found = lambda *_: None
-        writing.texts_of = lambda _: {}
+        findable.texts_of = lambda _: {}
         try:
             without.hand_off("T")
         finally:
-            writing.add_found, writing.texts_of = add_found, texts_of
+            writing.add_found, findable.texts_of = add_found, texts_of
 
     for ours in (with_index, without):
         ours.task("T")

@@ -146,26 +146,38 @@ def save(folder: Path, data: dict[str, Any]) -> Path:
 
 
 def write_docs(page: Path, results: list[Measured], started: dict[str, Any]) -> None:
-    """Put the figures of a full run between the marks of a page."""
+    """Put the figures of a full run between the marks of a page: each measurement is a section, and
+    takes the place of the one that it had.
+    """
     text = page.read_text("utf-8")
     before, mark, rest = text.partition(START)
-    _, end, after = rest.partition(END)
+    shown, end, after = rest.partition(END)
     if not mark or not end:
         raise ValueError(f"{page} has no place for figures ({START} ... {END})")
-    page.write_text(f"{before}{START}\n\n{_markdown(results, started)}\n{END}{after}", "utf-8")
+    kept, _, _ = shown.rpartition(_CLOSING)
+    sections = {part.partition("\n")[0]: part for part in kept.split(_SECTION)[1:]}
+    sections |= {found.title: _section(found, started) for found in results}
+    whole = "".join(f"{_SECTION}{part.strip()}\n" for part in sections.values())
+    met, all_rows = whole.count("| met |"), whole.count("| met |") + whole.count("| MISSED |")
+    told = f"{_CLOSING.strip()} {met} of {all_rows}."
+    page.write_text(f"{before}{START}\n{whole}\n{told}\n\n{END}{after}", "utf-8")
 
 
-def _markdown(results: list[Measured], started: dict[str, Any]) -> str:
+_SECTION = "\n### "
+_CLOSING = "\nTargets met:"
+
+
+def _section(found: Measured, started: dict[str, Any]) -> str:
+    """A measurement with its title, without the mark before it."""
     day = time.strftime("%Y-%m-%d", time.gmtime())
     lines = [
+        found.title,
+        "",
         f"Measured on {day}: {started['system']}, {started['cores']} cores, "
         f"Python {started['python']}, SQLite {started['sqlite']}; "
         f"load average at the start {started['load_average']:.2f}.",
+        "",
+        *("| measured | | beside | ratio | target | |", "|---|---:|---|---:|---|---|"),
+        *(f"| {' | '.join(_cells(row, quick=False))} |" for row in found.rows),
     ]
-    for found in results:
-        lines += ["", f"### {found.title}", ""]
-        lines += ["| measured | | beside | ratio | target | |", "|---|---:|---|---:|---|---|"]
-        lines += [f"| {' | '.join(_cells(row, quick=False))} |" for row in found.rows]
-        for note in found.notes:
-            lines += ["", note]
-    return "\n".join([*lines, "", closing(results, quick=False), ""])
+    return "\n".join([*lines, *(text for note in found.notes for text in ("", note))])

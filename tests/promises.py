@@ -4,7 +4,8 @@
 contexts, checksums and memory, S1 for the state of a task, S2 for switches of agents and rules, S3
 for the handoff note and what the next task gets from it, S4 for agents that run, talk and share
 knowledge, S8 for stores that many machines share, M for agents that are served over MCP, work in
-several worktrees and on several machines.
+several worktrees and on several machines, H for the hosts of coding agents: their settings, hooks
+and plugins.
 An id is never given to another promise; a promise that is withdrawn takes its id with it.
 """
 
@@ -367,6 +368,24 @@ STORES = {
     "says so finds each of three planted bugs.",
 }
 
+SERVER = {
+    "W-1": "A server lets nobody in under another name, from another site, without a token that "
+    "holds, or beyond its limits; that is settled before anything else is looked at.",
+    "W-2": "A token allows what it was made for: an agent writes as itself whatever a request "
+    "claims, only people answer gates, and every record says which token it came with.",
+    "W-3": "The version is the ETag: of two who write from the same version one is told, with both "
+    "numbers; the same idempotency key gives the same record.",
+    "W-4": "Every error is a problem document with every problem at once, and no request makes the "
+    "server fail.",
+    "W-5": "Events come in the ledger's order from any place in it; who comes back misses none and "
+    "gets none twice.",
+    "W-6": "Asked to stop, a server ends its streams and finishes what it has begun.",
+    "W-7": "A workspace behind a server has the same methods with the same meaning.",
+    "W-8": "MCP over HTTP serves each caller as the holder of its token, and keeps answers apart.",
+    "W-9": "A token is shown once, kept as a digest, listed, revoked and expires; no log and no "
+    "file of the server holds one but the file of its owner.",
+}
+
 STATE_IN_GRAPHS = {
     "S0-1": "Every field that one agent returns is there for the next, in the typed state.",
     "S0-2": "A state has messages, the current agent, a handoff context or none, decisions, and "
@@ -418,7 +437,33 @@ SERVING = {
     "says what differs.",
 }
 
+HOSTS = {
+    "H-1": "One command sets a project's hosts up and one restores every file to the byte, however "
+    "odd its settings are; what would change can be seen before.",
+    "H-2": "A session that starts, resumes, is cleared or was compacted is told its brief, in the "
+    "one form that its host reads.",
+    "H-3": "What a hook tells is never longer than its host takes: 10,000 characters, or 2,500 "
+    "tokens for Codex, whatever it is made of.",
+    "H-4": "A prompt that calls an agent brings that agent's context, and one that rules bear on "
+    "brings those.",
+    "H-5": "A stop without a handoff on an open task asks for one, once in a session.",
+    "H-6": "A subagent gets its brief, and what it did and said is kept when it ends.",
+    "H-7": "Changed files, commands with how they ended and todos are captured without a model, as "
+    "a draft that its agent completes.",
+    "H-8": "A hook that fails or is slow never holds an agent up: it ends in time with exit code "
+    "0, says nothing that confuses its host, and leaves a line in the log.",
+    "H-9": "Two hundred hooks from eight processes at once: none fails, and no process is left.",
+    "H-10": "While agents work, nothing is written in `.git`, `.codex` or `.agents`.",
+    "H-11": "The plugins of Claude Code and Codex come from one source, the same every time, with "
+    "a skill that has only the fields of the open format.",
+    "H-12": "The doctor says which hosts are here, how they are set up, when each hook last ran "
+    "and what it told, how long the server takes to start, and what to do.",
+    "H-13": "A host that isn't ours sees the server as it was set up, is briefed, hands off and "
+    "briefs the next session, with a scripted model and no network.",
+}
+
 PROMISES: dict[str, str] = {
+    **SERVER,
     **README,
     **DECISIONS_AND_CHECKSUMS,
     **STATE_OF_A_TASK,
@@ -430,5 +475,6 @@ PROMISES: dict[str, str] = {
     **SHARED_KNOWLEDGE,
     **STATE_IN_GRAPHS,
     **SERVING,
+    **HOSTS,
     **STORES,
 }

@@ -8,6 +8,8 @@
     ├── GateRefused         a gate stands in the way; lists every reason
     ├── IntegrityViolation  a state differs before and after a handoff (strict mode)
     ├── Damaged             stored bytes are not what was written; lists every finding
+    ├── NotAllowed          the token is missing, unknown, or doesn't allow this
+    ├── RateLimited         too many requests in a short time
     ├── MissingExtra        an optional package is needed for this
     ├── LaneFull            a lane has no room for another piece of work
     ├── GitError            git could not do what was asked
@@ -24,7 +26,7 @@ a model can act on. None of them contains a complete destructive command.
 
 # Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Level = Literal["error", "warning"]
 
@@ -159,6 +161,20 @@ class Damaged(ProblemsError):
     code = "damaged"
 
 
+class NotAllowed(PassdownError):
+    """A server doesn't let this token do this. Nothing has been changed. Codes: no_token,
+    not_allowed, not_recipient, other_host, other_origin.
+    """
+
+    code = "not_allowed"
+
+
+class RateLimited(PassdownError):
+    """A server has had too many requests with this token. Nothing has been changed."""
+
+    code = "rate_limited"
+
+
 class MissingExtra(PassdownError, ImportError):
     """An optional package is needed; the message gives the line that installs it."""
 
@@ -223,3 +239,37 @@ def unknown_task(task: str) -> NotFound:
         f"there is no task {task[:128]!r}",
         next_step="List the tasks with passdown task list, or make it: passdown task new, in Python create_task.",
     )
+
+
+def error_from(document: dict[str, Any]) -> PassdownError:
+    """The error that a document of `as_document` says: for those who ask another process."""
+    message, next_step = str(document["message"]), str(document.get("next_step", ""))
+    code = str(document["error"])
+    kind = _by_code().get(code, PassdownError)
+    if issubclass(kind, ProblemsError):
+        problems = [Problem(**problem) for problem in document.get("problems", ())]
+        return kind(message, problems, next_step=next_step)
+    if kind is IntegrityViolation:
+        return IntegrityViolation(message, document.get("fields", ()), next_step=next_step)
+    if kind is not Conflict:
+        return kind(message, next_step=next_step, code=code)
+    expected, actual = int(document.get("expected", 0)), int(document.get("actual", 0))
+    stale = Conflict(str(document.get("task", "")), expected=expected, actual=actual)
+    stale.message, stale.next_step, stale.args = message, next_step, (message,)
+    return stale
+
+
+def _by_code() -> dict[str, type[PassdownError]]:
+    """Every error by its code, and those whose codes say more than their class."""
+    found: dict[str, type[PassdownError]] = {
+        "no_token": NotAllowed,
+        "not_recipient": NotAllowed,
+        "other_host": NotAllowed,
+        "other_origin": NotAllowed,
+    }
+    kinds = [PassdownError]
+    while kinds:
+        kind = kinds.pop()
+        found.setdefault(kind.code, kind)
+        kinds += kind.__subclasses__()
+    return found

@@ -50,6 +50,7 @@ def test_every_contract_is_kept(project_root: Path) -> None:
         ("store/planted.py", "import mcp", "Frameworks stay in their own file"),
         ("model/planted.py", "import langgraph.graph", "Only its adapter knows LangGraph"),
         ("adapters/planted.py", "import langchain.agents", "Only its adapter knows LangGraph"),
+        ("surfaces/planted.py", "import fastapi", "Only the web door knows its framework"),
         ("testing/planted.py", "import apsw", "Only the SQLite store knows apsw"),
         ("store/planted.py", "import psycopg", "Only the PostgreSQL store knows psycopg"),
         ("model/planted.py", "from pydantic import BaseModel", "Pydantic stays at the boundary"),

@@ -67,19 +67,26 @@ class Model:
         """The call that comes next; how many there were is told by the conversation itself."""
         offered = [*_tools(body.get("tools"))]
         text = json.dumps(body)
-        done = max(text.count(sign) for sign in _RESULTS)
-        waiting = next((tool for tool in offered if tool.name == _WAIT), None)
-        done -= text.count(f'"name": "{_WAIT}", "input"')
+        waited = sum(text.count(sign) for sign, _ in _WAITS.values())
+        done = max(text.count(sign) for sign in _RESULTS) - waited
         if done >= len(self.calls):
             return None
         call = self.calls[done]
         found = next((tool for tool in offered if tool.name.endswith(call.tool)), None)
-        if found is None:
-            return (waiting, {}) if waiting else None
-        return found, call.arguments
+        if found is not None:
+            return found, call.arguments
+        # Some hosts ask their model before every server has answered.
+        waits = (tool for tool in offered if tool.name in _WAITS and waited < _MOST_WAITS)
+        return next(((tool, _WAITS[tool.name][1]) for tool in waits), None)
 
 
-_WAIT = "WaitForMcpServers"
+_MOST_WAITS = 10
+_WAITS: dict[str, tuple[str, Document]] = {
+    "WaitForMcpServers": ('"name": "WaitForMcpServers", "input"', {}),
+    "exec_command": ("sleep 2.5", {"cmd": "sleep 2.5"}),
+}
+"""Tools that a model waits with: how a call of each shows in a conversation, and its arguments."""
+
 _RESULTS = ('"functionResponse"', '"function_call_output"', '"role": "tool"', '"tool_result"')
 
 

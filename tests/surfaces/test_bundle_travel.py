@@ -4,50 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import zipfile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import passdown
 from passdown.errors import InvalidInput
 from passdown.model.checkout import Checkout, difference, read_checkout
-from tests.surfaces.mcp.talking import client, environment, talk, told
+from tests.surfaces.mcp.talking import client, talk, told
+from tests.surfaces.repositories import git, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from mcp import Client
-
-
-def git(folder: Path, *arguments: str) -> str:
-    who = ("-c", "user.name=T", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main")
-    done = subprocess.run(
-        ["git", *who, *arguments], cwd=folder, check=True, capture_output=True, timeout=60
-    )
-    return done.stdout.decode().strip()
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def run(folder: Path, *argv: str) -> Ran:
-    done = subprocess.run(
-        [sys.executable, "-m", "passdown", *argv],
-        cwd=folder,
-        env=environment({"PASSDOWN_AGENT": "claude"}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture

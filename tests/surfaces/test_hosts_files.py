@@ -234,7 +234,7 @@ def test_a_kill_in_the_middle_is_undone_by_remove_and_mended_by_init(
     env = {**os.environ, "PYTHONPATH": f"{root}/src{os.pathsep}{root}"}
     command = [sys.executable, "-c", source, str(tmp_path), str(writes)]
     assert subprocess.run(command, env=env, check=False).returncode == 9
-    copy = tmp_path.parent / "copy"
+    copy = tmp_path.parent / f"{tmp_path.name}-copy"
     shutil.copytree(tmp_path, copy, symlinks=True)
     remove(copy)
     assert tree(copy) == before

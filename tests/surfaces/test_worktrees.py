@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +13,15 @@ import pytest
 import passdown
 from passdown.errors import NotFound
 from passdown.workspace.locating import place_of
-from tests.surfaces.mcp.talking import client, environment, talk, told
+from tests.surfaces.mcp.talking import client, talk, told
+from tests.surfaces.repositories import git
+from tests.surfaces.repositories import run as run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from mcp import Client
-
-
-def git(folder: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=T", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main")
-    allowed = ("-c", "protocol.file.allow=always")
-    subprocess.run(
-        ["git", *who, *allowed, *arguments], cwd=folder, check=True, capture_output=True, timeout=60
-    )
 
 
 def committed(folder: Path, name: str) -> Path:
@@ -49,18 +41,10 @@ def repository(tmp_path: Path, need_program: Callable[[str], str]) -> Path:
 
 
 def run(folder: Path, *argv: str) -> str:
-    """The command line in a process of its own, in a folder."""
-    done = subprocess.run(
-        [sys.executable, "-m", "passdown", *argv],
-        cwd=folder,
-        env=environment({"PASSDOWN_AGENT": "coder"}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """What the command line prints in a folder; it must not fail."""
+    done = run_in(folder, *argv)
+    assert done.code == 0, done.err
+    return done.out
 
 
 def tasks(folder: Path) -> list[str]:

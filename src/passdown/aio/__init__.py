@@ -37,10 +37,16 @@ NEWEST = _sync.NEWEST
 
 
 def open(
-    target: str = ".", *, create: bool = True, settings: Settings | None = None, clock: Clock = None
+    target: str = ".",
+    *,
+    create: bool = True,
+    settings: Settings | None = None,
+    clock: Clock = None,
+    token: str = "",
 ) -> Opening:
     """Open a workspace, as `passdown.open` does: await the result, or use it with `async with`."""
-    return Opening(lambda: _sync.open(target, create=create, settings=settings, clock=clock))
+    given: Document = {"settings": settings, "clock": clock, "token": token}
+    return Opening(lambda: _sync.open(target, create=create, **given))
 
 
 def init(folder: str = ".", store: str = "") -> Opening:
@@ -110,12 +116,17 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
         )
 
     async def change_task(
-        self, task: str, *, agent: str, expect_version: int | None = None, **fields: Any
+        self,
+        task: str,
+        *,
+        agent: str,
+        expect_version: int | None = None,
+        key: Key = None,
+        **fields: Any,
     ) -> Receipt:
         """Change a task's description, dependencies or status (`open`, `cancelled`)."""
-        return await self._call(
-            self._workspace.change_task, task, agent=agent, expect_version=expect_version, **fields
-        )
+        named: Document = {"agent": agent, "expect_version": expect_version, "key": key}
+        return await self._call(self._workspace.change_task, task, **named, **fields)
 
     async def tasks(
         self,
@@ -218,35 +229,45 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
             self._workspace.note, kind, agent=agent, task=task, key=key, **fields
         )
 
-    async def warn(self, task: str, *, agent: str, text: str) -> Receipt:
+    async def warn(self, task: str, *, agent: str, text: str, key: Key = None) -> Receipt:
         """Record a warning that stays with the task."""
-        return await self._call(self._workspace.warn, task, agent=agent, text=text)
+        return await self._call(self._workspace.warn, task, agent=agent, text=text, key=key)
 
-    async def mark(self, item: str, status: str, *, agent: str, reason: str = "") -> Receipt:
+    async def mark(
+        self, item: str, status: str, *, agent: str, reason: str = "", key: Key = None
+    ) -> Receipt:
         """Give an item another status: blocker `resolved`, question `answered`, step `done`,
         decision `accepted` or `reverted`, pattern, gotcha or warning `retracted`.
         """
-        return await self._call(self._workspace.mark, item, status, agent=agent, reason=reason)
+        return await self._call(
+            self._workspace.mark, item, status, agent=agent, reason=reason, key=key
+        )
 
     async def gates(self, task: str = "", *, open_only: bool = True) -> list[Document]:
         """Human gates and quality gate results, of one task or of all."""
         return await self._call(self._workspace.gates, task, open_only=open_only)
 
     async def record_gate(
-        self, task: str, *, agent: str, name: str, passed: bool, detail: str = ""
+        self,
+        task: str,
+        *,
+        agent: str,
+        name: str,
+        passed: bool,
+        detail: str = "",
+        key: Key = None,
     ) -> Receipt:
         """Record the result of a quality gate."""
-        return await self._call(
-            self._workspace.record_gate, task, agent=agent, name=name, passed=passed, detail=detail
-        )
+        given: Document = {"name": name, "passed": passed, "detail": detail, "key": key}
+        return await self._call(self._workspace.record_gate, task, agent=agent, **given)
 
-    async def approve(self, gate: str, *, by: str, reason: str = "") -> Receipt:
+    async def approve(self, gate: str, *, by: str, reason: str = "", key: Key = None) -> Receipt:
         """A person lets a held task go on."""
-        return await self._call(self._workspace.approve, gate, by=by, reason=reason)
+        return await self._call(self._workspace.approve, gate, by=by, reason=reason, key=key)
 
-    async def reject(self, gate: str, *, by: str, reason: str) -> Receipt:
+    async def reject(self, gate: str, *, by: str, reason: str, key: Key = None) -> Receipt:
         """A person says no, and why; the task has to be handed off anew."""
-        return await self._call(self._workspace.reject, gate, by=by, reason=reason)
+        return await self._call(self._workspace.reject, gate, by=by, reason=reason, key=key)
 
     async def state(self, task: str, version: int | None = None) -> TaskState:
         """A task's state now, or at a past version, as a value."""
@@ -265,6 +286,10 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
     ) -> list[Document]:
         """Records newest first, of one task or of all."""
         return await self._call(self._workspace.log, task, limit=limit, before=before)
+
+    async def changes(self, after: int | None = 0, *, limit: int = 500) -> Document:
+        """What was recorded of tasks after a `seq`, oldest first, and the last one looked at."""
+        return await self._call(self._workspace.changes, after, limit=limit)
 
     async def show(self, item: str) -> Document:
         """One item by its address, with the record, author and time that it came from."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.briefing.layout import page_of
 from passdown.briefing.ranking import ranked
@@ -17,6 +17,7 @@ from passdown.briefing.renderings import ALL, LETTERS, RENDERINGS, WORDS
 from passdown.briefing.walk import Walk
 from passdown.errors import InvalidInput, Problem
 from passdown.model.facts import told_as
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

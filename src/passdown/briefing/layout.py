@@ -8,13 +8,14 @@ heading, or us.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.briefing.ranking import REFERENCE
 from passdown.model.facts import told_as
 from passdown.model.item_text import LENGTHS, flat, item_lines, listed
 from passdown.model.kinds import KINDS
 from passdown.model.text import instruction_hints
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

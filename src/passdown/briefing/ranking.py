@@ -8,10 +8,11 @@ tokens.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from passdown.model.facts import told_as
 from passdown.model.item_text import LENGTHS, sizes_of
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,10 +7,11 @@ which has been overtaken can be recognised.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.model.text import visible
 from passdown.model.tokens import counter_of
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

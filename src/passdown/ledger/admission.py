@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, Problem
+from passdown.ledger.via import FIELD, MAX_VIA, without_via
 from passdown.model.bodies import handoff_body, handoff_from_body
 from passdown.model.canonical import canonical_bytes
 from passdown.model.fold import RECORD_KINDS
@@ -82,6 +83,8 @@ def _body(record: Record) -> list[Problem]:
     body = cast("Body", loaded)
     if not isinstance(loaded, dict) or canonical_bytes(body) != record.body:
         return [Problem("body", "not_canonical", "is not in canonical form", "RFC 8785")]
+    odd_door = _via(body)
+    body = without_via(body)
     secrets = redact(record.body.decode())[1]
     if secrets:
         message = f"holds what looks like a secret ({', '.join(secrets)})"
@@ -92,7 +95,14 @@ def _body(record: Record) -> list[Problem]:
         return [Problem("body", "unknown_field", f"holds {named}", "the fields of its kind")]
     check = _CHECKS.get(record.kind)
     found = check(task_of(record.stream) or "", body) if check else []
-    return found + _cited(body)
+    return [*odd_door, *found, *_cited(body)]
+
+
+def _via(body: Body) -> list[Problem]:
+    """The door that a record came through: a short line, or nothing."""
+    given: object = body.get(FIELD, "")
+    is_right = isinstance(given, str) and len(given) <= MAX_VIA and given.isprintable()
+    return [] if is_right else [Problem(FIELD, "wrong_type", "is no door", "a short line")]
 
 
 def _cited(body: Body) -> list[Problem]:

@@ -12,10 +12,10 @@ import hashlib
 import os
 import stat
 from contextlib import suppress
-from typing import NamedTuple
 
 from passdown.errors import Problem
 from passdown.model.names import path_problems
+from passdown.model.values import NamedTuple
 
 OWN_FOLDER = ".passdown"
 

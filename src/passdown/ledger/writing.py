@@ -6,9 +6,10 @@ are there together or not at all.
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.errors import (
     Conflict,
@@ -19,6 +20,7 @@ from passdown.errors import (
     unknown_task,
 )
 from passdown.ledger.deriving import add_found, apply_changes, before_of, redo, touched_by
+from passdown.ledger.via import with_via, without_via
 from passdown.model.canonical import canonical_bytes
 from passdown.model.fold import (
     NOTHING,
@@ -31,6 +33,7 @@ from passdown.model.kinds import deliveries_of, stream_of
 from passdown.model.record import Record, chained
 from passdown.model.redaction import redact, redact_value
 from passdown.model.times import stamp
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,7 +110,7 @@ class Ledger:
         # What only tells that a brief was delivered doesn't need this, and hooks do that all day.
         from passdown.model.findable import texts_of
 
-        body, redacted = redact_value(entry.body)
+        body, redacted = redact_value(with_via(entry.body, entry.author))
         assert_no_secret(entry.task, "task")
         entry = entry._replace(body=body, key=redact(entry.key)[0])
         data = canonical_bytes(entry.body)
@@ -160,7 +163,7 @@ class Ledger:
 
     def _add_aside(self, writer: Writer, aside: Aside) -> Record:
         key = aside.key or os.urandom(16).hex()
-        data = canonical_bytes(redact_value(aside.body)[0])
+        data = canonical_bytes(redact_value(with_via(aside.body, aside.author))[0])
         check_size(data)
         tip = writer.tip(aside.stream, key)
         if tip is not None:
@@ -220,7 +223,8 @@ def check_size(data: bytes) -> None:
 
 def _same_aside(known: Record, aside: Aside, data: bytes) -> Record:
     """The record that a key was written with before, if it says the same."""
-    if (known.kind, known.author, known.body) == (aside.kind, aside.author, data):
+    is_same = known.body == data or without_via(known.document()) == without_via(json.loads(data))
+    if (known.kind, known.author) == (aside.kind, aside.author) and is_same:
         return known
     raise KeyReused(
         f"the key {aside.key[:80]!r} was used for another record of {aside.stream} "
@@ -255,13 +259,14 @@ def _replayed(known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written
 
 
 def _intent(body: dict[str, Any]) -> dict[str, Any]:
-    """A body without what is taken from disk at the moment of writing."""
+    """A body without what is taken from disk at the moment of writing, and without its door."""
     measured = ("sha256", "size_bytes")
     artifacts = [
         {k: v for k, v in artifact.items() if k not in measured}
         for artifact in body.get("artifacts", ())
     ]
-    return {**{k: v for k, v in body.items() if k != "cited"}, "artifacts": artifacts}
+    said = {k: v for k, v in without_via(body).items() if k != "cited"}
+    return {**said, "artifacts": artifacts}
 
 
 def check_head_record(reader: Reader, head: Head) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.model.found_rows import NODE_PREFIX, EntryRow, Found, mark_of
 from passdown.model.graph import Edge, Node, summary_line
@@ -19,6 +19,7 @@ from passdown.model.kinds import KINDS
 from passdown.model.likeness import band_marks
 from passdown.model.names import normal_path, path_problems
 from passdown.model.times import parse_time, stamp
+from passdown.model.values import NamedTuple
 from passdown.model.words import headings, keywords, traits, words
 
 if TYPE_CHECKING:

@@ -6,7 +6,9 @@ Apart from how they are made, which every start of the command line would otherw
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from passdown.model.graph import Edge, Node

@@ -7,11 +7,12 @@ text, so that stored words can't begin a line of their own wherever they are sho
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.model.kinds import NOT_STATED
 from passdown.model.text import visible
 from passdown.model.tokens import DEFAULT_COUNTER, units, vocabulary
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,12 @@ The letter names the kind; the table says where items of a kind stand in a recor
 status they start with and which statuses close them.
 """
 
-# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
+from __future__ import annotations
+
 import re
 from functools import cache
-from typing import NamedTuple
+
+from passdown.model.values import NamedTuple
 
 PHASES = ("planning", "implementing", "testing", "reviewing", "completed")
 OUTCOMES = ("completed", "partial", "failed", "blocked")
@@ -28,6 +30,7 @@ RUN_STREAM = "run/"
 AGENT_STREAM = "agent/"
 CONVERSATION_STREAM = "conversation/"
 EXPRESS_STREAM = "express/"
+ACCESS_STREAM = "access"
 WORKSPACE_TASK = "workspace"
 
 

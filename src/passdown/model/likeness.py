@@ -12,7 +12,9 @@ import hashlib
 import math
 from collections import Counter, defaultdict
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Set

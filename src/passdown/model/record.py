@@ -5,9 +5,12 @@ different envelopes share their bytes, and the digest of the record before it in
 body is hashed and stored as the same canonical bytes (RFC 8785); it is never written out anew.
 """
 
-# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
+from __future__ import annotations
+
 import json
-from typing import Any, NamedTuple
+from typing import Any
+
+from passdown.model.values import NamedTuple
 
 GENESIS = "sha256:" + "0" * 64
 _DOMAIN = b"passdown/record/1"

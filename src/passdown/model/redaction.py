@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple, cast
+from typing import cast
 
 from passdown.model.text import ignorable
+from passdown.model.values import NamedTuple
 
 _LEFT = r"(?<![A-Za-z0-9])"
 _WORD = r"[A-Za-z0-9_-]"
@@ -44,7 +45,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
-        r"_(?:(?<=gh[pousr]_)|(?<=hf_)|(?<=npm_)|(?<=github_)pat_|(?<=[sr]k_)(?:live|test)_)",
+        r"_(?:(?<=gh[pousr]_)|(?<=hf_)|(?<=npm_)|(?<=pdt_)|(?<=github_)pat_|(?<=[sr]k_)(?:live|test)_)",
         (
             (
                 "github_token",
@@ -52,6 +53,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ),
             ("huggingface_token", _LEFT + r"hf_[A-Za-z0-9]{30,}"),
             ("npm_token", _LEFT + r"npm_[A-Za-z0-9]{36,}"),
+            ("passdown_token", _LEFT + rf"pdt_[a-z2-7]{{10}}_{_WORD}{{20,}}"),
             ("stripe_key", _LEFT + r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
         ),
     ),

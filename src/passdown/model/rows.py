@@ -4,8 +4,11 @@ They are plain tuples. Each can be made again from the records alone; a store ne
 that exists only here.
 """
 
-# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import Any
+
+from passdown.model.values import NamedTuple
 
 
 class ItemRow(NamedTuple):

@@ -1,12 +1,16 @@
 """Settings of a workspace: what `.passdown/config.toml` may say, with its defaults."""
 
-# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, Problem
 from passdown.model.kinds import ARTIFACT_TYPES, PHASES
 from passdown.model.tokens import COUNTERS
+from passdown.model.values import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 Requirements = dict[str, dict[str, int]]
 Needs = dict[str, dict[str, list[str]]]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.model.item_text import Sizes, labels_of, measure, sizes_text
 from passdown.model.items import entry_of, fingerprint, grade_of, title_of
 from passdown.model.kinds import KINDS, LIVE, task_of
 from passdown.model.rows import ItemRow, LabelRow, StatusChange
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from passdown.model.record import Record

@@ -8,9 +8,10 @@ for figures that have to compare with others who count so.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from passdown.errors import InvalidInput, Problem
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

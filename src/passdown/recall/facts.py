@@ -8,13 +8,14 @@ large enough to show them.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from passdown.errors import unknown_task
 from passdown.model.facts import ANSWER, Facts, told_as
 from passdown.model.item_text import sizes_of
 from passdown.model.kinds import LIVE, WORKSPACE_TASK, parse_address
 from passdown.model.tokens import DEFAULT_COUNTER, units, vocabulary
+from passdown.model.values import NamedTuple
 from passdown.recall.told import Records, Stale
 
 if TYPE_CHECKING:

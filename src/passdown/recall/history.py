@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, Problem, unknown_task
@@ -27,6 +28,20 @@ def log(reader: Reader, task: str | None, *, before: int, limit: int) -> list[Do
     if reader.head(stream_of(task)) is None:
         raise unknown_task(task)
     return [_line(record) for record in reader.records_before(stream_of(task), before, limit)]
+
+
+def changes(reader: Reader, *, after: int | None, limit: int) -> Document:
+    """Records of tasks in the order of the whole store, after a sequence number; `last` is how far
+    this looked, and where to go on. Up to `limit` records are looked at, of tasks and others. After
+    None there is nothing: `last` is where the store ends.
+    """
+    if after is None:
+        newest = reader.latest(MAX_NUMBER, 1)
+        return {"changes": [], "last": newest[0].seq if newest else 0}
+    _check_page(after + 1 if type(after) is int else after, limit)
+    looked_at = list(islice(reader.tail(after), limit))
+    lines = [_line(record) for record in looked_at if record.stream.startswith(TASK_STREAM)]
+    return {"changes": lines, "last": looked_at[-1].seq if looked_at else after}
 
 
 def _check_page(before: object, limit: object) -> None:
@@ -55,6 +70,7 @@ def _line(record: Record) -> Document:
         "summary": _summary(record.kind, body),
         "counts": counts,
         "bytes": len(record.body),
+        **({"via": body["via"]} if "via" in body else {}),
     }
 
 
@@ -69,7 +85,7 @@ def _summary(kind: str, body: Document) -> str:
     if kind == "marked":
         return ", ".join(f"{mark['item']} {mark['status']}" for mark in body["marks"])
     if kind in ("task_created", "task_changed"):
-        return str(body.get("title", "changed " + ", ".join(sorted(body))))
+        return str(body.get("title", "changed " + ", ".join(sorted(body.keys() - {"via"}))))
     return _learned(body) if kind == "learned" else _noted(body)
 
 

@@ -3,7 +3,9 @@
 Apart from the questions that give them, which every start of the command line loads.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from passdown.model.values import NamedTuple
 
 
 class Entry(NamedTuple):

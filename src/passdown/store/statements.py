@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os.path
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.model.record import Head, Record
 from passdown.model.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
+from passdown.model.values import NamedTuple
 from passdown.store.embedding import VectorReader, VectorWriter
 from passdown.store.finding import FindingWriter
 from passdown.store.named import named_statements

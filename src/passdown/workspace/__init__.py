@@ -24,13 +24,23 @@ if TYPE_CHECKING:
 
 
 def open(
-    target: str = ".", *, create: bool = True, settings: Settings | None = None, clock: Clock = None
+    target: str = ".",
+    *,
+    create: bool = True,
+    settings: Settings | None = None,
+    clock: Clock = None,
+    token: str = "",
 ) -> Workspace:
     """Open a workspace: the nearest `.passdown/` from a folder, a `.db` file or a store's address.
 
     Without one, it is made in that folder, unless `create` is False. `settings` take the place of
-    the configuration file; `clock` gives the time of records.
+    the configuration file; `clock` gives the time of records. The address of a server (`https://`)
+    opens its workspace, with `token` or PASSDOWN_TOKEN; settings and clock are the server's.
     """
+    if str(target).startswith(("http://", "https://")):
+        from passdown.workspace.remote import connect
+
+        return connect(str(target), token)
     place = place_of(str(target), create=create)
     if create:
         make_folder(place)

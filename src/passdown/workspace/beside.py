@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from passdown.ledger.via import writing_via as recorded_via
 from passdown.ledger.writing import Aside, damaged_tail
 
 if TYPE_CHECKING:
@@ -60,4 +61,4 @@ def _intact(record: Record) -> Record:
     return record
 
 
-__all__ = ["Aside", "Beside"]
+__all__ = ["Aside", "Beside", "recorded_via"]

@@ -11,9 +11,10 @@ refused unless it is private, so that no repository decides where records go.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from passdown.errors import NotFound, StoreUnavailable, UnsafeStore
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,3 +208,10 @@ def make_folder(place: Place) -> None:
             f"{place.folder} can't be made ({error.strerror or error})",
             next_step="Check the path, who owns the folder above it, and the space left.",
         ) from error
+
+
+def branch_and_commit(folder: str) -> tuple[str, str]:
+    """What is checked out around a folder; empty where nothing is. Starts no program."""
+    from passdown.recall.git_head import current_branch, current_commit
+
+    return current_branch(folder), current_commit(folder)

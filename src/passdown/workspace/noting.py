@@ -30,6 +30,7 @@ REFUSED = "refused; nothing was changed"
 def create_task(opened: Opened, fields: dict[str, Any], key: str | None) -> Receipt:
     """Make a task; dependencies may name tasks that come later, but no cycle."""
     checked, problems = check_task(fields)
+    problems += _given_key_problems(key)
     _refuse(problems)
     task, agent = checked.pop("task"), checked.pop("agent")
 
@@ -48,7 +49,13 @@ def create_task(opened: Opened, fields: dict[str, Any], key: str | None) -> Rece
 
 
 def change_task(
-    opened: Opened, task: str, agent: str, fields: dict[str, Any], expect_version: int | None
+    opened: Opened,
+    task: str,
+    agent: str,
+    fields: dict[str, Any],
+    expect_version: int | None,
+    *,
+    key: str | None = None,
 ) -> Receipt:
     """Change a task's description, dependencies or status (open, cancelled)."""
     status = fields.pop("status", None)
@@ -56,6 +63,7 @@ def change_task(
     checked, problems = check_task(whole)
     # A task has no place for fields that nobody knows; a change of phase is a handoff.
     problems = [*(p._replace(level="error") for p in problems), *_version_problems(expect_version)]
+    problems += _given_key_problems(key)
     if status is not None and status not in ("open", "cancelled"):
         problems.append(Problem("status", "invalid_choice", f"{status!r}", "open | cancelled"))
     if "phase" in fields:
@@ -70,7 +78,7 @@ def change_task(
     def problems_of(reader: Reader, given: dict[str, Any]) -> list[Problem]:
         return cycle_problems(reader, task, given.get("depends_on", ()))
 
-    entry = Entry(task, "task_changed", agent, body, uuid.uuid4().hex, expect_version)
+    entry = Entry(task, "task_changed", agent, body, key or uuid.uuid4().hex, expect_version)
     return write_entry(opened, entry, entry_guard(problems_of), [])
 
 
@@ -89,7 +97,7 @@ def add_entry(
     """
     problems = [*id_problems(task, "task")] if task is not None else []
     problems += [*agent_problems(agent, "agent"), *_version_problems(expect_version)]
-    problems += key_problems(key) if key is not None else []
+    problems += _given_key_problems(key)
     checked: Any = entry
     if kind == "warning":
         problems += text_problems(entry["text"], "text")
@@ -137,7 +145,9 @@ _ENTRIES = {
 }
 
 
-def mark(opened: Opened, item: str, status: str, agent: str, reason: str) -> Receipt:
+def mark(
+    opened: Opened, item: str, status: str, agent: str, reason: str, *, key: str | None = None
+) -> Receipt:
     """Give an item another status: a blocker resolved, a question answered, a step done."""
     address = parse_address(item)
     if address is None:
@@ -146,13 +156,15 @@ def mark(opened: Opened, item: str, status: str, agent: str, reason: str) -> Rec
         raise InvalidInput(REFUSED, [problem])
     _check_names(address.task, agent)
     checked, problems = check_entry("mark", {"item": item, "status": status, "reason": reason})
-    _refuse(problems)
+    _refuse([*problems, *_given_key_problems(key)])
     body = {"marks": [{k: v for k, v in checked.items() if v}]}
-    entry = Entry(address.task, "marked", agent, body, uuid.uuid4().hex)
+    entry = Entry(address.task, "marked", agent, body, key or uuid.uuid4().hex)
     return write_entry(opened, entry, entry_guard(mark_problems), [])
 
 
-def answer_gate(opened: Opened, gate: str, answer: str, by: str, reason: str) -> Receipt:
+def answer_gate(
+    opened: Opened, gate: str, answer: str, by: str, reason: str, *, key: str | None = None
+) -> Receipt:
     """A person's answer to a human gate. Who and when are fields of the record, never of a text."""
     address = parse_address(gate)
     if address is None or address.letter != "k":
@@ -161,7 +173,7 @@ def answer_gate(opened: Opened, gate: str, answer: str, by: str, reason: str) ->
         )
     problems = agent_problems(by, "by")
     problems += text_problems(reason, "reason", required=answer == "rejected")
-    _refuse(problems)
+    _refuse([*problems, *_given_key_problems(key)])
     body = {"gate": gate, "answer": answer, "by": by, "reason": reason}
 
     def guard(reader: Reader, before: Before, given: dict[str, Any]) -> None:
@@ -172,7 +184,7 @@ def answer_gate(opened: Opened, gate: str, answer: str, by: str, reason: str) ->
             problem = Problem(gate, "answered", f"is {row.status} already", "a pending gate")
             raise GateRefused("the gate is not waiting; nothing was changed", [problem])
 
-    entry = Entry(address.task, "gate_answered", by, body, uuid.uuid4().hex)
+    entry = Entry(address.task, "gate_answered", by, body, key or uuid.uuid4().hex)
     return write_entry(opened, entry, guard, [])
 
 
@@ -191,6 +203,10 @@ def workspace_task(opened: Opened, agent: str, body: dict[str, Any]) -> str:
 def content_key(agent: str, body: dict[str, Any]) -> str:
     """The key under which the same words of the same agent are the same record."""
     return "content-" + digest_bytes(canonical_bytes([agent, body])).removeprefix("sha256:")
+
+
+def _given_key_problems(key: str | None) -> list[Problem]:
+    return key_problems(key) if key is not None else []
 
 
 def _version_problems(given: object) -> list[Problem]:

@@ -83,6 +83,15 @@ class Reads(Held):
         with self._opened.store.reading() as reader:
             return log(reader, task, before=before, limit=limit)
 
+    def changes(self, after: int | None = 0, *, limit: int = 500) -> Document:
+        """What was recorded of tasks after a `seq`, oldest first (`changes`), and the `last` one
+        that was looked at: to be asked for with, the next time. None means: from now on.
+        """
+        from passdown.recall.history import changes
+
+        with self._opened.store.reading() as reader:
+            return changes(reader, after=after, limit=limit)
+
     def show(self, item: str) -> Document:
         """One item by its address, with the record, author and time that it came from."""
         from passdown.recall.state import show

@@ -29,12 +29,18 @@ class Writes(Held):
         return create_task(self._opened, given, key)
 
     def change_task(
-        self, task: str, *, agent: str, expect_version: int | None = None, **fields: Any
+        self,
+        task: str,
+        *,
+        agent: str,
+        expect_version: int | None = None,
+        key: Key = None,
+        **fields: Any,
     ) -> Receipt:
         """Change a task's description, dependencies or status (`open`, `cancelled`)."""
         from passdown.workspace.noting import change_task
 
-        return change_task(self._opened, task, agent, fields, expect_version)
+        return change_task(self._opened, task, agent, fields, expect_version, key=key)
 
     def hand_off(
         self,
@@ -112,40 +118,49 @@ class Writes(Held):
 
         return note(self._opened, kind, task, agent, fields, key=key)
 
-    def warn(self, task: str, *, agent: str, text: str) -> Receipt:
+    def warn(self, task: str, *, agent: str, text: str, key: Key = None) -> Receipt:
         """Record a warning that stays with the task."""
         from passdown.workspace.noting import add_entry
 
-        return add_entry(self._opened, "warning", task, agent, {"text": text})
+        return add_entry(self._opened, "warning", task, agent, {"text": text}, key=key)
 
-    def mark(self, item: str, status: str, *, agent: str, reason: str = "") -> Receipt:
+    def mark(
+        self, item: str, status: str, *, agent: str, reason: str = "", key: Key = None
+    ) -> Receipt:
         """Give an item another status: blocker `resolved`, question `answered`, step `done`,
         decision `accepted` or `reverted`, pattern, gotcha or warning `retracted`.
         """
         from passdown.workspace.noting import mark
 
-        return mark(self._opened, item, status, agent, reason)
+        return mark(self._opened, item, status, agent, reason, key=key)
 
     def record_gate(
-        self, task: str, *, agent: str, name: str, passed: bool, detail: str = ""
+        self,
+        task: str,
+        *,
+        agent: str,
+        name: str,
+        passed: bool,
+        detail: str = "",
+        key: Key = None,
     ) -> Receipt:
         """Record the result of a quality gate."""
         from passdown.workspace.noting import add_entry
 
         entry = {"name": name, "result": "passed" if passed else "failed", "detail": detail}
-        return add_entry(self._opened, "gate", task, agent, entry)
+        return add_entry(self._opened, "gate", task, agent, entry, key=key)
 
-    def approve(self, gate: str, *, by: str, reason: str = "") -> Receipt:
+    def approve(self, gate: str, *, by: str, reason: str = "", key: Key = None) -> Receipt:
         """A person lets a held task go on."""
         from passdown.workspace.noting import answer_gate
 
-        return answer_gate(self._opened, gate, "approved", by, reason)
+        return answer_gate(self._opened, gate, "approved", by, reason, key=key)
 
-    def reject(self, gate: str, *, by: str, reason: str) -> Receipt:
+    def reject(self, gate: str, *, by: str, reason: str, key: Key = None) -> Receipt:
         """A person says no, and why; the task has to be handed off anew."""
         from passdown.workspace.noting import answer_gate
 
-        return answer_gate(self._opened, gate, "rejected", by, reason)
+        return answer_gate(self._opened, gate, "rejected", by, reason, key=key)
 
     def store_decision(self, decision: Decision, task: str | None = None) -> str:
         """Record a decision value and give the key, of agent and time, that finds it again."""

@@ -12,7 +12,7 @@ from hypothesis import given as drawn
 
 import passdown
 from passdown.surfaces.mcp.calling import agent_named, call
-from passdown.surfaces.mcp.definitions import TOOLS
+from passdown.surfaces.mcp.definitions import BY_NAME, TOOLS
 from passdown.surfaces.mcp.lines import MAX_CHARACTERS
 
 if TYPE_CHECKING:
@@ -131,6 +131,19 @@ def test_wrong_arguments_are_told_by_their_paths(
         assert f"\n- {path}: " in told, told
     assert f"call {name} again" in told
     assert heads() == before
+
+
+@pytest.mark.parametrize("outcome", ["completed", "partial", "failed", "blocked"])
+def test_the_listed_fields_are_enough_for_every_outcome(ask: Ask, outcome: str) -> None:
+    """A model knows no others before it has asked for the schema."""
+    started(ask)
+    started(ask, "T-2")
+    fields = BY_NAME["handoff"]["inputSchema"]["properties"]["blockers"]["items"]["properties"]
+    whole = {"blocker": "no key", "suggested_resolution": "ask ops", "blocking_tasks": ["T-2"]}
+    assert whole.keys() <= fields.keys()
+    given = {"next_steps": ["go on"], "blockers": [whole]} if outcome != "completed" else {}
+    told = ask("handoff", task="T-1", outcome=outcome, summary="x", **given)
+    assert told.startswith(f"Recorded: T-1 version 2, {outcome}")
 
 
 def test_what_isnt_there_is_told_with_the_tools_that_find_it(refused: Ask) -> None:

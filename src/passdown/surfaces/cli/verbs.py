@@ -1,7 +1,8 @@
 """Every verb of the command line: its group, its module, and one line on what it does."""
 
-# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
-from typing import NamedTuple
+from __future__ import annotations
+
+from passdown.model.values import NamedTuple
 
 
 class Verb(NamedTuple):
@@ -13,7 +14,7 @@ class Verb(NamedTuple):
     line: str
 
 
-_START, _HOSTS, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _TOOLS = (
+_START, _HOSTS, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _SERVE, _TOOLS = (
     "Start",
     "Serve coding agents",
     "Record",
@@ -22,6 +23,7 @@ _START, _HOSTS, _WRITE, _RUN, _TELL, _READ, _GATES, _SAFE, _TOOLS = (
     "Read",
     "Gates",
     "Safety",
+    "Serve over HTTP",
     "Tools",
 )
 
@@ -30,10 +32,9 @@ VERBS: dict[str, Verb] = {
     for verb in (
         Verb("init", _START, "starting", "make a workspace; set coding agents up, and undo it"),
         Verb("demo", _START, "demo", "watch four agents build a small thing, offline"),
+        Verb("mcp", _HOSTS, "serving_mcp", "serve agents over MCP, on standard input and output"),
         Verb("hook", _HOSTS, "hooking", "answer a coding agent's host at one of its events"),
-        Verb(
-            "plugin", _HOSTS, "plugging", "write the plugin of Claude Code or Codex, with a skill"
-        ),
+        Verb("plugin", _HOSTS, "plugging", "write a plugin for Claude Code or Codex, with a skill"),
         Verb("task", _WRITE, "tasks", "make, list, show and change tasks"),
         Verb("handoff", _WRITE, "handing", "hand a task on, from a file or from flags"),
         Verb("draft", _WRITE, "drafts", "what was seen of the work on a task, to be completed"),
@@ -77,7 +78,8 @@ VERBS: dict[str, Verb] = {
         Verb("embed", _SAFE, "recalling", "make the vectors that search by meaning needs"),
         Verb("reindex", _SAFE, "safety", "make every derived row again from the records"),
         Verb("doctor", _SAFE, "safety", "facts and findings about this workspace"),
-        Verb("mcp", _TOOLS, "serving_mcp", "serve coding agents over MCP, on standard input"),
+        Verb("serve", _SERVE, "serving", "the HTTP API, its events and MCP, behind tokens"),
+        Verb("token", _SERVE, "tokens", "make, list and revoke tokens for a server"),
         Verb("schema", _TOOLS, "schemas", "the JSON Schema of a handoff, a task or a state"),
         Verb("template", _TOOLS, "schemas", "an empty task file with a handoff section"),
         Verb("completion", _TOOLS, "completion", "a completion script for your shell"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.model.tokens import Counter, chars4, units
+from passdown.model.values import NamedTuple
 from passdown.surfaces.hosts.table import (
     CURSOR,
     GEMINI,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from passdown.model.values import NamedTuple
 
 MAX_INPUT = 8_388_608
 MAX_TEXT = 200_000

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.errors import NotFound
 from passdown.model.kinds import WORKSPACE_TASK
 from passdown.model.names import agent_problems, id_problems
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from passdown.model.values import NamedTuple
 from passdown.surfaces.hooks.answers import Answer, can_ask, can_tell, counter_for, fits
 from passdown.surfaces.hooks.sessions import Session, Sessions
 from passdown.surfaces.hosts.table import (
@@ -46,13 +47,6 @@ class Visit(NamedTuple):
     faults: list[str]
 
     @property
-    def work(self) -> str:
-        """The folder whose files the agent changes: its own worktree, where it is in one."""
-        from passdown.surfaces.hooks.repository import checkout_of
-
-        return checkout_of(self.call.cwd, self.place.root)
-
-    @property
     def sessions(self) -> Sessions:
         """The sessions of this workspace."""
         return Sessions(self.place.folder)
@@ -86,8 +80,8 @@ def handle(visit: Visit) -> Answer:
 
 def _session_start(visit: Visit, session: Session) -> Answer:
     from passdown.surfaces.hooks.choosing import choose
-    from passdown.surfaces.hooks.repository import branch_and_commit
     from passdown.surfaces.hooks.telling import list_text
+    from passdown.workspace.locating import branch_and_commit
 
     call = visit.call
     branch, commit = branch_and_commit(call.cwd or visit.place.root)
@@ -224,7 +218,7 @@ def _subagent_start(visit: Visit, session: Session) -> Answer:
 def _subagent_stop(visit: Visit, session: Session) -> Answer:
     from passdown.surfaces.hooks.capturing import subagent_captured
 
-    session = subagent_captured(session, visit.call, visit.work)
+    session = subagent_captured(session, visit.call, visit.place.root)
     # Kept at once: if its parent never gets to its own end, this isn't lost with it.
     visit.keep(session)
     visit.keep(_checkpointed(visit, session)[0])
@@ -283,8 +277,8 @@ def _checkpoint(visit: Visit, workspace: Workspace, session: Session, name: str)
     from passdown.surfaces.hooks.choosing import agent_of
     from passdown.surfaces.hooks.drafting import draft_text, set_aside, write_draft
 
-    folder, work = visit.place.folder, visit.work
-    session, fault = captured(session, visit.call, work)
+    folder, root = visit.place.folder, visit.place.root
+    session, fault = captured(session, visit.call, root)
     visit.faults.extend([fault] if fault else [])
     if not name:
         return session._replace(unfinished=False)
@@ -297,7 +291,7 @@ def _checkpoint(visit: Visit, workspace: Workspace, session: Session, name: str)
         fresh = fresh._replace(task=name, agent=session.agent, told=session.told)
         fresh = fresh._replace(used_tokens=session.used_tokens, understood=session.understood)
         return fresh._replace(handoffs=handoffs_of(task), started=int(time.time()))
-    changed = changes(session, work, visit.left_s(_GIT_S))
+    changed = changes(session, root, visit.left_s(_GIT_S))
     has_done = bool(changed or session.commands or session.files or session.subagents)
     if has_done:
         agent = agent_of(session, str(task["holder"]), visit.call.host)

@@ -6,7 +6,9 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from passdown.model.values import NamedTuple
 
 MAX_BYTES = 262_144
 _LOG = os.path.join("logs", "hooks.log")

@@ -1,4 +1,4 @@
-"""The repository around a session: its branch and commit from files, its changes from git.
+"""The repository around a session: what changed in it, by git.
 
 Git is asked and never changed: no lock, no hook, no file watcher, and an answer that takes too long
 is done without.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
 
-_BRANCH = "ref: refs/heads/"
+from passdown.model.values import NamedTuple
+
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _OPTIONS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 _DIFF = ("diff", "--name-status", "-z", "--no-renames", "--no-ext-diff", "--relative")
@@ -24,70 +24,6 @@ class Changed(NamedTuple):
 
     path: str
     change: str
-
-
-def branch_and_commit(folder: str) -> tuple[str, str]:
-    """The branch that is checked out and the commit it is at; empty where there is none.
-
-    Read from git's own files, so that no program has to be started.
-    """
-    git = _git_folder(folder)
-    head = _first_line(os.path.join(git, "HEAD")) if git else ""
-    if not head.startswith("ref: "):
-        return "", head if _COMMIT.fullmatch(head) else ""
-    name = head.removeprefix("ref: ")
-    branch = head.removeprefix(_BRANCH) if head.startswith(_BRANCH) else ""
-    common = os.path.join(git, _first_line(os.path.join(git, "commondir")))
-    commit = _first_line(os.path.join(common, *name.split("/"))) or _packed(common, name)
-    return branch, commit if _COMMIT.fullmatch(commit) else ""
-
-
-def checkout_of(folder: str, project: str) -> str:
-    """Where somebody in a folder works: the project, unless a checkout of its own is nearer.
-
-    Worktrees of one repository share a project's records, and each has files of its own.
-    """
-    here = os.path.realpath(folder) if folder and os.path.isdir(folder) else ""
-    top = here
-    while top and not os.path.lexists(os.path.join(top, ".git")):
-        above = os.path.dirname(top)
-        top = above if above != top else ""
-    inside = os.path.realpath(project)
-    return project if not top or (inside + os.sep).startswith(top + os.sep) else top
-
-
-def _git_folder(folder: str) -> str:
-    while True:
-        path = os.path.join(folder, ".git")
-        if os.path.isdir(path):
-            return path
-        if os.path.isfile(path):
-            named = _first_line(path).removeprefix("gitdir: ")
-            return os.path.normpath(os.path.join(folder, named))
-        above = os.path.dirname(folder)
-        if above == folder:
-            return ""
-        folder = above
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline(4096).rstrip("\r\n")
-    except OSError:
-        return ""
-
-
-def _packed(common: str, name: str) -> str:
-    try:
-        with open(os.path.join(common, "packed-refs"), encoding="utf-8", errors="replace") as file:
-            for line in file:
-                commit, _, ref = line.strip().partition(" ")
-                if ref == name:
-                    return commit
-    except OSError:
-        pass
-    return ""
 
 
 def changed_since(root: str, commit: str, since: float, timeout_s: float) -> list[Changed] | None:

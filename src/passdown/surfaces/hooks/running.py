@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from passdown.workspace.locating import Place
 
-LIMITS_S = {**dict.fromkeys(TIMEOUTS_S, 4.0), SESSION_END: 0.8}
-"""How long each event may take in all; hosts wait longer than that."""
+LIMITS_S = {**dict.fromkeys(TIMEOUTS_S, 4.0), SESSION_END: 2.5}
+"""How long each event may take in all; hosts wait longer than that (`TIMEOUTS_S`)."""
 
 _WRITING_S = 0.5
 
@@ -54,8 +54,10 @@ def _answer(guard: _Guard, host: str, event: str, store: str | None) -> None:
     except Malformed as error:
         faults.append(f"malformed input: {error}")
         call = read_call(host, event, b"")
-    if call.cwd and call.cwd != os.getcwd():
-        place = guard.at(_place(call.cwd, store) if os.path.isdir(call.cwd) else place)
+    if not os.path.isdir(call.cwd):
+        call = call._replace(cwd="")
+    elif call.cwd != os.getcwd():
+        place = guard.at(_place(call.cwd, store))
     if place is None:
         return
     if host not in HOSTS or event not in HOSTS[host].events:
@@ -93,6 +95,7 @@ class _Guard:
 
     A thread of its own ends the process when the time is over, whatever the process is waiting
     for: a lock, a disk, its input. What was being written to the store is then as if never begun.
+    (Most prompts need no store, and without one nothing loads `threading`.)
     """
 
     def __init__(self, host: str, event: str) -> None:

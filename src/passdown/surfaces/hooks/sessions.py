@@ -6,7 +6,9 @@ import json
 import os
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.model.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -5,7 +5,9 @@ Commands are the same in every release: hosts remember which ones their user has
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from passdown.model.values import NamedTuple
 
 SESSION_START = "session-start"
 PROMPT_SUBMIT = "prompt-submit"

@@ -127,8 +127,7 @@ _GATES = _tool(
 _HANDOFF = _tool(
     "handoff",
     "Record a handoff, so that the next agent (or you, in a new session) can go on. Call it when "
-    "you finish, stop, are blocked or pass work on. Problems are listed at once and nothing is "
-    "recorded. Other fields: passdown://schema/handoff.",
+    "you finish, stop, are blocked or pass work on. Other fields: passdown://schema/handoff.",
     _object(
         {
             "task": _text(),
@@ -151,6 +150,7 @@ _HANDOFF = _tool(
                     {
                         "blocker": _text(),
                         "suggested_resolution": _text("needed if failed"),
+                        "blocking_tasks": _list("ids; needed if blocked"),
                         "requires_human": {"type": "boolean", "description": "opens a gate"},
                     },
                     ("blocker",),

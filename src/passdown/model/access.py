@@ -1,0 +1,128 @@
+"""Who may do what at a server: tokens as values, their rights, and how they are told apart. Pure.
+
+A token is `pdt_ID_SECRET`. The secret is 256 random bits, so one round of SHA-256 is enough to keep
+it: nobody guesses it, and nothing slower would be safer. What is kept is the digest.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.errors import InvalidInput, Problem
+from passdown.model.names import agent_problems
+from passdown.model.text import excerpt
+from passdown.model.times import parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+RIGHTS = ("read", "write", "approve", "others")
+"""To look, to record as oneself, to answer gates (people only), and to record in the names of
+others: what a program needs that speaks for several agents.
+"""
+
+_TOKEN = re.compile(r"pdt_([a-z2-7]{10})_([A-Za-z0-9_-]{43})")
+_ID_BYTES, _SECRET_BYTES = 6, 32
+
+
+class Access(NamedTuple):
+    """A token as it is kept: whose it is, what it allows, until when. `is_person` says that a
+    human being holds it. An empty `expires` or `revoked` means never.
+    """
+
+    id: str
+    name: str
+    is_person: bool
+    rights: tuple[str, ...]
+    digest: str
+    made: str
+    expires: str = ""
+    revoked: str = ""
+    label: str = ""
+
+    def state(self, now: datetime) -> str:
+        """What it is worth now: live, expired or revoked."""
+        if self.revoked:
+            return "revoked"
+        is_over = bool(self.expires) and parse_time(self.expires) <= now
+        return "expired" if is_over else "live"
+
+    def may(self, right: str) -> bool:
+        """Whether it allows something."""
+        return right in self.rights
+
+    def as_document(self) -> dict[str, Any]:
+        """The token as plain JSON; its digest is nobody's business."""
+        document = {**self._asdict(), "rights": list(self.rights)}
+        del document["digest"]
+        return document
+
+
+def mint(random: bytes) -> tuple[str, str]:
+    """A token's id and the whole token, from `ID_BYTES + SECRET_BYTES` random bytes."""
+    if len(random) != _ID_BYTES + _SECRET_BYTES:
+        raise ValueError(f"{len(random)} random bytes given, {_ID_BYTES + _SECRET_BYTES} expected")
+    name = base64.b32encode(random[:_ID_BYTES]).decode().rstrip("=").lower()
+    secret = base64.urlsafe_b64encode(random[_ID_BYTES:]).decode().rstrip("=")
+    return name, f"pdt_{name}_{secret}"
+
+
+RANDOM_BYTES = _ID_BYTES + _SECRET_BYTES
+
+
+def id_of(token: str) -> str:
+    """The id within a token; empty where it has not the shape of one."""
+    match = _TOKEN.fullmatch(token)
+    return match[1] if match else ""
+
+
+def digest_of(token: str) -> str:
+    """What is kept of a token."""
+    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
+
+
+def is_same(token: str, kept: Access) -> bool:
+    """Whether a token is the one that is kept, in a time that doesn't tell how much is right."""
+    return hmac.compare_digest(digest_of(token), kept.digest)
+
+
+def checked_rights(given: Iterable[str], *, is_person: bool) -> tuple[str, ...]:
+    """Rights in their fixed order, each once; `read` comes with any other.
+
+    Raises InvalidInput for unknown ones, for none, and for `approve` in an agent's token.
+    """
+    asked = list(given)
+    expected = " | ".join(RIGHTS)
+    problems = [
+        Problem("rights", "invalid_choice", f"{excerpt(name)!r}", expected)
+        for name in asked
+        if name not in RIGHTS
+    ]
+    if not asked:
+        problems.append(Problem("rights", "required", "none are named", expected))
+    if "approve" in asked and not is_person:
+        message = "gates are answered by people, never by agents"
+        problems.append(Problem("rights", "not_allowed", message, "a token of a person"))
+    if problems:
+        raise InvalidInput("no token was made", problems)
+    return tuple(right for right in RIGHTS if right in asked or right == "read")
+
+
+def access_problems(name: str, expires: str, now: datetime) -> list[Problem]:
+    """What is wrong with a token's name, or with the time that it is to expire at."""
+    problems = agent_problems(name, "name")
+    if expires:
+        try:
+            is_past = parse_time(expires) <= now
+        except ValueError as error:
+            problems.append(Problem("expires", "invalid_time", str(error), "a time with a zone"))
+        else:
+            if is_past:
+                message = f"{expires} is over"
+                problems.append(Problem("expires", "out_of_range", message, "a time to come"))
+    return problems

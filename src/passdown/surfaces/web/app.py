@@ -1,0 +1,361 @@
+"""The application: the table's rows as routes of FastAPI, behind the front.
+
+Requests are read and rights are checked by the rows; the work itself is done in threads, since the
+core is synchronous. What goes wrong is a problem document, always.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from contextlib import asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, cast
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from passdown import __version__
+from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, StoreError
+from passdown.surfaces.web import own_rows, reading_rows, task_rows, telling_rows, writing_rows
+from passdown.surfaces.web.briefs import BriefCounter
+from passdown.surfaces.web.events import MEDIA as EVENTS_MEDIA
+from passdown.surfaces.web.events import Stream, Watch, check_room, resumed_after
+from passdown.surfaces.web.front import VISIT, Front
+from passdown.surfaces.web.mcp_door import PATH as MCP_PATH
+from passdown.surfaces.web.mcp_door import McpDoor
+from passdown.surfaces.web.metrics import MEDIA as METRICS_MEDIA
+from passdown.surfaces.web.openapi import DESCRIPTION, completed, extra_of, responses_of
+from passdown.surfaces.web.operations import Answer, Call, Operation, require
+from passdown.surfaces.web.problems import MEDIA, as_json, details, harmless, status_of
+from passdown.surfaces.web.requests import Malformed, given_by
+from passdown.surfaces.web.schemas import whole
+from passdown.workspace.beside import recorded_via
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from passdown.model.access import Access
+    from passdown.surfaces.web.front import App, Receive, Scope, Send
+    from passdown.surfaces.web.house import House, Visit
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+OPERATIONS: tuple[Operation, ...] = (
+    *task_rows.ROWS,
+    *writing_rows.ROWS,
+    *reading_rows.ROWS,
+    *telling_rows.ROWS,
+    *own_rows.ROWS,
+)
+_HEAVY_AT_ONCE = 2
+_EXPECTED = re.compile(r'"([0-9]{1,15})"')
+
+
+def built(house: House) -> App:
+    """The whole server as an ASGI application."""
+    mcp = McpDoor(house)
+
+    @asynccontextmanager
+    async def living(_: FastAPI) -> AsyncGenerator[None]:
+        await asyncio.to_thread(_warm_up)
+        async with mcp.running():
+            yield
+        house.door.close()
+
+    app = FastAPI(
+        title="Passdown",
+        version=__version__,
+        description=DESCRIPTION,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=living,
+        redirect_slashes=False,
+    )
+    routes = _Routes(house)
+    rows = {operation.name: operation for operation in OPERATIONS}
+    endpoints = {name: routes.of(row) for name, row in rows.items()}
+    endpoints["brief"] = routes.brief(rows["brief"])
+    for name, row in rows.items():
+        _add(app, row, endpoints[name])
+    _add(app, _EVENTS, routes.events())
+    _add_plain(app, house)
+    app.router.routes.append(Route(MCP_PATH, mcp))
+    app.add_exception_handler(HTTPException, _not_routed)
+    return Front(_Quick(app, endpoints["brief"]), house)
+
+
+class _Quick:
+    """Goes around the router for briefs: what agents ask for most costs half as much without it."""
+
+    _PATH = re.compile(r"/api/tasks/([^/]+)/brief")
+
+    def __init__(self, app: App, endpoint: Endpoint) -> None:
+        self._app = app
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match = self._PATH.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        if match is None or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        scope["path_params"] = {"task": match[1]}
+        response = await self._endpoint(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+def _add(app: FastAPI, operation: Operation, endpoint: Endpoint) -> None:
+    app.add_api_route(
+        operation.path,
+        endpoint,
+        methods=[operation.method],
+        operation_id=operation.name,
+        summary=operation.summary,
+        status_code=operation.status,
+        response_class=Response,
+        responses=responses_of(operation),
+        openapi_extra=extra_of(operation),
+        tags=[operation.tag] if operation.tag else None,
+    )
+
+
+class _Routes:
+    """Makes an endpoint of each row."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._briefs = BriefCounter(house)
+        self._watch = Watch(house)
+        self._heavy = asyncio.Semaphore(_HEAVY_AT_ONCE)
+
+    def of(self, operation: Operation) -> Endpoint:
+        """The endpoint of a row that is carried out in a thread."""
+
+        async def endpoint(request: Request) -> Response:
+            visit, caller = _visit(request, operation)
+            try:
+                call = _call(operation, request, visit, caller)
+                async with self._heavy if operation.is_heavy else nullcontext():
+                    found = await asyncio.to_thread(self._carry, operation, call, caller)
+            except Exception as error:  # noqa: BLE001
+                return _problem(error, visit, has_condition=b"if-match" in _names(request))
+            visit.notes += [note.message for note in call.notes]
+            return _answered(operation, call, found, request)
+
+        return endpoint
+
+    def _carry(self, operation: Operation, call: Call, caller: Access) -> Answer:
+        only = "" if caller.may("others") else caller.name
+        door = recorded_via(f"token:{caller.id}", author=only)
+        with self._house.workspace() as workspace, door:
+            return operation.carry(workspace, call)
+
+    def brief(self, operation: Operation) -> Endpoint:
+        """The endpoint of briefs, which are made once for many."""
+
+        async def endpoint(request: Request) -> Response:
+            visit, caller = _visit(request, operation)
+            question = (caller.id, request.scope["path"], request.scope["query_string"])
+            try:
+                waiting = self._briefs.known(question)
+                if waiting is None:
+                    call = _call(operation, request, visit, caller)
+                    waiting = self._briefs.read(question, call, f"token:{caller.id}")
+                body, etag = await self._briefs.answer(waiting)
+            except Exception as error:  # noqa: BLE001
+                return _problem(error, visit)
+            return _with_etag(request, body, etag)
+
+        return endpoint
+
+    def events(self) -> Endpoint:
+        """The endpoint of the stream of changes."""
+
+        async def endpoint(request: Request) -> Response:
+            visit, caller = _visit(request, _EVENTS)
+            try:
+                call = _call(_EVENTS, request, visit, caller)
+                last = request.headers.get("last-event-id", "")
+                after = resumed_after(last, call.given.get("after"))
+                after = await self._watch.position() if after is None else after
+                check_room(self._house, caller)
+            except Exception as error:  # noqa: BLE001
+                return _problem(error, visit)
+            stream = Stream(self._house, self._watch, caller, after, call.given.get("task", ""))
+            return StreamingResponse(self._counted(stream, caller), media_type=EVENTS_MEDIA)
+
+        return endpoint
+
+    async def _counted(self, stream: Stream, caller: Access) -> AsyncGenerator[bytes]:
+        try:
+            async for part in stream.lines():
+                yield part
+        finally:
+            self._house.streams.leave(caller.id)
+
+
+async def _never(*_: Any) -> Answer:
+    raise AssertionError("events are streamed, not carried out")
+
+
+_EVENTS = Operation(
+    "events",
+    "GET",
+    "/api/events",
+    "read",
+    "What is recorded of tasks, as server-sent events; Last-Event-ID goes on where one left off",
+    cast("Any", _never),
+    query={
+        "after": whole("events after this sequence number", most=10**18),
+        "task": task_rows.TASK_ID,
+    },
+    answer={},
+    tag="history",
+)
+
+
+def _visit(request: Request, operation: Operation) -> tuple[Visit, Access]:
+    visit: Visit = request.scope[VISIT]
+    visit.operation = operation.name
+    if visit.caller is None:
+        raise AssertionError("the front lets nobody in without a token")
+    return visit, visit.caller
+
+
+def _names(request: Request) -> set[bytes]:
+    return {name for name, _ in request.scope["headers"]}
+
+
+def _call(operation: Operation, request: Request, visit: Visit, caller: Access) -> Call:
+    require(caller, operation.right)
+    given = given_by(operation, request.path_params, request.scope["query_string"], visit.body)
+    return Call(
+        caller,
+        given,
+        expect_version=_expected(operation, request),
+        key=_key(operation, request),
+    )
+
+
+def _expected(operation: Operation, request: Request) -> int | None:
+    given = request.headers.get("if-match", "*") if operation.takes_version else "*"
+    if given == "*":
+        return None
+    match = _EXPECTED.fullmatch(given)
+    if match is None:
+        problem = Problem("If-Match", "invalid_form", f"{given[:40]!r}", 'one version, as "7"')
+        raise Malformed("the condition can't be read", [problem])
+    return int(match[1])
+
+
+def _key(operation: Operation, request: Request) -> str | None:
+    return request.headers.get("idempotency-key") if operation.takes_key else None
+
+
+def _answered(operation: Operation, call: Call, found: Answer, request: Request) -> Response:
+    if found.text is not None:
+        media = f"{found.media}; charset=utf-8" if found.media.startswith("text/") else found.media
+        is_json = found.media == "application/json"
+        written = harmless(found.text) if is_json else found.text
+        return Response(written.encode(), media_type=media)
+    document = found.document
+    if call.notes and isinstance(document, dict):
+        notes = [note.as_document() for note in call.notes]
+        said: list[Any] = cast("dict[str, Any]", document).get("warnings", [])
+        document = {**cast("dict[str, Any]", document), "warnings": [*said, *notes]}
+    body = as_json(document)
+    if found.version is None:
+        return Response(body, operation.status, media_type="application/json")
+    return _with_etag(request, body, f'"{found.version}"', operation.status)
+
+
+def _with_etag(request: Request, body: bytes, etag: str, status: int = 200) -> Response:
+    """An answer that a client may keep and ask about again; 304 where it still holds."""
+    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
+    if status == 200 and request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    return Response(body, status, headers=headers, media_type="application/json")
+
+
+def _problem(error: Exception, visit: Visit, *, has_condition: bool = False) -> Response:
+    """What went wrong, as a problem document; a fault of ours says nothing of its inside."""
+    if not isinstance(error, PassdownError):
+        if os.environ.get("PASSDOWN_DEBUG"):
+            sys.excepthook(type(error), error, error.__traceback__)
+        visit.notes.append(f"unexpected {type(error).__name__}")
+        error = PassdownError(
+            "this is a fault in Passdown",
+            next_step=f"Its log has more about request {visit.number}.",
+            code="unexpected",
+        )
+    status = 400 if isinstance(error, Malformed) else status_of(error, has_condition=has_condition)
+    headers = {"Retry-After": "1"} if isinstance(error, StoreError) else None
+    return Response(as_json(details(error, status)), status, headers=headers, media_type=MEDIA)
+
+
+async def _not_routed(request: Request, error: Exception) -> Response:
+    """An address or a method that isn't there."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    allowed = dict(getattr(error, "headers", None) or {})
+    problem: PassdownError = NotFound(
+        "there is nothing at this address", next_step="See /api/openapi.json."
+    )
+    if status == 405:
+        found = Problem("method", "not_here", request.method[:16], allowed.get("Allow", ""))
+        problem = InvalidInput("the address has no such method", [found])
+    else:
+        status = 404
+    return Response(as_json(details(problem, status)), status, headers=allowed, media_type=MEDIA)
+
+
+def _add_plain(app: FastAPI, house: House) -> None:
+    """What watches the server: whether it lives, whether it can work, what it has done."""
+    document: list[bytes] = []
+
+    async def health(request: Request) -> Response:
+        return Response(b'{"status":"alive"}', media_type="application/json")
+
+    async def ready(request: Request) -> Response:
+        try:
+            await asyncio.to_thread(_look, house)
+        except PassdownError as error:
+            return Response(as_json(details(error, 503)), 503, media_type=MEDIA)
+        is_ready = not house.stopping.is_set()
+        body = b'{"status":"ready"}' if is_ready else b'{"status":"stopping"}'
+        return Response(body, 200 if is_ready else 503, media_type="application/json")
+
+    async def metrics(request: Request) -> Response:
+        text = house.metrics.text(streams=house.streams.count)
+        return Response(text, headers={"Content-Type": METRICS_MEDIA})
+
+    async def openapi(request: Request) -> Response:
+        if not document:
+            document.append(as_json(completed(app.openapi())))
+        return Response(document[0], media_type="application/json")
+
+    for path, endpoint in (
+        ("/health", health),
+        ("/ready", ready),
+        ("/metrics", metrics),
+        ("/api/openapi.json", openapi),
+    ):
+        app.add_api_route(path, endpoint, methods=["GET"], include_in_schema=False)
+
+
+def _warm_up() -> None:
+    """Load what the first brief and the first handoff need, before anybody waits for them."""
+    from passdown.model.tokens import counter_of
+
+    counter_of(None).tokens("ready")
+
+
+def _look(house: House) -> None:
+    with house.workspace() as workspace:
+        workspace.tasks(limit=1)
+
+
+__all__ = ["OPERATIONS", "built"]

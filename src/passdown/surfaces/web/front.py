@@ -1,0 +1,282 @@
+"""The front: every request passes here first, whatever it is for.
+
+In this order: its shape, the name it was sent to, the page it comes from, the token, the token's
+rate, the size of its body. Who fails at one is told so and gets no further. Plain ASGI, so that
+nothing of a framework runs before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.errors import (
+    InvalidInput,
+    NotAllowed,
+    PassdownError,
+    Problem,
+    RateLimited,
+    StoreError,
+)
+from passdown.model.redaction import redact
+from passdown.surfaces.web.house import Visit
+from passdown.surfaces.web.problems import MEDIA, as_json, details, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    from passdown.surfaces.web.house import House
+
+    Scope = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+    Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+    App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN_PATHS = frozenset({"/health", "/ready", "/api/openapi.json"})
+"""What needs no token: whether the server lives, and how its API looks."""
+
+VISIT = "passdown.visit"
+
+_SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+_BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class _Refusal(NamedTuple):
+    error: PassdownError
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Front:
+    """An ASGI application around another."""
+
+    def __init__(self, app: App, house: House) -> None:
+        self._app = app
+        self._house = house
+        self._start = os.urandom(4).hex()
+        self._numbers = count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it here."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        visit = Visit(f"{self._start}-{next(self._numbers)}", time.perf_counter())
+        out = _Out(self._house, scope, visit, send)
+        refusal = await self._refusal(scope, receive, visit)
+        if refusal is not None:
+            await out.refuse(refusal)
+            return
+        scope[VISIT] = visit
+        await self._app(scope, _Given(visit.body, receive), out.send)
+
+    async def _refusal(self, scope: Scope, receive: Receive, visit: Visit) -> _Refusal | None:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        refusal = self._stranger(headers)
+        if refusal is not None or scope["path"] in OPEN_PATHS:
+            return refusal
+        refusal = await self._unknown(scope, headers, visit)
+        if refusal is not None or scope["method"] in _BODILESS:
+            return refusal
+        return await self._body(headers, receive, visit)
+
+    def _stranger(self, headers: list[tuple[bytes, bytes]]) -> _Refusal | None:
+        """Who speaks another language, calls another server, or is sent by another site."""
+        names = self._house.options.names
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) > 1 or _is_ambiguous(headers):
+            problem = Problem(
+                "headers", "ambiguous", "can be read in two ways", "one Host, one way"
+            )
+            return _Refusal(InvalidInput("the request is refused", [problem]), 400)
+        if not hosts or hosts[0].decode("latin-1").lower() not in names.hosts:
+            error = NotAllowed(
+                "this server doesn't answer to that name",
+                next_step="Use the address that passdown serve printed; other names are allowed "
+                "with --allowed-host.",
+                code="other_host",
+            )
+            return _Refusal(error, 421)
+        origins = [value for name, value in headers if name == b"origin"]
+        if any(value.decode("latin-1") not in names.origins for value in origins):
+            message = "requests from pages of other sites are refused"
+            error = NotAllowed(message, next_step="", code="other_origin")
+            return _Refusal(error, 403)
+        return None
+
+    async def _unknown(
+        self, scope: Scope, headers: list[tuple[bytes, bytes]], visit: Visit
+    ) -> _Refusal | None:
+        """Who has no token, or asks too often with it."""
+        given = [value for name, value in headers if name == b"authorization"]
+        scheme, _, token = given[0].decode("latin-1").partition(" ") if given else ("", "", "")
+        try:
+            is_one = len(given) == 1 and scheme.lower() == "bearer"
+            caller = await self._house.holder(token.strip()) if is_one else None
+        except StoreError as error:
+            return _Refusal(error, 503, ((b"retry-after", b"1"),))
+        except PassdownError as error:
+            return _Refusal(error, status_of(error))
+        if caller is None:
+            return _no_token(bool(given))
+        visit.caller = caller
+        wait_s = self._house.buckets.take(caller.id)
+        if wait_s:
+            error = RateLimited(
+                f"{caller.name} has asked too often; nothing was changed",
+                next_step=f"Ask again in {wait_s:.1f} seconds.",
+            )
+            seconds = str(max(1, round(wait_s + 0.5))).encode()
+            return _Refusal(error, 429, ((b"retry-after", seconds),))
+        return None
+
+    async def _body(
+        self, headers: list[tuple[bytes, bytes]], receive: Receive, visit: Visit
+    ) -> _Refusal | None:
+        """Who sends too much, too slowly, or something else than JSON."""
+        limits = self._house.options.limits
+        named = dict(headers)
+        media = named.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+        length = named.get(b"content-length", b"0").decode("latin-1")
+        if not length.isdigit() or int(length) > limits.body_bytes:
+            return _too_large(limits.body_bytes)
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                body = await _read(receive, limits.body_bytes)
+        except TimeoutError:
+            error = PassdownError("the request took too long to arrive", code="timeout")
+            return _Refusal(error, 408)
+        if body is None:
+            return _too_large(limits.body_bytes)
+        if body and media != "application/json" and not media.endswith("+json"):
+            problem = Problem("content-type", "not_json", f"{media[:80]!r}", "application/json")
+            return _Refusal(InvalidInput("the request is refused", [problem]), 415)
+        visit.body = body
+        return None
+
+
+def _is_ambiguous(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether two readers could disagree where this request ends."""
+    lengths = [value for name, value in headers if name == b"content-length"]
+    is_chunked = any(name == b"transfer-encoding" for name, _ in headers)
+    return len(lengths) > 1 or (bool(lengths) and is_chunked)
+
+
+def _no_token(was_given: bool) -> _Refusal:
+    what = "the token is unknown, expired or revoked" if was_given else "a token is needed"
+    error = NotAllowed(
+        what,
+        next_step="Send it as Authorization: Bearer TOKEN, never in the address; "
+        "passdown token new makes one.",
+        code="no_token",
+    )
+    challenge = b'Bearer realm="passdown"' + (b', error="invalid_token"' if was_given else b"")
+    return _Refusal(error, 401, ((b"www-authenticate", challenge),))
+
+
+def _too_large(most: int) -> _Refusal:
+    problem = Problem("", "too_large", "the body is too large", f"at most {most:,} bytes")
+    return _Refusal(InvalidInput("the request is refused", [problem]), 413)
+
+
+async def _read(receive: Receive, most: int) -> bytes | None:
+    """A body of at most so many bytes; None for a larger one."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            return None
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+class _Given:
+    """Gives the body that was read to whoever asks, then what comes: that the client left."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> MutableMapping[str, Any]:
+        body, self._body = self._body, None
+        if body is not None:
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await self._receive()
+
+
+class _Out:
+    """The way out: headers that every answer has, counts, and the log."""
+
+    def __init__(self, house: House, scope: Scope, visit: Visit, send: Send) -> None:
+        self._house = house
+        self._scope = scope
+        self._visit = visit
+        self._send = send
+        self._status = 0
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Pass a part of the answer on."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = [*message.get("headers", ()), *_SAFE_HEADERS]
+            headers.append((b"x-request-id", self._visit.number.encode()))
+            if not any(name.lower() == b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-store"))
+            message = {**message, "headers": headers}
+        await self._send(message)
+        is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if is_end:
+            self._finish()
+
+    async def refuse(self, refusal: _Refusal) -> None:
+        """Answer with a problem. What else was sent isn't read: then this hangs up."""
+        self._house.metrics.refused(refusal.error.code)
+        body = as_json(details(refusal.error, refusal.status))
+        headers = [
+            (b"content-type", MEDIA.encode()),
+            (b"content-length", str(len(body)).encode()),
+            *refusal.headers,
+        ]
+        if self._scope["method"] not in _BODILESS:
+            headers.append((b"connection", b"close"))
+        start = {"type": "http.response.start", "status": refusal.status, "headers": headers}
+        await self.send(start)
+        body = b"" if self._scope["method"] == "HEAD" else body
+        await self.send({"type": "http.response.body", "body": body})
+
+    def _finish(self) -> None:
+        visit, house = self._visit, self._house
+        seconds = time.perf_counter() - visit.started
+        house.metrics.answered(visit.operation, self._status, seconds)
+        is_notable = self._scope["method"] not in _BODILESS or self._status >= 400
+        if is_notable or house.options.logs_all:
+            house.log(
+                "request",
+                request=visit.number,
+                method=self._scope["method"][:16],
+                path=redact(self._scope["path"][:200])[0],
+                operation=visit.operation,
+                status=self._status,
+                ms=round(seconds * 1e3, 2),
+                token=visit.caller.id if visit.caller else "",
+                name=visit.caller.name if visit.caller else "",
+                **({"notes": visit.notes} if visit.notes else {}),
+            )

@@ -1,0 +1,181 @@
+"""MCP over streamable HTTP: the server of `passdown mcp`, behind the same front and tokens.
+
+Every request stands for itself; there are no sessions that one client could take from another. Who
+calls is who holds the token: what arguments say about that is replaced before a tool sees it, and
+the ledger refuses any other author.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError
+from passdown.model.plain import load_json
+from passdown.model.text import visible
+from passdown.surfaces.web.front import VISIT
+from passdown.surfaces.web.operations import require
+from passdown.surfaces.web.problems import MEDIA, as_json, details
+from passdown.workspace.beside import recorded_via
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from passdown.model.access import Access
+    from passdown.surfaces.web.front import Receive, Scope, Send
+    from passdown.surfaces.web.house import House, Visit
+
+Document = dict[str, Any]
+
+PATH = "/mcp"
+_DEPTH = 64
+_WRITING = frozenset({"handoff", "decide", "note", "task_new"})
+
+
+class McpDoor:
+    """An ASGI application for one path."""
+
+    def __init__(self, house: House) -> None:
+        self._manager = _manager(house)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """What it needs while the server runs."""
+        if self._manager is None:
+            yield
+            return
+        async with self._manager.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        visit: Visit = scope[VISIT]
+        visit.operation = "mcp"
+        try:
+            if visit.caller is None:
+                raise AssertionError("the front lets nobody in without a token")
+            require(visit.caller, "read")
+            if self._manager is None:
+                raise MissingExtra(
+                    "serving MCP needs the `mcp` package, which is not installed",
+                    next_step="Install it with: pip install 'passdown[mcp]'",
+                )
+        except NotAllowed as error:
+            await _refuse(send, error, 403)
+        except MissingExtra as error:
+            await _refuse(send, error, 501)
+        else:
+            await self._spoken(scope, receive, send, visit)
+
+    async def _spoken(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
+        if scope["method"] != "POST":
+            error = PassdownError("MCP is spoken with POST here", code="not_here")
+            await _refuse(send, error, 405, ((b"allow", b"POST"),))
+        elif (fault := _fault(visit.body)) is not None:
+            await _answer(send, as_json(fault), 400, "application/json")
+        else:
+            await self._manager.handle_request(scope, receive, send)
+
+
+def _fault(body: bytes) -> Document | None:
+    """Why a message is none, as JSON-RPC says it; None for one that can be read."""
+    try:
+        message = load_json(body, max_bytes=len(body) + 1, max_depth=_DEPTH)
+    except InvalidInput as error:
+        said = "; ".join(problem.line() for problem in error.problems)
+        return _rpc_error(-32700, f"Parse error: {visible(said)}")
+    identity = cast("Document", message).get("id", 0) if isinstance(message, dict) else None
+    if isinstance(identity, bool) or not isinstance(identity, str | int):
+        return _rpc_error(-32600, "Invalid Request: one object, whose id is a text or a number")
+    return None
+
+
+def _rpc_error(code: int, message: str) -> Document:
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message[:1_000]}}
+
+
+async def _refuse(
+    send: Send, error: PassdownError, status: int, more: tuple[tuple[bytes, bytes], ...] = ()
+) -> None:
+    await _answer(send, as_json(details(error, status)), status, MEDIA, more)
+
+
+async def _answer(
+    send: Send,
+    body: bytes,
+    status: int,
+    media: str,
+    more: tuple[tuple[bytes, bytes], ...] = (),
+) -> None:
+    headers = [(b"content-type", media.encode()), (b"content-length", str(len(body)).encode())]
+    start = {"type": "http.response.start", "status": status, "headers": [*headers, *more]}
+    await send(start)
+    await send({"type": "http.response.body", "body": body})
+
+
+def _manager(house: House) -> Any:
+    """The protocol's own part; None where its package is not installed."""
+    try:
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        from passdown.surfaces.mcp.server import built
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] in ("mcp", "mcp_types"):
+            return None
+        raise
+    server = built(house.door, _holder)
+    server.middleware.append(_as_its_caller)
+    most = house.options.limits.body_bytes
+    return StreamableHTTPSessionManager(
+        server, json_response=True, stateless=True, max_request_body_size=most
+    )
+
+
+def _caller(context: Any) -> Access:
+    visit: Visit = context.request.scope[VISIT]
+    if visit.caller is None:
+        raise AssertionError("the front lets nobody in without a token")
+    return visit.caller
+
+
+def _holder(context: Any) -> str:
+    return _caller(context).name
+
+
+async def _as_its_caller(ctx: Any, call_next: Any) -> Any:
+    """Carry a request out as the token's holder, and as nobody else."""
+    caller = _caller(ctx)
+    only = "" if caller.may("others") else caller.name
+    params: Mapping[str, Any] = ctx.params or {}
+    if ctx.method == "tools/call" and isinstance(params.get("name"), str):
+        if params["name"] in _WRITING and not caller.may("write"):
+            return _not_allowed(caller)
+        given: object = params.get("arguments") or {}
+        if isinstance(given, dict):
+            signed = _signed(caller, params["name"], cast("Document", given))
+            ctx = replace(ctx, params={**params, "arguments": signed})
+    with recorded_via(f"token:{caller.id}", author=only):
+        return await call_next(ctx)
+
+
+def _not_allowed(caller: Access) -> Document:
+    allowed = ", ".join(caller.rights)
+    text = f"This token of {caller.name} allows {allowed}. Nothing was changed."
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _signed(caller: Access, tool: str, given: Document) -> Document:
+    """A tool's arguments with the name that the token gives."""
+    if caller.may("others"):
+        return {"agent": caller.name, **given} if tool != "handoff" else given
+    own = {name: value for name, value in given.items() if name not in ("from_agent", "author")}
+    if isinstance(own.get("decisions"), list):
+        own["decisions"] = [_own(entry) for entry in cast("list[Any]", own["decisions"])]
+    return {**own, "agent": caller.name}
+
+
+def _own(entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    return {name: value for name, value in cast("Document", entry).items() if name != "agent"}

@@ -1,0 +1,95 @@
+"""Errors as problem details (RFC 9457): one status for each branch of the tree, every problem at
+once, and what to do next.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from passdown.errors import (
+    Conflict,
+    Damaged,
+    GateRefused,
+    IntegrityViolation,
+    InvalidInput,
+    KeyReused,
+    LaneFull,
+    MissingExtra,
+    NotAllowed,
+    NotFound,
+    PassdownError,
+    RateLimited,
+    StoreError,
+)
+from passdown.model.text import visible
+
+MEDIA = "application/problem+json"
+
+_STATUSES: tuple[tuple[type[PassdownError], int], ...] = (
+    (InvalidInput, 422),
+    (NotFound, 404),
+    (Conflict, 409),
+    (KeyReused, 409),
+    (GateRefused, 409),
+    (IntegrityViolation, 409),
+    (NotAllowed, 403),
+    (RateLimited, 429),
+    (LaneFull, 503),
+    (StoreError, 503),
+    (MissingExtra, 501),
+    (Damaged, 500),
+)
+_BY_CODE = {"no_token": 401, "other_host": 421, "too_large": 413, "timeout": 408}
+TITLES = {
+    400: "The request can't be read",
+    401: "A token is needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Not a method of this address",
+    408: "The request took too long",
+    409: "Refused as things stand",
+    412: "The task has moved on",
+    413: "Too large",
+    415: "Not JSON",
+    421: "Not a name of this server",
+    422: "Refused as given",
+    429: "Too many requests",
+    500: "A fault of the server",
+    501: "Not installed",
+    503: "Not available",
+}
+
+
+def status_of(error: PassdownError, *, has_condition: bool = False) -> int:
+    """The status of an error; a stale version is 412 where the request had a condition."""
+    if error.code in _BY_CODE:
+        return _BY_CODE[error.code]
+    if isinstance(error, Conflict) and has_condition:
+        return 412
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def details(error: PassdownError, status: int) -> dict[str, Any]:
+    """An error as a problem document. What clients sent is quoted in it, made visible."""
+    document = error.as_document()
+    code, message = str(document.pop("error")), str(document.pop("message"))
+    document["next_step"] = visible(str(document["next_step"]), keep_newlines=True)
+    return {
+        "type": f"urn:passdown:problem:{code}",
+        "title": TITLES[status],
+        "status": status,
+        "detail": visible(message, keep_newlines=True),
+        "code": code,
+        **document,
+    }
+
+
+def as_json(document: object) -> bytes:
+    """A document as JSON that no browser could take for markup, whatever reads it."""
+    return harmless(json.dumps(document, ensure_ascii=True, separators=(",", ":"))).encode()
+
+
+def harmless(text: str) -> str:
+    """JSON without angle brackets: they stand in strings alone, where an escape says the same."""
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")

@@ -1,0 +1,158 @@
+"""JSON Schema in few words: what parameters, bodies and answers look like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Schema = dict[str, Any]
+
+MAX_NUMBER = 2**62
+MAX_TEXT = 65_536
+MAX_QUERY = 4_096
+MAX_ENTRIES = 100
+
+
+def text(description: str = "", *, most: int = MAX_QUERY, least: int = 0) -> Schema:
+    """A text of at most so many characters."""
+    found: Schema = {"type": "string", "maxLength": most}
+    if least:
+        found["minLength"] = least
+    return _described(found, description)
+
+
+def choice(choices: Sequence[str], description: str = "") -> Schema:
+    """One of some words."""
+    return _described({"type": "string", "enum": list(choices)}, description)
+
+
+def whole(description: str = "", *, least: int = 0, most: int = MAX_NUMBER) -> Schema:
+    """A whole number within limits."""
+    return _described({"type": "integer", "minimum": least, "maximum": most}, description)
+
+
+def truth(description: str = "") -> Schema:
+    """True or false."""
+    return _described({"type": "boolean"}, description)
+
+
+def listed(entry: Schema | None = None, description: str = "") -> Schema:
+    """A list; in a query, the parameter is repeated."""
+    found = {"type": "array", "items": entry or text(), "maxItems": MAX_ENTRIES}
+    return _described(found, description)
+
+
+def record(
+    properties: Mapping[str, Schema],
+    required: Sequence[str] = (),
+    *,
+    is_open: bool = False,
+    description: str = "",
+) -> Schema:
+    """An object; one that `is_open` may have fields that aren't listed."""
+    found: Schema = {"type": "object", "properties": dict(properties)}
+    if required:
+        found["required"] = list(required)
+    if not is_open:
+        found["additionalProperties"] = False
+    return _described(found, description)
+
+
+def answer(*required: str, **properties: Schema) -> Schema:
+    """An object of an answer, which has at least these fields."""
+    return record(properties, [*required, *properties], is_open=True)
+
+
+def page(entry: Schema) -> Schema:
+    """A part of a longer list; `next` is the cursor of the next part, or null at the end."""
+    return answer(items={"type": "array", "items": entry}, next={"type": ["string", "null"]})
+
+
+def ref(name: str) -> Schema:
+    """A schema that stands among the components."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _described(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description} if description else schema
+
+
+CURSOR = {
+    "type": "string",
+    "pattern": "^[0-9]{1,18}$",
+    "description": "from `next` of the part before; opaque",
+}
+LIMIT = whole("how many at most", least=1, most=1_000)
+
+PROBLEM = answer(
+    "path",
+    "message",
+    code={"type": "string"},
+    level={"type": "string", "enum": ["error", "warning"]},
+)
+RECEIPT = answer(
+    task_id={"type": "string"},
+    version={"type": "integer"},
+    digest={"type": "string"},
+    items={"type": "array", "items": {"type": "string"}},
+    is_replay={"type": "boolean"},
+    warnings={"type": "array", "items": ref("Problem")},
+)
+COMMAND = answer(
+    "target_agent",
+    "phase",
+    "outcome",
+    "state_delta",
+    "context_summary",
+    "state_file",
+    "held_by",
+    "completeness",
+    task_id={"type": "string"},
+    version={"type": "integer"},
+    digest={"type": "string"},
+    is_replay={"type": "boolean"},
+    warnings={"type": "array", "items": ref("Problem")},
+)
+TASK = answer(
+    "holder",
+    "updated_at",
+    "title",
+    task={"type": "string"},
+    phase={"type": "string"},
+    status={"type": "string"},
+    version={"type": "integer"},
+    seq={"type": "integer"},
+)
+CHANGE = answer(
+    "summary",
+    "counts",
+    seq={"type": "integer"},
+    task={"type": "string"},
+    version={"type": "integer"},
+    kind={"type": "string"},
+    author={"type": "string"},
+    at={"type": "string"},
+    digest={"type": "string"},
+)
+DETAILS = answer(
+    "next_step",
+    type={"type": "string"},
+    title={"type": "string"},
+    status={"type": "integer"},
+    detail={"type": "string"},
+    code={"type": "string"},
+)
+DETAILS["properties"]["problems"] = {"type": "array", "items": ref("Problem")}
+DETAILS["properties"]["expected"] = {"type": "integer"}
+DETAILS["properties"]["actual"] = {"type": "integer"}
+
+COMPONENTS: dict[str, Schema] = {
+    "Problem": PROBLEM,
+    "ProblemDetails": DETAILS,
+    "Receipt": RECEIPT,
+    "HandoffCommand": COMMAND,
+    "Task": TASK,
+    "Change": CHANGE,
+}

@@ -1,0 +1,86 @@
+"""The first lines of a request: bounded in size and in time, before there is anybody to ask.
+
+uvicorn reads heads of any length for as long as they take, which costs memory and connections to
+anyone who can connect. What is wrong with one is answered like every other error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from passdown.errors import InvalidInput, Problem
+from passdown.surfaces.web.problems import MEDIA, as_json, details
+
+if TYPE_CHECKING:
+    import asyncio
+
+HEAD_BYTES = 65_536
+HEAD_SECONDS = 15.0
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _is_in_head = True
+    _head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody connects: the first request has its time from now on."""
+        super().connection_made(transport)
+        self._time_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone, and nothing more is waited for."""
+        self._stop_timing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, unless a head has become too long."""
+        if self._is_in_head:
+            self._head_bytes += len(data)
+            if self._timer is None:
+                self._time_head()
+            # A body may come with the end of its head; only what has no end yet is too long.
+            if self._head_bytes > HEAD_BYTES and b"\r\n\r\n" not in data[:HEAD_BYTES]:
+                self.send_400_response("the head of the request is too long")
+                return
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._is_in_head = False
+        self._stop_timing()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The request is whole; what comes next is the head of another."""
+        self._is_in_head, self._head_bytes = True, 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what can't be read, and hang up."""
+        self._stop_timing()
+        problem = Problem("", "malformed", msg, "a request of HTTP that can be read in one way")
+        body = as_json(details(InvalidInput("the request can't be read", [problem]), 400))
+        head = (
+            f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA}\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n"
+            "x-content-type-options: nosniff\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _time_head(self) -> None:
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _stop_timing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()

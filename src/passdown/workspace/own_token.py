@@ -1,0 +1,66 @@
+"""The token of whoever runs a server on this machine, in a file that nobody else can read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from passdown.errors import StoreUnavailable, UnsafeStore
+
+if TYPE_CHECKING:
+    from passdown.workspace.access import Tokens
+
+OWN_RIGHTS = ("read", "write", "approve", "others")
+
+
+def own_token_file(tokens: Tokens, path: str, name: str) -> str:
+    """The path of a file with a token that holds, made where there is none.
+
+    It is a person's, with every right: who can read the file could open the store as well. Raises
+    UnsafeStore for a file that others may read.
+    """
+    path = os.path.abspath(os.path.expanduser(path))
+    known = _read(path)
+    tokens.all()
+    if known and tokens.holder(known) is not None:
+        return path
+    minted = tokens.new(name, OWN_RIGHTS, by=name, is_person=True, label="passdown serve")
+    _write(path, minted.token)
+    return path
+
+
+def _read(path: str) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise _unusable(path, error) from error
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode) or mode & 0o077:
+            raise UnsafeStore(
+                f"{path} is no file that only its owner can read",
+                next_step="Take the rights of others away (mode 600), or name another file.",
+            )
+        return file.read(256).decode("ascii", "replace").strip()
+
+
+def _write(path: str, token: str) -> None:
+    """Replace the file as a whole, with its rights set before there is anything to read."""
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: str, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{path} can't be used for the token ({error.strerror or error})",
+        next_step="Name another file with --token-file.",
+    )

@@ -1,0 +1,64 @@
+"""A workspace behind a server: the same methods, for what the server offers.
+
+What it doesn't offer (files of this machine, relays, safety's own verbs) says so and names what to
+do. Settings and the clock are the server's, and so are the files that artifacts refer to.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from passdown.errors import NotAllowed, PassdownError
+from passdown.workspace import Workspace
+from passdown.workspace.remote.connection import Wire, server_at
+from passdown.workspace.remote.reads import RemoteReads
+from passdown.workspace.remote.writes import RemoteWrites
+
+if TYPE_CHECKING:
+    from passdown.workspace.opened import Opened
+
+
+def connect(url: str, token: str = "") -> RemoteWorkspace:
+    """Open the workspace of a server; the token is given, or PASSDOWN_TOKEN has it."""
+    server = server_at(url)
+    token = (token or os.environ.get("PASSDOWN_TOKEN", "")).strip()
+    if not token:
+        raise NotAllowed(
+            f"{server.url} needs a token",
+            next_step="Set PASSDOWN_TOKEN, or give it to passdown.open; passdown token new "
+            "makes one where the server is.",
+            code="no_token",
+        )
+    return RemoteWorkspace(Wire(server, token))
+
+
+class RemoteWorkspace(RemoteWrites, RemoteReads, Workspace):
+    """One team's records, behind a server. Threads may share it."""
+
+    def __init__(self, wire: Wire) -> None:
+        """Nothing is asked until the first call; `passdown.open` makes it from an address."""
+        self._wire = wire
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._wire.close()
+
+    @property
+    def root(self) -> str:
+        """The folder that this program works in; the project's own is the server's."""
+        return os.getcwd()
+
+    @property
+    def store_url(self) -> str:
+        """The server's address."""
+        return self._wire.server.url
+
+    @property
+    def _opened(self) -> Opened:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What every method reaches for that works on the store itself."""
+        raise PassdownError(
+            f"{self._wire.server.url} doesn't offer this",
+            next_step="Do it where the store is, with passdown.open of its folder or address.",
+            code="not_offered",
+        )

@@ -1,0 +1,181 @@
+"""What is recorded through a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from passdown.model.handoff import Handoff, as_plain
+from passdown.workspace.remote.connection import part
+from passdown.workspace.remote.values import check_of, command_of, receipt_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from passdown.model.command import Check, HandoffCommand, Receipt
+    from passdown.model.graph import Edge, Node
+    from passdown.workspace.aliases import HandoffLike, Key
+    from passdown.workspace.remote.connection import Wire
+
+Document = dict[str, Any]
+
+
+class RemoteWrites:
+    """The methods that record something; see `Workspace` for what each one does."""
+
+    _wire: Wire
+
+    def _post(self, path: str, body: Document, key: Key = None, **rest: Any) -> Document:
+        import json
+
+        sent = {name: value for name, value in body.items() if value is not None}
+        reply = self._wire.ask(rest.pop("method", "POST"), path, body=sent, key=key, **rest)
+        return json.loads(reply.body)
+
+    def create_task(
+        self, task: str, *, title: str, agent: str, key: Key = None, **fields: Any
+    ) -> Receipt:
+        """Make a task."""
+        body = {**fields, "task": task, "title": title, "agent": agent}
+        return receipt_of(self._post("/api/tasks", body, key))
+
+    def change_task(
+        self,
+        task: str,
+        *,
+        agent: str,
+        expect_version: int | None = None,
+        key: Key = None,
+        **fields: Any,
+    ) -> Receipt:
+        """Change a task."""
+        rest: Document = {"method": "PATCH", "expect_version": expect_version}
+        body = {**fields, "agent": agent}
+        return receipt_of(self._post(f"/api/tasks/{part(task)}", body, key, **rest))
+
+    def hand_off(
+        self,
+        handoff: HandoffLike,
+        *,
+        key: Key = None,
+        rebase: bool = False,
+        changed_files: Sequence[str] | None = None,
+        **defaults: Any,
+    ) -> HandoffCommand:
+        """Record a handoff."""
+        body = _enveloped(handoff, rebase, changed_files, defaults)
+        return command_of(self._post("/api/handoffs", body, key))
+
+    def check(
+        self,
+        handoff: HandoffLike,
+        *,
+        rebase: bool = False,
+        changed_files: Sequence[str] | None = None,
+        **defaults: Any,
+    ) -> Check:
+        """Everything that `hand_off` would check."""
+        body = _enveloped(handoff, rebase, changed_files, defaults)
+        return check_of(self._post("/api/handoffs/check", body))
+
+    def decide(
+        self,
+        *,
+        agent: str,
+        summary: str,
+        rationale: str,
+        task: str | None = None,
+        key: Key = None,
+        expect_version: int | None = None,
+        **fields: Any,
+    ) -> Receipt:
+        """Record one decision."""
+        body = {**fields, "task": task, "agent": agent, "summary": summary, "rationale": rationale}
+        rest: Document = {"expect_version": expect_version}
+        return receipt_of(self._post("/api/decisions", body, key, **rest))
+
+    def note(
+        self, kind: str, *, agent: str, task: str | None = None, key: Key = None, **fields: Any
+    ) -> Receipt:
+        """Record a pattern or a gotcha."""
+        body = {**fields, "kind": kind, "agent": agent, "task": task}
+        return receipt_of(self._post("/api/notes", body, key))
+
+    def warn(self, task: str, *, agent: str, text: str, key: Key = None) -> Receipt:
+        """Record a warning."""
+        body = {"task": task, "agent": agent, "text": text}
+        return receipt_of(self._post("/api/warnings", body, key))
+
+    def mark(
+        self, item: str, status: str, *, agent: str, reason: str = "", key: Key = None
+    ) -> Receipt:
+        """Give an item another status."""
+        body = {"status": status, "agent": agent, "reason": reason}
+        return receipt_of(self._post(f"/api/items/{part(item)}/marks", body, key))
+
+    def record_gate(
+        self,
+        task: str,
+        *,
+        agent: str,
+        name: str,
+        passed: bool,
+        detail: str = "",
+        key: Key = None,
+    ) -> Receipt:
+        """Record the result of a quality gate."""
+        body = {"task": task, "agent": agent, "name": name, "passed": passed, "detail": detail}
+        return receipt_of(self._post("/api/gates", body, key))
+
+    def approve(self, gate: str, *, by: str, reason: str = "", key: Key = None) -> Receipt:
+        """A person lets a held task go on."""
+        body = {"by": by, "reason": reason}
+        return receipt_of(self._post(f"/api/gates/{part(gate)}/approve", body, key))
+
+    def reject(self, gate: str, *, by: str, reason: str, key: Key = None) -> Receipt:
+        """A person says no, and why."""
+        body = {"by": by, "reason": reason}
+        return receipt_of(self._post(f"/api/gates/{part(gate)}/reject", body, key))
+
+    def learn(
+        self,
+        nodes: Iterable[Node | Document] = (),
+        edges: Iterable[Edge | Document] = (),
+        *,
+        agent: str,
+        task: str | None = None,
+        key: Key = None,
+        forget_nodes: Sequence[str] = (),
+        forget_edges: Sequence[tuple[str, str, str]] = (),
+    ) -> Receipt:
+        """Write knowledge down."""
+        from passdown.model.knowledge import edge_document, node_document
+
+        body: Document = {
+            "nodes": [n if isinstance(n, dict) else node_document(n) for n in nodes],
+            "edges": [e if isinstance(e, dict) else edge_document(e) for e in edges],
+            "agent": agent,
+            "task": task,
+            "forget_nodes": list(forget_nodes),
+            "forget_edges": [list(edge) for edge in forget_edges],
+        }
+        return receipt_of(self._post("/api/knowledge", body, key))
+
+
+def _enveloped(
+    handoff: HandoffLike,
+    rebase: bool,
+    changed_files: Sequence[str] | None,
+    defaults: Document,
+) -> Document:
+    """A handoff in any form, as a body."""
+    sent: object = handoff
+    if isinstance(handoff, Handoff):
+        sent = as_plain(handoff)
+    elif isinstance(handoff, Mapping):
+        sent = dict(handoff)
+    elif isinstance(handoff, bytes):
+        sent = handoff.decode("utf-8", "surrogateescape")
+    named = {name: value for name, value in defaults.items() if value is not None}
+    files = None if changed_files is None else list(changed_files)
+    return {"handoff": sent, "defaults": named, "rebase": rebase, "changed_files": files}

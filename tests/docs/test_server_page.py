@@ -1,0 +1,113 @@
+"""The page on serving shows what happens, and what is deployed is what there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+import passdown
+from passdown.model.access import RIGHTS
+from passdown.surfaces.cli.main import parser_of
+from passdown.surfaces.web.limits import Limits
+from tests.serving import EVERY_RIGHT, served
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCS = ROOT / "docs"
+PAGE = (DOCS / "server.md").read_text("utf-8")
+
+
+def shown(name: str) -> str:
+    match = re.search(rf"<!-- docs/examples/{re.escape(name)} -->\n```\w+\n(.*?)```", PAGE, re.S)
+    assert match is not None, name
+    return match[1]
+
+
+@pytest.mark.promise("W-3", "W-9")
+def test_the_commands_of_the_page_run(tmp_path: Path, need_program: Callable[[str], str]) -> None:
+    """From `init` to the answer that the task has moved on, on a port that is free."""
+    need_program("curl")
+    text = (DOCS / "examples" / "server.sh").read_text("utf-8")
+    assert shown("server.sh") == text
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    result = subprocess.run(
+        ["sh", "-e", "-c", text.replace("8799", str(port))],
+        cwd=tmp_path,
+        env={**environment, "PASSDOWN_AGENT": "kim"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert '"version":2' in result.stdout
+    assert "JWT in a cookie | Why: scripts cannot read it" in result.stdout
+    assert '"status":412' in result.stdout
+    assert '"expected":1,"actual":2' in result.stdout
+    assert "decided" in result.stdout
+
+
+@pytest.mark.promise("W-7")
+def test_the_client_of_the_page_runs(tmp_path: Path) -> None:
+    example = DOCS / "examples" / "server_client.py"
+    assert shown("server_client.py") == example.read_text("utf-8")
+    with passdown.open(str(tmp_path)) as workspace, served(workspace) as server:
+        token = server.token("coder", *EVERY_RIGHT, is_person=True)
+        result = subprocess.run(
+            [sys.executable, str(example), server.url],
+            env={**os.environ, "PASSDOWN_TOKEN": token},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+    assert result.returncode == 0, result.stderr
+    assert "Blue and green | Why: a way back" in result.stdout
+
+
+def test_rights_and_limits_are_those_of_the_code() -> None:
+    assert tuple(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == RIGHTS
+    limits = Limits()
+    assert (limits.body_bytes, limits.rate, limits.burst) == (2**20, 100, 200)
+    for value in (limits.body_seconds, limits.rate, limits.streams_of_token, limits.streams):
+        assert re.search(rf"\b{int(value)}\b", PAGE), value
+
+
+def _parsed(command: list[str]) -> Any:
+    return parser_of(command[0]).parse(command[1:])
+
+
+def test_what_is_deployed_are_commands_that_there_are() -> None:
+    """Container, compose file and unit start the server with arguments that it has."""
+    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
+    found = re.search(r"^CMD (\[.*\])$", dockerfile, re.MULTILINE)
+    assert found
+    assert "USER 10001" in dockerfile
+    args = _parsed(yaml.safe_load(found[1]))
+    assert (args.host, args.allowed_host) == ("0.0.0.0", ["127.0.0.1:8765"])
+    compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text("utf-8"))
+    service = compose["services"]["passdown"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "ports" not in service
+    assert _parsed(service["command"]).allowed_host[0] == "127.0.0.1:8765"
+    unit = (ROOT / "deploy" / "passdown.service").read_text("utf-8")
+    start = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    assert start
+    assert _parsed(shlex.split(start[1])[1:]).host == "127.0.0.1"
+    for line in ("User=passdown", "NoNewPrivileges=yes", "ProtectSystem=strict"):
+        assert line in unit.splitlines()

@@ -1,0 +1,73 @@
+"""Requests as a test wants them: every header as given, bodies as bytes, answers as they came."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Document = dict[str, Any]
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def codes(self) -> set[str]:
+        """The code of a problem document and of each problem in it."""
+        assert self.headers["content-type"] == "application/problem+json"
+        document: Document = self.document
+        assert document["status"] == self.status
+        return {document["code"]} | {problem["code"] for problem in document.get("problems", ())}
+
+
+def ask(
+    port: int,
+    method: str,
+    path: str,
+    *,
+    token: str = "",
+    body: Any = None,
+    headers: Mapping[str, str] | None = None,
+) -> Reply:
+    """One request on a connection of its own; `headers` come last and replace what is usual."""
+    sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    usual = {"Host": f"127.0.0.1:{port}"}
+    if token:
+        usual["Authorization"] = f"Bearer {token}"
+    if sent is not None:
+        usual |= {"Content-Type": "application/json", "Content-Length": str(len(sent))}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in {**usual, **(headers or {})}.items():
+            connection.putheader(name, value)
+        connection.endheaders(sent)
+        answer = connection.getresponse()
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        return Reply(answer.status, found, answer.read())
+    finally:
+        connection.close()
+
+
+def spoken(port: int, raw: bytes) -> bytes:
+    """Bytes as they are, and what comes back until the server hangs up or says no more."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as wire:
+        parts: list[bytes] = []
+        try:
+            wire.sendall(raw)
+            while part := wire.recv(65_536):
+                parts.append(part)
+        except (TimeoutError, ConnectionError):
+            pass
+        return b"".join(parts)
