@@ -34,8 +34,7 @@ def checked_reader(
     """A reader whose briefs can be made. Raises InvalidInput: a handoff that is recorded and then
     can't be told would leave its receiver with nothing.
     """
-    is_whole = isinstance(budget, int) and not isinstance(budget, bool)
-    if not is_whole or budget < 1:
+    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
         given, expected = f"{str(budget)[:40]!r} given", "a whole number of tokens, 1 or more"
         problem = Problem("budget", "out_of_range", given, expected)
         raise InvalidInput("the brief can't be given", [problem])
