@@ -105,16 +105,20 @@ def test_what_is_not_shown_is_read_word_for_word(ws: Workspace, is_async: bool) 
             calls(("transfer_to_coder", GOOD)),
         ]
     )
-    asked = ["1-5", "", "3", "99", "x"]
+    asked: list[Any] = ["1-5", "", "3", "99", "x", 3, [3], None, {"a": 1}]
     coder = ScriptedChat(
-        answers=[*(calls(("read_history", {"items": each})) for each in asked), says("written")]
+        answers=[
+            *(calls(("read_history", {"items": each})) for each in asked),
+            calls(("read_history", {"numbers": "3"})),
+            says("written"),
+        ]
     )
     app = swarm(ws, planner, coder)
     config: Any = {"configurable": {"thread_id": "1"}}
     given = {"messages": [HumanMessage("Build a login")]}
     _ = asyncio.run(app.ainvoke(given, config)) if is_async else app.invoke(given, config)
     assert 'All: read_history("1-5")' in str(coder.shown[0][0].content)
-    whole, listed, one, none, wrong = (
+    whole, listed, one, none, wrong, *odd = (
         str(each.content) for each in coder.shown[-1] if isinstance(each, ToolMessage)
     )
     for text in ("1 human: Build a login", SECRET, 'look({"path": "a"})', "tool look: saw a"):
@@ -123,6 +127,9 @@ def test_what_is_not_shown_is_read_word_for_word(ws: Workspace, is_async: bool) 
     assert one == "3 tool look: saw a"
     assert "no such item" in none
     assert "can't be read" in wrong
+    assert odd[:2] == [one, one]
+    assert [each.splitlines()[0] for each in (odd[2], odd[4])] == ["1 human: Build a login"] * 2
+    assert "can't be read" in odd[3]
 
 
 def test_in_a_graph_of_handoffs_the_brief_needs_no_tool(ws: Workspace) -> None:

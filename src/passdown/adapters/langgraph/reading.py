@@ -37,13 +37,14 @@ def history_tool(workspace: AnyWorkspace, counter: CounterLike = None) -> Any:
     """
     count = counter_in(workspace, counter).tokens
 
-    def read_history(runtime: Any, items: str = "") -> str:
+    # The arguments are a model's: 5 or [5, 6] are meant well, and no mistake may end the run.
+    def read_history(runtime: Any, items: object = "", **_unknown: object) -> str:
         try:
-            return fitted(_lines(runtime.state["messages"], items), MAX_TOKENS, count)
+            return fitted(_lines(runtime.state["messages"], _asked(items)), MAX_TOKENS, count)
         except InvalidInput as error:
             return str(error)
 
-    async def aread_history(runtime: Any, items: str = "") -> str:
+    async def aread_history(runtime: Any, items: object = "", **_unknown: object) -> str:
         return await asyncio.to_thread(read_history, runtime, items)
 
     return StructuredTool(
@@ -53,6 +54,13 @@ def history_tool(workspace: AnyWorkspace, counter: CounterLike = None) -> Any:
         func=read_history,
         coroutine=aread_history,
     )
+
+
+def _asked(items: object) -> str:
+    """What a model asks for, as text."""
+    if isinstance(items, list):
+        return ",".join(map(str, cast("list[object]", items)))
+    return "" if items is None else str(items)
 
 
 def _lines(messages: list[Any], items: str) -> list[Line]:
