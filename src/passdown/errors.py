@@ -237,7 +237,8 @@ def unknown_task(task: str) -> NotFound:
     """The error for a task that isn't there."""
     return NotFound(
         f"there is no task {task[:128]!r}",
-        next_step="List the tasks with passdown task list, or make it with passdown task new.",
+        next_step="List the tasks with passdown task list, or make it with passdown task new "
+        "(in Python: create_task).",
     )
 
 

@@ -16,6 +16,7 @@ from passdown.adapters.langgraph import BriefMiddleware, HandoffGraph, handoff_t
 from passdown.adapters.langgraph.middleware import handed_over_at, paired
 from passdown.adapters.states import AgentState, message
 from passdown.errors import InvalidInput
+from passdown.model.tokens import counter_of
 from tests.adapters.scripted_chat import (
     ScriptedChat,
     calls,
@@ -73,13 +74,12 @@ def test_the_receiver_is_shown_the_brief_and_its_own_turn(ws: Workspace, is_asyn
     result = run("Build a login")
     assert seen(planner.shown[0]) == [("human", "Build a login")]
     first, second = coder.shown
-    assert len(first) == 1
-    assert first[0].type == "human"
+    assert seen(first)[1:] == [("human", "Build a login")]
     brief = str(first[0].content)
     assert brief.startswith("# T-1 for coder")
     assert "Use JWT" in brief
     assert SECRET not in brief
-    assert seen(second) == [("human", brief), ("ai", ""), ("tool", "saw b")]
+    assert seen(second) == [*seen(first), ("ai", ""), ("tool", "saw b")]
     assert [each.type for each in result["messages"]] == [
         *("human", "ai", "tool", "ai", "tool"),
         *("ai", "tool", "ai"),
@@ -105,16 +105,20 @@ def test_what_is_not_shown_is_read_word_for_word(ws: Workspace, is_async: bool) 
             calls(("transfer_to_coder", GOOD)),
         ]
     )
-    asked = ["1-5", "", "3", "99", "x"]
+    asked: list[Any] = ["1-5", "", "3", "99", "x", 3, [3], None, {"a": 1}]
     coder = ScriptedChat(
-        answers=[*(calls(("read_history", {"items": each})) for each in asked), says("written")]
+        answers=[
+            *(calls(("read_history", {"items": each})) for each in asked),
+            calls(("read_history", {"numbers": "3"})),
+            says("written"),
+        ]
     )
     app = swarm(ws, planner, coder)
     config: Any = {"configurable": {"thread_id": "1"}}
     given = {"messages": [HumanMessage("Build a login")]}
     _ = asyncio.run(app.ainvoke(given, config)) if is_async else app.invoke(given, config)
     assert 'All: read_history("1-5")' in str(coder.shown[0][0].content)
-    whole, listed, one, none, wrong = (
+    whole, listed, one, none, wrong, *odd = (
         str(each.content) for each in coder.shown[-1] if isinstance(each, ToolMessage)
     )
     for text in ("1 human: Build a login", SECRET, 'look({"path": "a"})', "tool look: saw a"):
@@ -123,6 +127,9 @@ def test_what_is_not_shown_is_read_word_for_word(ws: Workspace, is_async: bool) 
     assert one == "3 tool look: saw a"
     assert "no such item" in none
     assert "can't be read" in wrong
+    assert odd[:2] == [one, one]
+    assert [each.splitlines()[0] for each in (odd[2], odd[4])] == ["1 human: Build a login"] * 2
+    assert "can't be read" in odd[3]
 
 
 def test_in_a_graph_of_handoffs_the_brief_needs_no_tool(ws: Workspace) -> None:
@@ -141,9 +148,9 @@ def test_in_a_graph_of_handoffs_the_brief_needs_no_tool(ws: Workspace) -> None:
     graph.add_edge("coder", "__end__")
     result = graph.compile().invoke({"messages": [{"role": "user", "content": "go"}]})
     first, second = model.shown
-    assert [each.type for each in first] == ["human"]
+    assert seen(first)[1:] == [("human", "go")]
     assert "Use JWT" in str(first[0].content)
-    assert [each.type for each in second] == ["human", "ai", "tool"]
+    assert [each.type for each in second] == ["human", "human", "ai", "tool"]
     assert len(result["messages"]) == 5
     assert result["messages"][1]["content"] == SECRET
 
@@ -182,11 +189,11 @@ def test_an_agent_under_a_supervisor_is_shown_the_brief(ws: Workspace) -> None:
     )
     result = builder.compile().invoke({"messages": [HumanMessage("Build a login")]})
     first, second = model.shown
-    assert [each.type for each in first] == ["human"]
+    assert seen(first)[1:] == [("human", "Build a login")]
     assert str(first[0].content).startswith("# T-1 for coder")
     assert "Use JWT" in str(first[0].content)
     assert SECRET not in str(first)
-    assert [each.type for each in second] == ["human", "ai", "tool"]
+    assert [each.type for each in second] == ["human", "human", "ai", "tool"]
     assert result["messages"][-1].content == "all done"
 
 
@@ -205,6 +212,34 @@ def test_an_agent_keeps_what_a_person_tells_it(ws: Workspace) -> None:
     assert shown[1] == ("human", "Go on")
     with pytest.raises(InvalidInput):
         BriefMiddleware(ws, "T-1", "not a name")
+    with pytest.raises(InvalidInput, match="budget"):
+        BriefMiddleware(ws, "T-1", "coder", budget=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_kept"),
+    [
+        ("Check the flight again", True),
+        ([{"type": "text", "text": "Check the flight again"}], True),
+        ("again and " * 200, False),
+        ("a" * 5_000_000, False),
+    ],
+)
+def test_what_a_person_asked_last_reaches_who_takes_over(
+    ws: Workspace, content: Any, is_kept: bool
+) -> None:
+    """Also when the agent that was asked only handed on; within the budget, or left to be read."""
+    planner = ScriptedChat(answers=[says("planned"), calls(("transfer_to_coder", GOOD))])
+    coder = ScriptedChat(answers=[says("written")])
+    app = swarm(ws, planner, coder)
+    config: Any = {"configurable": {"thread_id": "1"}}
+    app.invoke({"messages": [HumanMessage("Build a login")]}, config)
+    app.invoke({"messages": [HumanMessage(content)]}, config)
+    brief, *asked = coder.shown[0]
+    assert [each.content for each in asked] == ([content] if is_kept else [])
+    assert 'read_history("1-5")' in str(brief.content)
+    count = counter_of(None).tokens
+    assert sum(count(str(each.content)) for each in (brief, *asked)) <= 400
 
 
 calling = st.integers(0, 5).map(

@@ -43,6 +43,7 @@ from passdown.adapters.openai_agents import (
     run,
     run_streamed,
     run_sync,
+    since_handoff,
 )
 from passdown.adapters.openai_agents.handoffs import REPAIRS
 from passdown.adapters.openai_agents.transcripts import handed_log
@@ -653,6 +654,18 @@ def test_what_only_the_program_can_mend_is_raised(ws: passdown.Workspace) -> Non
         go(planner)
     with pytest.raises(InvalidInput, match="to_agent"):
         hand(agent("助手", []), ws)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"budget": 0}, {"budget": "500"}, {"budget": None}, {"counter": "none such"}]
+)
+def test_a_brief_that_can_not_be_made_is_no_handoff(ws: passdown.Workspace, wrong: Any) -> None:
+    """Said when the agents are set up: later, the handoff would stand and nobody be told."""
+    coder = agent("coder", [last()])
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        hand(coder, ws, **wrong)
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        since_handoff(ws, "T-1", **wrong)
 
 
 def test_runs_side_by_side_keep_to_themselves(ws: passdown.Workspace) -> None:

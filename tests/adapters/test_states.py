@@ -284,6 +284,7 @@ def test_every_handoff_is_verified_where_it_arrives(
     with pytest.raises(IntegrityViolation) as caught:
         step(agent("coder"), broken, **given, strict=True)
     assert caught.value.fields == ("new", "other", "plan")
+    assert "exclude" not in str(caught.value)  # a step has no such option
     with caplog.at_level(logging.WARNING, logger="passdown.integrity"):
         state = step(agent("coder"), broken, **given)
     (warning,) = state["warnings"]
@@ -313,6 +314,44 @@ def test_an_agent_that_changes_the_state_in_place_is_found_out(ws: Workspace) ->
         step(meddler, copy.deepcopy(state), **given, strict=True)
     (warning,) = step(meddler, state, **given)["warnings"]
     assert (warning["changed"], warning["added"]) == (["plan"], ["stray"])
+
+
+@pytest.mark.parametrize("workspace", [None, ".", object()])
+def test_only_an_open_workspace_will_do(workspace: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"passdown\.open"):
+        step(agent("planner"), {}, agent="planner", workspace=workspace, task="T-1")
+
+
+@pytest.mark.parametrize("own", ["careful", ["careful"], [{"code": "mine"}], None])
+def test_an_agents_own_warnings_may_be_of_any_kind(ws: Workspace, own: Any) -> None:
+    given: Plain = {"agent": "planner", "workspace": ws, "task": "T-1", "strict": True}
+    state = step(agent("planner", warnings=own), {}, **given)
+    assert state.get("warnings") == (["careful"] if own == "careful" else own or [])
+    assert replay(ws, state["run"]) == state
+
+
+@pytest.mark.parametrize(
+    ("said", "summary"),
+    [
+        ([message("One.", "planner"), message("Two.\n- a", "planner")], "Two.\n- a"),
+        ([message("long " * 1_000, "planner")], "long " * 400 + "..."),
+        (
+            [{"role": "assistant", "content": [{"type": "text", "text": "Done."}, "So."]}],
+            "Done.\nSo.",
+        ),
+        (
+            [{"role": "assistant", "content": [{"type": "image", "url": "x"}]}],
+            "planner set messages.",
+        ),
+        ([], "planner returned nothing."),
+    ],
+)
+def test_a_handoff_without_a_summary_has_the_last_words(
+    ws: Workspace, said: list[Plain], summary: str
+) -> None:
+    """Some models give theirs in blocks."""
+    step(lambda _: {"messages": said}, {}, agent="planner", workspace=ws, task="T-1")
+    assert [each["summary"] for each in ws.state_document("T-1")["handoffs"]] == [summary]
 
 
 @pytest.mark.promise("S0-33")

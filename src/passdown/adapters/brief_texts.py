@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from passdown.adapters.histories import CHARACTERS
 from passdown.adapters.states.handing import workspace_of
+from passdown.errors import InvalidInput, Problem
 from passdown.model.tokens import counter_of
 from passdown.workspace.beside import Beside
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from passdown.adapters.states.handing import AnyWorkspace
     from passdown.model.tokens import Counter
     from passdown.workspace import Workspace
@@ -24,9 +28,34 @@ class Reader(NamedTuple):
     counter: CounterLike
 
 
+def checked_reader(
+    workspace: AnyWorkspace, agent: str, budget: object, counter: CounterLike
+) -> Reader:
+    """A reader whose briefs can be made. Raises InvalidInput: a handoff that is recorded and then
+    can't be told would leave its receiver with nothing.
+    """
+    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
+        given, expected = f"{str(budget)[:40]!r} given", "a whole number of tokens, 1 or more"
+        problem = Problem("budget", "out_of_range", given, expected)
+        raise InvalidInput("the brief can't be given", [problem])
+    opened = workspace_of(workspace)
+    counter_in(opened, counter)
+    return Reader(opened, agent, budget, counter)
+
+
 def counter_in(workspace: AnyWorkspace, given: CounterLike) -> Counter:
     """The counter that is given, else that of the workspace's settings. Raises InvalidInput."""
     return counter_of(given, Beside(workspace_of(workspace)).opened.settings.counter)
+
+
+def spent_on(reader: Reader, words: Sequence[str]) -> int | None:
+    """Tokens of what a person said last; None where that takes more than half of the budget."""
+    most = reader.budget // 2
+    # Counting megabytes takes seconds, and a text of so many characters is too long anyway.
+    if sum(map(len, words)) > CHARACTERS * most:
+        return None
+    spent = sum(map(counter_in(reader.workspace, reader.counter).tokens, words))
+    return spent if spent <= most else None
 
 
 def brief_text(reader: Reader, task: str, kept: str) -> str:

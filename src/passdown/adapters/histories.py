@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 TOOL = "read_history"
 MAX_TOKENS = 10_000
-_CHARACTERS = 16
+CHARACTERS = 16
+"""More than these for each token are taken for too long, uncounted."""
 _WANTED = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|@([0-9]{1,9}))?")
 
 
@@ -54,7 +55,7 @@ def fitted(lines: Sequence[Line], budget: int, count: Callable[[str], int]) -> s
     for index, line in enumerate(lines):
         text = _numbered(line)
         # Counting megabytes takes seconds, and a text of so many characters is too long anyway.
-        tokens = count(text) if len(text) <= _CHARACTERS * budget else budget + 1
+        tokens = count(text) if len(text) <= CHARACTERS * budget else budget + 1
         if tokens > room:
             if not shown:
                 return _beginning(line, budget, count)

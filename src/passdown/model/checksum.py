@@ -79,11 +79,12 @@ def check_integrity(
     source: str = "",
     target: str = "",
     strict: bool = False,
+    next_step: str = "Restore these fields, or list those that may change in `exclude`.",
 ) -> IntegrityReport:
     """Compare two states around a handoff from `source` to `target`; never silent on a difference.
 
     A difference is logged as a warning to `passdown.integrity` and, when `strict`, raised as
-    IntegrityViolation.
+    IntegrityViolation with `next_step` as its advice.
     """
     report = compare_states(before, after, exclude=exclude)
     if report.ok:
@@ -98,8 +99,7 @@ def check_integrity(
     extra = {"source": source, "target": target, "fields": fields}
     logging.getLogger("passdown.integrity").warning("%s", message, extra=extra)
     if strict:
-        step = "Restore these fields, or list those that may change in `exclude`."
-        raise IntegrityViolation(message, fields, next_step=step)
+        raise IntegrityViolation(message, fields, next_step=next_step)
     return report
 
 

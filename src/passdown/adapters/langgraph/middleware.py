@@ -11,9 +11,9 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
-from passdown.adapters.brief_texts import Reader, brief_text
+from passdown.adapters.brief_texts import brief_text, checked_reader, spent_on
 from passdown.adapters.langgraph.installed import AIMessage, HumanMessage, ToolMessage
-from passdown.adapters.langgraph.reading import history_tool, kept_line
+from passdown.adapters.langgraph.reading import history_tool, kept_line, text_of
 from passdown.adapters.langgraph.tools import DESTINATION
 from passdown.adapters.states.handing import workspace_of
 from passdown.adapters.states.reducers import message_id
@@ -53,7 +53,8 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
     """Shows an agent the task's brief instead of what was said before it took over.
 
     It took over with the last handoff message that names it, or else, where the task was handed to
-    it, with its start; what people said to it last stays. An agent to whom nothing was handed is
+    it, with its start. What people said last stays, if it takes no more than half of the budget. An
+    agent to whom nothing was handed is
     shown everything. What isn't shown the agent reads with the tool `read_history`, which comes
     with this.
     """
@@ -76,11 +77,12 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
             raise InvalidInput("the brief can't be given", wrong)
         opened = workspace_of(workspace)
         default = Beside(opened).opened.settings.brief_budget
-        self._reader = Reader(opened, agent, default if budget is None else budget, counter)
+        chosen = default if budget is None else budget
+        self._reader = checked_reader(opened, agent, chosen, counter)
         self._workspace, self._task, self._agent = opened, task, agent
         self.tools = [history_tool(opened, counter)]
         self._lock = threading.Lock()
-        self._briefs: OrderedDict[tuple[int, str, int], str] = OrderedDict()
+        self._briefs: OrderedDict[tuple[int, str, int, int], str] = OrderedDict()
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Note how much was said before, where the task was handed to this agent."""
@@ -113,16 +115,23 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
             return request
         mark = message_id(messages[max(before - 1, 0)]) if messages else ""
         version: int = request.state.get("version_before", 0)
-        brief = HumanMessage(content=self._brief((version, mark, before)))
-        return request.override(messages=[brief, *paired(messages[before:])])
+        asked = asked_last(messages, before)
+        spent = spent_on(self._reader, [text_of(each) for each in asked])
+        if spent is None:
+            asked, spent = [], 0
+        brief = HumanMessage(content=self._brief((version, mark, before), spent))
+        return request.override(messages=[brief, *asked, *paired(messages[before:])])
 
-    def _brief(self, key: tuple[int, str, int]) -> str:
+    def _brief(self, turn: tuple[int, str, int], spent: int) -> str:
         """The brief of this turn: made once, so that the model's view doesn't shift within it, and
-        anew when the agent starts again and the task has moved on.
+        anew when the agent starts again and the task has moved on. `spent` is taken off its
+        budget.
         """
+        key = (*turn, spent)
         with self._lock:
             if key not in self._briefs:
-                self._briefs[key] = brief_text(self._reader, self._task, kept_line(key[-1]))
+                reader = self._reader._replace(budget=self._reader.budget - spent)
+                self._briefs[key] = brief_text(reader, self._task, kept_line(turn[-1]))
                 while len(self._briefs) > _KEPT_BRIEFS:
                     self._briefs.popitem(last=False)
             return self._briefs[key]
@@ -138,6 +147,19 @@ def handed_over_at(messages: list[Any], agent: str) -> int:
         if marks.get(DESTINATION) == agent or each.name == f"transfer_to_{agent}":
             return index
     return 0
+
+
+def asked_last(messages: list[Any], before: int) -> list[Any]:
+    """What people said last before an agent took over; nothing where they spoke right then."""
+    if before < len(messages) and isinstance(messages[before], HumanMessage):
+        return []
+    last = before
+    while last and not isinstance(messages[last - 1], HumanMessage):
+        last -= 1
+    first = last
+    while first and isinstance(messages[first - 1], HumanMessage):
+        first -= 1
+    return messages[first:last]
 
 
 def paired(messages: list[Any]) -> list[Any]:

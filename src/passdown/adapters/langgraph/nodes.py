@@ -35,7 +35,7 @@ from passdown.adapters.states.hops import (
     seal,
 )
 from passdown.adapters.states.integrity import warnings_of
-from passdown.adapters.states.reducers import message_id
+from passdown.adapters.states.reducers import add_warnings, message_id
 from passdown.adapters.states.shape import AgentState, fields_of
 from passdown.errors import GateRefused, InvalidInput, Problem
 from passdown.model.checksum import check_integrity
@@ -53,6 +53,7 @@ GOTO = "goto"
 """The condition of a transition that the node itself asked for."""
 
 _MARK = "__passdown_hop__"
+_NO_PLACE = "The state has no such fields: add them to its class, or don't return them."
 
 
 class Wrapping(NamedTuple):
@@ -191,7 +192,7 @@ def _finished(how: Wrapping, turn: Turn, output: Any) -> Any:
     asked = _asked(how, command, given)
     unknown = _dropped(how, given, asked)
     if unknown:
-        given = {**given, "warnings": [*(given.get("warnings") or ()), *unknown]}
+        given = {**given, "warnings": add_warnings(given.get("warnings"), unknown)}
     left = leave(how.hop, turn, given, lambda merged: asked or how.choose(how.hop.agent, merged))
     if left.route.condition == GOTO:
         graph = command.graph if command is not None else None
@@ -267,7 +268,9 @@ def _dropped(how: Wrapping, given: Plain, asked: Route | None) -> list[Plain]:
     lost = {name: "" for name in given if name not in known and name != "handoff"}
     target = next(iter(asked.targets), "") if asked else ""
     source, strict = how.hop.agent, how.hop.strict
-    report = check_integrity(lost, {}, exclude=(), source=source, target=target, strict=strict)
+    report = check_integrity(
+        lost, {}, exclude=(), source=source, target=target, strict=strict, next_step=_NO_PLACE
+    )
     for name in lost:
         del given[name]
     return warnings_of(report, source, target)

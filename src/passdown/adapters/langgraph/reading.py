@@ -37,13 +37,14 @@ def history_tool(workspace: AnyWorkspace, counter: CounterLike = None) -> Any:
     """
     count = counter_in(workspace, counter).tokens
 
-    def read_history(runtime: Any, items: str = "") -> str:
+    # The arguments are a model's: 5 or [5, 6] are meant well, and no mistake may end the run.
+    def read_history(runtime: Any, items: object = "", **_unknown: object) -> str:
         try:
-            return fitted(_lines(runtime.state["messages"], items), MAX_TOKENS, count)
+            return fitted(_lines(runtime.state["messages"], _asked(items)), MAX_TOKENS, count)
         except InvalidInput as error:
             return str(error)
 
-    async def aread_history(runtime: Any, items: str = "") -> str:
+    async def aread_history(runtime: Any, items: object = "", **_unknown: object) -> str:
         return await asyncio.to_thread(read_history, runtime, items)
 
     return StructuredTool(
@@ -55,6 +56,13 @@ def history_tool(workspace: AnyWorkspace, counter: CounterLike = None) -> Any:
     )
 
 
+def _asked(items: object) -> str:
+    """What a model asks for, as text."""
+    if isinstance(items, list):
+        return ",".join(map(str, cast("list[object]", items)))
+    return "" if items is None else str(items)
+
+
 def _lines(messages: list[Any], items: str) -> list[Line]:
     """The messages with these numbers in full; without numbers a list of all."""
     told = [_told(each) for each in convert_to_messages(messages)]
@@ -64,13 +72,17 @@ def _lines(messages: list[Any], items: str) -> list[Line]:
     return [Line(number, text) for number, text in enumerate(short, 1)]
 
 
+def text_of(message: Any) -> str:
+    """A message's words as they are; content in blocks as JSON."""
+    content: Any = message.content
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
 def _told(message: Any) -> str:
     """A message as text: who, the words as they are, and the tools that it called."""
-    content: Any = message.content
-    words = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     calls = [
         f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
         for call in cast("list[Any]", getattr(message, "tool_calls", None) or [])
     ]
     who = f"{message.type} {message.name}" if message.name else str(message.type)
-    return "\n".join([f"{who}: {words}", *calls])
+    return "\n".join([f"{who}: {text_of(message)}", *calls])

@@ -8,7 +8,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.adapters.brief_texts import brief_text, counter_in
+from passdown.adapters.brief_texts import brief_text, spent_on
 from passdown.adapters.histories import TOOL
 from passdown.adapters.openai_agents.names import ledger_name
 from passdown.adapters.openai_agents.payload import as_handoff
@@ -59,10 +59,9 @@ def instead_of(
 
     The last words of a person stay as they are if they take no more than half of it.
     """
-    count = counter_in(reader.workspace, reader.counter).tokens
     asked = said_last(conversation)
-    spent = sum(count(_text(item)) for item in asked)
-    if spent > reader.budget // 2:
+    spent = spent_on(reader, [_text(item) for item in asked])
+    if spent is None:
         asked, spent = [], 0
     line = kept_line(reader.workspace, task, receiver, own=own)
     text = brief_text(reader._replace(budget=reader.budget - spent), task, line)

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from agents.run import ModelInputData
 
-from passdown.adapters.brief_texts import Reader
+from passdown.adapters.brief_texts import checked_reader
 from passdown.adapters.openai_agents.briefed import instead_of
 from passdown.adapters.openai_agents.names import ledger_name
-from passdown.adapters.states.handing import workspace_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from agents import TResponseInputItem
     from agents.run import CallModelData
 
+    from passdown.adapters.brief_texts import Reader
     from passdown.adapters.states.handing import AnyWorkspace
-    from passdown.workspace import Workspace
     from passdown.workspace.aliases import CounterLike
 
 _KEPT_BRIEFS = 256
@@ -42,15 +41,15 @@ def since_handoff(
     """For `RunConfig(call_model_input_filter=...)` of runs with a session: models are given the
     task's brief and what was said since its last handoff. Nothing else changes.
     """
-    return SinceHandoff(workspace_of(workspace), task, budget, counter)
+    return SinceHandoff(checked_reader(workspace, "", budget, counter), task)
 
 
 class SinceHandoff:
     """A `call_model_input_filter`; threads and runs may share it."""
 
-    def __init__(self, workspace: Workspace, task: str, budget: int, counter: CounterLike) -> None:
-        self._workspace, self._task = workspace, task
-        self._budget, self._counter = budget, counter
+    def __init__(self, reader: Reader, task: str) -> None:
+        """`reader` stands for whichever agent is asked."""
+        self._reader, self._task = reader, task
         self._lock = threading.Lock()
         self._handed: list[_Handed] = []
         self._kept: dict[tuple[str, str, int], list[TResponseInputItem]] = {}
@@ -62,7 +61,7 @@ class SinceHandoff:
     def _briefed(self, data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
         with self._lock:
-            document = self._workspace.task(self._task)
+            document = self._reader.workspace.task(self._task)
             self._catch_up(int(document["counts"].get("h", 0)))
             found = self._last_in(given.input)
             if found is None:
@@ -74,7 +73,7 @@ class SinceHandoff:
 
     def _catch_up(self, count: int) -> None:
         for number in range(len(self._handed) + 1, count + 1):
-            self._handed.append(_noted(self._workspace.show(f"{self._task}#h{number}")))
+            self._handed.append(_noted(self._reader.workspace.show(f"{self._task}#h{number}")))
 
     def _last_in(self, items: Sequence[TResponseInputItem]) -> tuple[int, _Handed] | None:
         known = {handed.call_id: handed for handed in self._handed if handed.call_id}
@@ -91,7 +90,7 @@ class SinceHandoff:
         key = (data.agent.name, handed.call_id, version)
         if key not in self._kept:
             name = ledger_name(data.agent.name, "agent")
-            reader = Reader(self._workspace, name, self._budget, self._counter)
+            reader = self._reader._replace(agent=name)
             before = data.model_data.input[:place]
             self._kept[key] = instead_of(before, reader, self._task, data.agent, own=handed.items)
             while len(self._kept) > _KEPT_BRIEFS:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import agents
 from agents.exceptions import ModelBehaviorError
 
-from passdown.adapters.brief_texts import Reader, brief_text
+from passdown.adapters.brief_texts import brief_text, checked_reader
 from passdown.adapters.openai_agents.briefed import Terms, kept_line, user_message
 from passdown.adapters.openai_agents.filters import BriefFilter, HandoffHeld
 from passdown.adapters.openai_agents.names import ledger_name
@@ -73,7 +73,7 @@ def passdown_handoff(
     will do, before it is recorded. A run ends with HandoffHeld while a person has to approve.
     """
     name = to_agent or ledger_name(agent.name, "to_agent")
-    reader = Reader(workspace_of(workspace), name, budget, counter)
+    reader = checked_reader(workspace, name, budget, counter)
     terms = Terms(reader, _task_of(task), from_agent, phase)
     turns = _Turns(terms, is_enabled)
     made = agents.handoff(
@@ -109,7 +109,7 @@ def opening(
     if held:
         raise HandoffHeld(task, held, recorded=True)
     name = to_agent or ledger_name(agent.name, "to_agent")
-    reader = Reader(opened, name, budget, counter)
+    reader = checked_reader(opened, name, budget, counter)
     return [user_message(brief_text(reader, task, kept_line(opened, task, agent)))]
 
 

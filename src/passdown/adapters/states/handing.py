@@ -16,6 +16,7 @@ from passdown.model.bodies import decision_from_body
 from passdown.model.handoff import HandoffContext
 from passdown.model.intake import check_entry
 from passdown.model.names import agent_problems
+from passdown.model.text import text_problems
 from passdown.model.times import parse_time, stamp
 from passdown.workspace import Workspace
 from passdown.workspace.beside import Beside
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Plain = dict[str, Any]
 
 _LOG = logging.getLogger("passdown.states")
+_SUMMARY_LENGTH = 2_000
 
 
 class Sorted(NamedTuple):
@@ -153,10 +155,13 @@ def known_context(state: Mapping[str, Any]) -> Plain:
 
 
 def workspace_of(workspace: AnyWorkspace) -> Workspace:
-    """The workspace itself, also of one that is awaited."""
-    if isinstance(workspace, Workspace):
-        return workspace
-    return workspace._workspace  # pyright: ignore[reportPrivateUsage]
+    """The workspace itself, also of one that is awaited. Raises InvalidInput for anything else."""
+    found: object = getattr(workspace, "_workspace", workspace)
+    if isinstance(found, Workspace):
+        return found
+    given, expected = f"{type(workspace).__name__} given", "an open workspace"
+    problem = Problem("workspace", "wrong_type", given, expected, "open one with passdown.open")
+    raise InvalidInput("nothing can be recorded there", [problem])
 
 
 def handed_on_at(context: Plain, task: str) -> int:
@@ -194,3 +199,26 @@ def _references(before: Plain, found: HandoffContext | None) -> list[str]:
     """Item addresses: those that came with the last handoff, then what the task has since."""
     now = found.memory_refs if found else ()
     return [*dict.fromkeys([*before.get("memory_refs", ()), *now])]
+
+
+def summary_of(agent: str, update: Mapping[str, Any]) -> str:
+    """What an agent's turn was, for a handoff without a summary: its last words, or what it set."""
+    messages: object = update.get("messages")
+    listed = cast("list[object]", messages) if isinstance(messages, list) else [messages]
+    last = listed[-1] if listed else None
+    is_dict = isinstance(last, dict)
+    content = cast("Plain", last).get("content") if is_dict else getattr(last, "content", last)
+    text = _words(content)
+    if text and not text_problems(text, "summary"):
+        return text if len(text) <= _SUMMARY_LENGTH else f"{text[:_SUMMARY_LENGTH]}..."
+    fields = [name for name in update if name not in ("handoff", "warnings") and update[name]]
+    return f"{agent} set {', '.join(fields)}." if fields else f"{agent} returned nothing."
+
+
+def _words(content: object) -> str:
+    """The text of a message's content, which some models give in blocks."""
+    if isinstance(content, str):
+        return content
+    blocks = cast("list[object]", content) if isinstance(content, list) else []
+    texts = [cast("Plain", each).get("text") if isinstance(each, dict) else each for each in blocks]
+    return "\n".join(each for each in texts if isinstance(each, str) and each)

@@ -17,6 +17,7 @@ from passdown.adapters.states.handing import (
     handoff_update,
     known_context,
     sort_decisions,
+    summary_of,
     workspace_of,
 )
 from passdown.adapters.states.integrity import (
@@ -26,12 +27,12 @@ from passdown.adapters.states.integrity import (
     warnings_of,
 )
 from passdown.adapters.states.plain_values import plain
+from passdown.adapters.states.reducers import add_warnings
 from passdown.adapters.states.shape import AgentState, apply_update, fields_of
 from passdown.adapters.states.transitions import Place, Transition, record_start, record_step
 from passdown.errors import InvalidInput, Problem
 from passdown.model.canonical import canonical_bytes
 from passdown.model.names import agent_problems
-from passdown.model.text import excerpt, text_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,8 +45,6 @@ LARGEST_UPDATE = 2 * 1_048_576
 """How large a turn's update may be: with its context, which repeats its decisions, it has to fit
 into one record.
 """
-
-_SUMMARY_LENGTH = 2_000
 
 
 class Route(NamedTuple):
@@ -214,8 +213,9 @@ def _given(output: object) -> Plain:
 
 
 def _joined(update: Plain, warnings: list[Plain]) -> Plain:
-    own: list[Plain] = list(update.get("warnings") or ())
-    return {"warnings": [*own, *warnings]} if own or warnings else {}
+    own: object = update.get("warnings")
+    joined = add_warnings(own, warnings)
+    return {"warnings": joined} if joined else {}
 
 
 def _before(turn: Turn, merged: Plain) -> Plain:
@@ -264,7 +264,12 @@ def seal(hop: Hop, turn: Turn, update: Plain, route: Route) -> None:
 def _is_exact(turn: Turn, update: Plain) -> bool:
     """Whether the record of the run gives this very state: nobody changed it past the record."""
     was_exact = turn.received.get("exact", True)
-    return was_exact and all(each.get("code") != "integrity" for each in update.get("warnings", ()))
+    return was_exact and not any(map(_is_difference, update.get("warnings") or ()))
+
+
+def _is_difference(warning: object) -> bool:
+    """Whether a warning is of the integrity check; an agent's own may be of any kind."""
+    return isinstance(warning, dict) and cast("Plain", warning).get("code") == "integrity"
 
 
 def _recorded(hop: Hop, turn: Turn, update: Plain, route: Route) -> Marked:
@@ -306,26 +311,13 @@ def _document(hop: Hop, turn: Turn, update: Plain) -> Plain:
         problem = Problem("handoff", "wrong_type", f"{type(told).__name__} given", "a handoff")
         raise InvalidInput("nothing was handed on", [problem])
     document: Plain = {"outcome": "completed", **cast("Plain", told)}
-    document.setdefault("summary", _summary(hop.agent, update))
+    document.setdefault("summary", summary_of(hop.agent, update))
     known: list[Plain] = list(document.get("decisions") or ())
     new = [each for each in update.get("decisions", ()) if each not in known]
     about = {"run": turn.run, "step": turn.step}
     document["decisions"] = [*known, *new]
     document["metadata"] = {**(document.get("metadata") or {}), **about}
     return {**document, "task": hop.task, "from_agent": hop.agent}
-
-
-def _summary(agent: str, update: Plain) -> str:
-    """What the agent said last, or else which fields it set."""
-    messages: object = update.get("messages") or []
-    listed = cast("list[object]", messages) if isinstance(messages, list) else [messages]
-    last = listed[-1] if listed else None
-    is_dict = isinstance(last, dict)
-    text = cast("Plain", last).get("content") if is_dict else getattr(last, "content", last)
-    if isinstance(text, str) and text and not text_problems(text, "summary"):
-        return excerpt(text, _SUMMARY_LENGTH)
-    fields = [name for name in update if name not in ("handoff", "messages", "warnings")]
-    return f"{agent} set {', '.join(fields)}." if fields else f"{agent} returned nothing."
 
 
 def step(

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 HANDED_ON = frozenset({"current_agent", "handoff_context"})
 """The fields that a handoff is there to change."""
 
+_CHANGED_BETWEEN = "Hand on the state as it was left: only an agent's own turn may change it."
+_CHANGED_IN_PLACE = "Return what is new instead of changing the state that was given."
+
 
 def checksums(state: Mapping[str, Any], unchecked: Collection[str] = HANDED_ON) -> dict[str, str]:
     """The checksum of each field of a state by value, but for those that aren't checked."""
@@ -48,6 +51,7 @@ def verify_handoff(
         source=context["source"],
         target=context["target"],
         strict=strict,
+        next_step=_CHANGED_BETWEEN,
     )
 
 
@@ -63,7 +67,15 @@ def verify_untouched(
     changes nothing in place.
     """
     now = checksums(state)
-    return check_integrity(before, now, exclude=(), source=agent, target=target, strict=strict)
+    return check_integrity(
+        before,
+        now,
+        exclude=(),
+        source=agent,
+        target=target,
+        strict=strict,
+        next_step=_CHANGED_IN_PLACE,
+    )
 
 
 def warnings_of(report: IntegrityReport | None, source: str, target: str) -> list[dict[str, Any]]:
