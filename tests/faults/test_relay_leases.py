@@ -130,7 +130,8 @@ def hit(crew: Crew, engine: Engine, how: str, rng: random.Random) -> Hit | None:
     (crew.kill if how == "killed" else crew.freeze)(pid)
     at = time.time()
     own = [w for w in known_workers(engine.database) if w.pid == pid]
-    beat_at = at - own[0].silent_s if own else at
+    # What was silent for longer than its lease was lost before it was hit, on a busy machine.
+    beat_at = at - min(own[0].silent_s, LEASE_S) if own else at
     return Hit(how, at_work[pid], at, beat_at, own[0].worker if own else "")
 
 

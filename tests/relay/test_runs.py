@@ -71,7 +71,7 @@ def eventful(asked: Asked) -> str:
         raise RuntimeError("no words")
     if asked.leg == "merge" and asked.visit == 1:
         return reply("partial", summary="half")
-    return reply(summary=f"{asked.leg} done", to_agent="eva" if asked.leg == "unit" else "")
+    return reply(summary=f"{asked.leg} done", to_agent="writer" if asked.leg == "unit" else "")
 
 
 READ = """
