@@ -96,7 +96,7 @@ def _measured(name: str, run: Run) -> Measured:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a short run, under a minute")
+    parser.add_argument("--quick", action="store_true", help="a short run of a few minutes")
     parser.add_argument("--only", action="append", choices=MEASUREMENTS, help="may be repeated")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for results")
     parser.add_argument("--work", type=Path, help="folder to measure in (on the disk that matters)")
