@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from passdown.relay.engine.database import connect
+from passdown.relay.engine.database import connect, run
 from passdown.relay.engine.heartbeats import (
     Heartbeat,
     Worker,
@@ -199,6 +199,37 @@ def test_of_many_who_look_at_once_one_takes_over(
         each.dispose()
     assert sorted(taken) == sorted(name for _, name in dead)
     assert names(database) == []
+
+
+def test_while_one_takes_over_another_leaves_it_to_that_one(
+    database: Engine, other: Callable[[float], tuple[subprocess.Popen[str], str]]
+) -> None:
+    process, name = other(3_600)
+    process.kill()
+    process.wait()
+    taken: list[str] = []
+    second = beating(database, lambda worker: taken.append(worker) or 1)
+    first = beating(database, lambda _: second.look() or 1)
+    first.look()
+    assert (taken, names(database)) == ([], [])
+    assert name not in names(database)
+
+
+def test_a_successor_that_dies_while_it_takes_over_has_the_lost_worker_s_lease(
+    database: Engine, other: Callable[[float], tuple[subprocess.Popen[str], str]]
+) -> None:
+    process, name = other(1.0)
+    process.kill()
+    process.wait()
+    with database.begin() as connection:
+        run(connection, "declare_lost", worker=name, lost=0, silent_s=0.0)
+    taken: list[str] = []
+    looker = beating(database, lambda worker: taken.append(worker) or 1)
+    looker.look()
+    assert taken == [], "the one that declared it lost may still be at it"
+    time.sleep(1.1)
+    looker.look()
+    assert (taken, names(database)) == ([name], [])
 
 
 def test_a_take_over_that_fails_is_made_up_for(

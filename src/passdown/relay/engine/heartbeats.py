@@ -51,6 +51,15 @@ class Worker(NamedTuple):
         """Whether its lease has run out."""
         return self.silent_s >= self.lease_s
 
+    @property
+    def is_up_for_succession(self) -> bool:
+        """Whether its work is anybody's.
+
+        Whoever declares a worker lost has that worker's lease to take over in: a second one who
+        queued the same work again meanwhile would stop a third who has begun with it.
+        """
+        return self.is_silent or (self.is_gone and not self.lost)
+
 
 class Heartbeat:
     """One worker's beat, and its look at the others. `lost` is set while it has lost its lease."""
@@ -107,20 +116,25 @@ class Heartbeat:
     def look(self) -> None:
         """Look at the others; take over what lost ones were at."""
         for other in workers(self._database):
-            if other.worker != self.worker and (other.is_gone or other.is_silent):
+            if other.worker != self.worker and other.is_up_for_succession:
                 self._succeed(other)
 
     def _succeed(self, other: Worker) -> None:
         """Take over, if no other worker does so first."""
-        silent_s = 0.0 if other.is_gone else other.lease_s
+        silent_s = other.lease_s if other.is_silent else 0.0
         values = {"worker": other.worker, "lost": other.lost, "silent_s": silent_s}
         with self._database.begin() as connection:
             is_first = changed(connection, "declare_lost", **values) == 1
         if not is_first:
             return
-        count = self._take_over(other.worker)
+        try:
+            count = self._take_over(other.worker)
+        except BaseException:
+            with self._database.begin() as connection:
+                run(connection, "leave_to_others", worker=other.worker, lost=other.lost + 1)
+            raise
         if count:
-            log.warning("took over %d pieces of work from %s", count, other.worker)
+            log.warning("took over work from %s (pieces: %d)", other.worker, count)
         if other.is_gone:
             with self._database.begin() as connection:
                 run(connection, "sign_off", worker=other.worker)

@@ -34,6 +34,9 @@ FROM passdown_workers ORDER BY worker
 UPDATE passdown_workers SET lost = lost + 1, beat_at = extract(epoch FROM clock_timestamp())
 WHERE worker = :worker AND lost = :lost AND extract(epoch FROM clock_timestamp()) - beat_at >= :silent_s
 
+-- name: leave_to_others
+UPDATE passdown_workers SET beat_at = 0 WHERE worker = :worker AND lost = :lost
+
 -- name: hold_lane
 INSERT INTO passdown_lanes (lane, sent) VALUES (:lane, 1)
 ON CONFLICT (lane) DO UPDATE SET sent = passdown_lanes.sent + 1

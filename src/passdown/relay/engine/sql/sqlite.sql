@@ -43,6 +43,9 @@ FROM passdown_workers ORDER BY worker
 UPDATE passdown_workers SET lost = lost + 1, beat_at = (julianday('now') - 2440587.5) * 86400.0
 WHERE worker = :worker AND lost = :lost AND (julianday('now') - 2440587.5) * 86400.0 - beat_at >= :silent_s
 
+-- name: leave_to_others
+UPDATE passdown_workers SET beat_at = 0 WHERE worker = :worker AND lost = :lost
+
 -- name: hold_lane
 INSERT INTO passdown_lanes (lane, sent) VALUES (:lane, 1)
 ON CONFLICT (lane) DO UPDATE SET sent = passdown_lanes.sent + 1
