@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Problem
@@ -42,9 +43,9 @@ def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Ent
         return None
     # Asked for together, so that likes of other kinds can't crowd out those of this one.
     sought = Sought(marks=(tuple(text.bands), (mark_of("kind", kind),)))
-    own = set(text.words.split())
-    said = reader.words_of(reader.matching(sought, _COMPARED))
-    shares = {number: likeness(own, set(words.split())) for number, words in said.items()}
+    own = _word_set(text.words)
+    said = reader.words_matching(sought, _COMPARED)
+    shares = {number: likeness(own, _word_set(words)) for number, words in said.items()}
     near = sorted(number for number, share in shares.items() if share >= NEAR)
     near.sort(key=shares.__getitem__, reverse=True)
     # Nearly always the first one stands: the rows of the others are read where it doesn't.
@@ -53,6 +54,12 @@ def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Ent
             if entry.address not in meant and entry.status not in _GONE:
                 return entry, shares[entry.id]
     return None
+
+
+@lru_cache(maxsize=512)
+def _word_set(words: str) -> frozenset[str]:
+    """The words of a text without order; what is looked at now is looked at again by the next."""
+    return frozenset(words.split())
 
 
 _GIVEN_AS = {"patterns": "patterns_discovered"}

@@ -431,6 +431,9 @@ SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
 FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
 JOIN entries e ON e.id = j.value::bigint ORDER BY j.place;
 
+-- name: words_matching
+SELECT id, words FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id DESC LIMIT %(limit)s;
+
 -- name: words_of
 SELECT t.id, t.words
 FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
