@@ -45,9 +45,12 @@ def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Ent
     sought = Sought(marks=(tuple(text.bands), (mark_of("kind", kind),)))
     own = _word_set(text.words)
     said = reader.words_matching(sought, _COMPARED)
-    shares = {number: likeness(own, _word_set(words)) for number, words in said.items()}
-    near = sorted(number for number, share in shares.items() if share >= NEAR)
-    near.sort(key=shares.__getitem__, reverse=True)
+    shares: dict[int, float] = {}
+    for number, words in said.items():
+        share = likeness(own, _word_set(words))
+        if share >= NEAR:
+            shares[number] = share
+    near = sorted(shares, key=lambda number: (-shares[number], number))
     # Nearly always the first one stands: the rows of the others are read where it doesn't.
     for some in (near[:1], near[1:]):
         for entry in reader.entries(some) if some else ():
