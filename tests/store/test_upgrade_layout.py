@@ -84,7 +84,7 @@ def test_search_finds_what_it_found(old: Path) -> None:
         with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
             assert reader.authors() == ["coder", "planner"]
             assert reader.narrowed(["superseded"], "", "", 10) == [2]
-            assert list(reader.words_matching(Sought("session"), 9)) == [8, 7, 2]
+            assert reader.matching(Sought("session"), 9) == [8, 7, 2]
 
 
 def test_verify_misses_an_author_who_is_not_named(tmp_path: Path) -> None:

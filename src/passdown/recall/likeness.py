@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Problem
 from passdown.model.findable import LIKENED, Text, texts_of
-from passdown.model.found_rows import Sought, mark_of
 from passdown.model.kinds import KINDS
 from passdown.model.likeness import NEAR, likeness
 
@@ -41,22 +40,18 @@ def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Ent
     """The entry of a kind, still standing, whose words are nearest to a text, if near enough."""
     if not text.bands:
         return None
-    # Asked for together, so that likes of other kinds can't crowd out those of this one.
-    sought = Sought(marks=(tuple(text.bands), (mark_of("kind", kind),)))
     own = _word_set(text.words)
-    said = reader.words_matching(sought, _COMPARED)
-    shares: dict[int, float] = {}
-    for number, words in said.items():
+    best: tuple[Entry, float] | None = None
+    for entry, words in reader.sharing_marks(text.bands, kind, _COMPARED):
         share = likeness(own, _word_set(words))
-        if share >= NEAR:
-            shares[number] = share
-    near = sorted(shares, key=lambda number: (-shares[number], number))
-    # Nearly always the first one stands: the rows of the others are read where it doesn't.
-    for some in (near[:1], near[1:]):
-        for entry in reader.entries(some) if some else ():
-            if entry.address not in meant and entry.status not in _GONE:
-                return entry, shares[entry.id]
-    return None
+        # Of two that are equally near, the first to have said it.
+        if share >= (best[1] if best else NEAR) and _stands(entry, meant):
+            best = (entry, share)
+    return best
+
+
+def _stands(entry: Entry, meant: set[str]) -> bool:
+    return entry.address not in meant and entry.status not in _GONE
 
 
 @lru_cache(maxsize=512)

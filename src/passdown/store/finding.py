@@ -48,10 +48,16 @@ class FindingReader:
         values = {"query": query, "limit": limit, "first": first, "last": last}
         return [row[0] for row in self.run("matching", values)]
 
-    def words_matching(self, sought: Sought, limit: int) -> dict[int, str]:
-        """The compared words of up to `limit` entries that match, newest first."""
-        rows = self.run("words_matching", {"query": self.spelled(sought), "limit": limit})
-        return {row[0]: row[1] for row in rows}
+    def sharing_marks(self, marks: Sequence[str], kind: str, limit: int) -> list[tuple[Entry, str]]:
+        """Up to `limit` entries of a kind with any of some marks, and their compared words, newest
+        first.
+        """
+        from passdown.model.found_rows import Sought
+        from passdown.store.found import Entry
+
+        values = {"query": self.spelled(Sought(marks=(tuple(marks),))), "kind": kind}
+        rows = self.run("sharing_marks", {**values, "limit": limit})
+        return [(Entry(*row[:-1]), row[-1]) for row in rows]
 
     def oldest_matching(self, sought: Sought, limit: int) -> list[int]:
         """The numbers of the first `limit` entries that match, oldest first."""

@@ -428,10 +428,16 @@ FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value;
 -- name: words_of
 SELECT t.id, t.c0 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
 
--- name: words_matching
-SELECT t.id, t.c0 FROM (
-    SELECT rowid AS id FROM texts WHERE texts MATCH :query ORDER BY rowid DESC LIMIT :limit) m
-CROSS JOIN texts_content t ON t.id = m.id;
+-- The kind is looked for in the entries that have a mark. Asked for in the index, it would make it
+-- read all entries of the kind, though nearly always none has a mark.
+
+-- name: sharing_marks
+SELECT e.id, e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits,
+    t.c0
+FROM texts m
+CROSS JOIN entries e ON e.id = m.rowid AND e.kind = :kind
+CROSS JOIN texts_content t ON t.id = e.id
+WHERE m.texts MATCH :query ORDER BY m.rowid DESC LIMIT :limit;
 
 -- name: marks_of
 SELECT t.id, t.c1 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
