@@ -64,6 +64,13 @@ def is_intact(text: str) -> bool:
     return bool(mark) and ending == f'{_checksum(content)}"\n}}\n'
 
 
+def is_torn(text: str) -> bool:
+    """Whether a file is what a power cut leaves of one: nothing, or zeros where text was meant to
+    be. Nobody's words are in it.
+    """
+    return not text or "\x00" in text
+
+
 def read_handle(text: str | bytes) -> dict[str, Any]:
     """The state document that a handle file holds.
 

@@ -81,7 +81,12 @@ class Opened:
         """The handle files of this workspace."""
         from passdown.recall.handles import HandleFiles
 
-        return HandleFiles(os.path.join(self.place.folder, "state"), self.settings.kept_versions)
+        # A ledger that may lose its last moments needs no mirror that survives them.
+        return HandleFiles(
+            os.path.join(self.place.folder, "state"),
+            self.settings.kept_versions,
+            is_synced=self.settings.durability == "full",
+        )
 
     @cached_property
     def embeddings(self) -> Embeddings:
