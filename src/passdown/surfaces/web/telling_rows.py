@@ -125,7 +125,7 @@ _FILTERS = {
 
 _PART = {
     "around": listed(text(most=200), "ids of nodes"),
-    "depth": whole(most=10),
+    "depth": whole("steps", most=1_000),
     "task": TASK_ID,
     "tags": _TAGS,
     "types": _TAGS,
@@ -251,7 +251,7 @@ ROWS = (
         "/api/journal",
         "Where things are, what is in the way and what was learned",
         _journal,
-        query={"task": TASK_ID, "limit": LIMIT},
+        query={"task": TASK_ID, "limit": whole("places", least=1, most=2**40)},
         answer={"type": "object"},
         is_heavy=True,
         tag="search",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.model.arguments import refuse_any, texts_given
+from passdown.model.arguments import number_problems, refuse_any, text_type_problems, texts_given
 from passdown.workspace.remote.asking import Asking, named_counter
 from passdown.workspace.remote.connection import part
 from passdown.workspace.remote.values import recalled_of
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 _REFUSED = "can't look around"
+_ANY = 2**62
 
 
 class RemoteKnows(Asking):
@@ -94,18 +95,16 @@ class RemoteKnows(Asking):
         types: Sequence[str] = (),
     ) -> str:
         """The same graph as text."""
-        asked: Document = {"form": form, "around": around, "depth": depth, "task": task}
-        asked |= {"tags": tags, "types": types}
+        asked = _checked({"form": form, "task": task}, {"depth": depth})
+        asked |= _listed(around=around, tags=tags, types=types)
         kept = {name: value for name, value in asked.items() if value not in ("", (), [])}
         return self._wire.ask("GET", "/api/graph", query=kept).body.decode()
 
     def edges(self, *, source: str = "", relation: str = "", target: str = "") -> list[Edge]:
         """The edges by any mix of source, relation and target; all of them by none."""
-        from passdown.model.arguments import text_type_problems
         from passdown.model.findable import edge_of
 
-        asked = {"source": source, "relation": relation, "target": target}
-        refuse_any(_REFUSED, text_type_problems(**asked))
+        asked = _checked({"source": source, "relation": relation, "target": target}, {})
         found = self._get("/api/graph/edges", is_heavy=True, **asked)
         return [edge_of(edge) for edge in found["items"]]
 
@@ -121,8 +120,8 @@ class RemoteKnows(Asking):
         from passdown.model.findable import edge_of
         from passdown.recall.graph import Reached
 
-        asked: Document = {"node": _said(node), "depth": depth, "direction": direction}
-        asked["relations"] = _texts(relations, "relations")
+        asked = _checked({"node": node, "direction": direction}, {"depth": depth})
+        asked |= {"node": _said(node), **_listed(relations=relations)}
         found = self._get("/api/graph/neighbours", is_heavy=True, **asked)
         return [
             Reached(place["node"], place["depth"], tuple(edge_of(edge) for edge in place["path"]))
@@ -136,10 +135,10 @@ class RemoteKnows(Asking):
         from passdown.model.findable import node_of
         from passdown.recall.graph import Tagged
 
-        asked: Document = {"tags": _texts(tags, "tags"), "types": _texts(types, "types")}
+        asked = _checked({}, {"limit": limit}) | _listed(tags=tags, types=types)
         if not asked["tags"]:
             return []
-        found = self._get("/api/graph/tagged", limit=limit, **asked)
+        found = self._get("/api/graph/tagged", **asked)
         return [
             Tagged(node_of(each["node"]), each["score"], tuple(each["tags"]))
             for each in found["items"]
@@ -147,7 +146,8 @@ class RemoteKnows(Asking):
 
     def tasks_about(self, tag: str, *, types: Sequence[str] = ("pattern",)) -> Document:
         """The tasks that found something about a tag, each with what it found."""
-        asked: Document = {"tag": _said(tag), "types": _texts(types, "types")}
+        asked = _checked({"tag": tag}, {}) | _listed(types=types)
+        asked["tag"] = _said(tag)
         return self._get("/api/graph/about", **asked)["tasks"]
 
     def pack(
@@ -175,11 +175,13 @@ class RemoteKnows(Asking):
 
     def journal(self, task: str = "", *, limit: int = 200) -> Document:
         """Where things are, what is in the way and what was learned."""
-        return self._get("/api/journal", task=task, limit=limit)
+        return self._get(
+            "/api/journal", is_heavy=True, **_checked({"task": task}, {"limit": limit})
+        )
 
     def audit(self, *, limit: int = 20, progress: Progress | None = None) -> Document:
         """What is remembered and might not deserve to be."""
-        return self._get("/api/audit", is_heavy=True, limit=limit)
+        return self._get("/api/audit", is_heavy=True, **_checked({}, {"limit": limit}))
 
 
 def _said(given: str) -> str:
@@ -187,9 +189,19 @@ def _said(given: str) -> str:
     return given or " "
 
 
-def _texts(given: Sequence[str], path: str) -> tuple[str, ...]:
+def _checked(texts: Document, numbers: Document) -> Document:
+    """What is asked, if it is of the right types: an address would spell anything."""
+    problems = text_type_problems(**texts)
+    for name, number in numbers.items():
+        problems += number_problems(number, name, -_ANY, _ANY)
+    refuse_any(_REFUSED, problems)
+    return {**texts, **numbers}
+
+
+def _listed(**lists: Sequence[str]) -> Document:
+    """Lists of texts; one text alone is meant as a list of itself."""
     problems: list[Problem] = []
-    found = texts_given(given, path, problems)
+    found = {name: texts_given(given, name, problems) for name, given in lists.items()}
     refuse_any(_REFUSED, problems)
     return found
 

@@ -10,7 +10,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from passdown.errors import InvalidInput, NotFound
+from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.workspace.reads import NEWEST
 from passdown.workspace.remote.asking import Asking, named_counter
 from passdown.workspace.remote.connection import part
@@ -49,7 +49,7 @@ class RemoteTells(Asking):
         record: bool = True,
     ) -> Brief:
         """What `agent` needs to know of a task, within a budget of tokens."""
-        _check_brief(agent, budget, format, counter)
+        _check_brief(agent, budget, format, counter, tags)
         query: Document = {"agent": agent, "budget": budget}
         query["counter"] = named_counter(counter, _NO_BRIEF)
         query |= {"format": format, "tags": tags, "record": record}
@@ -193,12 +193,17 @@ def _sent(profile: Profile) -> Document:
     return {**sent, "path": profile.path[:1_024]}
 
 
-def _check_brief(agent: object, budget: object, format: object, counter: CounterLike) -> None:
+def _check_brief(
+    agent: object, budget: object, format: object, counter: CounterLike, tags: object
+) -> None:
     """What is wrong with a question before it is sent; the server asks the same."""
     from passdown.briefing.brief import ask_problems
     from passdown.model.names import agent_problems
     from passdown.model.tokens import counter_of
 
+    if isinstance(tags, str):
+        wrong = Problem("tags", "wrong_type", "a text given", "a list of tags")
+        raise InvalidInput(_NO_BRIEF, [wrong])
     asked = 1 if budget is None else budget
     problems = [*agent_problems(agent, "agent"), *ask_problems(asked, format)]
     try:

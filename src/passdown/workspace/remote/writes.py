@@ -149,14 +149,16 @@ class RemoteWrites(Asking):
     ) -> Receipt:
         """Write knowledge down."""
         from passdown.model.knowledge import edge_document, node_document
+        from passdown.workspace.knowing import given_knowledge
 
+        given = given_knowledge(nodes, edges, forget_nodes, forget_edges)
         body: Document = {
-            "nodes": [n if isinstance(n, dict) else node_document(n) for n in nodes],
-            "edges": [e if isinstance(e, dict) else edge_document(e) for e in edges],
+            "nodes": [node_document(node) for node in given.nodes],
+            "edges": [edge_document(edge) for edge in given.edges],
             "agent": agent,
             "task": task,
-            "forget_nodes": list(forget_nodes),
-            "forget_edges": [list(edge) for edge in forget_edges],
+            "forget_nodes": given.forget_nodes,
+            "forget_edges": given.forget_edges,
         }
         return receipt_of(self._post("/api/knowledge", body, key))
 
