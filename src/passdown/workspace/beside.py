@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from passdown.ledger.via import writing_via as recorded_via
 from passdown.ledger.writing import Aside, damaged_tail
+from passdown.model.kinds import AGENT_STREAM, EXPRESS_STREAM, RUN_STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
     from passdown.model.record import Head, Record
     from passdown.workspace.opened import Held, Opened
+
+
+READ_BY_ALL = (RUN_STREAM, EXPRESS_STREAM, AGENT_STREAM)
+"""Streams that a server shows to everybody. Others hold tokens, or are an agent's own."""
 
 
 class Streams(Protocol):
@@ -133,4 +138,4 @@ def _intact(record: Record) -> Record:
     return record
 
 
-__all__ = ["Aside", "Beside", "recorded_via"]
+__all__ = ["READ_BY_ALL", "Aside", "Beside", "recorded_via"]

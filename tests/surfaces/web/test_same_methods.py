@@ -173,7 +173,7 @@ def test_what_needs_one_machine_says_so_and_what_to_do(
     given: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         "handle_file": (("T-1",), {}),
         "rules": (("hello",), {"session": "s"}),
-        "embed_with": (("mine", lambda texts: []), {}),
+        "embed_with": (("mine", len), {}),
         "sync_knowledge": ((), {"agent": "a"}),
         "bring": (("docs/adr",), {}),
         "migrate": (("a note\nof two lines",), {}),

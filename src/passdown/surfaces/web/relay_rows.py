@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import NotFound
-from passdown.model.kinds import AGENT_STREAM, EXPRESS_STREAM, RUN_STREAM
+from passdown.model.kinds import AGENT_STREAM
 from passdown.model.run import ENDINGS, RUNNING, VERDICTS, WAITING
 from passdown.model.times import stamp
 from passdown.relay.deciding import follow_up, queue_item
@@ -16,7 +16,7 @@ from passdown.relay.run_documents import listed_document, readable, run_document
 from passdown.relay.runs import Runs
 from passdown.surfaces.web.operations import Answer, Operation, reading
 from passdown.surfaces.web.schemas import MAX_TEXT, answer, choice, record, text, whole
-from passdown.workspace.beside import Beside, recorded_via
+from passdown.workspace.beside import READ_BY_ALL, Beside, recorded_via
 
 if TYPE_CHECKING:
     from passdown.model.run import Run
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from passdown.workspace import Workspace
 
 Document = dict[str, Any]
-
-SHOWN_STREAMS = (RUN_STREAM, EXPRESS_STREAM, AGENT_STREAM)
-"""Streams that anybody reads. Others hold tokens, or are an agent's own."""
 
 _PAGE = 1_000
 _RUN = {"run": text("a run's id", most=128, least=1)}
@@ -121,11 +118,11 @@ def _records(workspace: Workspace, call: Call) -> Answer:
 
 
 def _shown(stream: str) -> str:
-    if stream.startswith(SHOWN_STREAMS):
+    if stream.startswith(READ_BY_ALL):
         return stream
     raise NotFound(
         f"there is no stream {stream[:80]!r} to be read here",
-        next_step=f"These can be: {', '.join(SHOWN_STREAMS)}.",
+        next_step=f"These can be: {', '.join(READ_BY_ALL)}.",
     )
 
 

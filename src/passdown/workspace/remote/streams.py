@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from passdown.model.record import Head, Record
+from passdown.workspace.beside import READ_BY_ALL
 from passdown.workspace.remote.asking import Asking
+from passdown.workspace.remote.elsewhere import not_offered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,12 +27,11 @@ class RemoteStreams(Asking):
 
     def add(self, asides: Sequence[Aside]) -> list[Record]:
         """Refused: a server takes what there is an address for."""
-        from passdown.workspace.remote.elsewhere import not_offered
-
-        raise not_offered(self._wire.server.url, "what is recorded beside tasks")
+        raise not_offered(self._wire.server.url, f"to write to {asides[0].stream.split('/')[0]}")
 
     def records(self, stream: str, after: int) -> list[Record]:
         """The records of a stream above a position, page by page."""
+        self._check_shown(stream)
         found: list[Record] = []
         while True:
             place = found[-1].position if found else after
@@ -41,6 +42,7 @@ class RemoteStreams(Asking):
 
     def heads(self, prefix: str) -> list[Head]:
         """The heads of all streams whose name starts so, by name."""
+        self._check_shown(prefix)
         return [Head(**head) for head in self._get("/api/streams", prefix=prefix)["items"]]
 
     def last(self, stream: str) -> Record | None:
@@ -52,6 +54,10 @@ class RemoteStreams(Asking):
     def position(self, stream: str) -> int:
         """How many records a stream has."""
         return next((head.position for head in self.heads(stream) if head.stream == stream), 0)
+
+    def _check_shown(self, stream: str) -> None:
+        if not stream.startswith(READ_BY_ALL):
+            raise not_offered(self._wire.server.url, f"to read {stream.split('/', maxsplit=1)[0]}")
 
     def now(self) -> datetime:
         """The time of this machine."""
