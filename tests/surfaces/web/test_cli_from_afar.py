@@ -90,7 +90,8 @@ def here(capsys: pytest.CaptureFixture[str]) -> Cli:
     def run(*argv: str) -> tuple[int, str, str]:
         capsys.readouterr()
         code = main(argv)
-        return (code, *capsys.readouterr())
+        out, err = capsys.readouterr()
+        return code, out, err
 
     return run
 
