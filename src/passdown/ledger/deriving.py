@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import unknown_task
@@ -20,6 +21,7 @@ from passdown.model.rows import TaskRow
 if TYPE_CHECKING:
     from passdown.model.findable import Texts
     from passdown.model.record import Record
+    from passdown.model.rows import ItemRow
     from passdown.store.statements import Reader, Writer
 
 
@@ -38,14 +40,25 @@ def redo(writer: Writer, record: Record) -> list[str]:
 
 def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Before:
     """Where a task stands, as far as a record of this kind has to know it."""
+    letters, paths, keys = open_letters(kind, body), paths_of(body), settled_keys(task, body)
+    reader.ahead(
+        lambda asked: asked.task(task),
+        lambda asked: asked.open_items(task, letters),
+        lambda asked: asked.known_paths(task, paths),
+        *(partial(_item, address=(task, *key)) for key in keys),
+    )
     row = reader.task(task)
     if row is None:
         raise unknown_task(task)
-    open_items = tuple(reader.open_items(task, open_letters(kind, body)))
-    known = reader.known_paths(task, paths_of(body))
-    settled = {key: reader.item(task, *key) for key in settled_keys(task, body)}
+    open_items = tuple(reader.open_items(task, letters))
+    known = reader.known_paths(task, paths)
+    settled = {key: reader.item(task, *key) for key in keys}
     statuses = {key: item.status for key, item in settled.items() if item is not None}
     return Before(row.details, row.header, open_items, known, row.status, statuses)
+
+
+def _item(reader: Reader, address: tuple[str, str, int]) -> ItemRow | None:
+    return reader.item(*address)
 
 
 def apply_changes(writer: Writer, record: Record, before: Before, step: Changes) -> None:

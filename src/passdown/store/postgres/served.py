@@ -64,7 +64,7 @@ class PostgresStore:
     def reading(self) -> Generator[Reader]:
         """One moment of the store."""
         with self._session(READ) as session:
-            yield PostgresReader(session.run)
+            yield PostgresReader(session)
 
     @contextmanager
     def writing(self, streams: Sequence[str] = ()) -> Generator[Writer]:

@@ -214,10 +214,12 @@ UPDATE streams SET position = %(position)s, digest = %(digest)s WHERE name = %(s
 
 -- name: append
 INSERT INTO records (seq, stream, position, at, author, kind, key, previous, digest, body)
+VALUES (%(seq)s, (SELECT id FROM streams WHERE name = %(stream)s), %(position)s, %(at)s, %(author)s,
+    %(kind)s, %(key)s, %(previous)s, %(digest)s, %(body)s);
+
+-- name: next_numbers
 SELECT (SELECT coalesce(max(seq), 0) + 1 FROM records),
-    id, %(position)s, %(at)s, %(author)s, %(kind)s, %(key)s, %(previous)s, %(digest)s, %(body)s
-FROM streams WHERE name = %(stream)s
-RETURNING seq;
+    greatest((SELECT coalesce(max(id), 0) FROM entries), (SELECT gone FROM numbers)) + 1;
 
 -- name: put_task
 INSERT INTO tasks (task, version, digest, base_status, phase, holder, created_seq, updated_seq,
@@ -408,6 +410,9 @@ SELECT id FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id LIMIT %(limit
 -- name: matching
 SELECT id FROM texts WHERE terms @@ %(query)s::tsquery AND id BETWEEN %(first)s AND %(last)s
 ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: words_matching
+SELECT id, words FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id DESC LIMIT %(limit)s;
 
 -- name: entries_with_status
 SELECT id FROM entries
