@@ -9,13 +9,12 @@ from passdown.model.kinds import parse_address
 from passdown.store.running import PAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from passdown.model.found_rows import EntryRow, Found, KnownRow, Sought
     from passdown.model.graph import Edge, Node
     from passdown.store.found import Entry
-    from passdown.store.running import Row, Run, RunMany
-    from passdown.store.statements import Reader
+    from passdown.store.running import Question, Row, Run, RunMany
 
 _LAST = 2**62
 
@@ -26,7 +25,7 @@ class FindingReader:
     def __init__(self, run: Run) -> None:
         self.run = run
 
-    def ahead(self, *questions: Callable[[Reader], object]) -> None:
+    def ahead(self, *questions: Question) -> None:
         """Say what will be asked next, so that a server is asked all of it in one round trip.
 
         A hint, no more: each question is asked again, in the same words, where its answer is

@@ -11,12 +11,13 @@ from passdown.store.postgres.session import SentAhead
 from passdown.store.statements import Reader, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from passdown.model.found_rows import EntryRow, Sought
     from passdown.model.record import Record
-    from passdown.store.postgres.session import Answer, Session
-    from passdown.store.running import Run
+    from passdown.store.postgres.line import Answer
+    from passdown.store.postgres.session import Session
+    from passdown.store.running import Question, Run
 
 
 class _Indexed:
@@ -24,7 +25,7 @@ class _Indexed:
     indexes_vectors = True
     _session: Session
 
-    def ahead(self, *questions: Callable[[Reader], object]) -> None:
+    def ahead(self, *questions: Question) -> None:
         """Send questions that will be asked next, all at once."""
         asking = PostgresReader(self._session, self._session.ask_ahead)
         for question in questions:

@@ -7,6 +7,7 @@ import select
 import socket
 import threading
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar, cast
 
 import psycopg
@@ -18,6 +19,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from passdown.errors import StoreBusy, StoreUnavailable
 from passdown.store.postgres.faults import translated
+from passdown.store.postgres.line import Line
 from passdown.store.statements import load_statements
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ MOST = 16
 
 SILENCE_S = 30.0
 _CONNECT_S = 10
-_PREPARED = 400
 
 # A network that is gone is noticed in about half a minute, whoever is waiting.
 _DEFAULTS = {
@@ -64,6 +65,11 @@ class Watched(Connection[tuple[Any, ...]]):
     """
 
     silence_s = SILENCE_S
+
+    @cached_property
+    def line(self) -> Line:
+        """How transactions go over it."""
+        return Line(self)
 
     def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
         """Wait for the server, with an eye on the clock."""
@@ -105,9 +111,8 @@ def connect(location: Location, lock_timeout_s: float, *, waits_for_disk: bool) 
         name = f"passdown {os.getpid()} on {socket.gethostname()}"[:63]
         wanted = {**_DEFAULTS, "application_name": name, **given}
         connection = Watched.connect(
-            make_conninfo("", **wanted), autocommit=True, prepare_threshold=0, context=_ADAPTERS
+            make_conninfo("", **wanted), autocommit=True, prepare_threshold=None, context=_ADAPTERS
         )
-        connection.prepared_max = _PREPARED
         set_up(connection, location, lock_timeout_s, waits_for_disk=waits_for_disk)
         return connection
 
@@ -177,7 +182,7 @@ class Pool:
         try:
             while self._idle:
                 connection = self._idle.pop()
-                if is_alive(connection):
+                if _has_come_to_rest(connection) and is_alive(connection):
                     return connection
                 connection.close()
             return self._make()
@@ -187,7 +192,8 @@ class Pool:
 
     def give_back(self, connection: Watched) -> None:
         """Keep a connection for the next one, if it is fit for that."""
-        if is_alive(connection):
+        is_leaving = not connection.line.is_resting and not connection.closed
+        if is_leaving or is_alive(connection):
             self._idle.append(connection)
         else:
             connection.close()
@@ -197,6 +203,15 @@ class Pool:
         """Close what nobody uses."""
         while self._idle:
             self._idle.pop().close()
+
+
+def _has_come_to_rest(connection: Watched) -> bool:
+    """Whether what was read last on a connection ended well; it needn't have been waited for."""
+    try:
+        connection.line.rest()
+    except psycopg.Error:
+        return False
+    return True
 
 
 def is_alive(connection: Watched) -> bool:

@@ -7,25 +7,27 @@ answer, at the latest when the transaction is committed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, LiteralString, cast
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from passdown.errors import NewerSchema
 from passdown.store.postgres.faults import NOTHING, UNKNOWN, as_store_error, is_lost, translated
+from passdown.store.postgres.line import Statement
 from passdown.store.statements import load_statements
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from passdown.store.postgres.connecting import Watched
+    from passdown.store.postgres.line import Answer, Values
     from passdown.store.postgres.location import Location
     from passdown.store.running import Row
-
-    Values = Mapping[str, object] | Sequence[object]
 
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
@@ -38,28 +40,19 @@ _PLANNED_ANEW = frozenset(
     {"matching", "matching_upwards", "words_matching", "entries_of_kind", "nearest_of"}
 )
 
+_PLACE = re.compile(r"%(?:\((\w+)\))?s|%%")
+
 
 class SentAhead(Exception):
     """A question is on its way; whoever asked it ahead has no answer to look at yet."""
 
 
-class Answer:
-    """What a statement that was sent will give; waited for when it is looked at, and kept."""
+class _Known(NamedTuple):
+    """A named statement: how it is sent, whether it changes rows, whether it gives any."""
 
-    def __init__(self, cursor: psycopg.Cursor[Row]) -> None:
-        self._cursor = cursor
-        self._rows: list[Row] | None = None
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it can be looked at without waiting."""
-        return self._rows is not None or self._cursor.pgresult is not None
-
-    def rows(self) -> list[Row]:
-        """All rows."""
-        if self._rows is None:
-            self._rows = self._cursor.fetchall()
-        return self._rows
+    statement: Statement
+    is_change: bool
+    is_silent: bool
 
 
 class Session:
@@ -68,87 +61,63 @@ class Session:
     def __init__(self, connection: Watched, location: Location, begin: str) -> None:
         self.connection = connection
         self._location = location
-        self._statements = load_statements("postgres")
+        self._line = connection.line
+        self._statements = _statements()
         self._ahead: dict[object, Answer] = {}
         self._version: Answer | None = None
-        self._newest = 0
-        self._stack = ExitStack()
-        self._stack.enter_context(connection.pipeline())
-        self._silent = connection.cursor()
-        # After a ROLLBACK the driver lets go of all prepared statements: reads end otherwise.
-        self._leave = "COMMIT" if begin == READ else "ROLLBACK"
-        self._silent.execute(cast("LiteralString", begin))
+        self._only_reads = begin == READ
+        self._line.command(begin)
 
     def run(self, name: str, values: Values) -> list[Row]:
         """The rows of a named statement; none, and no waiting, where it gives none."""
-        statement = self._statements[name]
-        is_change = statement.startswith(_CHANGING)
+        statement, is_change, is_silent = self._statements[name]
         with self._told():
-            if is_change or name in _CHANGING_CALLS:
+            if is_change:
                 self._ahead.clear()
-            if is_change and "RETURNING" not in statement:
-                self._silent.execute(cast("LiteralString", statement), values or None)
-                self._check_version()
-                return []
-            answer = self._ahead.get(_question(name, values)) or self._sent(name, values)
-            self._check_version()
-            return answer.rows()
+            answer = None if is_change else self._ahead.get(_question(name, values))
+            answer = answer or self._line.send(statement, values)
+            return [] if is_silent else answer.rows()
 
     def post(self, name: str, values: Values) -> Answer:
         """Send a named statement; its answer is waited for by whoever looks at it."""
         with self._told():
-            return self._sent(name, values)
+            return self._line.send(self._statements[name].statement, values)
 
     def ask_ahead(self, name: str, values: Values) -> list[Row]:
-        """Send a question that will be asked before anything is changed; always raises
-        `SentAhead`.
-        """
+        """Send a question that will be asked before anything is changed; raises `SentAhead`."""
         question = _question(name, values)
         if question not in self._ahead:
             self._ahead[question] = self.post(name, values)
         raise SentAhead
 
     def wait_in_line(self, name: str, values: Values) -> None:
-        """Have the server wait for a lock; what is asked from here on is answered after that."""
+        """Have the server wait for a lock; what is sent from here on is answered after that."""
         self._ahead.clear()
-        with self._told():
-            self._silent.execute(cast("LiteralString", self._statements[name]), values)
+        self.post(name, values)
 
     def run_many(self, name: str, values: Sequence[Sequence[object]]) -> None:
         """A named statement for many rows: as arrays where it takes them, else one by one."""
-        statement = self._statements[name]
-        if "unnest(" in statement:
+        if b"unnest(" in self._statements[name].statement.sql:
             self.run(name, [list(column) for column in zip(*values, strict=True)])
             return
         for row in values:
             self.run(name, row)
 
-    def lock(self, shared: int, own: Sequence[int], newest: int) -> None:
-        """Wait for the locks of a write gate; then the schema must still be one that we know."""
+    def lock(self, shared: int, own: Sequence[int]) -> None:
+        """Line up for the locks of a write gate."""
         self.wait_in_line("share_store" if own else "lock", {"key": shared})
         for key in sorted(set(own)):
             self.wait_in_line("lock", {"key": key})
-        # Its answer comes with that of the first question: no journey for it alone.
-        self._newest = newest
         self._version = self.post("schema_version", {})
 
-    def _check_version(self) -> None:
-        answer, self._version = self._version, None
-        if answer is None:
-            return
-        try:
-            version = answer.rows()[0][0]
-        except psycopg.Error:
-            # What was sent after it may have failed for this very reason.
-            if not answer.is_there:
-                raise
-            version = answer.rows()[0][0]
-            if version <= self._newest:
-                raise
-        if version > self._newest:
+    def wait_for_locks(self, newest: int) -> None:
+        """Come back when they are held; the schema must still be one that we know by then."""
+        with self._told():
+            version = self._version.rows()[0][0] if self._version else 0
+        if version > newest:
             raise NewerSchema(
                 f"{self._location.shown} has been brought to schema version {version}; "
-                f"this process knows up to {self._newest}",
+                f"this process knows up to {newest}",
                 next_step="Nothing was written. Start it again with the newer release.",
             )
 
@@ -156,41 +125,32 @@ class Session:
         """Make it last. When the answer is lost, whether it did is unknown, and the error says
         so.
         """
-        cursor = self.connection.cursor()
-        with self._told():
-            self._check_version()
         try:
             # Sending already waits for answers, so from here on the server may have committed.
-            cursor.execute("COMMIT")
-            self._stack.close()
+            answer = self._line.finish("COMMIT")
         except psycopg.Error as error:
             outcome = UNKNOWN if is_lost(error) else NOTHING
             raise as_store_error(error, self._location, outcome) from error
-        if cursor.statusmessage != "COMMIT":
-            message = f"the database answered {cursor.statusmessage!r} to a commit"
+        if answer != "COMMIT":
+            message = f"the database answered {answer!r} to a commit"
             raise as_store_error(psycopg.InternalError(message), self._location)
 
     def end(self) -> None:
         """Leave nothing behind; a connection that can't even do that is closed."""
-        connection = self.connection
+        connection, line = self.connection, self._line
+        if line.is_resting:
+            return
         with suppress(psycopg.Error):  # whoever sent the statement that failed has been told
-            if connection.pgconn.transaction_status != TransactionStatus.IDLE:
-                self._silent.execute(cast("LiteralString", self._leave))
-        with suppress(psycopg.Error):
-            self._stack.close()
+            if self._only_reads and not line.has_failed:
+                line.leave("COMMIT")
+                return
+            line.finish("ROLLBACK")
         try:
-            # After an error, what was sent before the end of the pipeline has been skipped.
+            # After an error, what was sent up to the end of the transaction has been skipped.
             if connection.pgconn.transaction_status != TransactionStatus.IDLE:
                 connection.execute("ROLLBACK")
         except psycopg.Error:
             connection.close()
-
-    def _sent(self, name: str, values: Values) -> Answer:
-        cursor = self.connection.cursor(binary=True)
-        # Every statement comes from a file of ours; nothing is put together from values.
-        statement = cast("LiteralString", self._statements[name])
-        cursor.execute(statement, values or None, prepare=name not in _PLANNED_ANEW)
-        return Answer(cursor)
 
     @contextmanager
     def _told(self) -> Generator[None]:
@@ -208,3 +168,26 @@ class Session:
 
 def _question(name: str, values: Values) -> object:
     return name, tuple(values.items()) if isinstance(values, Mapping) else tuple(values)
+
+
+@cache
+def _statements() -> dict[str, _Known]:
+    """Every named statement as it is sent."""
+    return {name: _known(name, text) for name, text in load_statements("postgres").items()}
+
+
+def _known(name: str, text: str) -> _Known:
+    names: list[str] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        if found[0] == "%%":
+            return "%"
+        if found[1] is None or found[1] not in names:
+            names.append(found[1] or "")
+        return f"${names.index(found[1]) + 1 if found[1] else len(names)}"
+
+    sql = _PLACE.sub(numbered, text).encode()
+    is_change = text.startswith(_CHANGING)
+    is_silent = is_change and "RETURNING" not in text
+    statement = Statement(sql, tuple(names), name not in _PLANNED_ANEW)
+    return _Known(statement, is_change or name in _CHANGING_CALLS, is_silent)
