@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Problem
@@ -54,9 +54,9 @@ def _words_like(reader: Reader, sought: Sought) -> dict[int, str]:
 
 def _near(reader: Reader, text: Text, sought: Sought) -> list[tuple[int, float]]:
     """The entries whose words are near to those of a text, with how near, nearest first."""
-    own = set(text.words.split())
+    own = _word_set(text.words)
     said = _words_like(reader, sought)
-    shares = [(number, likeness(own, set(words.split()))) for number, words in said.items()]
+    shares = [(number, likeness(own, _word_set(words))) for number, words in said.items()]
     near = [(number, share) for number, share in shares if share >= NEAR]
     return sorted(near, key=lambda each: (-each[1], each[0]))
 
@@ -76,6 +76,12 @@ def _first_standing(
             if entry.address not in meant and entry.status not in _GONE:
                 return entry, shares[entry.id]
     return None
+
+
+@lru_cache(maxsize=512)
+def _word_set(words: str) -> frozenset[str]:
+    """The words of a text without order; what is looked at now is looked at again by the next."""
+    return frozenset(words.split())
 
 
 _GIVEN_AS = {"patterns": "patterns_discovered"}

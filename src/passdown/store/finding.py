@@ -53,9 +53,9 @@ class FindingReader:
         return [row[0] for row in self.run("matching", values)]
 
     def words_matching(self, sought: Sought, limit: int) -> dict[int, str]:
-        """The compared words of the newest entries that match, by number."""
-        values = {"query": self.spelled(sought), "limit": limit}
-        return {row[0]: row[1] for row in self.run("words_matching", values)}
+        """The compared words of up to `limit` entries that match, newest first."""
+        rows = self.run("words_matching", {"query": self.spelled(sought), "limit": limit})
+        return {row[0]: row[1] for row in rows}
 
     def oldest_matching(self, sought: Sought, limit: int) -> list[int]:
         """The numbers of the first `limit` entries that match, oldest first."""

@@ -377,7 +377,10 @@ DELETE FROM edges WHERE source = %(id)s OR target = %(id)s;
 
 -- name: add_edge
 INSERT INTO edges (source, relation, target, attributes, task, position)
-VALUES (%s, %s, %s, %s, %s, %s)
+SELECT DISTINCT ON (source, relation, target) source, relation, target, attributes, task, position
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
+    WITH ORDINALITY given (source, relation, target, attributes, task, position, place)
+ORDER BY source, relation, target, attributes = '{}', place DESC
 ON CONFLICT (source, relation, target) DO UPDATE SET attributes = excluded.attributes,
     task = excluded.task, position = excluded.position
 WHERE excluded.attributes <> edges.attributes AND excluded.attributes <> '{}';
@@ -411,9 +414,6 @@ SELECT id FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id LIMIT %(limit
 SELECT id FROM texts WHERE terms @@ %(query)s::tsquery AND id BETWEEN %(first)s AND %(last)s
 ORDER BY id DESC LIMIT %(limit)s;
 
--- name: words_matching
-SELECT id, words FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id DESC LIMIT %(limit)s;
-
 -- name: entries_with_status
 SELECT id FROM entries
 WHERE status IN (SELECT json_array_elements_text(%(statuses)s::json))
@@ -435,6 +435,9 @@ SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
     e.status, e.position, e.length, e.traits
 FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
 JOIN entries e ON e.id = j.value::bigint ORDER BY j.place;
+
+-- name: words_matching
+SELECT id, words FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id DESC LIMIT %(limit)s;
 
 -- name: words_of
 SELECT t.id, t.words

@@ -402,10 +402,6 @@ SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid LIMIT :limit;
 SELECT rowid FROM texts WHERE texts MATCH :query AND rowid BETWEEN :first AND :last
 ORDER BY rowid DESC LIMIT :limit;
 
--- name: words_matching
-SELECT t.rowid, c.c0 FROM texts t CROSS JOIN texts_content c ON c.id = t.rowid
-WHERE t.texts MATCH :query ORDER BY t.rowid DESC LIMIT :limit;
-
 -- name: entries_with_status
 SELECT id FROM entries INDEXED BY entries_by_status
 WHERE status IN (SELECT value FROM json_each(:statuses)) AND at >= :since AND at <= :until
@@ -431,6 +427,11 @@ FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value;
 
 -- name: words_of
 SELECT t.id, t.c0 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
+
+-- name: words_matching
+SELECT t.id, t.c0 FROM (
+    SELECT rowid AS id FROM texts WHERE texts MATCH :query ORDER BY rowid DESC LIMIT :limit) m
+CROSS JOIN texts_content t ON t.id = m.id;
 
 -- name: marks_of
 SELECT t.id, t.c1 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
