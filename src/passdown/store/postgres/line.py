@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     Key = tuple[bytes, tuple[int, ...]]
 
 _BINARY = 1
+_MOST_BYTES = 4 * 2**20
+_MOST_STATEMENTS = 500
+"""What may be on its way at most before the server has to say something."""
+
 _FAILURES = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 
 
@@ -74,6 +78,7 @@ class Line:
         self._transformer = Transformer(connection)
         self._prepared: dict[Key, bytes] = {}
         self._made = 0
+        self._bytes = 0
         self._awaited: deque[Answer | None] = deque()
         self._is_open = False
         self._error: psycopg.Error | None = None
@@ -101,7 +106,11 @@ class Line:
             pgconn.send_query_prepared(name, dumped, formats, _BINARY)
         else:
             pgconn.send_query_params(statement.sql, dumped, types, formats, _BINARY)
-        return self._expected()
+        answer = self._expected()
+        self._bytes += sum(len(value) for value in dumped if value is not None)
+        if self._bytes > _MOST_BYTES or len(self._awaited) > _MOST_STATEMENTS:
+            self._wait_for(answer)
+        return answer
 
     def command(self, text: str) -> Answer:
         """Put a command on its way that steers the transaction."""
@@ -141,8 +150,7 @@ class Line:
     def result_of(self, answer: Answer) -> PGresult:
         """The result of a statement, once it is there; else the error that stands before it."""
         if answer.result is None and self._awaited:
-            self._pgconn.send_flush_request()
-            self._connection.wait(self._taken_in(answer))
+            self._wait_for(answer)
         if answer.result is None or answer.result.status in _FAILURES:
             raise self._error or psycopg.OperationalError("the connection is closed")
         return answer.result
@@ -152,6 +160,11 @@ class Line:
         result = self.result_of(answer)
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
+
+    def _wait_for(self, answer: Answer) -> None:
+        self._pgconn.send_flush_request()
+        self._connection.wait(self._taken_in(answer))
+        self._bytes = 0
 
     def _open(self) -> None:
         if not self._is_open:
