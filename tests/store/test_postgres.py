@@ -97,6 +97,18 @@ def test_an_altered_schema_is_refused(postgres_store: str, statement: str) -> No
 
 
 @pytest.mark.promise("S8-6")
+def test_a_pgvector_that_gives_up_early_is_refused(postgres: str) -> None:
+    """Whether the workspace is there already or would be made."""
+    open_store(postgres).close()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("UPDATE pg_extension SET extversion = '0.7.4' WHERE extname = 'vector'")
+    for url in (postgres, new_workspace(postgres)):
+        with pytest.raises(StoreUnavailable, match=r"its pgvector is 0\.7\.4") as caught:
+            open_store(url)
+        assert "pgvector 0.8 or later" in caught.value.next_step
+
+
+@pytest.mark.promise("S8-6")
 def test_a_session_that_does_not_wait_for_the_disk_is_refused(postgres_store: str) -> None:
     """Unless that is what was asked for."""
     careless = postgres_store + "&options=-c%20synchronous_commit%3Doff"

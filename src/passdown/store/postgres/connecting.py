@@ -37,6 +37,7 @@ MOST = 16
 """How many connections one process keeps at most."""
 
 SILENCE_S = 30.0
+_LEAST_VECTOR = [0, 8]  # before that, a filtered search gave up early
 _CONNECT_S = 10
 
 # A network that is gone is noticed in about half a minute, whoever is waiting.
@@ -140,7 +141,7 @@ def set_up(
 
 def refuse_unsafe(connection: Watched, location: Location, *, waits_for_disk: bool) -> None:
     """Refuse a server that may lose or damage what it says it has kept."""
-    fsync, full_pages, commit, encoding, version, _ = ask(connection, "settings")[0]
+    fsync, full_pages, commit, encoding, version, vector = ask(connection, "settings")[0]
     advice = {
         f"fsync is {fsync}": "set fsync = on in postgresql.conf" if fsync != "on" else "",
         f"full_page_writes is {full_pages}": "set full_page_writes = on in postgresql.conf"
@@ -151,7 +152,11 @@ def refuse_unsafe(connection: Watched, location: Location, *, waits_for_disk: bo
         if commit == "off" and waits_for_disk
         else "",
         f"its encoding is {encoding}": "make a database in UTF8" if encoding != "UTF8" else "",
-        f"its version is {version}": "use PostgreSQL 14 or later" if version < 140_000 else "",
+        f"its pgvector is {vector}": "install pgvector 0.8 or later, then run "
+        "ALTER EXTENSION vector UPDATE in the database"
+        if vector and _numbers(vector) < _LEAST_VECTOR
+        else "",
+        f"its version is {version}": "use PostgreSQL 15 or later" if version < 150_000 else "",
     }
     faults = {fault: way_out for fault, way_out in advice.items() if way_out}
     if faults:
@@ -159,6 +164,10 @@ def refuse_unsafe(connection: Watched, location: Location, *, waits_for_disk: bo
             f"the database {location.shown} can't keep what it is given: {', '.join(faults)}",
             next_step=f"For this database, {'; '.join(faults.values())}.",
         )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part.isdigit()]
 
 
 class Pool:

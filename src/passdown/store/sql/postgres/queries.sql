@@ -669,7 +669,8 @@ SELECT set_config('synchronous_commit', 'off', false);
 -- name: settings
 SELECT current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit'), current_setting('server_encoding'),
-    current_setting('server_version_num')::bigint, pg_is_in_recovery();
+    current_setting('server_version_num')::bigint,
+    (SELECT extversion FROM pg_extension WHERE extname = 'vector');
 
 -- name: has_schema
 SELECT to_regnamespace(quote_ident(%(schema)s)) IS NOT NULL,
