@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from passdown.model.findable import Texts
     from passdown.model.record import Record
     from passdown.model.rows import ItemRow
+    from passdown.store.running import Question
     from passdown.store.statements import Reader, Writer
 
 
@@ -31,6 +32,7 @@ def redo(writer: Writer, record: Record) -> list[str]:
     if task is None:
         return []
     body = record.document()
+    writer.ahead(*asked_before(task, record.kind, body))
     before = before_of(writer, task, record.kind, body) if record.position > 1 else NOTHING
     step = changes(before, record, body)
     apply_changes(writer, record, before, step)
@@ -38,21 +40,25 @@ def redo(writer: Writer, record: Record) -> list[str]:
     return touched_by(writer, step)
 
 
-def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Before:
-    """Where a task stands, as far as a record of this kind has to know it."""
-    letters, paths, keys = open_letters(kind, body), paths_of(body), settled_keys(task, body)
-    reader.ahead(
+def asked_before(task: str, kind: str, body: dict[str, Any]) -> list[Question]:
+    """What `before_of` asks, to be asked ahead."""
+    letters, paths = open_letters(kind, body), paths_of(body)
+    return [
         lambda asked: asked.task(task),
         lambda asked: asked.open_items(task, letters),
         lambda asked: asked.known_paths(task, paths),
-        *(partial(_item, address=(task, *key)) for key in keys),
-    )
+        *(partial(_item, address=(task, *key)) for key in settled_keys(task, body)),
+    ]
+
+
+def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Before:
+    """Where a task stands, as far as a record of this kind has to know it."""
     row = reader.task(task)
     if row is None:
         raise unknown_task(task)
-    open_items = tuple(reader.open_items(task, letters))
-    known = reader.known_paths(task, paths)
-    settled = {key: reader.item(task, *key) for key in keys}
+    open_items = tuple(reader.open_items(task, open_letters(kind, body)))
+    known = reader.known_paths(task, paths_of(body))
+    settled = {key: reader.item(task, *key) for key in settled_keys(task, body)}
     statuses = {key: item.status for key, item in settled.items() if item is not None}
     return Before(row.details, row.header, open_items, known, row.status, statuses)
 

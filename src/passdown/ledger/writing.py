@@ -20,7 +20,14 @@ from passdown.errors import (
     Problem,
     unknown_task,
 )
-from passdown.ledger.deriving import add_found, apply_changes, before_of, redo, touched_by
+from passdown.ledger.deriving import (
+    add_found,
+    apply_changes,
+    asked_before,
+    before_of,
+    redo,
+    touched_by,
+)
 from passdown.ledger.via import with_via, without_via
 from passdown.model.canonical import canonical_bytes
 from passdown.model.fold import (
@@ -118,7 +125,10 @@ class Ledger:
         check_size(data)
         stream = stream_of(entry.task)
         items, texts = prepared_items(entry.body), texts_of(entry.body)
-        with self.store.writing([stream], partial(_tip, stream=stream, key=entry.key)) as writer:
+        first = partial(_tip, stream=stream, key=entry.key)
+        more = asked_before(entry.task, entry.kind, entry.body)
+        # In its turn from the start: what follows looks at other tasks too.
+        with self.store.writing([stream], first, *more, in_turn=True) as writer:
             tip = writer.tip(stream, entry.key)
             if tip is not None and tip.known:
                 known = repeated(writer, entry.task, entry.key, latest_only=entry.is_content_key)
@@ -126,7 +136,6 @@ class Ledger:
                     return _replayed(known, entry, redacted)
                 entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
             head = self._checked_head(tip, entry)
-            writer.take_turn()  # what follows looks at other tasks too
             before = before_of(writer, entry.task, entry.kind, entry.body) if head else NOTHING
             if guard is not None:
                 guard(writer, before, entry.body)
@@ -154,7 +163,7 @@ class Ledger:
         """
         aside = Aside(deliveries_of(task), kind, agent, body, _new_key())
         first = partial(_tip, stream=aside.stream, key=aside.key)
-        with self.store.writing([aside.stream], first) as writer:
+        with self.store.writing([aside.stream], first, in_turn=True) as writer:
             amended = amend(writer, task, body) if amend else body
             return self._add_aside(writer, aside._replace(body=amended))
 
@@ -162,7 +171,8 @@ class Ledger:
         """Record what stands beside the tasks: all or, with an error, nothing."""
         asides = [aside if aside.key else aside._replace(key=_new_key()) for aside in asides]
         first = [partial(_tip, stream=aside.stream, key=aside.key) for aside in asides]
-        with self.store.writing([aside.stream for aside in asides], *first) as writer:
+        streams = [aside.stream for aside in asides]
+        with self.store.writing(streams, *first, in_turn=True) as writer:
             return [self._add_aside(writer, aside) for aside in asides]
 
     def _add_aside(self, writer: Writer, aside: Aside) -> Record:

@@ -34,10 +34,13 @@ class Store(Protocol):
         """The read gate."""
         ...
 
-    def writing(self, streams: Sequence[str], *first: Question) -> AbstractContextManager[Writer]:
+    def writing(
+        self, streams: Sequence[str], *first: Question, in_turn: bool = False
+    ) -> AbstractContextManager[Writer]:
         """The write gate, for the named streams (empty: the whole store).
 
-        `first` is what the writer will be asked first (a hint, as in `Reader.ahead`).
+        `first` is what the writer will be asked first (a hint, as in `Reader.ahead`); `in_turn`
+        takes its turn at once (`Writer.take_turn`).
         """
         ...
 

@@ -68,7 +68,9 @@ class PostgresStore:
             yield PostgresReader(session)
 
     @contextmanager
-    def writing(self, streams: Sequence[str] = (), *first: Question) -> Generator[Writer]:
+    def writing(
+        self, streams: Sequence[str] = (), *first: Question, in_turn: bool = False
+    ) -> Generator[Writer]:
         """All or nothing; one writer at a time to a stream, and one at a time from its turn on.
 
         What is asked first is sent along with the locks, and answered once they are held.
@@ -80,6 +82,8 @@ class PostgresStore:
             with self._named_holder([key(), turn, *own]):
                 session.lock(key(), own)
                 writer = PostgresWriter(session, turn)
+                if in_turn:
+                    writer.take_turn()
                 writer.ahead(*first)
                 session.wait_for_locks(schema.newest())
                 yield writer

@@ -100,7 +100,9 @@ class SqliteStore:
                 self._idle.append(connection)
 
     @contextmanager
-    def writing(self, streams: Sequence[str] = (), *first: Question) -> Generator[Writer]:
+    def writing(
+        self, streams: Sequence[str] = (), *first: Question, in_turn: bool = False
+    ) -> Generator[Writer]:
         """All or nothing; SQLite admits one writer at a time, whatever the streams."""
         with self._turn():
             connection = self._writer_connection()
