@@ -88,6 +88,10 @@ def killable() -> Generator[Server]:
     if find_spec(PACKAGE) is None:
         (pytest.fail if IN_CI else pytest.skip)(f"{PACKAGE} is not installed")
     with running_server() as server:
+        if sys.platform == "linux":
+            # Starting after a kill syncs everything first: in one go instead of file by file.
+            server.psql("ALTER SYSTEM SET recovery_init_sync_method = syncfs;")
+            server.psql("SELECT pg_reload_conf();")
         yield Server(server)
 
 
