@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Problem
@@ -11,6 +11,8 @@ from passdown.model.kinds import KINDS
 from passdown.model.likeness import NEAR, likeness
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from passdown.store.found import Entry
     from passdown.store.statements import Reader
 
@@ -26,23 +28,32 @@ def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
     fields = {KINDS[letter].field: KINDS[letter].word for letter in LIKENED}
     if not any(body.get(field) for field in fields):
         return []
+    said = {place: text for place, text in texts_of(body).items() if place[0] in fields}
+    asked = {place: (text.bands, fields[place[0]]) for place, text in said.items() if text.bands}
+    reader.ahead(*(partial(_like, bands=bands, kind=kind) for bands, kind in asked.values()))
     found: list[Problem] = []
-    for (field, index), text in texts_of(body).items():
-        if field in fields:
-            meant = set(body[field][index].get("supersedes", ()))
-            like = nearest(reader, text, fields[field], meant)
-            if like is not None:
-                found.append(_warning(f"{_GIVEN_AS.get(field, field)}[{index}]", *like))
+    for (field, index), (bands, kind) in asked.items():
+        meant = set(body[field][index].get("supersedes", ()))
+        likely = _like(reader, bands, kind)
+        nearest = _nearest(said[field, index], likely, meant)
+        if nearest is not None:
+            found.append(_warning(f"{_GIVEN_AS.get(field, field)}[{index}]", *nearest))
     return found
 
 
-def nearest(reader: Reader, text: Text, kind: str, meant: set[str]) -> tuple[Entry, float] | None:
-    """The entry of a kind, still standing, whose words are nearest to a text, if near enough."""
-    if not text.bands:
-        return None
+def _like(reader: Reader, bands: Sequence[str], kind: str) -> list[tuple[Entry, str]]:
+    return reader.sharing_marks(bands, kind, _COMPARED)
+
+
+def _nearest(
+    text: Text, likely: Sequence[tuple[Entry, str]], meant: set[str]
+) -> tuple[Entry, float] | None:
+    """Of entries with their words, the nearest to a text that is near enough, still stands and
+    isn't meant to be replaced.
+    """
     own = _word_set(text.words)
     best: tuple[Entry, float] | None = None
-    for entry, words in reader.sharing_marks(text.bands, kind, _COMPARED):
+    for entry, words in likely:
         share = likeness(own, _word_set(words))
         # Of two that are equally near, the first to have said it.
         if share >= (best[1] if best else NEAR) and _stands(entry, meant):
