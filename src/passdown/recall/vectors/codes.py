@@ -52,18 +52,19 @@ class Codes:
         wide[:, : bits.shape[1]] = bits
         return np.ascontiguousarray(wide.view(np.uint64).T)
 
-    def nearest(self, query: Floats, keep: int, passes: Mask | None = None) -> Numbers:
-        """The places of about the `keep` nearest to a query, of those that pass, in no order."""
-        if self._mean is None or not self.count:
+    def nearest(self, query: Floats, keep: int, count: int, passes: Mask | None = None) -> Numbers:
+        """The places of about the `keep` nearest to a query, of the first `count` codes or of those
+        of them that pass, in no order. More may be added meanwhile: what is there stays in place.
+        """
+        if self._mean is None or not count:
             return np.empty(0, dtype=np.int64)
-        code = self._code(query, self._mean)
         if passes is None:
-            return _scan(self._words, self.count, code, keep)
+            return _scan(self._words, count, self._code(query, self._mean), keep)
         chosen = np.flatnonzero(passes)
-        if len(chosen) * 8 < self.count:
+        if len(chosen) * 8 < count:
             return self.nearest_of(query, keep, chosen)
         blocked = np.where(passes, np.uint16(0), _FAR)
-        return _scan(self._words, self.count, code, keep, blocked)
+        return _scan(self._words, count, self._code(query, self._mean), keep, blocked)
 
     def nearest_of(self, query: Floats, keep: int, places: Numbers) -> Numbers:
         """The same of some places alone."""
