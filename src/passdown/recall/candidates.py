@@ -7,6 +7,7 @@ store.
 from __future__ import annotations
 
 from heapq import nlargest
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from passdown.model.found_rows import Sought
@@ -25,6 +26,7 @@ BUDGET = 8_000
 
 PROBE = 400
 _MOST_REFUSED = 4 * BUDGET
+_MOST_READ = 2 * BUDGET
 _GATHERED = 2_000
 _RARER = 4
 _SPARE = 1.1
@@ -60,8 +62,8 @@ class Words:
         if len(found) < PROBE:
             self._whole[word] = found
             return len(found)
-        oldest = self._reader.oldest_matching(Sought(word), PROBE)
-        share = PROBE / (self._newest - found[-1] + 1) + PROBE / oldest[-1]
+        reached = self._reader.matching_at(Sought(word), PROBE)
+        share = PROBE / (self._newest - found[-1] + 1) + PROBE / reached
         return min(self._newest, int(self._newest * share / 2))
 
     def best(self, wanted: int, only: Filter, passing: Passing | None, allows: Allows) -> list[int]:
@@ -71,21 +73,21 @@ class Words:
         They pass the filter's marks as the index tells it. `allows` tells from rows what can be
         told by them alone; that is read past, so that it doesn't stand in the way of what passes.
         """
+        coarse = _Coarse(wanted)
         left = BUDGET
-        coarse: dict[int, float] = {}
-        for word in sorted(self._counts, key=lambda word: self._counts[word]):
-            worth = self.rarities[word]
+        words = sorted(self._counts, key=lambda word: self._counts[word])
+        for word in words:
             limit = max(left, PROBE)
             if only.is_by_row:
                 found = self._read_past(word, limit, only, allows)
             else:
                 found = self._having(word, limit, only, passing, allows)
-            known = coarse.get
-            coarse.update([(number, known(number, 0.0) + worth) for number in found])
             left -= len(found)
-            if left <= 0:
+            is_last = left <= 0 or word == words[-1]
+            coarse.add(found, self.rarities[word], is_last=is_last)
+            if is_last:
                 break
-        return [number for _, number in nlargest(wanted, zip(coarse.values(), coarse, strict=True))]
+        return coarse.best()
 
     def _read_past(self, word: str, limit: int, only: Filter, allows: Allows) -> list[int]:
         asked = Sought(word, only.marks())
@@ -111,13 +113,42 @@ class Words:
             return self._reader.matching(Sought(word, marks), limit)
         if whole is None:
             # As many as it takes for the limit to be reached, if those that pass are spread evenly.
-            most = int(limit * _SPARE * self._newest / max(passing.count, 1)) + PROBE
-            whole = self._reader.matching(Sought(word), most)
+            needed = int(limit * _SPARE * self._newest / max(passing.count, 1))
+            whole = self._reader.matching(Sought(word), min(needed + PROBE, _MOST_READ))
         passes, untold = passing.of(whole)
-        return (allows(untold) + passes)[:limit] if untold else passes[:limit]
+        found = sorted(allows(untold) + passes, reverse=True) if untold else passes
+        return found[:limit]
 
     def _is_common(self, word: str, passing: Passing) -> bool:
         """Whether the index finds what has a word and marks faster than reading all that has the
         word does: it walks all that has the marks.
         """
         return word not in self._whole and self._counts[word] * _RARER > passing.count
+
+
+class _Coarse:
+    """A first idea of what entries are worth: the rarities of their words, added up."""
+
+    def __init__(self, wanted: int) -> None:
+        """`wanted` is how many are asked for in the end."""
+        self._wanted = wanted
+        self._worth: dict[int, float] = {}
+
+    def add(self, found: list[int], worth: float, *, is_last: bool) -> None:
+        """Count a word for the entries that have it, newest first. With the last word, of those
+        that have no other the newest are enough: all of them are worth the same.
+        """
+        known = self._worth
+        if is_last:
+            for number in known.keys() & set(found):
+                known[number] += worth
+            fresh = (number for number in found if number not in known)
+            known.update(dict.fromkeys(list(islice(fresh, self._wanted)), worth))
+        else:
+            get = known.get
+            known.update([(number, get(number, 0.0) + worth) for number in found])
+
+    def best(self) -> list[int]:
+        """Those worth most; of equal ones the newest."""
+        pairs = zip(self._worth.values(), self._worth, strict=True)
+        return [number for _, number in nlargest(self._wanted, pairs)]

@@ -58,7 +58,12 @@ class Filter(NamedTuple):
     @property
     def is_by_row(self) -> bool:
         """Whether part of it can be told only by an entry's row."""
-        return bool(self.statuses or self.without or self.since or self.until)
+        return bool(self.without) or self.is_narrow
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it names statuses or times, which often leave little."""
+        return bool(self.statuses or self.since or self.until)
 
     @property
     def is_by_mark(self) -> bool:

@@ -104,7 +104,7 @@ class Search:
     def _few(self) -> list[int] | None:
         """Everything that passes, where a filter by row leaves little; None where it doesn't."""
         only = self._only
-        if not (only.statuses or only.since or only.until):
+        if not only.is_narrow:
             return None
         ids = self._reader.narrowed(only.statuses, only.since, only.until, FEW + 1)
         return self._passing(sorted(ids, reverse=True)) if len(ids) <= FEW else None

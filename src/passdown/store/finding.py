@@ -45,10 +45,11 @@ class FindingReader:
         values = {"query": query, "limit": limit, "first": first, "last": last}
         return [row[0] for row in self.run("matching", values)]
 
-    def oldest_matching(self, sought: Sought, limit: int) -> list[int]:
-        """The numbers of the first `limit` entries that match, oldest first."""
-        rows = self.run("matching_upwards", {"query": self.spelled(sought), "limit": limit})
-        return [row[0] for row in rows]
+    def matching_at(self, sought: Sought, place: int) -> int:
+        """The number of the `place`-th entry that matches, oldest first; 0 if there are fewer."""
+        values = {"query": self.spelled(sought), "before": place - 1}
+        rows = self.run("matching_at", values)
+        return rows[0][0] if rows else 0
 
     def latest_entries(self, limit: int, *, first: int = 0, last: int = LAST) -> list[int]:
         """The numbers of the newest entries within a span."""

@@ -46,7 +46,9 @@ class FindingConformance:
                 only = Sought("token", ((mark_of("kind", "decision"), "absent"),))
                 same(reader.matching(only, 100), [30, 20, 10])
                 same(reader.matching(Sought("token"), 2, last=9), [9, 8])
-                same(reader.oldest_matching(Sought("token"), 2), [1, 2])
+                same(
+                    [reader.matching_at(Sought("token"), place) for place in (1, 2, 99)], [1, 2, 0]
+                )
                 same(reader.matching(Sought("absent"), 5), [])
                 same([e.kind for e in reader.entries([10, 11])], ["decision", "warning"])
                 same(reader.words_of([7]), {7: "token w7"})

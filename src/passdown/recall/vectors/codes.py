@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _BITS = 64
-_STEP = 16_384  # what fits into the processor's nearest memory
+_STEP = 32_768  # what fits into the processor's nearest memory
 _FIRST_SIZE = 1_024
 _FAR = np.uint16(0x4000)
 
@@ -58,19 +58,14 @@ class Codes:
         """
         if self._mean is None or not count:
             return np.empty(0, dtype=np.int64)
-        if passes is None:
-            return _scan(self._words, count, self._code(query, self._mean), keep)
-        chosen = np.flatnonzero(passes)
-        if len(chosen) * 8 < count:
-            return self.nearest_of(query, keep, chosen)
-        blocked = np.where(passes, np.uint16(0), _FAR)
-        return _scan(self._words, count, self._code(query, self._mean), keep, blocked)
+        code = self._code(query, self._mean)
+        return _scan(self._words, count, code, keep, passes)
 
     def nearest_of(self, query: Floats, keep: int, places: Numbers) -> Numbers:
         """The same of some places alone."""
         if self._mean is None or not len(places):
             return np.empty(0, dtype=np.int64)
-        gathered = np.ascontiguousarray(self._words[:, places])
+        gathered = self._words.take(places, axis=1)
         return places[_scan(gathered, len(places), self._code(query, self._mean), keep)]
 
     def _code(self, query: Floats, mean: Floats) -> Words:
@@ -79,9 +74,7 @@ class Codes:
         return self._signs((query / largest * 127 - mean)[None, :])[:, 0]
 
 
-def _scan(
-    words: Words, count: int, code: Words, keep: int, blocked: NDArray[np.uint16] | None = None
-) -> Numbers:
+def _scan(words: Words, count: int, code: Words, keep: int, passes: Mask | None = None) -> Numbers:
     """One pass: distances are added up step by step, and a falling limit throws most away."""
     places: list[Numbers] = []
     distances: list[NDArray[np.uint16]] = []
@@ -89,9 +82,9 @@ def _scan(
     for start in range(0, count, _STEP):
         end = min(start + _STEP, count)
         distance = _distances(words[:, start:end], code)
-        if blocked is not None:
-            distance |= blocked[start:end]
         near = np.flatnonzero(distance < limit)
+        if passes is not None:
+            near = near[passes[start:end][near]]
         if len(near):
             places.append(near + start)
             distances.append(distance[near])

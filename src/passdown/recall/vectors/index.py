@@ -30,6 +30,8 @@ MANY = 50_000
 
 _ROUNDS = 4
 _REMEMBERED = 8
+_FEW_OF = 0.25
+_UNTOLD = np.uint8(2)
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -87,31 +89,39 @@ class VectorIndex:
         allows: Allows,
         *,
         count: int,
+        nearby: Sequence[int] | None = None,
     ) -> list[int]:
         """The entries nearest to a query that pass a filter, nearest first.
 
         Its marks are looked at here; `allows` tells the rest from the entries' rows, so more are
-        tried until enough pass.
+        tried until enough pass. `nearby` is what was found there before.
         """
-        passing = within.passing
         keep = self._keep
         tried: set[int] = set()
         kept: list[int] = []
+        found = self.nearby(query, within) if nearby is None else nearby
         for _ in range(_ROUNDS):
-            found = self._nearby(query, passing, keep)
             fresh = [number for number in found if number not in tried]
             tried.update(fresh)
             kept += _allowed(fresh, allows, self._keep - len(kept))
             if len(kept) >= count or len(found) < keep:
                 break
             keep *= 4
+            found = self.nearby(query, within, keep)
         return self._best(reader, query, kept, count)
 
-    def _nearby(self, query: Floats, passing: Passing | None, keep: int) -> list[int]:
+    def nearby(self, query: Floats, within: Within, keep: int = 0) -> Sequence[int]:
         """About the nearest entries that pass, told from their codes alone, without the store."""
-        numbers = self._numbers if passing is None else passing.numbers
-        mask = None if passing is None else passing.mask
-        return numbers[self._codes.nearest(query, keep, len(numbers), mask)].tolist()
+        keep, passing = keep or self._keep, within.passing
+        if passing is None:
+            numbers = self._numbers
+            return numbers[self._codes.nearest(query, keep, len(numbers))].tolist()
+        numbers, mask = passing.numbers, passing.mask
+        if passing.count < _FEW_OF * len(numbers):
+            places = self._codes.nearest_of(query, keep, np.flatnonzero(mask))
+        else:
+            places = self._codes.nearest(query, keep, len(numbers), mask)
+        return numbers[places].tolist()
 
     def within(self, reader: Reader, only: Filter) -> Within:
         """A filter, and which entries are of its kinds, agent, task, tags and path.
@@ -187,23 +197,32 @@ class VectorIndex:
 
     def _places(self, ids: Iterable[int], count: int | None = None) -> Numbers:
         """Where the vectors of some entries stand; those without one are left out."""
-        return _found_in(self._numbers[:count], np.array(list(ids), dtype=np.int64))[0]
+        numbers = self._numbers[:count]
+        wanted = np.array(list(ids), dtype=np.int64)
+        places = np.searchsorted(numbers, wanted)
+        is_there = places < len(numbers)
+        places, wanted = places[is_there], wanted[is_there]
+        return places[numbers[places] == wanted]
 
 
 class Passing:
-    """Which of the entries that have a vector pass a filter."""
+    """Which of the entries that have a vector pass a filter.
+
+    `mask` tells it by place; by number it is told without looking for the place.
+    """
 
     def __init__(self, numbers: Numbers, mask: Mask) -> None:
         self.numbers = numbers
         self.mask = mask
         self.count = int(np.count_nonzero(mask))
+        self._told = np.full(int(numbers[-1]) + 2 if len(numbers) else 1, _UNTOLD)
+        self._told[numbers] = mask
 
     def of(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
         """Those of some entries that pass, in the same order, and those that have no vector."""
         wanted = np.array(ids, dtype=np.int64)
-        places, is_there = _found_in(self.numbers, wanted)
-        known = wanted if is_there.all() else wanted[is_there]
-        return known[self.mask[places]].tolist(), wanted[~is_there].tolist()
+        told = self._told.take(wanted, mode="clip")  # above the last number nothing is told
+        return wanted[told == 1].tolist(), wanted[told == _UNTOLD].tolist()
 
 
 class Within(NamedTuple):
@@ -211,16 +230,6 @@ class Within(NamedTuple):
 
     only: Filter
     passing: Passing | None = None
-
-
-def _found_in(numbers: Numbers, wanted: Numbers) -> tuple[Numbers, Mask]:
-    """Where some numbers stand among others, which are sorted, and which of them do."""
-    if not len(numbers):
-        return np.empty(0, dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
-    places = np.searchsorted(numbers, wanted)
-    np.minimum(places, len(numbers) - 1, out=places)
-    is_there = numbers[places] == wanted
-    return places[is_there], is_there
 
 
 def _remember(known: dict[_Key, _Value], key: _Key, value: _Value) -> None:

@@ -29,7 +29,7 @@ WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _SILENT = ("INSERT", "UPDATE", "DELETE")
 
 # How these are best answered depends on what is asked for, so they are planned each time.
-_PLANNED_ANEW = frozenset({"matching", "matching_upwards", "entries_of_kind", "nearest_of"})
+_PLANNED_ANEW = frozenset({"matching", "matching_at", "entries_of_kind", "nearest_of"})
 
 
 class Session:

@@ -9,8 +9,6 @@ from passdown.store.finding import LAST
 from passdown.store.statements import Reader, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from passdown.model.found_rows import Sought
     from passdown.store.running import Run
 
@@ -29,18 +27,9 @@ class _Fts5:
     ) -> list[int]:
         """The numbers of up to `limit` entries that match, newest first, within a span."""
         values = {"query": self.spelled(sought), "limit": limit, "first": first, "last": last}
-        return sorted(self._numbers("matching", values), reverse=True)
-
-    def oldest_matching(self, sought: Sought, limit: int) -> list[int]:
-        """The numbers of the first `limit` entries that match, oldest first."""
-        values = {"query": self.spelled(sought), "limit": limit}
-        return sorted(self._numbers("matching_upwards", values))
-
-    def _numbers(self, name: str, values: Mapping[str, object]) -> list[int]:
-        """Numbers as one text: a row for each would take longer than finding them does. They come
-        in order, but SQLite doesn't promise it.
-        """
-        return json.loads(self.run(name, values)[0][0])
+        # As one text, since a row for each would take longer than finding them does. They come in
+        # order, but SQLite doesn't promise it.
+        return sorted(json.loads(self.run("matching", values)[0][0]), reverse=True)
 
 
 def _quoted(mark: str) -> str:

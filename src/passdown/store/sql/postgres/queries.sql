@@ -402,8 +402,8 @@ SELECT count(*) FROM texts;
 -- name: count_entries
 SELECT count(*) FROM entries WHERE id > %(after)s;
 
--- name: matching_upwards
-SELECT id FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id LIMIT %(limit)s;
+-- name: matching_at
+SELECT id FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id LIMIT 1 OFFSET %(before)s;
 
 -- name: matching
 SELECT id FROM texts WHERE terms @@ %(query)s::tsquery AND id BETWEEN %(first)s AND %(last)s

@@ -395,9 +395,8 @@ SELECT count(*) FROM texts;
 -- name: count_entries
 SELECT count(*) FROM entries WHERE id > :after;
 
--- name: matching_upwards
-SELECT json_group_array(rowid) FROM (
-    SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid LIMIT :limit);
+-- name: matching_at
+SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid LIMIT 1 OFFSET :before;
 
 -- name: matching
 SELECT json_group_array(rowid) FROM (
