@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _BITS = 64
-_STEP = 32_768  # what fits into the processor's nearest memory
+_STEP = 16_384  # what fits into the processor's nearest memory
 _FIRST_SIZE = 1_024
 _FAR = np.uint16(0x4000)
 
