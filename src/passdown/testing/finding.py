@@ -52,6 +52,9 @@ class FindingConformance:
                 same(reader.matching(Sought("absent"), 5), [])
                 same([e.kind for e in reader.entries([10, 11])], ["decision", "warning"])
                 same(reader.words_of([7]), {7: "token w7"})
+                (looked,) = reader.looked_at([20])
+                same([looked.entry], reader.entries([20]))
+                same((looked.words, looked.marks), ("token w20", mark_of("kind", "decision")))
 
     def test_entries_know_who_stands_beside_them(self, tmp_path: Path) -> None:
         """Neighbours are those of the same task, nearest first."""
