@@ -102,9 +102,9 @@ def test_what_is_tagged_later_passes_a_filter_that_was_asked_before(ws: Workspac
     tagged: set[str] = set()
     for count in (4, 1, 3):
         for _ in range(count):
-            said = {"task": "T-1", "agent": "a", "summary": "Cabbage", "rationale": "deed"}
-            tagged.update(ws.decide(**said, tags=["ops-x"]).items)
-            ws.decide(**said, tags=["pay-x"])
+            said: dict[str, Any] = {"task": "T-1", "agent": "a", "summary": "Cabbage"}
+            tagged.update(ws.decide(**said, rationale="deed", tags=["ops-x"]).items)
+            ws.decide(**said, rationale="deed", tags=["pay-x"])
         ws.embed()
         found = ws.recall("bag face", tags=["ops-x"], limit=100)
         assert {answer.address for answer in found} == tagged

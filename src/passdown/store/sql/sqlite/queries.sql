@@ -435,6 +435,11 @@ SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
 FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value
 CROSS JOIN texts_content t ON t.id = e.id;
 
+-- name: words_matching
+SELECT t.id, t.c0 FROM (
+    SELECT rowid AS id FROM texts WHERE texts MATCH :query ORDER BY rowid DESC LIMIT :limit) m
+CROSS JOIN texts_content t ON t.id = m.id;
+
 -- name: marks_of
 SELECT t.id, t.c1 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
 
