@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from passdown.model.found_rows import EntryRow, Found, KnownRow, Sought
     from passdown.model.graph import Edge, Node
-    from passdown.store.found import Entry
+    from passdown.store.found import Entry, Looked
     from passdown.store.running import Question, Row, Run, RunMany
 
-_LAST = 2**62
+LAST = 2**62
 
 MOST_AUTHORS = 1_000
 """So many names of authors are told at most."""
@@ -48,7 +48,7 @@ class FindingReader:
         return self.run("next_entry", {})[0][0]
 
     def matching(
-        self, sought: Sought, limit: int, *, first: int = 0, last: int = _LAST
+        self, sought: Sought, limit: int, *, first: int = 0, last: int = LAST
     ) -> list[int]:
         """The numbers of up to `limit` entries that match, newest first, within a span."""
         query = self.spelled(sought)
@@ -66,12 +66,13 @@ class FindingReader:
         rows = self.run("sharing_marks", {**values, "limit": limit})
         return [(Entry(*row[:-1]), row[-1]) for row in rows]
 
-    def oldest_matching(self, sought: Sought, limit: int) -> list[int]:
-        """The numbers of the first `limit` entries that match, oldest first."""
-        rows = self.run("matching_upwards", {"query": self.spelled(sought), "limit": limit})
-        return [row[0] for row in rows]
+    def matching_at(self, sought: Sought, place: int) -> int:
+        """The number of the `place`-th entry that matches, oldest first; 0 if there are fewer."""
+        values = {"query": self.spelled(sought), "before": place - 1}
+        rows = self.run("matching_at", values)
+        return rows[0][0] if rows else 0
 
-    def latest_entries(self, limit: int, *, first: int = 0, last: int = _LAST) -> list[int]:
+    def latest_entries(self, limit: int, *, first: int = 0, last: int = LAST) -> list[int]:
         """The numbers of the newest entries within a span."""
         values = {"first": first, "last": last, "limit": limit}
         return [row[0] for row in self.run("latest_entries", values)]
@@ -103,6 +104,13 @@ class FindingReader:
         rows = self.run("entry_at", {"address": address})
         return Entry(*rows[0]) if rows else None
 
+    def looked_at(self, ids: Iterable[int]) -> list[Looked]:
+        """Entries by number with all that is compared of them, in the order given."""
+        from passdown.store.found import Entry, Looked
+
+        rows = self.run("looked_at", {"ids": json.dumps(list(ids))})
+        return [Looked(Entry(*row[:10]), *row[10:]) for row in rows]
+
     def words_of(self, ids: Iterable[int]) -> dict[int, str]:
         """The compared words of some entries."""
         return dict(self._pairs("words_of", ids))
@@ -113,10 +121,6 @@ class FindingReader:
 
     def _pairs(self, name: str, ids: Iterable[int]) -> list[tuple[int, str]]:
         return [(row[0], row[1]) for row in self.run(name, {"ids": json.dumps(list(ids))})]
-
-    def heads_of(self, ids: Iterable[int]) -> dict[int, str]:
-        """The words of headings in some entries; entries without any are left out."""
-        return dict(self._pairs("heads_of", ids))
 
     def around(self, ids: Iterable[int]) -> dict[int, tuple[list[int], list[int]]]:
         """The two entries before and the two after each of some in its task, nearest first."""

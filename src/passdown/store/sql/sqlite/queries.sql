@@ -395,12 +395,13 @@ SELECT count(*) FROM texts;
 -- name: count_entries
 SELECT count(*) FROM entries WHERE id > :after;
 
--- name: matching_upwards
-SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid LIMIT :limit;
+-- name: matching_at
+SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid LIMIT 1 OFFSET :before;
 
 -- name: matching
-SELECT rowid FROM texts WHERE texts MATCH :query AND rowid BETWEEN :first AND :last
-ORDER BY rowid DESC LIMIT :limit;
+SELECT json_group_array(rowid) FROM (
+    SELECT rowid FROM texts WHERE texts MATCH :query AND rowid BETWEEN :first AND :last
+    ORDER BY rowid DESC LIMIT :limit);
 
 -- name: entries_with_status
 SELECT id FROM entries INDEXED BY entries_by_status
@@ -439,6 +440,12 @@ CROSS JOIN entries e ON e.id = m.rowid AND e.kind = :kind
 CROSS JOIN texts_content t ON t.id = e.id
 WHERE m.texts MATCH :query ORDER BY m.rowid DESC LIMIT :limit;
 
+-- name: looked_at
+SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
+    e.status, e.position, e.length, e.traits, e.heads, t.c0, t.c1
+FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value
+CROSS JOIN texts_content t ON t.id = e.id;
+
 -- name: marks_of
 SELECT t.id, t.c1 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
 
@@ -457,10 +464,6 @@ SELECT c.id,
     (SELECT n.id FROM entries n INDEXED BY entries_by_task
      WHERE n.task = c.task AND n.id > c.id ORDER BY n.id LIMIT 1 OFFSET 1)
 FROM json_each(:ids) j CROSS JOIN entries c ON c.id = j.value;
-
--- name: heads_of
-SELECT e.id, e.heads FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value
-WHERE e.heads <> '';
 
 -- name: latest_entries
 SELECT id FROM entries WHERE id BETWEEN :first AND :last ORDER BY id DESC LIMIT :limit;
