@@ -221,3 +221,4 @@ def test_a_number_that_is_taken_is_given_to_no_other_entry(folder: Path) -> None
     edit(folder, "INSERT INTO numbers (last) VALUES (1)")
     with passdown.open(str(folder), settings=QUICK) as ws:
         ws.decide(task="T-1", agent="coder", summary="Goes on", rationale="it should")
+        assert ws.verify().findings == ()
