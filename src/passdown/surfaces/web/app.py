@@ -33,10 +33,13 @@ from passdown.surfaces.web.operations import Answer, Call, Operation, require
 from passdown.surfaces.web.problems import MEDIA, as_json, details, harmless, status_of
 from passdown.surfaces.web.requests import Malformed, given_by
 from passdown.surfaces.web.schemas import whole
+from passdown.surfaces.web.spanning import doing, note_task
 from passdown.workspace.beside import recorded_via
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from fastapi.telemetry import TelemetryConfig
 
     from passdown.model.access import Access
     from passdown.surfaces.web.front import App, Receive, Scope, Send
@@ -52,6 +55,14 @@ OPERATIONS: tuple[Operation, ...] = (
     *own_rows.ROWS,
 )
 _HEAVY_AT_ONCE = 2
+# The framework has spans and logs of its own, which quote what was sent; the front's stand alone.
+_NO_SECOND_SPANS: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
 _EXPECTED = re.compile(r'"([0-9]{1,15})"')
 
 
@@ -75,6 +86,7 @@ def built(house: House) -> App:
         redoc_url=None,
         lifespan=living,
         redirect_slashes=False,
+        telemetry=_NO_SECOND_SPANS,
     )
     routes = _Routes(house)
     rows = {operation.name: operation for operation in OPERATIONS}
@@ -140,7 +152,7 @@ class _Routes:
             try:
                 call = _call(operation, request, visit, caller)
                 async with self._heavy if operation.is_heavy else nullcontext():
-                    found = await asyncio.to_thread(self._carry, operation, call, caller)
+                    found = await asyncio.to_thread(self._carry, operation, call, visit)
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit, has_condition=b"if-match" in _names(request))
             visit.notes += [note.message for note in call.notes]
@@ -148,10 +160,11 @@ class _Routes:
 
         return endpoint
 
-    def _carry(self, operation: Operation, call: Call, caller: Access) -> Answer:
+    def _carry(self, operation: Operation, call: Call, visit: Visit) -> Answer:
+        caller = call.caller
         only = "" if caller.may("others") else caller.name
         door = recorded_via(f"token:{caller.id}", author=only)
-        with self._house.workspace() as workspace, door:
+        with self._house.workspace() as workspace, door, doing(operation.name, workspace, visit):
             return operation.carry(workspace, call)
 
     def brief(self, operation: Operation) -> Endpoint:
@@ -165,7 +178,8 @@ class _Routes:
                 if waiting is None:
                     call = _call(operation, request, visit, caller)
                     waiting = self._briefs.read(question, call, f"token:{caller.id}")
-                body, etag = await self._briefs.answer(waiting)
+                note_task(visit, waiting.ask._asdict())
+                body, etag = await self._briefs.answer(waiting, visit)
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit)
             return _with_etag(request, body, etag)
@@ -220,7 +234,7 @@ _EVENTS = Operation(
 
 def _visit(request: Request, operation: Operation) -> tuple[Visit, Access]:
     visit: Visit = request.scope[VISIT]
-    visit.operation = operation.name
+    visit.goes_to(operation.name, operation.path)
     if visit.caller is None:
         raise AssertionError("the front lets nobody in without a token")
     return visit, visit.caller
@@ -233,6 +247,7 @@ def _names(request: Request) -> set[bytes]:
 def _call(operation: Operation, request: Request, visit: Visit, caller: Access) -> Call:
     require(caller, operation.right)
     given = given_by(operation, request.path_params, request.scope["query_string"], visit.body)
+    note_task(visit, given)
     return Call(
         caller,
         given,
@@ -343,7 +358,19 @@ def _add_plain(app: FastAPI, house: House) -> None:
         ("/metrics", metrics),
         ("/api/openapi.json", openapi),
     ):
-        app.add_api_route(path, endpoint, methods=["GET"], include_in_schema=False)
+        named = _named(endpoint, path)
+        app.add_api_route(path, named, methods=["GET"], include_in_schema=False)
+
+
+def _named(endpoint: Endpoint, path: str) -> Endpoint:
+    """An endpoint that is counted under the last part of its address."""
+
+    async def named(request: Request) -> Response:
+        visit: Visit = request.scope[VISIT]
+        visit.goes_to(path.rpartition("/")[2].removesuffix(".json"), path)
+        return await endpoint(request)
+
+    return named
 
 
 def _warm_up() -> None:

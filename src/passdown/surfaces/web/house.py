@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown import spans
 from passdown.model.access import id_of
 from passdown.surfaces.web.limits import Buckets, Limits, Streams
 from passdown.surfaces.web.metrics import Metrics
@@ -48,7 +49,14 @@ class Visit:
         self.caller: Access | None = None
         self.body = b""
         self.operation = "none"
+        self.route = ""
+        self.task = ""
+        self.workspace = ""
         self.notes: list[str] = []
+
+    def goes_to(self, operation: str, route: str) -> None:
+        """Say what it asks for: an operation, and the address as the API's description has it."""
+        self.operation, self.route = operation, route
 
 
 class House:
@@ -99,7 +107,7 @@ class House:
             return self._tokens[1]
 
     def _look(self) -> tuple[Workspace, Tokens]:
-        with self.workspace() as workspace:
+        with spans.apart(), self.workspace() as workspace:
             known = self._tokens
             if known is None or known[0] is not workspace:
                 known = (workspace, Tokens(workspace))
@@ -111,6 +119,8 @@ class House:
         self.stopping.set()
 
     def log(self, what: str, /, **fields: Any) -> None:
-        """One line of JSON. It never holds a token, a query or a body."""
+        """One line of JSON, with the span that it belongs to. It never holds a token, a query or a
+        body.
+        """
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        LOG.info("%s", json.dumps({"at": at, "event": what, **fields}))
+        LOG.info("%s", json.dumps({"at": at, "event": what, **fields, **spans.ids()}))

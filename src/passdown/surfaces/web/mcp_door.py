@@ -17,6 +17,7 @@ from passdown.model.text import visible
 from passdown.surfaces.web.front import VISIT
 from passdown.surfaces.web.operations import require
 from passdown.surfaces.web.problems import MEDIA, as_json, details
+from passdown.surfaces.web.spanning import calling
 from passdown.workspace.beside import recorded_via
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ Document = dict[str, Any]
 
 PATH = "/mcp"
 _DEPTH = 64
+_OWN_SPANS = "OpenTelemetryMiddleware"
 _WRITING = frozenset({"handoff", "decide", "note", "task_new"})
 
 
@@ -51,7 +53,7 @@ class McpDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         visit: Visit = scope[VISIT]
-        visit.operation = "mcp"
+        visit.goes_to("mcp", PATH)
         try:
             if visit.caller is None:
                 raise AssertionError("the front lets nobody in without a token")
@@ -125,7 +127,9 @@ def _manager(house: House) -> Any:
             return None
         raise
     server = built(house.door, _holder)
-    server.middleware.append(_as_its_caller)
+    # The package's own spans quote the words of errors; ours stand in for them.
+    others = [each for each in server.middleware if type(each).__name__ != _OWN_SPANS]
+    server.middleware[:] = [*others, _as_its_caller]
     most = house.options.limits.body_bytes
     return StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, max_request_body_size=most
@@ -155,8 +159,11 @@ async def _as_its_caller(ctx: Any, call_next: Any) -> Any:
         if isinstance(given, dict):
             signed = _signed(caller, params["name"], cast("Document", given))
             ctx = replace(ctx, params={**params, "arguments": signed})
-    with recorded_via(f"token:{caller.id}", author=only):
-        return await call_next(ctx)
+    with recorded_via(f"token:{caller.id}", author=only), calling(ctx, caller) as span:
+        answer = await call_next(ctx)
+        if getattr(answer, "is_error", False):
+            span.note({}, error="tool_error")
+        return answer
 
 
 def _not_allowed(caller: Access) -> Document:
