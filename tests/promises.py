@@ -384,6 +384,9 @@ SERVER = {
     "W-8": "MCP over HTTP serves each caller as the holder of its token, and keeps answers apart.",
     "W-9": "A token is shown once, kept as a digest, listed, revoked and expires; no log and no "
     "file of the server holds one but the file of its owner.",
+    "OT-1": "Where OpenTelemetry is set up, each request, tool call and leg of a relay is a span of its "
+    "caller's trace, with what it had the workspace do below it and never a word that was written; "
+    "otherwise nothing is loaded for it.",
 }
 
 STATE_IN_GRAPHS = {

@@ -122,5 +122,10 @@ class House:
         """One line of JSON, with the span that it belongs to. It never holds a token, a query or a
         body.
         """
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        LOG.info("%s", json.dumps({"at": at, "event": what, **fields, **spans.ids()}))
+        LOG.info("%s", line_of(what, **fields, **spans.ids()))
+
+
+def line_of(what: str, /, **fields: Any) -> str:
+    """A line of the log."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"at": at, "event": what, **fields})
