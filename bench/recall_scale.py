@@ -13,7 +13,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench import recall_beside, retrieval_data
+from bench import recall_beside, recall_growth, retrieval_data
 from bench.command_line import call, compile_sources
 from bench.figures import Measured, Row, Target, interleaved, median, ms, seconds, spread
 from bench.recall_store import SHARES, make, material
@@ -50,8 +50,8 @@ def measure(run: Run) -> Measured:
 
     run.say("search: making vectors")
     stuff = material(folder, MiniLM())
-    for size in sizes(run):
-        root = run.folder / f"entries-{size}"
+    roots = {size: run.folder / f"entries-{size}" for size in sizes(run)}
+    for size, root in roots.items():
         workspace = make(root, size, stuff, run)
         _measure_size(found, workspace, stuff, size, run)
         workspace.close()
@@ -60,6 +60,7 @@ def measure(run: Run) -> Measured:
             recall_beside.measure(found, root, stuff, size, run)
         if size == sizes(run)[0]:
             _command_line(found, root, stuff, run)
+    recall_growth.measure(found, roots, stuff, run)
     _handoffs(found, run)
     found.notes += [
         "Whole calls of recall for ten answers with their passages; questions are real ones, "
