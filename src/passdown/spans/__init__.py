@@ -8,6 +8,7 @@ Spans hold names, numbers and codes; never a text that somebody wrote, a token o
 from __future__ import annotations
 
 import sys
+from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     Attributes = Mapping[str, str | int | float | bool]
     Kind = Literal["internal", "server", "client"]
 
+_LOOKS_S = 0.1
 _NONE: Attributes = MappingProxyType({})
 
 
@@ -37,13 +39,28 @@ class Span:
 NOTHING = Span()
 
 
+class _Known:
+    """What makes spans, once there is a provider, which then stays; else when to look again.
+
+    Other packages load the API too: then asking it each time would cost a brief over HTTP some
+    percent, for nothing.
+    """
+
+    live: ModuleType | None = None
+    looks_again_at = 0.0
+
+
 def _live() -> ModuleType | None:
     """What makes spans; None unless this program has a provider for them."""
-    if "opentelemetry.trace" not in sys.modules:
-        return None
-    from passdown.spans import otel
+    if _Known.live is not None or "opentelemetry.trace" not in sys.modules:
+        return _Known.live
+    now = monotonic()
+    if now >= _Known.looks_again_at:
+        from passdown.spans import otel
 
-    return otel if otel.provider() is not None else None
+        _Known.looks_again_at = now + _LOOKS_S
+        _Known.live = otel if otel.has_provider() else None
+    return _Known.live
 
 
 def span(name: str, attributes: Attributes = _NONE) -> Span:
@@ -133,6 +150,7 @@ def start() -> str:
 
     from passdown.spans.wanting import wanted
 
+    _Known.looks_again_at = 0.0
     asked = wanted(os.environ)
     if not asked.exporter or asked.problem or is_on():
         return asked.problem
@@ -143,4 +161,5 @@ def start() -> str:
             f"{asked.variable} asks for spans, which needs the package {error.name}: none are "
             "sent. Install it with: pip install 'passdown[otel]'"
         )
+    _Known.looks_again_at = 0.0
     return send(asked.exporter)

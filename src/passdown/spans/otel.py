@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from opentelemetry import context as contexts
@@ -23,21 +24,17 @@ _KINDS = {
     "client": trace.SpanKind.CLIENT,
 }
 _SILENT = (trace.ProxyTracerProvider, trace.NoOpTracerProvider)
-_last: tuple[trace.TracerProvider, trace.Tracer] | None = None
 
 
-def provider() -> trace.TracerProvider | None:
-    """The provider that this program has; None for one that only stands in for it."""
-    found = trace.get_tracer_provider()
-    return None if isinstance(found, _SILENT) else found
+def has_provider() -> bool:
+    """Whether this program has a provider, and not one that only stands in for it."""
+    return not isinstance(trace.get_tracer_provider(), _SILENT)
 
 
+@cache
 def _tracer() -> trace.Tracer:
-    global _last  # noqa: PLW0603
-    found = trace.get_tracer_provider()
-    if _last is None or _last[0] is not found:
-        _last = (found, trace.get_tracer("passdown", release()))
-    return _last[1]
+    """The tracer; asked for once there is a provider, which is set once."""
+    return trace.get_tracer("passdown", release())
 
 
 def current() -> trace.SpanContext | None:

@@ -38,6 +38,7 @@ from passdown.workspace.beside import recorded_via
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from fastapi.telemetry import TelemetryConfig
 
@@ -151,7 +152,7 @@ class _Routes:
             visit, caller = _visit(request, operation)
             try:
                 call = _call(operation, request, visit, caller)
-                async with self._heavy if operation.is_heavy else nullcontext():
+                async with self._turn(operation, caller):
                     found = await asyncio.to_thread(self._carry, operation, call, visit)
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit, has_condition=b"if-match" in _names(request))
@@ -159,6 +160,12 @@ class _Routes:
             return _answered(operation, call, found, request)
 
         return endpoint
+
+    def _turn(self, operation: Operation, caller: Access) -> AbstractAsyncContextManager[None]:
+        """What has to be waited for before an operation may begin."""
+        if operation.is_heavy:
+            return self._heavy
+        return self._house.turns.of(caller.id) if operation.writes else nullcontext()
 
     def _carry(self, operation: Operation, call: Call, visit: Visit) -> Answer:
         caller = call.caller

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown import spans
 from passdown.model.access import id_of
-from passdown.surfaces.web.limits import Buckets, Limits, Streams
+from passdown.surfaces.web.limits import Buckets, Limits, Streams, Turns
 from passdown.surfaces.web.metrics import Metrics
 from passdown.workspace.access import Tokens
 
@@ -68,6 +68,7 @@ class House:
         self.metrics = Metrics()
         self.buckets = Buckets(options.limits.rate, options.limits.burst)
         self.streams = Streams(options.limits.streams, options.limits.streams_of_token)
+        self.turns = Turns(options.limits.writes_at_once, options.limits.writes_waiting)
         self.stopping = asyncio.Event()
         self.news = asyncio.Condition()
         self._tokens: tuple[Workspace, Tokens] | None = None

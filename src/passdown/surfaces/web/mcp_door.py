@@ -7,11 +7,11 @@ the ledger refuses any other author.
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError
+from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError, RateLimited
 from passdown.model.plain import load_json
 from passdown.model.text import visible
 from passdown.surfaces.web.front import VISIT
@@ -129,7 +129,7 @@ def _manager(house: House) -> Any:
     server = built(house.door, _holder)
     # The package's own spans quote the words of errors; ours stand in for them.
     others = [each for each in server.middleware if type(each).__name__ != _OWN_SPANS]
-    server.middleware[:] = [*others, _as_its_caller]
+    server.middleware[:] = [*others, _AsItsCaller(house)]
     most = house.options.limits.body_bytes
     return StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, max_request_body_size=most
@@ -147,28 +147,41 @@ def _holder(context: Any) -> str:
     return _caller(context).name
 
 
-async def _as_its_caller(ctx: Any, call_next: Any) -> Any:
-    """Carry a request out as the token's holder, and as nobody else."""
-    caller = _caller(ctx)
-    only = "" if caller.may("others") else caller.name
-    params: Mapping[str, Any] = ctx.params or {}
-    if ctx.method == "tools/call" and isinstance(params.get("name"), str):
-        if params["name"] in _WRITING and not caller.may("write"):
-            return _not_allowed(caller)
-        given: object = params.get("arguments") or {}
-        if isinstance(given, dict):
-            signed = _signed(caller, params["name"], cast("Document", given))
-            ctx = replace(ctx, params={**params, "arguments": signed})
-    with recorded_via(f"token:{caller.id}", author=only), calling(ctx, caller) as span:
-        answer = await call_next(ctx)
-        if getattr(answer, "is_error", False):
-            span.note({}, error="tool_error")
-        return answer
+class _AsItsCaller:
+    """Carries a request out as the token's holder, and as nobody else."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    async def __call__(self, ctx: Any, call_next: Any) -> Any:
+        """One message; writes wait for the token's turn."""
+        caller = _caller(ctx)
+        params: Mapping[str, Any] = ctx.params or {}
+        is_write = ctx.method == "tools/call" and params.get("name") in _WRITING
+        if is_write and not caller.may("write"):
+            return _refused(f"This token of {caller.name} allows {', '.join(caller.rights)}.")
+        if ctx.method == "tools/call" and isinstance(params.get("name"), str):
+            given: object = params.get("arguments") or {}
+            if isinstance(given, dict):
+                signed = _signed(caller, params["name"], cast("Document", given))
+                ctx = replace(ctx, params={**params, "arguments": signed})
+        try:
+            async with self._house.turns.of(caller.id) if is_write else nullcontext():
+                return await self._answer(ctx, caller, call_next)
+        except RateLimited as error:
+            return _refused(str(error))
+
+    async def _answer(self, ctx: Any, caller: Access, call_next: Any) -> Any:
+        only = "" if caller.may("others") else caller.name
+        with recorded_via(f"token:{caller.id}", author=only), calling(ctx, caller) as span:
+            answer = await call_next(ctx)
+            if getattr(answer, "is_error", False):
+                span.note({}, error="tool_error")
+            return answer
 
 
-def _not_allowed(caller: Access) -> Document:
-    allowed = ", ".join(caller.rights)
-    text = f"This token of {caller.name} allows {allowed}. Nothing was changed."
+def _refused(why: str) -> Document:
+    text = f"{why} Nothing was changed."
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
