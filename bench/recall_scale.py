@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bench import recall_beside, recall_growth, retrieval_data
 from bench.command_line import call, compile_sources
 from bench.figures import Measured, Row, Target, interleaved, median, ms, seconds, spread
-from bench.recall_store import SHARES, make, material
+from bench.recall_store import QUICK_REAL, REAL, SHARES, make, material
 from bench.workload import Ours
 from passdown.model.found_rows import mark_of
 
@@ -49,7 +49,7 @@ def measure(run: Run) -> Measured:
     from passdown.recall.minilm import MiniLM
 
     run.say("search: making vectors")
-    stuff = material(folder, MiniLM())
+    stuff = material(folder, MiniLM(), QUICK_REAL if run.quick else REAL)
     roots = {size: run.folder / f"entries-{size}" for size in sizes(run)}
     for size, root in roots.items():
         workspace = make(root, size, stuff, run)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 SHARES = (1, 10, 50)
 PER_RECORD = 50
 REAL = 2_000
+QUICK_REAL = 300
 _PER_COMMIT = 40
 _VECTORS_AT_ONCE = 10_000
 _KINDS = {1: "pattern", 10: "gotcha", 50: "decision"}
@@ -57,7 +58,7 @@ class Material:
         return " ".join(luck.choices(self.sentences, k=luck.randint(1, 6)))
 
 
-def material(folder: Path, embed: Callable[[Sequence[str]], Any]) -> Material:
+def material(folder: Path, embed: Callable[[Sequence[str]], Any], real: int = REAL) -> Material:
     """Sentences and questions of the three sets, and vectors of some of their documents."""
     sentences: dict[str, None] = {}
     questions: list[str] = []
@@ -72,7 +73,7 @@ def material(folder: Path, embed: Callable[[Sequence[str]], Any]) -> Material:
             texts.append(text[:600])
     luck = random.Random(7)
     luck.shuffle(questions)
-    chosen = luck.sample(texts, min(REAL, len(texts)))
+    chosen = luck.sample(texts, min(real, len(texts)))
     return Material(list(sentences), questions, chosen, embed(chosen))
 
 

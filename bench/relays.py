@@ -120,7 +120,7 @@ def _bare_start() -> float:
 def _crews(run: Run, found: Measured) -> None:
     from tests.postgres import new_database, running_server
 
-    relays = 12 if run.quick else 200
+    relays = 8 if run.quick else 200
     kinds = {"sleeps": {"seconds": SLEEPS_S}, "computes": {"computes": COMPUTES_S}}
     waits, lasted = list[float](), list[float]()
     took: dict[str, dict[int, float]] = {kind: {} for kind in kinds}

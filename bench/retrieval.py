@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEPTH = 30
 FLOOR = {"locomo": 68.0, "adr": 88.0, "beads": 95.0}
-QUICK_DOCUMENTS = 60
+QUICK_DOCUMENTS = 25
 _OURS = "ours"
 
 

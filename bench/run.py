@@ -30,7 +30,7 @@ class Run:
     @property
     def records(self) -> int:
         """The number of records in the large store."""
-        return 10_000 if self.quick else 100_000
+        return 4_000 if self.quick else 100_000
 
     @property
     def grown(self) -> Ours:
