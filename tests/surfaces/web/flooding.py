@@ -16,10 +16,14 @@ Document = dict[str, Any]
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
 
 
+MOST_CONNECTIONS = 500
+
+
 class Answered(NamedTuple):
     text: str
     status: int
-    codes: list[str]
+    code: str
+    began: float
     seconds: float
 
 
@@ -37,7 +41,7 @@ class Sender:
             f"Authorization: Bearer {self._token}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        began = time.perf_counter()
+        at, began = time.time(), time.perf_counter()
         if self._wire is None:
             self._wire = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._wire
@@ -48,8 +52,8 @@ class Sender:
         document = json.loads(await reader.readexactly(int(length[1])))
         if b"connection: close" in answer.lower():
             await self.close()
-        found = [document.get("code", "")]
-        return Answered(text, int(answer[9:12]), found, time.perf_counter() - began)
+        took_s = time.perf_counter() - began
+        return Answered(text, int(answer[9:12]), document.get("code", ""), at, took_s)
 
     async def close(self) -> None:
         if self._wire is not None:
@@ -57,30 +61,36 @@ class Sender:
             self._wire = None
 
 
-async def paced(port: int, token: str, name: str, rate: float, count: int) -> list[Answered]:
-    """So many messages at a rate; who falls behind sends at once."""
-    sender = Sender(port, token)
-    began = time.perf_counter()
-    found: list[Answered] = []
-    for number in range(count):
-        await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
-        found.append(await sender.send(f"{name} {number}"))
-    await sender.close()
+async def paced(asked: Document, name: str, token: str) -> list[Answered]:
+    """Messages at a rate, whether or not the earlier ones have been answered; with `only_odd`, in
+    every second second alone.
+    """
+    idle: list[Sender] = []
+    room = asyncio.Semaphore(MOST_CONNECTIONS)
+    began: float = asked["at"]
+
+    async def one(number: int, due: float) -> Answered:
+        await asyncio.sleep(max(0.0, due - time.time()))
+        async with room:
+            sender = idle.pop() if idle else Sender(asked["port"], token)
+            found = await sender.send(f"{name} {number}")
+            idle.append(sender)
+        return found
+
+    dues = [began + number / asked["rate"] for number in range(asked["count"])]
+    if asked["only_odd"]:
+        dues = [due + int(due - began) + 1 for due in dues]
+    found = await asyncio.gather(*(one(number, due) for number, due in enumerate(dues)))
+    for sender in idle:
+        await sender.close()
     return found
 
 
 async def all_of(asked: Document) -> list[Answered]:
-    lanes = [
-        paced(
-            asked["port"], token, f"{name}.{lane}", asked["rate"] / lanes, asked["count"] // lanes
-        )
-        for name, token in asked["tokens"].items()
-        for lanes in [asked["lanes"]]
-        for lane in range(lanes)
-    ]
-    return [each for found in await asyncio.gather(*lanes) for each in found]
+    everyone = [paced(asked, name, token) for name, token in asked["tokens"].items()]
+    return [each for found in await asyncio.gather(*everyone) for each in found]
 
 
 if __name__ == "__main__":
     answers = asyncio.run(all_of(json.loads(sys.argv[1])))
-    sys.stdout.write(json.dumps([each._asdict() for each in answers]) + "\n")
+    sys.stdout.write(json.dumps(answers) + "\n")

@@ -41,13 +41,15 @@ OPEN_PATHS = frozenset({"/health", "/ready", "/api/openapi.json"})
 
 VISIT = "passdown.visit"
 
-_SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+"""What every answer says to browsers."""
+
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -239,7 +241,7 @@ class _Out:
         """Pass a part of the answer on."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = [*message.get("headers", ()), *_SAFE_HEADERS]
+            headers = [*message.get("headers", ()), *SAFE_HEADERS]
             headers.append((b"x-request-id", self._visit.number.encode()))
             if not any(name.lower() == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"no-store"))

@@ -26,7 +26,7 @@ class Limits(NamedTuple):
     streams: int = 256
     streams_of_token: int = 16
     writes_at_once: int = 2
-    writes_waiting: int = 64
+    writes_waiting: int = 128
 
 
 class Buckets:
