@@ -366,6 +366,8 @@ STORES = {
     "tables is refused with what to do.",
     "S8-7": "Transactions over several tasks show no anomaly on either store, and the checker that "
     "says so finds each of three planted bugs.",
+    "S8-8": "A handoff takes a handful of round trips to a database elsewhere, however many rows "
+    "it brings.",
 }
 
 SERVER = {
@@ -384,9 +386,17 @@ SERVER = {
     "W-8": "MCP over HTTP serves each caller as the holder of its token, and keeps answers apart.",
     "W-9": "A token is shown once, kept as a digest, listed, revoked and expires; no log and no "
     "file of the server holds one but the file of its owner.",
-    "OT-1": "Where OpenTelemetry is set up, each request, tool call and leg of a relay is a span of its "
-    "caller's trace, with what it had the workspace do below it and never a word that was written; "
-    "otherwise nothing is loaded for it.",
+    "W-10": "A workspace behind a server takes the parameters and gives the values of one that is "
+    "open here; the few methods that need one machine's files or functions say what to do instead.",
+    "W-11": "Profiles, bundles, backups and the repository are those of the machine that asks: a "
+    "switch, an export, an import and a backup go by its files, whatever the server has.",
+    "W-12": "Only a person with the right to may copy the store, take a bundle in or rebuild it "
+    "over HTTP; runs are answered by people, and an express item bears the token's name.",
+    "W-13": "A server on PostgreSQL answers the same scenarios and streams the same events.",
+    "W-14": "The command line does over HTTP what it does beside the store.",
+    "OT-1": "Where OpenTelemetry is set up, each request, tool call and leg of a relay is a span "
+    "of its caller's trace, with what it had the workspace do below it and never a word that was "
+    "written; otherwise nothing is loaded for it.",
 }
 
 STATE_IN_GRAPHS = {

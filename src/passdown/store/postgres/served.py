@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from passdown.errors import Problem
     from passdown.store.protocol import Progress
+    from passdown.store.running import Question
     from passdown.store.statements import Reader, Writer
 
 
@@ -67,19 +68,28 @@ class PostgresStore:
         """One moment of the store."""
         span = spans.part("store read", self._attributes, kind="client")
         with span, self._session(READ) as session:
-            yield PostgresReader(session.run)
+            yield PostgresReader(session)
 
     @contextmanager
-    def writing(self, streams: Sequence[str] = ()) -> Generator[Writer]:
-        """All or nothing; one writer at a time to a stream, and one at a time from its turn on."""
+    def writing(
+        self, streams: Sequence[str] = (), *first: Question, in_turn: bool = False
+    ) -> Generator[Writer]:
+        """All or nothing; one writer at a time to a stream, and one at a time from its turn on.
+
+        What is asked first is sent along with the locks, and answered once they are held.
+        """
         key = self._location.key
         own = [key("stream", stream) for stream in streams]
         span = spans.part("store write", self._attributes, kind="client")
         with span, self._session(WRITE) as session:
             turn = key("turn")
             with self._named_holder([key(), turn, *own]):
-                session.lock(key(), own, schema.newest())
+                session.lock(key(), own)
                 writer = PostgresWriter(session, turn)
+                if in_turn:
+                    writer.take_turn()
+                writer.ahead(*first)
+                session.wait_for_locks(schema.newest())
                 yield writer
             session.commit()
 

@@ -71,7 +71,7 @@ def _serve(args: Namespace) -> int:
             where = _own_token(workspace, args.token_file)
         else:
             where = _checked_for_others(workspace, args.host, allowed)
-        store = workspace.store_url
+        store = workspace.store_shown
     tell_of_spans()
     place = listen(args.host, args.port)
     print(f"Passdown serves {store}", flush=True)

@@ -9,31 +9,44 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import sys
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI, Request
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from passdown import __version__
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, StoreError
-from passdown.surfaces.web import own_rows, reading_rows, task_rows, telling_rows, writing_rows
+from passdown.surfaces.web import (
+    context_rows,
+    decision_rows,
+    graph_rows,
+    keeping_rows,
+    own_rows,
+    reading_rows,
+    relay_rows,
+    task_rows,
+    telling_rows,
+    writing_rows,
+)
 from passdown.surfaces.web.briefs import BriefCounter
 from passdown.surfaces.web.events import MEDIA as EVENTS_MEDIA
 from passdown.surfaces.web.events import Stream, Watch, check_room, resumed_after
 from passdown.surfaces.web.front import VISIT, Front
 from passdown.surfaces.web.mcp_door import PATH as MCP_PATH
 from passdown.surfaces.web.mcp_door import McpDoor
-from passdown.surfaces.web.metrics import MEDIA as METRICS_MEDIA
-from passdown.surfaces.web.openapi import DESCRIPTION, completed, extra_of, responses_of
+from passdown.surfaces.web.openapi import DESCRIPTION, extra_of, responses_of
 from passdown.surfaces.web.operations import Answer, Call, Operation, require
 from passdown.surfaces.web.problems import MEDIA, as_json, details, harmless, status_of
 from passdown.surfaces.web.requests import Malformed, given_by
 from passdown.surfaces.web.schemas import whole
 from passdown.surfaces.web.spanning import doing, note_task
+from passdown.surfaces.web.watching import add_plain
 from passdown.workspace.beside import recorded_via
 
 if TYPE_CHECKING:
@@ -54,6 +67,11 @@ OPERATIONS: tuple[Operation, ...] = (
     *reading_rows.ROWS,
     *telling_rows.ROWS,
     *own_rows.ROWS,
+    *context_rows.ROWS,
+    *decision_rows.ROWS,
+    *graph_rows.ROWS,
+    *keeping_rows.ROWS,
+    *relay_rows.ROWS,
 )
 _HEAVY_AT_ONCE = 2
 # The framework has spans and logs of its own, which quote what was sent; the front's stand alone.
@@ -96,7 +114,7 @@ def built(house: House) -> App:
     for name, row in rows.items():
         _add(app, row, endpoints[name])
     _add(app, _EVENTS, routes.events())
-    _add_plain(app, house)
+    add_plain(app, house)
     app.router.routes.append(Route(MCP_PATH, mcp))
     app.add_exception_handler(HTTPException, _not_routed)
     return Front(_Quick(app, endpoints["brief"]), house)
@@ -234,7 +252,7 @@ _EVENTS = Operation(
         "after": whole("events after this sequence number", most=10**18),
         "task": task_rows.TASK_ID,
     },
-    answer={},
+    media=(EVENTS_MEDIA,),
     tag="history",
 )
 
@@ -279,6 +297,12 @@ def _key(operation: Operation, request: Request) -> str | None:
 
 
 def _answered(operation: Operation, call: Call, found: Answer, request: Request) -> Response:
+    if found.file:
+        folder = os.path.dirname(found.file)
+        cleaning = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+        return FileResponse(found.file, media_type=found.media, background=cleaning)
+    if found.data is not None:
+        return Response(found.data, media_type=found.media)
     if found.text is not None:
         media = f"{found.media}; charset=utf-8" if found.media.startswith("text/") else found.media
         is_json = found.media == "application/json"
@@ -334,62 +358,11 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     return Response(as_json(details(problem, status)), status, headers=allowed, media_type=MEDIA)
 
 
-def _add_plain(app: FastAPI, house: House) -> None:
-    """What watches the server: whether it lives, whether it can work, what it has done."""
-    document: list[bytes] = []
-
-    async def health(request: Request) -> Response:
-        return Response(b'{"status":"alive"}', media_type="application/json")
-
-    async def ready(request: Request) -> Response:
-        try:
-            await asyncio.to_thread(_look, house)
-        except PassdownError as error:
-            return Response(as_json(details(error, 503)), 503, media_type=MEDIA)
-        is_ready = not house.stopping.is_set()
-        body = b'{"status":"ready"}' if is_ready else b'{"status":"stopping"}'
-        return Response(body, 200 if is_ready else 503, media_type="application/json")
-
-    async def metrics(request: Request) -> Response:
-        text = house.metrics.text(streams=house.streams.count)
-        return Response(text, headers={"Content-Type": METRICS_MEDIA})
-
-    async def openapi(request: Request) -> Response:
-        if not document:
-            document.append(as_json(completed(app.openapi())))
-        return Response(document[0], media_type="application/json")
-
-    for path, endpoint in (
-        ("/health", health),
-        ("/ready", ready),
-        ("/metrics", metrics),
-        ("/api/openapi.json", openapi),
-    ):
-        named = _named(endpoint, path)
-        app.add_api_route(path, named, methods=["GET"], include_in_schema=False)
-
-
-def _named(endpoint: Endpoint, path: str) -> Endpoint:
-    """An endpoint that is counted under the last part of its address."""
-
-    async def named(request: Request) -> Response:
-        visit: Visit = request.scope[VISIT]
-        visit.goes_to(path.rpartition("/")[2].removesuffix(".json"), path)
-        return await endpoint(request)
-
-    return named
-
-
 def _warm_up() -> None:
     """Load what the first brief and the first handoff need, before anybody waits for them."""
     from passdown.model.tokens import counter_of
 
     counter_of(None).tokens("ready")
-
-
-def _look(house: House) -> None:
-    with house.workspace() as workspace:
-        workspace.tasks(limit=1)
 
 
 __all__ = ["OPERATIONS", "built"]
