@@ -40,7 +40,7 @@ def below(spans: Spans, name: str) -> Counter[str]:
     return Counter(span["name"] for span in spans if span["parent"] == top["id"])
 
 
-@pytest.mark.promise("OT-1")
+@pytest.mark.promise("O-1")
 def test_what_a_workspace_does_is_part_of_the_program_s_span(told: dict[str, Spans]) -> None:
     """Transactions and embeddings; outside of any span nothing is told."""
     assert told["alone"] == []
@@ -51,7 +51,7 @@ def test_what_a_workspace_does_is_part_of_the_program_s_span(told: dict[str, Spa
     assert all(each["passdown.texts"] >= 1 for each in embeds)
 
 
-@pytest.mark.promise("OT-1")
+@pytest.mark.promise("O-1")
 def test_a_remote_workspace_takes_the_trace_along(told: dict[str, Spans]) -> None:
     """Its own request is a span, and the server's is below it; without a span nothing is sent."""
     spans = told["away"]
@@ -66,7 +66,7 @@ def test_a_remote_workspace_takes_the_trace_along(told: dict[str, Spans]) -> Non
     assert top["parent"] == 0
 
 
-@pytest.mark.promise("OT-1")
+@pytest.mark.promise("O-1")
 def test_briefs_for_many_are_part_of_one_and_linked_to_all(told: dict[str, Spans]) -> None:
     spans = told["many"]
     tops = {span["id"]: span for span in spans if span["name"].startswith("GET")}

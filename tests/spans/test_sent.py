@@ -50,7 +50,7 @@ def token_of(folder: Path) -> str:
     return (folder / ".passdown" / "serve.token").read_text("ascii").strip()
 
 
-@pytest.mark.promise("OT-1")
+@pytest.mark.promise("O-1")
 def test_a_request_is_a_span_of_its_caller_s_trace(project: Path, collector: Collector) -> None:
     """What it did is below it; who, what and how it ended stand on it, and no words anywhere."""
     with running(project) as server:
@@ -94,7 +94,7 @@ def test_a_request_is_a_span_of_its_caller_s_trace(project: Path, collector: Col
     assert [odd for odd in (WORDS, token, "Login", "Bearer") if odd.encode() in sent] == []
 
 
-@pytest.mark.promise("OT-1")
+@pytest.mark.promise("O-1")
 def test_strangers_don_t_decide_about_traces(project: Path, collector: Collector) -> None:
     """Who isn't let in is told about, in a trace of its own; its query stays where it was."""
     with running(project) as server:
@@ -111,7 +111,7 @@ def test_strangers_don_t_decide_about_traces(project: Path, collector: Collector
     assert secret.encode() not in b"".join(collector.raw)
 
 
-@pytest.mark.promise("OT-1")
+@pytest.mark.promise("O-1")
 def test_errors_are_told_by_their_codes(project: Path, collector: Collector) -> None:
     """What a caller did wrong is no error of the server; what the store can't do is."""
     with running(project) as server:
@@ -131,7 +131,7 @@ def test_errors_are_told_by_their_codes(project: Path, collector: Collector) -> 
     assert (failed.is_error, failed.attributes["error.type"]) == (True, str(status))
 
 
-@pytest.mark.promise("OT-1", "W-8")
+@pytest.mark.promise("O-1", "W-8")
 def test_a_tool_called_over_mcp_is_a_span(project: Path, collector: Collector) -> None:
     """It goes on with the trace that the message names, and is linked to its request."""
     with running(project) as server:
@@ -160,7 +160,7 @@ def test_a_tool_called_over_mcp_is_a_span(project: Path, collector: Collector) -
     assert WORDS.encode() not in b"".join(collector.raw)
 
 
-@pytest.mark.promise("OT-1")
+@pytest.mark.promise("O-1")
 def test_a_worker_s_legs_are_spans(project: Path, collector: Collector) -> None:
     agents = {"coder": {"runner": {"command": says(project, "coder", handoff(WORDS))}}}
     relay = relay_file(project, [{"leg": "one", "agent": "coder"}], agents)
@@ -193,7 +193,7 @@ finally:
 """
 
 
-@pytest.mark.promise("OT-1")
+@pytest.mark.promise("O-1")
 def test_nothing_is_loaded_for_spans_that_nobody_asked_for(project: Path) -> None:
     for verb in (["brief", "T-1", "--agent", "a"], ["worker", "--list"], ["log"]):
         command = [sys.executable, "-c", LOADED, *verb]
