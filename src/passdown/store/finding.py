@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _LAST = 2**62
 
+MOST_AUTHORS = 1_000
+"""So many names of authors are told at most."""
+
 
 class FindingReader:
     """Questions about what can be found, at one moment of the store."""
@@ -52,10 +55,16 @@ class FindingReader:
         values = {"query": query, "limit": limit, "first": first, "last": last}
         return [row[0] for row in self.run("matching", values)]
 
-    def words_matching(self, sought: Sought, limit: int) -> dict[int, str]:
-        """The compared words of up to `limit` entries that match, newest first."""
-        rows = self.run("words_matching", {"query": self.spelled(sought), "limit": limit})
-        return {row[0]: row[1] for row in rows}
+    def sharing_marks(self, marks: Sequence[str], kind: str, limit: int) -> list[tuple[Entry, str]]:
+        """Up to `limit` entries of a kind with any of some marks, and their compared words, newest
+        first.
+        """
+        from passdown.model.found_rows import Sought
+        from passdown.store.found import Entry
+
+        values = {"query": self.spelled(Sought(marks=(tuple(marks),))), "kind": kind}
+        rows = self.run("sharing_marks", {**values, "limit": limit})
+        return [(Entry(*row[:-1]), row[-1]) for row in rows]
 
     def oldest_matching(self, sought: Sought, limit: int) -> list[int]:
         """The numbers of the first `limit` entries that match, oldest first."""
@@ -76,7 +85,9 @@ class FindingReader:
         return [row[0] for row in self.run(name, values)]
 
     def authors(self) -> list[str]:
-        """The names of the agents who wrote what can be found."""
+        """The names of the agents who wrote what can be found; who wrote only what has been
+        forgotten since may still be among them.
+        """
         return [row[0] for row in self.run("authors", {})]
 
     def entries(self, ids: Iterable[int]) -> list[Entry]:

@@ -436,8 +436,12 @@ SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
 FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
 JOIN entries e ON e.id = j.value::bigint ORDER BY j.place;
 
--- name: words_matching
-SELECT id, words FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id DESC LIMIT %(limit)s;
+-- name: sharing_marks
+SELECT e.id, e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits,
+    t.words
+FROM texts t JOIN entries e ON e.id = t.id
+WHERE t.terms @@ %(query)s::tsquery AND e.kind = %(kind)s
+ORDER BY t.id DESC LIMIT %(limit)s;
 
 -- name: words_of
 SELECT t.id, t.words
