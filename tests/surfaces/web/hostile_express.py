@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.errors import InvalidInput, KeyReused
-from passdown.relay.express_records import send
+from passdown.relay.express_records import express_record, send
 from passdown.testing import full_handoff
 from tests.surfaces.web.asking import ask
 from tests.surfaces.web.hostile_load import flood
@@ -43,9 +43,12 @@ def _put_first(server: Served, priority: object) -> None:
     with pytest.raises(InvalidInput) as refused:
         send(server.workspace, {**ITEM, "priority": priority})
     assert ("priority", "out_of_range") in {(p.path, p.code) for p in refused.value.problems}
-    body = {"task": "T-1", "text": "urgent", "priority": priority}
-    reply = ask(server.port, "POST", "/api/warnings", token=token, body=body)
-    assert (reply.status, reply.codes) == (422, {"invalid_input", "out_of_range"})
+    for path, body in (
+        ("express", {"item": {**ITEM, "priority": priority}}),
+        ("warnings", {"task": "T-1", "text": "urgent", "priority": priority}),
+    ):
+        reply = ask(server.port, "POST", f"/api/{path}", token=token, body=body)
+        assert (reply.status, reply.codes) == (422, {"invalid_input", "out_of_range"})
     assert server.workspace.heads()["heads"] == before
 
 
@@ -96,7 +99,11 @@ def _replayed(server: Served) -> None:
     assert again.document == {**first.document, "is_replay": True}
     assert ws.heads()["heads"] == before
     assert [each["text"] for each in ws.state_document("T-1")["warnings"]] == ["urgent"]
-    sent = send(ws, {**ITEM, "id": "x1"})
+    item = {**ITEM, "id": "x1"}
+    assert ask(server.port, "POST", "/api/express", token=token, body={"item": item}).status == 201
+    other = {"item": {**item, "content": "y"}}
+    reply = ask(server.port, "POST", "/api/express", token=token, body=other)
+    assert (reply.status, reply.codes) == (409, {"key_reused"})
     with pytest.raises(KeyReused):
-        send(ws, {**ITEM, "id": "x1", "content": "y"})
-    assert send(ws, {**ITEM, "id": "x1"}).item == sent.item
+        send(ws, other["item"])
+    assert express_record(ws, "x1").item.content["content"] == "x"
