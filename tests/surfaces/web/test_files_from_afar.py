@@ -179,3 +179,23 @@ def test_heads_that_were_saved_show_what_is_gone(afar: Workspace, server: Served
     odd: Any = "no heads"
     with pytest.raises(InvalidInput, match="invalid_heads"):
         afar.verify(odd)
+
+
+@pytest.mark.parametrize("told", ["", '{"seq": -7, "digests": {}}', '{"seq": 1e30, "digests": {}}'])
+def test_the_knowledge_file_here_is_brought_together_with_the_graph_there(
+    afar: Workspace, server: Served, desk: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    """Either may change; what the file said last time is remembered out of the project's way."""
+    cache = desk.parent / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    node = {"id": "Redis", "type": "component", "summary": "Keeps sessions"}
+    server.workspace.learn([node], agent="ana")
+    assert afar.sync_knowledge(agent="kim").nodes == 1
+    file = desk / "knowledge.dot"
+    file.write_text(file.read_text().replace("Keeps sessions", "Keeps tokens"))
+    assert afar.sync_knowledge(agent="kim").taken == ("Redis",)
+    assert server.workspace.graph(around=["Redis"], depth=0).nodes[0].summary == "Keeps tokens"
+    assert not (desk / ".passdown").exists()
+    (remembered,) = cache.glob("passdown/knowledge/*/*.base")
+    remembered.write_text(told)
+    assert not afar.sync_knowledge(agent="kim").is_changed
