@@ -366,6 +366,8 @@ STORES = {
     "tables is refused with what to do.",
     "S8-7": "Transactions over several tasks show no anomaly on either store, and the checker that "
     "says so finds each of three planted bugs.",
+    "S8-8": "A handoff takes a handful of round trips to a database elsewhere, however many rows "
+    "it brings.",
 }
 
 SERVER = {

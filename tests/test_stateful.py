@@ -585,19 +585,24 @@ def test_random_work_keeps_every_promise() -> None:
     run_state_machine_as_test(Work, settings=settings(stateful_step_count=50))
 
 
-def run_in_postgres(database: str, examples: int) -> None:
-    kind = type("WorkInPostgres", (Work,), {"database": database})
-    chosen = settings(stateful_step_count=50, max_examples=examples)
+def run_in(database: str, chosen: settings) -> None:
+    kind = type("WorkInDatabase", (Work,), {"database": database})
     run_state_machine_as_test(kind, settings=chosen)
 
 
 @pytest.mark.promise("S8-1")
 def test_random_work_keeps_every_promise_in_postgres(postgres_database: str) -> None:
     """The same machine against the same model; fewer runs, since each makes a workspace."""
-    run_in_postgres(postgres_database, 8)
+    run_in(postgres_database, settings(stateful_step_count=50, max_examples=8))
 
 
 @pytest.mark.soak
-def test_random_work_in_postgres_soaked(postgres_server: Any) -> None:
-    for _ in range(soak_count("STATEFUL_POSTGRES", 10)):
-        run_in_postgres(new_database(postgres_server), 100)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_random_work_soaked(kind: str, request: pytest.FixtureRequest) -> None:
+    """Another thousand stories each time, whatever the profile: ten databases of a hundred."""
+    chosen = settings(stateful_step_count=50, max_examples=100, derandomize=False, database=None)
+    for _ in range(soak_count("STATEFUL", 1_000) // 100):
+        if kind == "sqlite":
+            run_in("", chosen)
+        else:
+            run_in(new_database(request.getfixturevalue("postgres_server")), chosen)

@@ -22,7 +22,7 @@ class CuttingProxy:
 
     Each connection ends in one of three ways once it has carried so many bytes as were drawn for
     it. `done` counts the ways. With `is_calm` set, connections are left alone; with `hangs` set,
-    nothing passes any more.
+    nothing passes any more. `round_trips` counts how often a client spoke after its server.
     """
 
     def __init__(self, server: str, seed: str, stall_s: float = 3.0) -> None:
@@ -36,6 +36,7 @@ class CuttingProxy:
         self.is_calm = threading.Event()
         self.hangs = threading.Event()
         self.done: Counter[str] = Counter()
+        self.round_trips = 0
 
     @property
     def port(self) -> int:
@@ -79,6 +80,7 @@ class CuttingProxy:
         """Carry bytes both ways; True once the limit is reached, False when one side has ended."""
         carried = 0
         other = {client: server, server: client}
+        last = server
         while not self._is_closed.is_set():
             if self.hangs.is_set():
                 time.sleep(0.1)
@@ -88,6 +90,9 @@ class CuttingProxy:
                 data = source.recv(65_536 if self.is_calm.is_set() else max(1, min(left, 65_536)))
                 if not data:
                     return False
+                with self._lock:
+                    self.round_trips += source is client and last is server
+                last = source
                 other[source].sendall(data)
                 carried += len(data)
                 if carried >= limit and not self.is_calm.is_set():

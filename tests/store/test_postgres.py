@@ -97,6 +97,18 @@ def test_an_altered_schema_is_refused(postgres_store: str, statement: str) -> No
 
 
 @pytest.mark.promise("S8-6")
+def test_a_pgvector_that_gives_up_early_is_refused(postgres: str) -> None:
+    """Whether the workspace is there already or would be made."""
+    open_store(postgres).close()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("UPDATE pg_extension SET extversion = '0.7.4' WHERE extname = 'vector'")
+    for url in (postgres, new_workspace(postgres)):
+        with pytest.raises(StoreUnavailable, match=r"its pgvector is 0\.7\.4") as caught:
+            open_store(url)
+        assert "pgvector 0.8 or later" in caught.value.next_step
+
+
+@pytest.mark.promise("S8-6")
 def test_a_session_that_does_not_wait_for_the_disk_is_refused(postgres_store: str) -> None:
     """Unless that is what was asked for."""
     careless = postgres_store + "&options=-c%20synchronous_commit%3Doff"
@@ -306,6 +318,48 @@ def test_a_missing_package_names_the_extra() -> None:
         check=True,
     )
     assert "pip install 'passdown[postgres]'" in done.stdout
+
+
+def test_more_than_may_be_on_its_way_is_written_all_the_same(postgres_store: str) -> None:
+    """Thousands of statements, and values of many megabytes, in one transaction."""
+    store = open_store(postgres_store)
+    with store.writing([]) as writer:
+        for number in range(1_600):
+            writer.open_link(f"T-1#b{number}", "blocks", "T-2", 1)
+        writer.add_vectors([(1, number, b"p", bytes(2_000)) for number in range(5_000)])
+        for number in range(1_600, 1_700):
+            writer.open_link(f"T-1#b{number}", "blocks", "T-2", 1)
+    with store.reading() as reader:
+        assert len(reader.links_to("T-2")) == 1_700
+        assert len(reader.vectors_of(1, range(5_000))) == 5_000
+    store.close()
+
+
+def test_an_error_that_nobody_waited_for_undoes_all_of_it(postgres_store: str) -> None:
+    """It shows at the end of the gate; the connection is good for the next one."""
+    store = open_store(postgres_store)
+    write(store)
+    with store.reading() as reader:
+        (record,) = reader.tail()
+    unknown = record._replace(stream="task/T-9", position=2, key="other")
+
+    def write_badly(*, asks: bool) -> None:
+        with store.writing([]) as writer:
+            writer.open_link("T-1#b1", "blocks", "T-2", 1)
+            writer.append(unknown)
+            writer.open_link("T-1#b2", "blocks", "T-2", 1)
+            if asks:
+                writer.links_to("T-2")
+
+    for asks in (False, True):
+        with pytest.raises(StoreUnavailable, match="null value"):
+            write_badly(asks=asks)
+    with store.reading() as reader:
+        assert (reader.totals(), reader.links_to("T-2")) == ((1, 1), [])
+    write(store, "T-2")
+    with store.reading() as reader:
+        assert reader.totals() == (2, 2)
+    store.close()
 
 
 def test_a_turn_that_does_not_come_is_told(postgres_store: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import unknown_task
@@ -20,6 +21,8 @@ from passdown.model.rows import TaskRow
 if TYPE_CHECKING:
     from passdown.model.findable import Texts
     from passdown.model.record import Record
+    from passdown.model.rows import ItemRow
+    from passdown.store.running import Question
     from passdown.store.statements import Reader, Writer
 
 
@@ -29,11 +32,23 @@ def redo(writer: Writer, record: Record) -> list[str]:
     if task is None:
         return []
     body = record.document()
+    writer.ahead(*asked_before(task, record.kind, body))
     before = before_of(writer, task, record.kind, body) if record.position > 1 else NOTHING
     step = changes(before, record, body)
     apply_changes(writer, record, before, step)
     add_found(writer, record, body, step)
     return touched_by(writer, step)
+
+
+def asked_before(task: str, kind: str, body: dict[str, Any]) -> list[Question]:
+    """What `before_of` asks, to be asked ahead."""
+    letters, paths = open_letters(kind, body), paths_of(body)
+    return [
+        lambda asked: asked.task(task),
+        lambda asked: asked.open_items(task, letters),
+        lambda asked: asked.known_paths(task, paths),
+        *(partial(_item, address=(task, *key)) for key in settled_keys(task, body)),
+    ]
 
 
 def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Before:
@@ -46,6 +61,10 @@ def before_of(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> Bef
     settled = {key: reader.item(task, *key) for key in settled_keys(task, body)}
     statuses = {key: item.status for key, item in settled.items() if item is not None}
     return Before(row.details, row.header, open_items, known, row.status, statuses)
+
+
+def _item(reader: Reader, address: tuple[str, str, int]) -> ItemRow | None:
+    return reader.item(*address)
 
 
 def apply_changes(writer: Writer, record: Record, before: Before, step: Changes) -> None:

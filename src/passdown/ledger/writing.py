@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import (
@@ -19,7 +20,14 @@ from passdown.errors import (
     Problem,
     unknown_task,
 )
-from passdown.ledger.deriving import add_found, apply_changes, before_of, redo, touched_by
+from passdown.ledger.deriving import (
+    add_found,
+    apply_changes,
+    asked_before,
+    before_of,
+    redo,
+    touched_by,
+)
 from passdown.ledger.via import with_via, without_via
 from passdown.model.canonical import canonical_bytes
 from passdown.model.fold import (
@@ -117,7 +125,10 @@ class Ledger:
         check_size(data)
         stream = stream_of(entry.task)
         items, texts = prepared_items(entry.body), texts_of(entry.body)
-        with self.store.writing([stream]) as writer:
+        first = partial(_tip, stream=stream, key=entry.key)
+        more = asked_before(entry.task, entry.kind, entry.body)
+        # In its turn from the start: what follows looks at other tasks too.
+        with self.store.writing([stream], first, *more, in_turn=True) as writer:
             tip = writer.tip(stream, entry.key)
             if tip is not None and tip.known:
                 known = repeated(writer, entry.task, entry.key, latest_only=entry.is_content_key)
@@ -125,7 +136,6 @@ class Ledger:
                     return _replayed(known, entry, redacted)
                 entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
             head = self._checked_head(tip, entry)
-            writer.take_turn()  # what follows looks at other tasks too
             before = before_of(writer, entry.task, entry.kind, entry.body) if head else NOTHING
             if guard is not None:
                 guard(writer, before, entry.body)
@@ -151,18 +161,22 @@ class Ledger:
 
         `amend` may change the body once nobody else can write.
         """
-        stream = deliveries_of(task)
-        with self.store.writing([stream]) as writer:
-            body = amend(writer, task, body) if amend else body
-            return self._add_aside(writer, Aside(stream, kind, agent, body))
+        aside = Aside(deliveries_of(task), kind, agent, body, _new_key())
+        first = partial(_tip, stream=aside.stream, key=aside.key)
+        with self.store.writing([aside.stream], first, in_turn=True) as writer:
+            amended = amend(writer, task, body) if amend else body
+            return self._add_aside(writer, aside._replace(body=amended))
 
     def add_aside(self, asides: Sequence[Aside]) -> list[Record]:
         """Record what stands beside the tasks: all or, with an error, nothing."""
-        with self.store.writing([aside.stream for aside in asides]) as writer:
+        asides = [aside if aside.key else aside._replace(key=_new_key()) for aside in asides]
+        first = [partial(_tip, stream=aside.stream, key=aside.key) for aside in asides]
+        streams = [aside.stream for aside in asides]
+        with self.store.writing(streams, *first, in_turn=True) as writer:
             return [self._add_aside(writer, aside) for aside in asides]
 
     def _add_aside(self, writer: Writer, aside: Aside) -> Record:
-        key = aside.key or os.urandom(16).hex()
+        key = aside.key or _new_key()
         data = canonical_bytes(redact_value(with_via(aside.body, aside.author))[0])
         check_size(data)
         tip = writer.tip(aside.stream, key)
@@ -211,6 +225,14 @@ class Ledger:
         if progress:
             progress(total, total)
         return done
+
+
+def _tip(reader: Reader, stream: str, key: str) -> Tip | None:
+    return reader.tip(stream, key)
+
+
+def _new_key() -> str:
+    return os.urandom(16).hex()
 
 
 def check_size(data: bytes) -> None:

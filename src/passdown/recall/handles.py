@@ -73,6 +73,11 @@ class HandleFiles:
         recorded, which saves reading it back.
         """
         with self._alone(), self._lock(task), store.reading() as reader:
+            reader.ahead(
+                lambda asked: asked.task(task),
+                lambda asked: asked.superseders(task),
+                lambda asked: asked.open_links_to(task),
+            )
             row = reader.task(task)
             return [] if row is None else self._write(reader, row, news)
 

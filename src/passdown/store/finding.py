@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from passdown.model.found_rows import EntryRow, Found, KnownRow, Sought
     from passdown.model.graph import Edge, Node
     from passdown.store.found import Entry
-    from passdown.store.running import Row, Run, RunMany
+    from passdown.store.running import Question, Row, Run, RunMany
 
 _LAST = 2**62
 
@@ -24,6 +24,13 @@ class FindingReader:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+
+    def ahead(self, *questions: Question) -> None:
+        """Say what will be asked next, so that a server is asked all of it in one round trip.
+
+        A hint, no more: each question is asked again, in the same words, where its answer is
+        needed. Where questions don't travel there is nothing to do.
+        """
 
     def spelled(self, sought: Sought) -> str:
         """What is sought, in the language of this database's index; a value to be bound."""
@@ -44,6 +51,11 @@ class FindingReader:
         query = self.spelled(sought)
         values = {"query": query, "limit": limit, "first": first, "last": last}
         return [row[0] for row in self.run("matching", values)]
+
+    def words_matching(self, sought: Sought, limit: int) -> dict[int, str]:
+        """The compared words of up to `limit` entries that match, newest first."""
+        rows = self.run("words_matching", {"query": self.spelled(sought), "limit": limit})
+        return {row[0]: row[1] for row in rows}
 
     def oldest_matching(self, sought: Sought, limit: int) -> list[int]:
         """The numbers of the first `limit` entries that match, oldest first."""
@@ -200,7 +212,7 @@ class FindingWriter(FindingReader):
             self._forget_node(node.id)
             self._put_node(node, task, position)
         if found.entries:
-            self._add_entries(found.entries)
+            self.add_entries(found.entries)
         if found.edges:
             rows = [(*edge.key, _dumped(edge.attributes), task, position) for edge in found.edges]
             self.run_many("add_edge", rows)
@@ -248,7 +260,8 @@ class FindingWriter(FindingReader):
         }
         self.run("put_node", values)
 
-    def _add_entries(self, entries: Sequence[EntryRow]) -> None:
+    def add_entries(self, entries: Sequence[EntryRow]) -> None:
+        """Add entries under the next numbers."""
         first = self.next_number()
         numbered = list(enumerate(entries, first))
         self.run_many("add_entry", [(number, *entry[:11]) for number, entry in numbered])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from passdown.errors import Problem
+    from passdown.store.running import Question
     from passdown.store.statements import Reader, Writer
 
     Progress = Callable[[int, int], None]
@@ -33,8 +34,14 @@ class Store(Protocol):
         """The read gate."""
         ...
 
-    def writing(self, streams: Sequence[str]) -> AbstractContextManager[Writer]:
-        """The write gate, for the named streams (empty: the whole store)."""
+    def writing(
+        self, streams: Sequence[str], *first: Question, in_turn: bool = False
+    ) -> AbstractContextManager[Writer]:
+        """The write gate, for the named streams (empty: the whole store).
+
+        `first` is what the writer will be asked first (a hint, as in `Reader.ahead`); `in_turn`
+        takes its turn at once (`Writer.take_turn`).
+        """
         ...
 
     def check_pages(self) -> list[Problem]:

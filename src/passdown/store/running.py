@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from passdown.store.statements import Reader
+
+    Question = Callable[[Reader], object]
 
 Row = tuple[Any, ...]
 

@@ -307,14 +307,18 @@ class Writer(FindingWriter, VectorWriter, Reader):
 
     def append(self, record: Record) -> Record:
         """Add a record at the end of its stream and move the head; gives it with its `seq`."""
+        self.move_head(record)
+        seq = self.run("append", record._asdict())[0][0]
+        return record._replace(seq=seq)
+
+    def move_head(self, record: Record) -> None:
+        """Have a stream end with a record, which comes next; the first one makes the stream."""
         place = {
             "stream": record.stream,
             "position": record.position,
             "digest": record.digest,
         }
         self.run("add_stream" if record.position == 1 else "move_head", place)
-        seq = self.run("append", record._asdict())[0][0]
-        return record._replace(seq=seq)
 
     def put_task(self, row: TaskRow, *, with_details: bool) -> None:
         """Write where a task stands; its `created_seq` stays what it was."""

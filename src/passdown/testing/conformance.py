@@ -118,6 +118,29 @@ class StoreConformance(FindingConformance):
             with first.reading() as reader:
                 same(len(list(reader.tail())), 3)
 
+    def test_what_was_announced_is_answered_as_ever(self, tmp_path: Path) -> None:
+        """A question asked ahead gets the answer that it would get without: of this moment in a
+        read gate, and after every change in a write gate.
+        """
+
+        def head(asked: Reader) -> Head | None:
+            return asked.head("task/T-1")
+
+        with self._stores(tmp_path, 2) as (store, other):
+            with store.writing(["task/T-1"], head) as writer:
+                same(head(writer), None)
+                writer.ahead(head, lambda asked: asked.task("T-1"))
+                row, _ = _write_one_of_each(writer)
+                same(writer.task("T-1"), row)
+                same(head(writer), Head("task/T-1", 1, row.digest))
+            with store.reading() as reader:
+                before = head(reader)
+                reader.ahead(head, lambda asked: asked.heads(), lambda asked: asked.totals())
+                _append(other, "task/T-1", 1, after=before)
+                same([head(reader), head(reader)], [before, before])
+                same(reader.totals(), (1, 1))
+            same(_head(store, "task/T-1") == before, False)
+
     def test_one_stream_has_one_order(self, tmp_path: Path) -> None:
         """Many writers at once: every position is given once, and the chain holds."""
         with self._stores(tmp_path, 4) as stores:

@@ -124,6 +124,11 @@ def short_state(
     reader: Reader, task: str, header: dict[str, Any], version: int, digest: str
 ) -> dict[str, Any]:
     """As much of a state as a summary needs, read without touching the past."""
+    reader.ahead(
+        lambda asked: asked.superseders(task),
+        lambda asked: asked.items_before(task, "d", _END, _RECENT),
+        lambda asked: asked.open_items(task, ("b", "q")),
+    )
     replaced = {link.target for link in reader.superseders(task)}
     live: list[ItemRow] = []
     for limit in (_RECENT, _FURTHER):

@@ -153,6 +153,8 @@ def _left_open(opened: Opened, handoff: Handoff, written: Written) -> list[Probl
     """The next steps of others that a completed turn says nothing of: done, or still to do?"""
     if handoff.outcome != "completed" or handoff.suggested_next_steps or written.is_replay:
         return []
+    if not written.changes.header["counts"].get("n", 0):
+        return []
     with opened.store.reading() as reader:
         rows = reader.open_items(handoff.task, ("n",))
     if not rows:

@@ -13,14 +13,15 @@ from passdown.model.canonical import canonical_bytes, digest_bytes
 from passdown.model.command import Receipt
 from passdown.model.intake import check_entry, check_task
 from passdown.model.items import fingerprint
-from passdown.model.kinds import WORKSPACE_TASK, parse_address, stream_of
+from passdown.model.kinds import WORKSPACE_TASK, parse_address, stream_of, task_of
 from passdown.model.names import agent_problems, id_problems
 from passdown.model.redaction import removal
 from passdown.model.text import text_problems
 
 if TYPE_CHECKING:
-    from passdown.ledger.writing import Guard
+    from passdown.ledger.writing import Guard, Written
     from passdown.model.fold import Before
+    from passdown.model.rows import ItemRow
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 
@@ -247,13 +248,20 @@ def write_entry(
         task_id=entry.task,
         version=written.record.position,
         digest=written.record.digest,
-        items=_items_of(opened, written.record.position, entry.task),
+        items=_items_of(opened, written),
         is_replay=written.is_replay,
         warnings=tuple(warnings),
     )
 
 
-def _items_of(opened: Opened, position: int, task: str) -> tuple[str, ...]:
+def _items_of(opened: Opened, written: Written) -> tuple[str, ...]:
+    """The addresses of what a record brought; what was just written needn't be read back."""
+    if not written.is_replay:
+        return tuple(row.address for row in sorted(written.changes.added, key=_by_number))
     with opened.store.reading() as reader:
-        rows = reader.items_at(task, position)
+        rows = reader.items_at(task_of(written.record.stream) or "", written.record.position)
     return tuple(row.address for row in rows)
+
+
+def _by_number(row: ItemRow) -> tuple[str, int]:
+    return row.letter, row.ordinal

@@ -7,6 +7,7 @@ import select
 import socket
 import threading
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar, cast
 
 import psycopg
@@ -18,6 +19,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from passdown.errors import StoreBusy, StoreUnavailable
 from passdown.store.postgres.faults import translated
+from passdown.store.postgres.line import Line
 from passdown.store.statements import load_statements
 
 if TYPE_CHECKING:
@@ -35,8 +37,8 @@ MOST = 16
 """How many connections one process keeps at most."""
 
 SILENCE_S = 30.0
+_LEAST_VECTOR = [0, 8]  # before that, a filtered search gave up early
 _CONNECT_S = 10
-_PREPARED = 400
 
 # A network that is gone is noticed in about half a minute, whoever is waiting.
 _DEFAULTS = {
@@ -64,6 +66,11 @@ class Watched(Connection[tuple[Any, ...]]):
     """
 
     silence_s = SILENCE_S
+
+    @cached_property
+    def line(self) -> Line:
+        """How transactions go over it."""
+        return Line(self)
 
     def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
         """Wait for the server, with an eye on the clock."""
@@ -105,9 +112,8 @@ def connect(location: Location, lock_timeout_s: float, *, waits_for_disk: bool) 
         name = f"passdown {os.getpid()} on {socket.gethostname()}"[:63]
         wanted = {**_DEFAULTS, "application_name": name, **given}
         connection = Watched.connect(
-            make_conninfo("", **wanted), autocommit=True, prepare_threshold=0, context=_ADAPTERS
+            make_conninfo("", **wanted), autocommit=True, prepare_threshold=None, context=_ADAPTERS
         )
-        connection.prepared_max = _PREPARED
         set_up(connection, location, lock_timeout_s, waits_for_disk=waits_for_disk)
         return connection
 
@@ -135,7 +141,7 @@ def set_up(
 
 def refuse_unsafe(connection: Watched, location: Location, *, waits_for_disk: bool) -> None:
     """Refuse a server that may lose or damage what it says it has kept."""
-    fsync, full_pages, commit, encoding, version, _ = ask(connection, "settings")[0]
+    fsync, full_pages, commit, encoding, version, vector = ask(connection, "settings")[0]
     advice = {
         f"fsync is {fsync}": "set fsync = on in postgresql.conf" if fsync != "on" else "",
         f"full_page_writes is {full_pages}": "set full_page_writes = on in postgresql.conf"
@@ -146,7 +152,11 @@ def refuse_unsafe(connection: Watched, location: Location, *, waits_for_disk: bo
         if commit == "off" and waits_for_disk
         else "",
         f"its encoding is {encoding}": "make a database in UTF8" if encoding != "UTF8" else "",
-        f"its version is {version}": "use PostgreSQL 14 or later" if version < 140_000 else "",
+        f"its pgvector is {vector}": "install pgvector 0.8 or later, then run "
+        "ALTER EXTENSION vector UPDATE in the database"
+        if vector and _numbers(vector) < _LEAST_VECTOR
+        else "",
+        f"its version is {version}": "use PostgreSQL 15 or later" if version < 150_000 else "",
     }
     faults = {fault: way_out for fault, way_out in advice.items() if way_out}
     if faults:
@@ -154,6 +164,10 @@ def refuse_unsafe(connection: Watched, location: Location, *, waits_for_disk: bo
             f"the database {location.shown} can't keep what it is given: {', '.join(faults)}",
             next_step=f"For this database, {'; '.join(faults.values())}.",
         )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part.isdigit()]
 
 
 class Pool:
@@ -177,7 +191,7 @@ class Pool:
         try:
             while self._idle:
                 connection = self._idle.pop()
-                if is_alive(connection):
+                if _has_come_to_rest(connection) and is_alive(connection):
                     return connection
                 connection.close()
             return self._make()
@@ -187,7 +201,8 @@ class Pool:
 
     def give_back(self, connection: Watched) -> None:
         """Keep a connection for the next one, if it is fit for that."""
-        if is_alive(connection):
+        is_leaving = not connection.line.is_resting and not connection.closed
+        if is_leaving or is_alive(connection):
             self._idle.append(connection)
         else:
             connection.close()
@@ -197,6 +212,15 @@ class Pool:
         """Close what nobody uses."""
         while self._idle:
             self._idle.pop().close()
+
+
+def _has_come_to_rest(connection: Watched) -> bool:
+    """Whether what was read last on a connection ended well; it needn't have been waited for."""
+    try:
+        connection.line.rest()
+    except psycopg.Error:
+        return False
+    return True
 
 
 def is_alive(connection: Watched) -> bool:

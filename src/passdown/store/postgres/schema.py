@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, LiteralString, cast
 import psycopg
 
 from passdown.errors import ForeignSchema, NewerSchema, NotFound, StoreUnavailable
-from passdown.store.postgres.connecting import ask, set_up
+from passdown.store.postgres.connecting import ask, refuse_unsafe, set_up
 from passdown.store.postgres.faults import told
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def _migrate(connection: Watched, location: Location, timeout_s: float) -> None:
             for key in (_EXTENSIONS, location.key()):
                 ask(connection, "lock", {"key": key})
             ask(connection, "make_extension")
+            refuse_unsafe(connection, location, waits_for_disk=False)
             ask(connection, "make_schema")
             set_up(connection, location, timeout_s, waits_for_disk=True)
             version = _version(connection, location)
@@ -118,7 +119,7 @@ def _migrate(connection: Watched, location: Location, timeout_s: float) -> None:
     except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:
         raise StoreUnavailable(
             f"the server has no pgvector: {told(error, location)}",
-            next_step="Install the extension pgvector (0.7 or later) on the server.",
+            next_step="Install the extension pgvector (0.8 or later) on the server.",
         ) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise StoreUnavailable(

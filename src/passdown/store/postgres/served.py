@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from passdown.errors import Problem
     from passdown.store.protocol import Progress
+    from passdown.store.running import Question
     from passdown.store.statements import Reader, Writer
 
 
@@ -64,18 +65,27 @@ class PostgresStore:
     def reading(self) -> Generator[Reader]:
         """One moment of the store."""
         with self._session(READ) as session:
-            yield PostgresReader(session.run)
+            yield PostgresReader(session)
 
     @contextmanager
-    def writing(self, streams: Sequence[str] = ()) -> Generator[Writer]:
-        """All or nothing; one writer at a time to a stream, and one at a time from its turn on."""
+    def writing(
+        self, streams: Sequence[str] = (), *first: Question, in_turn: bool = False
+    ) -> Generator[Writer]:
+        """All or nothing; one writer at a time to a stream, and one at a time from its turn on.
+
+        What is asked first is sent along with the locks, and answered once they are held.
+        """
         key = self._location.key
         own = [key("stream", stream) for stream in streams]
         with self._session(WRITE) as session:
             turn = key("turn")
             with self._named_holder([key(), turn, *own]):
-                session.lock(key(), own, schema.newest())
+                session.lock(key(), own)
                 writer = PostgresWriter(session, turn)
+                if in_turn:
+                    writer.take_turn()
+                writer.ahead(*first)
+                session.wait_for_locks(schema.newest())
                 yield writer
             session.commit()
 

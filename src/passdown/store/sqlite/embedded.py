@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from passdown.errors import Problem
     from passdown.store.protocol import Progress
-    from passdown.store.running import Row, Run, RunMany
+    from passdown.store.running import Question, Row, Run, RunMany
     from passdown.store.statements import Reader, Writer
 
 Synchronous = Literal["EXTRA", "NORMAL", "OFF"]
@@ -100,7 +100,9 @@ class SqliteStore:
                 self._idle.append(connection)
 
     @contextmanager
-    def writing(self, streams: Sequence[str] = ()) -> Generator[Writer]:
+    def writing(
+        self, streams: Sequence[str] = (), *first: Question, in_turn: bool = False
+    ) -> Generator[Writer]:
         """All or nothing; SQLite admits one writer at a time, whatever the streams."""
         with self._turn():
             connection = self._writer_connection()

@@ -214,10 +214,12 @@ UPDATE streams SET position = %(position)s, digest = %(digest)s WHERE name = %(s
 
 -- name: append
 INSERT INTO records (seq, stream, position, at, author, kind, key, previous, digest, body)
+VALUES (%(seq)s, (SELECT id FROM streams WHERE name = %(stream)s), %(position)s, %(at)s, %(author)s,
+    %(kind)s, %(key)s, %(previous)s, %(digest)s, %(body)s);
+
+-- name: next_numbers
 SELECT (SELECT coalesce(max(seq), 0) + 1 FROM records),
-    id, %(position)s, %(at)s, %(author)s, %(kind)s, %(key)s, %(previous)s, %(digest)s, %(body)s
-FROM streams WHERE name = %(stream)s
-RETURNING seq;
+    greatest((SELECT coalesce(max(id), 0) FROM entries), (SELECT gone FROM numbers)) + 1;
 
 -- name: put_task
 INSERT INTO tasks (task, version, digest, base_status, phase, holder, created_seq, updated_seq,
@@ -375,7 +377,10 @@ DELETE FROM edges WHERE source = %(id)s OR target = %(id)s;
 
 -- name: add_edge
 INSERT INTO edges (source, relation, target, attributes, task, position)
-VALUES (%s, %s, %s, %s, %s, %s)
+SELECT DISTINCT ON (source, relation, target) source, relation, target, attributes, task, position
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
+    WITH ORDINALITY given (source, relation, target, attributes, task, position, place)
+ORDER BY source, relation, target, attributes = '{}', place DESC
 ON CONFLICT (source, relation, target) DO UPDATE SET attributes = excluded.attributes,
     task = excluded.task, position = excluded.position
 WHERE excluded.attributes <> edges.attributes AND excluded.attributes <> '{}';
@@ -430,6 +435,9 @@ SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
     e.status, e.position, e.length, e.traits
 FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
 JOIN entries e ON e.id = j.value::bigint ORDER BY j.place;
+
+-- name: words_matching
+SELECT id, words FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id DESC LIMIT %(limit)s;
 
 -- name: words_of
 SELECT t.id, t.words
@@ -661,7 +669,8 @@ SELECT set_config('synchronous_commit', 'off', false);
 -- name: settings
 SELECT current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit'), current_setting('server_encoding'),
-    current_setting('server_version_num')::bigint, pg_is_in_recovery();
+    current_setting('server_version_num')::bigint,
+    (SELECT extversion FROM pg_extension WHERE extname = 'vector');
 
 -- name: has_schema
 SELECT to_regnamespace(quote_ident(%(schema)s)) IS NOT NULL,

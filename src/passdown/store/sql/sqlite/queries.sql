@@ -428,6 +428,11 @@ FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value;
 -- name: words_of
 SELECT t.id, t.c0 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
 
+-- name: words_matching
+SELECT t.id, t.c0 FROM (
+    SELECT rowid AS id FROM texts WHERE texts MATCH :query ORDER BY rowid DESC LIMIT :limit) m
+CROSS JOIN texts_content t ON t.id = m.id;
+
 -- name: marks_of
 SELECT t.id, t.c1 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
 
