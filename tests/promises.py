@@ -386,6 +386,14 @@ SERVER = {
     "W-8": "MCP over HTTP serves each caller as the holder of its token, and keeps answers apart.",
     "W-9": "A token is shown once, kept as a digest, listed, revoked and expires; no log and no "
     "file of the server holds one but the file of its owner.",
+    "W-10": "A workspace behind a server takes the parameters and gives the values of one that is "
+    "open here; the few methods that need one machine's files or functions say what to do instead.",
+    "W-11": "Profiles, bundles, backups and the repository are those of the machine that asks: a "
+    "switch, an export, an import and a backup go by its files, whatever the server has.",
+    "W-12": "Only a person with the right to may copy the store, take a bundle in or rebuild it "
+    "over HTTP; runs are answered by people, and an express item bears the token's name.",
+    "W-13": "A server on PostgreSQL answers the same scenarios and streams the same events.",
+    "W-14": "The command line does over HTTP what it does beside the store.",
 }
 
 STATE_IN_GRAPHS = {

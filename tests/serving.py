@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import passdown
+from passdown.model.access import RIGHTS
 from passdown.surfaces.web.limits import Limits
 from passdown.surfaces.web.serving import listen, server_of
 from passdown.workspace.access import Tokens
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from passdown import Workspace
 
-EVERY_RIGHT = ("read", "write", "approve", "others")
+EVERY_RIGHT = RIGHTS
 QUICK = Limits(rate=0)
 
 

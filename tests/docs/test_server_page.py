@@ -79,8 +79,25 @@ def test_the_client_of_the_page_runs(tmp_path: Path) -> None:
     assert "Blue and green | Why: a way back" in result.stdout
 
 
+def section(name: str) -> str:
+    return PAGE.partition(f"## {name}\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.promise("W-10")
+def test_the_page_names_what_a_server_does_not_offer() -> None:
+    """Every method that is refused, with what to do instead."""
+    table = section("Python").partition("| not through a server |")[2]
+    assert refused_methods() <= set(re.findall(r"`(\w+)`", table))
+
+
+def refused_methods() -> set[str]:
+    from passdown.workspace.remote.elsewhere import Elsewhere
+
+    return {name for name in vars(Elsewhere) if not name.startswith("_")}
+
+
 def test_rights_and_limits_are_those_of_the_code() -> None:
-    assert tuple(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == RIGHTS
+    assert tuple(re.findall(r"^\| `(\w+)` \|", section("Who may do what"), re.M)) == RIGHTS
     limits = Limits()
     assert (limits.body_bytes, limits.rate, limits.burst) == (2**20, 100, 200)
     for value in (limits.body_seconds, limits.rate, limits.streams_of_token, limits.streams):

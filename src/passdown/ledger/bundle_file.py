@@ -8,7 +8,7 @@ import io
 import json
 import zipfile
 import zlib
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from passdown.errors import InvalidInput, Problem
 
@@ -47,7 +47,7 @@ def _member(name: str) -> zipfile.ZipInfo:
     return member
 
 
-def unpacked(path: str) -> Contents:
+def unpacked(path: str | BinaryIO) -> Contents:
     """The members of a bundle; raises InvalidInput for a file that is none."""
     try:
         with zipfile.ZipFile(path) as archive:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from passdown.errors import Damaged, InvalidInput, Problem
 from passdown.ledger.admission import record_problems
 from passdown.ledger.bundle_file import SCHEMA, packed, refuse, unpacked
 from passdown.ledger.deriving import redo
 from passdown.ledger.gates import cycle_problems
+from passdown.ledger.via import with_via
 from passdown.model.canonical import canonical_bytes
 from passdown.model.checkout import read_checkout
 from passdown.model.documents import state_document
@@ -152,7 +153,8 @@ def _note_origin(writer: Writer, stream: str, checkout: Checkout, at: str) -> No
     if head is None:
         return
     origins = origins_of(task_of(stream) or "")
-    body = canonical_bytes({"version": head.position, "checkout": checkout.document()})
+    told = with_via({"version": head.position, "checkout": checkout.document()}, IMPORTER)
+    body = canonical_bytes(told)
     record = Record(origins, 0, at, IMPORTER, "imported", head.digest, "", "", body)
     writer.append(chained(record, writer.head(origins)))
 
@@ -222,7 +224,7 @@ def _renamed(body: dict[str, Any], old: str, new: str) -> dict[str, Any]:
     return body
 
 
-def read_bundle(path: str) -> Bundle:
+def read_bundle(path: str | BinaryIO) -> Bundle:
     """What a bundle holds, or every reason why it can't be trusted."""
     manifest_bytes, lines, patch = unpacked(path)
     loaded = load_json(manifest_bytes)

@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-RIGHTS = ("read", "write", "approve", "others")
-"""To look, to record as oneself, to answer gates (people only), and to record in the names of
-others: what a program needs that speaks for several agents.
+RIGHTS = ("read", "write", "approve", "others", "admin")
+"""To look, to record as oneself, to answer gates, to record in the names of others (what a program
+needs that speaks for several agents), and to keep the store: copy it, take bundles in, rebuild it.
 """
+
+OF_PEOPLE = {
+    "approve": "gates are answered by people, never by agents",
+    "admin": "a bundle may bring answers to gates, so a person takes it in",
+}
+"""Rights that no agent's token has, each with the reason."""
 
 _TOKEN = re.compile(r"pdt_([a-z2-7]{10})_([A-Za-z0-9_-]{43})")
 _ID_BYTES, _SECRET_BYTES = 6, 32
@@ -94,7 +100,7 @@ def is_same(token: str, kept: Access) -> bool:
 def checked_rights(given: Iterable[str], *, is_person: bool) -> tuple[str, ...]:
     """Rights in their fixed order, each once; `read` comes with any other.
 
-    Raises InvalidInput for unknown ones, for none, and for `approve` in an agent's token.
+    Raises InvalidInput for unknown ones, for none, and for those of people in an agent's token.
     """
     asked = list(given)
     expected = " | ".join(RIGHTS)
@@ -105,9 +111,11 @@ def checked_rights(given: Iterable[str], *, is_person: bool) -> tuple[str, ...]:
     ]
     if not asked:
         problems.append(Problem("rights", "required", "none are named", expected))
-    if "approve" in asked and not is_person:
-        message = "gates are answered by people, never by agents"
-        problems.append(Problem("rights", "not_allowed", message, "a token of a person"))
+    problems += [
+        Problem("rights", "not_allowed", why, "a token of a person")
+        for right, why in OF_PEOPLE.items()
+        if right in asked and not is_person
+    ]
     if problems:
         raise InvalidInput("no token was made", problems)
     return tuple(right for right in RIGHTS if right in asked or right == "read")

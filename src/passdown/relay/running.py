@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from passdown.errors import Conflict
 from passdown.relay.engine.database import relay_url
 from passdown.relay.engine.engine import Engine
+from passdown.relay.engine.faults import database_faults
 from passdown.relay.engine.heartbeats import LEASE_S
 from passdown.relay.engine.lanes import EXPRESS, NORMAL, ROOM
 from passdown.relay.runs import ENGINE, HERE
@@ -80,6 +81,12 @@ def start_detached(
         run = work.runs.start(relay, task, by=by, lane=NORMAL)
         work.go_on(run.run)
         return run
+
+
+def requeue(workspace: Workspace, run: str, terms: Terms) -> None:
+    """Queue what a detached run has open, so that no worker has to find it."""
+    with database_faults(), engine_of(workspace, terms) as engine:
+        RelayWork(workspace, engine).go_on(run)
 
 
 def run_here(

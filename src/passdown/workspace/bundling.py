@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
 
 from passdown.errors import InvalidInput, Problem, unknown_task
-from passdown.ledger.bundles import Imported, bundle_bytes, import_bundle, read_bundle
+from passdown.ledger.bundles import (
+    Bundle,
+    Imported,
+    bundle_bytes,
+    bundle_bytes_of,
+    import_bundle,
+    read_bundle,
+)
 from passdown.ledger.durable_files import write_new
 from passdown.model.checkout import difference, read_checkout
 from passdown.model.kinds import TASK_STREAM, origins_of, stream_of
@@ -17,9 +26,11 @@ from passdown.workspace.given_files import irregular
 from passdown.workspace.safety import check_target
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from passdown.model.checkout import Checkout
     from passdown.store.statements import Reader
-    from passdown.workspace.opened import Opened
+    from passdown.workspace.opened import Held, Opened
 
 
 def export(opened: Opened, target: str, task: str | None, *, diff: bool) -> int:
@@ -30,16 +41,52 @@ def export(opened: Opened, target: str, task: str | None, *, diff: bool) -> int:
     check_target(opened, target, ())
     stood = checkout(opened)
     patch = patch_of(opened.root) if diff else b""
+    data, count = _bundled(opened, task, stood, patch)
+    write_bundle(target, data)
+    return count
+
+
+def _bundled(
+    opened: Opened, task: str | None, stood: Checkout | None, patch: bytes
+) -> tuple[bytes, int]:
     with opened.store.reading() as reader:
         streams = [stream_of(task)] if task else [head.stream for head in reader.heads(TASK_STREAM)]
-        data = bundle_bytes(reader, streams, stood, patch)
+        return bundle_bytes(reader, streams, stood, patch), len(streams)
+
+
+def bundle_of(workspace: Held, task: str | None) -> bytes:
+    """The bundle of one task or of everything, with where the repository here stands."""
+    opened = workspace._opened  # pyright: ignore[reportPrivateUsage] - the door's other half
+    with opened.store.reading() as reader:
+        if task is not None and reader.head(stream_of(task)) is None:
+            raise unknown_task(task)
+    return _bundled(opened, task, checkout(opened), b"")[0]
+
+
+def standing_here(data: bytes, root: str, *, diff: bool) -> tuple[bytes, int]:
+    """A bundle that was made elsewhere, with where the repository at `root` stands instead, if it
+    is one; and how many streams it has. Raises InvalidInput for one that can't be trusted.
+    """
+    bundle = read_bundle(BytesIO(data))
+    stood = checkout_at(root) or bundle.checkout
+    patch = patch_of(root) if diff else b""
+    found = sorted((r for s in bundle.streams.values() for r in s), key=lambda record: record.seq)
+    return bundle_bytes_of(found, stood, patch), len(bundle.streams)
+
+
+def write_bundle(target: str, data: bytes) -> None:
+    """Write a bundle to a new file."""
     _write_new(target, data, "nothing was exported")
-    return len(streams)
 
 
 def checkout(opened: Opened) -> Checkout | None:
     """Where the project's repository stands; None where it is in none."""
-    return checkout_of(opened.root) if has_git(opened.root) else None
+    return checkout_at(opened.root)
+
+
+def checkout_at(root: str) -> Checkout | None:
+    """Where the repository at a folder stands; None where it is in none."""
+    return checkout_of(root) if has_git(root) else None
 
 
 def _write_new(target: str, data: bytes, said: str) -> None:
@@ -52,30 +99,80 @@ def _write_new(target: str, data: bytes, said: str) -> None:
 
 def import_file(opened: Opened, path: str, fork: str, patch: str = "") -> Imported:
     """Take in a bundle, all of it or nothing; `patch` is a new file for the changes in it."""
+    bundle = bundle_at(path)
+    if patch:
+        check_target(opened, patch, ())
+    with patch_written(bundle, patch):
+        return _taken_in(opened, bundle, fork)
+
+
+def bundle_at(path: str) -> Bundle:
+    """The bundle in a file; raises InvalidInput for what is none or can't be trusted."""
     if problems := irregular(path):
         raise InvalidInput("nothing was imported", problems)
-    bundle = read_bundle(path)
-    if patch:
-        if not bundle.patch:
-            message = "the bundle has no uncommitted changes"
-            problem = Problem("patch", "missing", message, "one that was exported with --diff")
-            raise InvalidInput("nothing was imported", [problem])
-        check_target(opened, patch, ())
-        _write_new(patch, bundle.patch, "nothing was imported")
-    try:
-        result = import_bundle(opened.store, bundle, at=stamp(opened.clock()), fork=fork)
-    except BaseException:
-        if patch:
-            os.unlink(patch)
-        raise
+    return read_bundle(path)
+
+
+def import_data(workspace: Held, data: bytes, fork: str) -> Imported:
+    """Take in the bytes of a bundle, all of it or nothing."""
+    opened = workspace._opened  # pyright: ignore[reportPrivateUsage] - the door's other half
+    return _taken_in(opened, read_bundle(BytesIO(data)), fork)
+
+
+def _taken_in(opened: Opened, bundle: Bundle, fork: str) -> Imported:
+    result = import_bundle(opened.store, bundle, at=stamp(opened.clock()), fork=fork)
     for task in result.touched:
         opened.handles.restore(opened.store, task)
-    return result._replace(warnings=_strayed(opened, bundle.checkout))
+    return result._replace(warnings=strayed(opened.root, bundle.checkout))
 
 
-def _strayed(opened: Opened, stood: Checkout | None) -> tuple[Problem, ...]:
-    """A warning where work that was brought stood elsewhere than this repository stands."""
-    warning = difference(stood, head_of(opened.root)) if stood is not None else None
+@contextmanager
+def patch_written(bundle: Bundle, patch: str) -> Generator[None]:
+    """Write the uncommitted changes of a bundle to the new file `patch`, if one is named; it is
+    taken away again where the block fails.
+    """
+    if not patch:
+        yield
+        return
+    if not bundle.patch:
+        message = "the bundle has no uncommitted changes"
+        problem = Problem("patch", "missing", message, "one that was exported with --diff")
+        raise InvalidInput("nothing was imported", [problem])
+    _write_new(patch, bundle.patch, "nothing was imported")
+    try:
+        yield
+    except BaseException:
+        os.unlink(patch)
+        raise
+
+
+def imported_document(found: Imported) -> dict[str, Any]:
+    """What an import did, as plain JSON."""
+    return {
+        **found._asdict(),
+        "unchanged": list(found.unchanged),
+        "touched": list(found.touched),
+        "checkout": found.checkout.document() if found.checkout else None,
+        "warnings": [warning._asdict() for warning in found.warnings],
+    }
+
+
+def imported_of(document: dict[str, Any]) -> Imported:
+    """The import that a document of `imported_document` says."""
+    stood = document["checkout"]
+    return Imported(
+        added=document["added"],
+        unchanged=tuple(document["unchanged"]),
+        forked=document["forked"],
+        touched=tuple(document["touched"]),
+        checkout=read_checkout(stood) if stood else None,
+        warnings=tuple(Problem(**warning) for warning in document["warnings"]),
+    )
+
+
+def strayed(root: str, stood: Checkout | None) -> tuple[Problem, ...]:
+    """A warning where work that was brought stood elsewhere than the repository at `root`."""
+    warning = difference(stood, head_of(root)) if stood is not None else None
     return (warning,) if warning else ()
 
 
@@ -88,7 +185,23 @@ def warned_of_origin(
     brought = record.document() if record is not None and record.is_intact() else {}
     if brought.get("version") != version:
         return ()
-    return _strayed(opened, read_checkout(brought["checkout"]))
+    return strayed(opened.root, read_checkout(brought["checkout"]))
 
 
-__all__ = ["Imported", "checkout", "export", "import_file", "warned_of_origin"]
+__all__ = [
+    "Imported",
+    "bundle_at",
+    "bundle_of",
+    "checkout",
+    "checkout_at",
+    "export",
+    "import_data",
+    "import_file",
+    "imported_document",
+    "imported_of",
+    "patch_written",
+    "standing_here",
+    "strayed",
+    "warned_of_origin",
+    "write_bundle",
+]

@@ -13,22 +13,36 @@ from passdown.recall.state import documents, mark_superseded
 from passdown.workspace.noting import add_entry
 
 if TYPE_CHECKING:
-    from passdown.workspace.opened import Opened
+    from passdown.workspace.opened import Held, Opened
 
 _TRIES = 1_000
 
 
 def store_decision(opened: Opened, decision: Decision, task: str | None) -> str:
     """Record a decision; its key names agent and time, and a number where those are taken."""
+    return _store(opened, plain_decision(decision), task)
+
+
+def plain_decision(decision: Decision) -> dict[str, Any]:
+    """A decision as plain data; raises TypeError for anything else."""
     if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"expected a Decision, not {type(decision).__name__}")
-    at = as_plain(decision.at or opened.clock())
-    entry: dict[str, Any] = {**as_plain(decision), "at": at}
-    base = f"decision-{decision.agent}-{at}"
+    return as_plain(decision)
+
+
+def store_plain(workspace: Held, entry: dict[str, Any], task: str | None) -> str:
+    """The same as `Workspace.store_decision`, of a decision that is plain data already."""
+    return _store(workspace._opened, entry, task)  # pyright: ignore[reportPrivateUsage]
+
+
+def _store(opened: Opened, given: dict[str, Any], task: str | None) -> str:
+    agent, at = given.get("agent", ""), given.get("at") or as_plain(opened.clock())
+    entry = {**given, "at": at}
+    base = f"decision-{agent}-{at}"
     for number in range(1, _TRIES):
         key = base if number == 1 else f"{base}-{number}"
         try:
-            add_entry(opened, "decision", task, decision.agent, entry, key=key)
+            add_entry(opened, "decision", task, agent, entry, key=key)
         except KeyReused:
             continue
         return key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
 from passdown.model.arguments import (
@@ -64,10 +64,9 @@ def learn(
     from passdown.ledger.admission import key_problems
     from passdown.workspace.noting import REFUSED
 
-    nodes, edges = as_values(_listed(nodes, "nodes"), _listed(edges, "edges"))
-    forget_nodes = [forget_nodes] if isinstance(forget_nodes, str) else forget_nodes
-    forget_nodes = _listed(forget_nodes, "forget_nodes")
-    forget_edges = _listed(forget_edges, "forget_edges")
+    nodes, edges, forget_nodes, forget_edges = given_knowledge(
+        nodes, edges, forget_nodes, forget_edges
+    )
     problems = [*reserved_problems(nodes, edges), *agent_problems(agent, "agent")]
     problems += id_problems(task, "task") if task else []
     problems += key_problems(key) if key else []
@@ -87,6 +86,29 @@ def learn(
         nothing = Problem("nodes", "required", "nothing is given", "a node or an edge")
         raise InvalidInput(REFUSED, [nothing])
     return _written(opened, (task, agent, key), body, warnings)
+
+
+class Given(NamedTuple):
+    """What is to be written down and to be forgotten, as lists of values."""
+
+    nodes: list[Node]
+    edges: list[Edge]
+    forget_nodes: list[str]
+    forget_edges: list[Key]
+
+
+def given_knowledge(
+    nodes: Iterable[Node | Document],
+    edges: Iterable[Edge | Document],
+    forget_nodes: Sequence[str],
+    forget_edges: Sequence[Key],
+) -> Given:
+    """What a caller gave; raises InvalidInput with everything that is of another type."""
+    values = as_values(_listed(nodes, "nodes"), _listed(edges, "edges"))
+    forget_nodes = [forget_nodes] if isinstance(forget_nodes, str) else forget_nodes
+    return Given(
+        *values, _listed(forget_nodes, "forget_nodes"), _listed(forget_edges, "forget_edges")
+    )
 
 
 def _listed(values: Iterable[T], path: str) -> list[T]:

@@ -42,7 +42,12 @@ def relate(workspace: Held, relation: Relation, *, agent: str) -> bool:
     What others write at the same moment is never replaced: neither a node by the bare name of an
     end, nor a relation by another one between the same nodes.
     """
-    opened = workspace._opened  # pyright: ignore[reportPrivateUsage] - the door's other half
+    wire = workspace._wire  # pyright: ignore[reportPrivateUsage] - the door's other half
+    if wire is not None:
+        from passdown.workspace.remote.memories import RemoteMemories
+
+        return RemoteMemories(wire).relate(relation, agent=agent)
+    opened = workspace._opened  # pyright: ignore[reportPrivateUsage]
     problems = relation_problems(relation.relation)
     ends = unlisted((relation.source, relation.target), ())
     problems += reserved_problems(ends, [Edge(*edge_key(relation))])
@@ -83,7 +88,12 @@ def _write(opened: Opened, news: Graph, relation: Relation, seen: Seen, agent: s
 
 def address_of_decision(workspace: Held, key: str, task: str | None) -> str:
     """The address of the decision that `store_decision` recorded under a key."""
-    opened = workspace._opened  # pyright: ignore[reportPrivateUsage] - the door's other half
+    wire = workspace._wire  # pyright: ignore[reportPrivateUsage] - the door's other half
+    if wire is not None:
+        from passdown.workspace.remote.memories import RemoteMemories
+
+        return RemoteMemories(wire).address_of_decision(key, task)
+    opened = workspace._opened  # pyright: ignore[reportPrivateUsage]
     task = task or WORKSPACE_TASK
     with opened.store.reading() as reader:
         record = reader.record_by_key(stream_of(task), key)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from passdown.store.protocol import Store
     from passdown.workspace.embedding import Embeddings
     from passdown.workspace.locating import Place
+    from passdown.workspace.remote.connection import Wire
 
 
 class Opened:
@@ -158,9 +159,13 @@ class Opened:
 
 
 class Held:
-    """Something that holds an open workspace: what `Workspace` is put together from."""
+    """Something that holds an open workspace: what `Workspace` is put together from.
+
+    `_wire` leads to the server that one is behind; there `_opened` is refused.
+    """
 
     _opened: Opened
+    _wire: Wire | None = None
 
 
 def read_settings(path: str) -> Settings:

@@ -7,25 +7,29 @@ import stat
 from typing import TYPE_CHECKING
 
 from passdown.errors import StoreUnavailable, UnsafeStore
+from passdown.model.access import RIGHTS
 
 if TYPE_CHECKING:
     from passdown.workspace.access import Tokens
 
-OWN_RIGHTS = ("read", "write", "approve", "others")
+OWN_RIGHTS = RIGHTS
+_LABEL = "passdown serve"
 
 
 def own_token_file(tokens: Tokens, path: str, name: str) -> str:
     """The path of a file with a token that holds, made where there is none.
 
-    It is a person's, with every right: who can read the file could open the store as well. Raises
-    UnsafeStore for a file that others may read.
+    It is a person's, with every right: who can read the file could open the store as well. One
+    that an earlier release made with fewer rights is replaced. Raises UnsafeStore for a file that
+    others may read.
     """
     path = os.path.abspath(os.path.expanduser(path))
     known = _read(path)
     tokens.all()
-    if known and tokens.holder(known) is not None:
+    holder = tokens.holder(known) if known else None
+    if holder is not None and (holder.rights == OWN_RIGHTS or holder.label != _LABEL):
         return path
-    minted = tokens.new(name, OWN_RIGHTS, by=name, is_person=True, label="passdown serve")
+    minted = tokens.new(name, OWN_RIGHTS, by=name, is_person=True, label=_LABEL)
     _write(path, minted.token)
     return path
 

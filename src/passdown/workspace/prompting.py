@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from passdown.errors import InvalidInput, NotFound, Problem
 
 if TYPE_CHECKING:
+    from passdown.recall.profiles import Profile
     from passdown.workspace.aliases import CounterLike
-    from passdown.workspace.opened import Opened
+    from passdown.workspace.opened import Held, Opened
     from passdown.workspace.switching import Switched
 
 Document = dict[str, Any]
@@ -34,21 +35,35 @@ def prompt(
     budget: int | None,
     counter: CounterLike,
     record: bool,
+    given: Profile | None = None,
+    only: str = "",
 ) -> Prompted:
-    """The prompt as it was, or behind the context of the agent that it calls."""
+    """The prompt as it was, or behind the context of the agent that it calls.
+
+    `given` is a profile from elsewhere; with `only`, nothing is recorded as told to another agent.
+    """
     if not opened.settings.switch_enabled:
         return Prompted(text, active, None)
     from passdown.briefing.switching.triggers import find_switch
 
     profiles = opened.profiles()
-    called = find_switch(text, profiles.names(), active)
-    profile = profiles.get(called) if called else None
+    named = [given.name] if given else []
+    called = find_switch(text, (*profiles.names(), *named), active)
+    is_given = given is not None and called == given.name
+    profile = given if is_given else profiles.get(called) if called else None
     if called is None or profile is None or not profile.text.strip():
         return Prompted(text, active, None)
     from passdown.workspace.switching import Ask, switch
 
-    found = switch(opened, Ask(task, called, active, budget, counter, record=record))
+    is_told = record and only in ("", called)
+    ask = Ask(task, called, active, budget, counter, record=is_told, given=(profile,))
+    found = switch(opened, ask)
     return Prompted(f"{found.text}\n\n{BORDER}\n\n{text}", called, found)
+
+
+def prompt_for(workspace: Held, text: str, task: str, active: str, **rest: Any) -> Prompted:
+    """The same as `Workspace.prompt`, for who has looked for the profile already."""
+    return prompt(workspace._opened, text, task, active, **rest)  # pyright: ignore[reportPrivateUsage]
 
 
 def subagent_prompt(opened: Opened, agent: str, text: str) -> str:

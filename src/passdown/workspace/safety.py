@@ -15,7 +15,7 @@ from passdown.model.times import stamp
 from passdown.store.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from passdown.workspace.opened import Opened
 
@@ -65,6 +65,11 @@ def backup(opened: Opened, target: str, progress: Progress | None) -> Verified:
     """Copy the store to a new file while others go on writing, and verify the copy."""
     check_target(opened, target, ("", "-wal", "-shm"))
     opened.store.backup(target, progress)
+    return verify_copy(target)
+
+
+def verify_copy(target: str) -> Verified:
+    """Verify a copy of a store that nobody else has open; nothing is left beside it."""
     copy = open_store("sqlite:///" + os.path.abspath(target))
     try:
         result = verify(copy)
@@ -79,14 +84,21 @@ def backup(opened: Opened, target: str, progress: Progress | None) -> Verified:
 def check_target(opened: Opened, target: str, endings: tuple[str, ...]) -> None:
     """A target must be a new name outside the workspace's own folder."""
     problems: list[Problem] = []
-    if "\0" in target:
-        problems.append(Problem("target", "invalid_path", "contains a NUL", "a file name"))
-    else:
+    if "\0" not in target:
         folder = os.path.realpath(opened.place.folder)
         own = os.path.basename(folder) == OWN_FOLDER
         if own and os.path.realpath(target).startswith(folder + os.sep):
             message = f"{target} lies in the workspace's own folder"
             problems.append(Problem("target", "own_file", message, "a file elsewhere"))
+    check_new(target, endings, problems)
+
+
+def check_new(target: str, endings: tuple[str, ...], known: Sequence[Problem] = ()) -> None:
+    """A target must be a new name; raises InvalidInput with that and what is `known` already."""
+    problems = list(known)
+    if "\0" in target:
+        problems.append(Problem("target", "invalid_path", "contains a NUL", "a file name"))
+    else:
         problems += [
             Problem("target", "exists", f"{target}{ending} exists already", "a new file name")
             for ending in endings

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from passdown.recall.profiles import Profile
     from passdown.store.statements import Reader
     from passdown.workspace.aliases import CounterLike
-    from passdown.workspace.opened import Opened
+    from passdown.workspace.opened import Held, Opened
 
 Document = dict[str, Any]
 
@@ -46,7 +46,8 @@ class Switched(NamedTuple):
     """The context for an agent that takes over, and an account of it.
 
     `parts` are tokens by part and in all; `summaries` are the artifacts of earlier agents that the
-    context holds, `artifact_file` the one that this switch wrote.
+    context holds, `artifact_file` the one that this switch wrote. `files` are those that the turn
+    named, each with its recorded digest; `git` compares them with the repository.
     """
 
     task: str
@@ -61,6 +62,7 @@ class Switched(NamedTuple):
     summaries: tuple[str, ...]
     artifact_file: str
     brief: Brief
+    files: dict[str, str | None]
     git: GitCheck | None
     warnings: tuple[Problem, ...]
 
@@ -77,7 +79,9 @@ class Switched(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What is asked of a switch."""
+    """What is asked of a switch. `given` holds the profile, or that there is none, where whoever
+    asks has looked: it may be on another machine.
+    """
 
     task: str
     to_agent: str
@@ -87,6 +91,12 @@ class Ask(NamedTuple):
     profiles: str = ""
     rules: str = ""
     record: bool = True
+    given: tuple[Profile | None, ...] = ()
+
+
+def switch_for(workspace: Held, ask: Ask) -> Switched:
+    """The same as `Workspace.switch`, for who has looked for the profile already."""
+    return switch(workspace._opened, ask)  # pyright: ignore[reportPrivateUsage]
 
 
 def switch(opened: Opened, ask: Ask) -> Switched:
@@ -95,7 +105,7 @@ def switch(opened: Opened, ask: Ask) -> Switched:
     room = opened.settings.switch_budget if ask.budget is None else ask.budget
     _check(ask.to_agent, ask.from_agent, room)
     leaving = _leaving(opened, ask)
-    profile = opened.profiles(ask.profiles).get(ask.to_agent)
+    profile = ask.given[0] if ask.given else opened.profiles(ask.profiles).get(ask.to_agent)
     kept = leaving.retained(ask.to_agent)
     summaries = summaries_of(kept, by, int(room * (1 - BRIEF_SHARE)))
     shown = [entry["file"] for entry, text in zip(kept, summaries, strict=True) if text]
@@ -110,8 +120,8 @@ def switch(opened: Opened, ask: Ask) -> Switched:
         _rules(profile, ask.rules),
     )
     parts = tokens_by_part(assembled, by)
-    git = _git(opened, leaving, ask.to_agent)
-    warnings = [*_profile_warnings(profile, ask.to_agent), *_git_warnings(git), *brief.warnings]
+    git = git_check(opened.root, leaving.facts["hashes"])
+    warnings = [*_profile_warnings(profile, ask.to_agent), *git_warnings(git), *brief.warnings]
     if ask.record:
         warnings += _record(opened, leaving, brief, parts, shown)
     return Switched(
@@ -127,6 +137,7 @@ def switch(opened: Opened, ask: Ask) -> Switched:
         summaries=tuple(shown),
         artifact_file=leaving.made["file"] if leaving.made else "",
         brief=brief,
+        files=dict(leaving.facts["hashes"]),
         git=git,
         warnings=tuple(warnings),
     )
@@ -230,17 +241,17 @@ def _profile_warnings(profile: Profile | None, agent: str) -> list[Problem]:
     return found
 
 
-def _git(opened: Opened, leaving: _Leaving, to_agent: str) -> GitCheck | None:
-    """How the files of the turn stand in git, where the project is a repository."""
-    hashes: Mapping[str, str | None] = leaving.facts["hashes"]
-    if not hashes or not has_git(opened.root):
+def git_check(root: str, hashes: Mapping[str, str | None]) -> GitCheck | None:
+    """How the files of a turn stand in git, where the project is a repository."""
+    if not hashes or not has_git(root):
         return None
     from passdown.recall.git_state import compare_with_git
 
-    return compare_with_git(opened.root, hashes)
+    return compare_with_git(root, hashes)
 
 
-def _git_warnings(git: GitCheck | None) -> list[Problem]:
+def git_warnings(git: GitCheck | None) -> list[Problem]:
+    """The warning that too many files of a turn are not as they were recorded, if they aren't."""
     if git is None or not git.warns:
         return []
     named = ", ".join(f"{path} ({reason})" for path, reason in git.differing[:5])
@@ -327,4 +338,13 @@ def save_artifact(opened: Opened, task: str, to_agent: str, from_agent: str) -> 
     return {**leaving.made, "task": task, "path": path}
 
 
-__all__ = ["Ask", "Switched", "save_artifact", "switch", "write_artifact"]
+__all__ = [
+    "Ask",
+    "Switched",
+    "git_check",
+    "git_warnings",
+    "save_artifact",
+    "switch",
+    "switch_for",
+    "write_artifact",
+]

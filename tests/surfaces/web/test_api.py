@@ -375,8 +375,12 @@ def test_a_client_raises_what_the_library_raises(server: Served) -> None:
         assert (caught.value.task, caught.value.expected, caught.value.actual) == ("T-1", 1, 2)
         with pytest.raises(NotAllowed, match="people do"):
             remote.approve("T-1#k1", by="coder")
-        with pytest.raises(PassdownError, match="doesn't offer this"):
+        with pytest.raises(NotAllowed, match="allows admin"):
             remote.backup("/tmp/never")
+        with pytest.raises(PassdownError, match="doesn't offer its handle files") as not_here:
+            remote.handle_file("T-1")
+        assert not_here.value.code == "not_offered"
+        assert "passdown state" in not_here.value.next_step
         assert remote.store_url == server.url
     refused = pytest.raises(NotAllowed, match="unknown, expired or revoked")
     with passdown.open(server.url, token="pdt_x") as nobody, refused:

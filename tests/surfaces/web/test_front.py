@@ -120,11 +120,13 @@ def test_every_operation_asks_for_its_right(server: Served, operation: object) -
     from passdown.surfaces.web.operations import Operation
 
     assert isinstance(operation, Operation)
-    path = operation.path.format(task="T-1", item="T-1%23d1", gate="T-1%23k1", agent="looker")
+    named = {"task": "T-1", "item": "T-1%23d1", "gate": "T-1%23k1", "agent": "looker", "run": "R-1"}
+    path = operation.path.format(**named)
     tokens = {
         "read": server.token("looker", "read"),
         "write": server.token("writer", "write"),
         "approve": server.token("kim", "approve", is_person=True),
+        "admin": server.token("ada", "admin", is_person=True),
     }
     body: dict[str, str] | None = {} if operation.body is not None else None
     for right, token in tokens.items():

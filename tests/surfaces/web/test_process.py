@@ -195,7 +195,8 @@ def test_the_command_line_works_on_a_server(project: Path) -> None:
         assert there("decide", "JWT", "--why", "scripts", "--task", "T-1").returncode == 0
         assert "JWT" in there("brief", "T-1", "--agent", "tester").stdout
         assert "decided" in there("log", "T-1").stdout
-        refused = there("backup", "x.db")
+        assert "verified" in there("backup", "x.db").stdout
+        refused = there("worker")
         assert (refused.returncode, "doesn't offer" in refused.stderr) == (1, True)
     with passdown.open(str(project)) as workspace:
         (line,) = workspace.log("T-1", limit=1)

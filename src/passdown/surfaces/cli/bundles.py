@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from passdown.surfaces.cli.parsing import FILE, TASK, with_agent, with_store
 from passdown.surfaces.cli.printing import counted, labelled, line, print_json, table
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from passdown.surfaces.cli.parsing import Parser
-    from passdown.workspace.bundling import Imported
     from passdown.workspace.importing import Brought
 
 _FORMS = ("bundle", "adr", "beads", "memory", "notes")
@@ -140,6 +139,7 @@ def _may_be_bundle(args: Namespace) -> bool:
 
 def _import_bundle(args: Namespace) -> int:
     from passdown.errors import InvalidInput
+    from passdown.workspace.bundling import imported_document
     from passdown.workspace.given_files import irregular
 
     if problems := irregular(args.source):
@@ -147,7 +147,7 @@ def _import_bundle(args: Namespace) -> int:
     with opened(args) as workspace:
         found = workspace.import_bundle(args.source, fork=args.fork, patch=args.patch)
     if args.json:
-        print_json(_imported(found))
+        print_json(imported_document(found))
         return 0
     rows = [(stream, f"{counted(count, 'record')} added") for stream, count in found.added.items()]
     rows += [(stream, f"kept beside as {name}") for stream, name in found.forked.items()]
@@ -158,16 +158,6 @@ def _import_bundle(args: Namespace) -> int:
     for warning in found.warnings:
         labelled("warning", "yellow", warning.line())
     return 0
-
-
-def _imported(found: Imported) -> dict[str, Any]:
-    return {
-        **found._asdict(),
-        "unchanged": list(found.unchanged),
-        "touched": list(found.touched),
-        "checkout": found.checkout.document() if found.checkout else None,
-        "warnings": [warning._asdict() for warning in found.warnings],
-    }
 
 
 def _print_brought(found: Brought) -> None:

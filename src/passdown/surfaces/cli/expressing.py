@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.errors import InvalidInput, PassdownError, Problem
 from passdown.surfaces.cli.parsing import FILE, TASK, listed, with_agent, with_store
 from passdown.surfaces.cli.relaying import some_seconds
-from passdown.surfaces.cli.session import Misuse, author, opened, read_input
+from passdown.surfaces.cli.session import Misuse, author, is_server, opened, read_input, store_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -188,25 +188,42 @@ def _text(path: str) -> str:
 
 def _sent(args: Namespace, item: object) -> int:
     """Record an item, then carry it out or queue it."""
-    from passdown.relay.express_records import send
+    from passdown.relay.deciding import send_item
 
     if args.here and (args.wait or args.wait_room):
         raise Misuse("--here carries it out at once; leave --wait and --wait-room out")
+    if is_server(store_of(args)):
+        _refuse_here(args)
     with opened(args) as workspace:
-        return _carried_out(args, workspace, send(workspace, item))
+        return _carried_out(args, workspace, send_item(workspace, item))
+
+
+def _refuse_here(args: Namespace) -> None:
+    """A server queues by itself, and carries nothing out on this machine."""
+    named = [name for name in ("here", "wait_room", "relay_store") if getattr(args, name)]
+    if named:
+        option = "--" + named[0].replace("_", "-")
+        raise Misuse(f"{option} is for a store on this machine; a server queues what it is sent")
 
 
 def _queue(args: Namespace) -> int:
+    from passdown.relay.deciding import send_item
     from passdown.relay.express_records import express_record
 
     with opened(args) as workspace:
-        return _carried_out(args, workspace, express_record(workspace, args.id))
+        record = express_record(workspace, args.id)
+        if is_server(store_of(args)):
+            _refuse_here(args)
+            record = send_item(workspace, record.item.as_document())
+        return _carried_out(args, workspace, record)
 
 
 def _carried_out(args: Namespace, workspace: Workspace, record: ExpressRecord) -> int:
     if args.here:
         return _here(workspace, record, as_json=args.json)
-    if not record.is_over:
+    if is_server(store_of(args)):
+        record = _awaited(workspace, record) if args.wait else record
+    elif not record.is_over:
         record = _queued(args, workspace, record)
     return _print(record, as_json=args.json)
 
@@ -230,7 +247,7 @@ def _queued(args: Namespace, workspace: Workspace, record: ExpressRecord) -> Exp
         with engine_of(workspace, Terms(url=args.relay_store)) as engine:
             work = RelayWork(workspace, engine)
             work.send_express(record.item.id, wait_s=args.wait_room or 0.0)
-            return _awaited(workspace, work, record) if args.wait else record
+            return _awaited(workspace, record, work) if args.wait else record
     except Exception as error:
         said = error.message if isinstance(error, PassdownError) else str(error)
         code = error.code if isinstance(error, PassdownError) else "not_queued"
@@ -242,15 +259,19 @@ def _queued(args: Namespace, workspace: Workspace, record: ExpressRecord) -> Exp
         ) from error
 
 
-def _awaited(workspace: Workspace, work: RelayWork, record: ExpressRecord) -> ExpressRecord:
-    """What became of an item; it is queued again where a worker failed at it, a few times."""
+def _awaited(
+    workspace: Workspace, record: ExpressRecord, work: RelayWork | None = None
+) -> ExpressRecord:
+    """What became of an item; it is queued again where a worker failed at it, a few times. Behind
+    a server that is seen to there.
+    """
     from passdown.relay.express_records import express_record
 
     failures, looked_at, is_told = 0, time.monotonic(), False
     while not record.is_over:
         time.sleep(_LOOK_S)
         record = express_record(workspace, record.item.id)
-        if time.monotonic() - looked_at < _AGAIN_S:
+        if work is None or time.monotonic() - looked_at < _AGAIN_S:
             continue
         looked_at = time.monotonic()
         if not is_told and not record.is_over and not work.is_served():

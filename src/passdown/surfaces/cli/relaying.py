@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from passdown.relay.engine.faults import database_faults
 from passdown.surfaces.cli.parsing import FILE, RUN, TASK, with_agent, with_store
 from passdown.surfaces.cli.run_holding import INTERRUPTED, held, stopping
 from passdown.surfaces.cli.session import Misuse, author, opened, read_input
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Generator
 
     from passdown.model.relay import Relay
     from passdown.model.run import Run
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 _RUNNER_OPTIONS = ("prompt", "env", "pass_env", "max_output")
 _MOST_SECONDS = 86_400.0
-_MADE_ANEW = (
-    "It holds only what is queued: move the file aside, and it is made anew from the ledger."
-)
 
 
 def run(parser: Parser) -> None:
@@ -91,22 +87,6 @@ def terms_of(args: Namespace, workspace: Workspace) -> Terms:
     return terms._replace(lease_s=args.lease) if args.lease else terms
 
 
-@contextmanager
-def database_faults(next_step: str = "") -> Generator[None]:
-    """Say plainly that the engine's database can't be used, where that is what went wrong."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from passdown.errors import StoreUnavailable
-
-    try:
-        yield
-    except SQLAlchemyError as error:
-        said = (str(error).splitlines() or [""])[0]
-        message = f"the engine's database can't be used: {said}"
-        mend = "" if "not a database" not in said and "malformed" not in said else _MADE_ANEW
-        raise StoreUnavailable(message, next_step=f"{mend} {next_step}".strip()) from error
-
-
 def _run(args: Namespace) -> int:
     if args.resume:
         if args.relay or args.task or args.detach:
@@ -146,6 +126,8 @@ def _resume(args: Namespace) -> int:
         terms = terms_of(args, workspace)
         if found.lane != HERE:
             resumed = runs.resume(found.run, by=author(args))
+            from passdown.relay.running import requeue
+
             requeue(workspace, found.run, terms)
             return _detached(resumed, as_json=args.json)
         with held(workspace, found.run):
@@ -190,15 +172,6 @@ def check_agents(relay: Relay, workspace: Workspace) -> None:
             problems += error.problems
     if problems:
         raise InvalidInput("the relay is refused; nothing was started", problems)
-
-
-def requeue(workspace: Workspace, run: str, terms: Terms) -> None:
-    """Queue what a detached run has open, so that no worker has to find it."""
-    from passdown.relay.running import engine_of
-    from passdown.relay.working import RelayWork
-
-    with database_faults(), engine_of(workspace, terms) as engine:
-        RelayWork(workspace, engine).go_on(run)
 
 
 def _detached(run: Run, *, as_json: bool) -> int:

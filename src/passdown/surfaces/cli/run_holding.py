@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from passdown.errors import PassdownError, StoreBusy
 from passdown.relay.runs import HERE
+from passdown.surfaces.cli.session import is_server
 from passdown.workspace.beside import Beside
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def _path(workspace: Workspace, run: str) -> str:
 
 def who_goes_on(workspace: Workspace, run: Run) -> str:
     """Who will go on with a run that can, or how to: one line."""
+    if is_server(workspace.store_url):
+        return f"{run.run} goes on where the server is"
     if run.lane == HERE:
         if is_held(workspace, run.run):
             return f"{run.run} goes on"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from passdown.errors import Damaged
 from passdown.model.run import ENDINGS, RUNNING, VERDICTS, WAITING
 from passdown.surfaces.cli.parsing import RUN, with_agent, with_store
 from passdown.surfaces.cli.session import Misuse, author, opened
@@ -44,6 +42,7 @@ def runs(parser: Parser) -> None:
 
 
 def _runs(args: Namespace) -> int:
+    from passdown.relay.deciding import answer_run, stop_run
     from passdown.relay.runs import Runs
 
     _check(args)
@@ -52,36 +51,14 @@ def _runs(args: Namespace) -> int:
         if not args.name:
             return _list(workspace, found, args)
         if args.answer:
-            run = found.answer(args.name, args.answer, by=author(args), guidance=args.guidance)
-            _settle(workspace, run)
-            _queue(workspace, run)
+            run = answer_run(
+                workspace, args.name, args.answer, by=author(args), guidance=args.guidance
+            )
             return _changed(workspace, run, f"answered: {args.answer}", as_json=args.json)
         if args.stop:
-            run = found.stop(args.name, by=author(args), why=args.why)
-            _settle(workspace, run)
+            run = stop_run(workspace, args.name, by=author(args), why=args.why)
             return _changed(workspace, run, f"{run.run} is {run.status}", as_json=args.json)
         return _show(workspace, found.get(args.name), as_json=args.json)
-
-
-def _settle(workspace: Workspace, run: Run) -> None:
-    """Bring the agents to where the run is now: perhaps no process has it that would."""
-    from passdown.relay.seats import Seats
-
-    Seats(workspace).settle(run)
-
-
-def _queue(workspace: Workspace, run: Run) -> None:
-    """Queue what an answer leads to, where workers take it; without the engine, they find it."""
-    from passdown.errors import PassdownError
-    from passdown.relay.runs import HERE
-
-    if run.lane == HERE or run.status != RUNNING:
-        return
-    with suppress(PassdownError):
-        from passdown.relay.running import Terms
-        from passdown.surfaces.cli.relaying import requeue
-
-        requeue(workspace, run.run, Terms())
 
 
 def _check(args: Namespace) -> None:
@@ -99,38 +76,21 @@ def _check(args: Namespace) -> None:
 
 def _list(workspace: Workspace, runs: Runs, args: Namespace) -> int:
     """List runs; one that is damaged hides no other."""
+    from passdown.relay.run_documents import listed_document, readable
     from passdown.surfaces.cli.printing import print_error, print_json
-    from passdown.surfaces.cli.run_views import run_document
 
-    found, damages = _all(runs)
+    found, damages = readable(runs)
     if args.status:
         found = [run for run in found if run.status == args.status]
     now = _now(workspace)
     if args.json:
-        hidden = ("turns", "file")
-        documents = [run_document(run, now) for run in found]
-        listed = [
-            {**{n: v for n, v in each.items() if n not in hidden}, "legs": len(each["turns"])}
-            for each in documents
-        ]
+        listed = [listed_document(run, now) for run in found]
         print_json([*listed, *(damage.as_document() for damage in damages)])
     else:
         _table(found, now)
         for damage in damages:
             print_error(damage, as_json=False)
     return 1 if damages else 0
-
-
-def _all(runs: Runs) -> tuple[list[Run], list[Damaged]]:
-    """The runs, newest first, and what is wrong with those that can't be read."""
-    found: list[Run] = []
-    damages: list[Damaged] = []
-    for name in runs.positions():
-        try:
-            found.append(runs.get(name))
-        except Damaged as error:
-            damages.append(error)
-    return sorted(found, key=lambda run: run.started_at, reverse=True), damages
 
 
 def _table(found: list[Run], now: str) -> None:

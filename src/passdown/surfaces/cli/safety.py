@@ -15,7 +15,7 @@ from passdown.surfaces.cli.printing import (
     print_problems,
 )
 from passdown.surfaces.cli.progress import progress_bar
-from passdown.surfaces.cli.session import opened, store_of
+from passdown.surfaces.cli.session import is_server, opened, store_of
 from passdown.surfaces.cli.terminal import styled
 
 if TYPE_CHECKING:
@@ -168,20 +168,26 @@ def doctor(parser: Parser) -> None:
 
 
 def _doctor(args: Namespace) -> int:
-    from passdown.surfaces.hosts.examining import examine
-    from passdown.workspace.locating import place_of
-
     with opened(args) as workspace:
         found = workspace.doctor()
-    place = place_of(store_of(args), create=False)
-    facts, findings = examine(place.root, place.folder, start=not args.no_start)
-    found["facts"].update(facts)
-    found["findings"] += [finding.as_document() for finding in findings]
+    if not is_server(store_of(args)):
+        _examine_hosts(found, args)
     if args.json:
         print_json(found)
     else:
         _print_doctor(found)
     return 0 if found["ok"] else 1
+
+
+def _examine_hosts(found: dict[str, Any], args: Namespace) -> None:
+    """Add what is known of the coding agents on this machine."""
+    from passdown.surfaces.hosts.examining import examine
+    from passdown.workspace.locating import place_of
+
+    place = place_of(store_of(args), create=False)
+    facts, findings = examine(place.root, place.folder, start=not args.no_start)
+    found["facts"].update(facts)
+    found["findings"] += [finding.as_document() for finding in findings]
 
 
 def _print_doctor(found: dict[str, Any]) -> None:

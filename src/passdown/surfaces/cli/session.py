@@ -37,6 +37,11 @@ def store_of(args: Namespace) -> str:
     return args.store or os.environ.get("PASSDOWN_STORE") or "."
 
 
+def is_server(store: str) -> bool:
+    """Whether an address is that of a server, which has its own files and processes."""
+    return store.startswith(("http://", "https://"))
+
+
 def author(args: Namespace) -> str:
     """Who writes: the option, else PASSDOWN_AGENT, else the user's name as an agent's name."""
     return args.agent or os.environ.get("PASSDOWN_AGENT") or _user()

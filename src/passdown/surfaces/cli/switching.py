@@ -17,7 +17,7 @@ from passdown.surfaces.cli.printing import (
     table,
     verbatim,
 )
-from passdown.surfaces.cli.session import Misuse, opened, read_input, store_of
+from passdown.surfaces.cli.session import Misuse, is_server, opened, read_input, store_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -135,6 +135,8 @@ def _read_prompt(path: str) -> bytes:
 
 def _quick_to_answer(args: Namespace) -> Workspace:
     """The workspace, with less patience for others who write than the settings have."""
+    if is_server(store_of(args)):
+        return opened(args)
     from passdown.workspace import Workspace
     from passdown.workspace.locating import place_of
     from passdown.workspace.opened import read_settings

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from passdown.relay.engine.faults import database_faults
 from passdown.surfaces.cli.parsing import whole_number, with_store
-from passdown.surfaces.cli.relaying import database_faults, terms_of, with_engine
+from passdown.surfaces.cli.relaying import terms_of, with_engine
 from passdown.surfaces.cli.session import Misuse, opened
 
 if TYPE_CHECKING:

@@ -9,18 +9,31 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import sys
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI, Request
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from passdown import __version__
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, StoreError
-from passdown.surfaces.web import own_rows, reading_rows, task_rows, telling_rows, writing_rows
+from passdown.surfaces.web import (
+    context_rows,
+    decision_rows,
+    graph_rows,
+    keeping_rows,
+    own_rows,
+    reading_rows,
+    relay_rows,
+    task_rows,
+    telling_rows,
+    writing_rows,
+)
 from passdown.surfaces.web.briefs import BriefCounter
 from passdown.surfaces.web.events import MEDIA as EVENTS_MEDIA
 from passdown.surfaces.web.events import Stream, Watch, check_room, resumed_after
@@ -50,6 +63,11 @@ OPERATIONS: tuple[Operation, ...] = (
     *reading_rows.ROWS,
     *telling_rows.ROWS,
     *own_rows.ROWS,
+    *context_rows.ROWS,
+    *decision_rows.ROWS,
+    *graph_rows.ROWS,
+    *keeping_rows.ROWS,
+    *relay_rows.ROWS,
 )
 _HEAVY_AT_ONCE = 2
 _EXPECTED = re.compile(r'"([0-9]{1,15})"')
@@ -213,7 +231,7 @@ _EVENTS = Operation(
         "after": whole("events after this sequence number", most=10**18),
         "task": task_rows.TASK_ID,
     },
-    answer={},
+    media=(EVENTS_MEDIA,),
     tag="history",
 )
 
@@ -257,6 +275,12 @@ def _key(operation: Operation, request: Request) -> str | None:
 
 
 def _answered(operation: Operation, call: Call, found: Answer, request: Request) -> Response:
+    if found.file:
+        folder = os.path.dirname(found.file)
+        cleaning = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+        return FileResponse(found.file, media_type=found.media, background=cleaning)
+    if found.data is not None:
+        return Response(found.data, media_type=found.media)
     if found.text is not None:
         media = f"{found.media}; charset=utf-8" if found.media.startswith("text/") else found.media
         is_json = found.media == "application/json"

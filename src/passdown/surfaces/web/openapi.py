@@ -53,12 +53,12 @@ def responses_of(operation: Operation) -> dict[int | str, Document]:
 
 
 def _content(operation: Operation) -> Document:
-    if operation.name == "graph":
-        from passdown.surfaces.web.telling_rows import GRAPH_FORMS
+    others = {media: _text_or_bytes(media) for media in operation.media}
+    return {**others, **({"application/json": operation.answer} if operation.answer else {})}
 
-        texts = {media: {"type": "string"} for media in GRAPH_FORMS.values()}
-        return {**texts, "application/json": operation.answer}
-    return {"application/json": operation.answer}
+
+def _text_or_bytes(media: str) -> Document:
+    return {"type": "string", **({} if media.startswith("text/") else {"format": "binary"})}
 
 
 def _parameter(where: str, name: str, schema: Document) -> Document:

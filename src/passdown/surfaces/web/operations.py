@@ -74,12 +74,17 @@ class Call:
 
 
 class Answer(NamedTuple):
-    """What comes back: a document, and the version that it stands for."""
+    """What comes back: a document, and the version that it stands for; or `text`, `data` or
+    the bytes of `file` as some medium. The file, and the folder it is alone in, are gone once it
+    was sent.
+    """
 
     document: Any
     version: int | None = None
     text: str | None = None
     media: str = "application/json"
+    data: bytes | None = None
+    file: str = ""
 
 
 Carry = Callable[["Workspace", Call], Answer]
@@ -90,6 +95,7 @@ class Operation(NamedTuple):
 
     With `takes_any`, the body is an object that is checked where it is used. One that `is_heavy`
     reads much of the store: few of them go on at once, so that the others are served meanwhile.
+    `media` says what else than JSON may come back.
     """
 
     name: str
@@ -102,6 +108,7 @@ class Operation(NamedTuple):
     query: Mapping[str, Schema] = NOTHING
     body: Schema | None = None
     answer: Mapping[str, Any] = NOTHING
+    media: tuple[str, ...] = ()
     status: int = 200
     takes_any: bool = False
     takes_key: bool = False
@@ -113,6 +120,11 @@ class Operation(NamedTuple):
     def writes(self) -> bool:
         """Whether it changes something."""
         return self.method != "GET" and self.right != "read"
+
+
+def reading(name: str, path: str, summary: str, carry: Carry, **rest: Any) -> Operation:
+    """A row that only looks."""
+    return Operation(name, "GET", path, "read", summary, carry, **rest)
 
 
 def require(caller: Access, right: str) -> None:

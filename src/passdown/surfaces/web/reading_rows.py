@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.surfaces.web.operations import Answer, Operation
+from passdown.surfaces.web.operations import Answer, Operation, reading
 from passdown.surfaces.web.pages import paged
 from passdown.surfaces.web.schemas import (
     CURSOR,
@@ -25,6 +25,7 @@ from passdown.surfaces.web.writing_rows import ITEM_ID
 if TYPE_CHECKING:
     from passdown.surfaces.web.operations import Call
     from passdown.workspace import Workspace
+    from passdown.workspace.safety import Verified
 
 Document = dict[str, Any]
 
@@ -92,18 +93,18 @@ def _heads(workspace: Workspace, call: Call) -> Answer:
 
 
 def _verify(workspace: Workspace, call: Call) -> Answer:
-    found = workspace.verify(chain_only=call.given.get("chain_only", False))
+    return Answer(verified(workspace.verify(chain_only=call.given.get("chain_only", False))))
+
+
+def verified(found: Verified) -> Document:
+    """What came of verifying, as plain JSON."""
     findings = [finding.as_document() for finding in found.findings]
     counted = {"streams": found.streams, "records": found.records}
-    return Answer({"ok": found.ok, **counted, "findings": findings})
-
-
-def _row(name: str, path: str, summary: str, carry: Any, **rest: Any) -> Operation:
-    return Operation(name, "GET", path, "read", summary, carry, **rest)
+    return {"ok": found.ok, **counted, "findings": findings}
 
 
 ROWS = (
-    _row(
+    reading(
         "task_state",
         "/api/tasks/{task}/state",
         "A task's whole state, now or at a past version",
@@ -113,7 +114,7 @@ ROWS = (
         answer=answer("task_id", "phase", "decisions", version={"type": "integer"}),
         tag="history",
     ),
-    _row(
+    reading(
         "task_log",
         "/api/tasks/{task}/log",
         "A task's records, newest first",
@@ -123,7 +124,7 @@ ROWS = (
         answer=page(ref("Change")),
         tag="history",
     ),
-    _row(
+    reading(
         "log",
         "/api/log",
         "Records of all tasks, newest first",
@@ -132,7 +133,7 @@ ROWS = (
         answer=page(ref("Change")),
         tag="history",
     ),
-    _row(
+    reading(
         "changes",
         "/api/changes",
         "What was recorded after a sequence number, oldest first",
@@ -141,7 +142,7 @@ ROWS = (
         answer=answer(changes={"type": "array", "items": ref("Change")}, last={"type": "integer"}),
         tag="history",
     ),
-    _row(
+    reading(
         "diff",
         "/api/tasks/{task}/diff",
         "What differs between two versions of a task",
@@ -151,7 +152,7 @@ ROWS = (
         answer=answer("task", "old", "new", "fields", "added", "changed", "removed"),
         tag="history",
     ),
-    _row(
+    reading(
         "show_item",
         "/api/items/{item}",
         "One item, with the record that it came from",
@@ -160,7 +161,7 @@ ROWS = (
         answer=answer("address", "source"),
         tag="history",
     ),
-    _row(
+    reading(
         "artifacts",
         "/api/tasks/{task}/artifacts",
         "A task's artifacts, each with what became of the file since",
@@ -169,7 +170,7 @@ ROWS = (
         answer=_ITEMS,
         tag="history",
     ),
-    _row(
+    reading(
         "path_history",
         "/api/tasks/{task}/paths",
         "Every entry that a task has had for a path",
@@ -179,7 +180,7 @@ ROWS = (
         answer=_ITEMS,
         tag="history",
     ),
-    _row(
+    reading(
         "inline_plan",
         "/api/tasks/{task}/inline",
         "Which artifacts fit into a budget of tokens",
@@ -189,7 +190,7 @@ ROWS = (
         answer={"type": "object"},
         tag="history",
     ),
-    _row(
+    reading(
         "summary",
         "/api/tasks/{task}/summary",
         "A task in a few lines that carry its version",
@@ -211,7 +212,7 @@ ROWS = (
         answer=answer("is_current", "made_from", "now"),
         tag="briefs",
     ),
-    _row(
+    reading(
         "list_gates",
         "/api/gates",
         "Gates that wait for a person; with all=true also those that were answered",
@@ -220,7 +221,7 @@ ROWS = (
         answer=_ITEMS,
         tag="gates",
     ),
-    _row(
+    reading(
         "inbox",
         "/api/inbox",
         "The handoffs that wait for an agent",
@@ -229,7 +230,7 @@ ROWS = (
         answer=_ITEMS,
         tag="tasks",
     ),
-    _row(
+    reading(
         "heads",
         "/api/heads",
         "The heads of all streams, to be kept elsewhere",
@@ -238,7 +239,7 @@ ROWS = (
         is_heavy=True,
         tag="safety",
     ),
-    _row(
+    reading(
         "verify",
         "/api/verify",
         "Whether the store says what was written",

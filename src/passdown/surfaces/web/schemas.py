@@ -13,6 +13,7 @@ MAX_NUMBER = 2**62
 MAX_TEXT = 65_536
 MAX_QUERY = 4_096
 MAX_ENTRIES = 100
+MAX_UPLOAD = 1_048_576
 
 
 def text(description: str = "", *, most: int = MAX_QUERY, least: int = 0) -> Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.surfaces.web.operations import Answer, Operation
+from passdown.surfaces.web.operations import Answer, Operation, reading
 from passdown.surfaces.web.pages import paged
 from passdown.surfaces.web.schemas import (
     CURSOR,
@@ -108,10 +108,6 @@ def _journal(workspace: Workspace, call: Call) -> Answer:
     return Answer(workspace.journal(call.given.get("task", ""), limit=call.given.get("limit", 200)))
 
 
-def _row(name: str, path: str, summary: str, carry: Any, **rest: Any) -> Operation:
-    return Operation(name, "GET", path, "read", summary, carry, **rest)
-
-
 _FILTERS = {
     "kinds": listed(text(most=40)),
     "agent": text(most=64),
@@ -129,14 +125,14 @@ _FILTERS = {
 
 _PART = {
     "around": listed(text(most=200), "ids of nodes"),
-    "depth": whole(most=10),
+    "depth": whole("steps", most=1_000),
     "task": TASK_ID,
     "tags": _TAGS,
     "types": _TAGS,
 }
 
 ROWS = (
-    _row(
+    reading(
         "brief",
         "/api/tasks/{task}/brief",
         "What an agent needs to know of a task, within a budget of tokens",
@@ -165,7 +161,7 @@ ROWS = (
         answer=answer("is_current", "made_from", "now"),
         tag="briefs",
     ),
-    _row(
+    reading(
         "task_deliveries",
         "/api/tasks/{task}/deliveries",
         "What was told of a task, to whom, newest first",
@@ -175,7 +171,7 @@ ROWS = (
         answer=page(_DELIVERY),
         tag="briefs",
     ),
-    _row(
+    reading(
         "deliveries",
         "/api/deliveries",
         "What was told to whom, newest first",
@@ -184,7 +180,7 @@ ROWS = (
         answer=page(_DELIVERY),
         tag="briefs",
     ),
-    _row(
+    reading(
         "why",
         "/api/items/{item}/why",
         "Whether and when an agent was told an item, or what kept it out",
@@ -194,7 +190,7 @@ ROWS = (
         answer=answer("item", "agent", "reason", told={"type": "boolean"}),
         tag="briefs",
     ),
-    _row(
+    reading(
         "recall",
         "/api/recall",
         "What was recorded that has to do with a question, best first",
@@ -214,13 +210,14 @@ ROWS = (
         answer=answer(items=_OBJECTS),
         tag="search",
     ),
-    _row(
+    reading(
         "graph",
         "/api/graph",
         "The knowledge graph, or a part of it; `form` says as what",
         _graph,
         query={"form": choice(tuple(GRAPH_FORMS)), **_PART},
         answer={"type": "object"},
+        media=tuple(GRAPH_FORMS.values()),
         is_heavy=True,
         tag="search",
     ),
@@ -249,12 +246,12 @@ ROWS = (
         takes_key=True,
         tag="search",
     ),
-    _row(
+    reading(
         "journal",
         "/api/journal",
         "Where things are, what is in the way and what was learned",
         _journal,
-        query={"task": TASK_ID, "limit": LIMIT},
+        query={"task": TASK_ID, "limit": whole("places", least=1, most=2**40)},
         answer={"type": "object"},
         is_heavy=True,
         tag="search",

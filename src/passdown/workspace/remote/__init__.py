@@ -1,7 +1,8 @@
-"""A workspace behind a server: the same methods, for what the server offers.
+"""A workspace behind a server: the same methods with the same meaning.
 
-What it doesn't offer (files of this machine, relays, safety's own verbs) says so and names what to
-do. Settings and the clock are the server's, and so are the files that artifacts refer to.
+What needs files or functions of one machine says so and names what to do (`elsewhere`). Settings
+and the clock are the server's, and so are the files that artifacts refer to; profiles, bundles,
+backups and the repository are those of the machine that asks.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from passdown.errors import NotAllowed, PassdownError
+from passdown.errors import NotAllowed
 from passdown.workspace import Workspace
 from passdown.workspace.remote.connection import Wire, server_at
+from passdown.workspace.remote.elsewhere import Elsewhere, not_offered
+from passdown.workspace.remote.keeps import RemoteKeeps
+from passdown.workspace.remote.knows import RemoteKnows
 from passdown.workspace.remote.reads import RemoteReads
+from passdown.workspace.remote.tells import RemoteTells
 from passdown.workspace.remote.writes import RemoteWrites
 
 if TYPE_CHECKING:
@@ -33,7 +38,9 @@ def connect(url: str, token: str = "") -> RemoteWorkspace:
     return RemoteWorkspace(Wire(server, token))
 
 
-class RemoteWorkspace(RemoteWrites, RemoteReads, Workspace):
+class RemoteWorkspace(  # pyright: ignore[reportIncompatibleVariableOverride] - it has a wire
+    RemoteWrites, RemoteReads, RemoteTells, RemoteKnows, RemoteKeeps, Elsewhere, Workspace
+):
     """One team's records, behind a server. Threads may share it."""
 
     def __init__(self, wire: Wire) -> None:
@@ -55,10 +62,11 @@ class RemoteWorkspace(RemoteWrites, RemoteReads, Workspace):
         return self._wire.server.url
 
     @property
+    def store_shown(self) -> str:
+        """The same: an address holds no password."""
+        return self.store_url
+
+    @property
     def _opened(self) -> Opened:  # pyright: ignore[reportIncompatibleVariableOverride]
         """What every method reaches for that works on the store itself."""
-        raise PassdownError(
-            f"{self._wire.server.url} doesn't offer this",
-            next_step="Do it where the store is, with passdown.open of its folder or address.",
-            code="not_offered",
-        )
+        raise not_offered(self._wire.server.url, "this")

@@ -28,10 +28,15 @@ from passdown.model.text import has_lone_surrogate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from passdown.workspace.aliases import Progress
+
 Document = dict[str, Any]
 
 TIMEOUT_S = 60.0
+HEAVY_TIMEOUT_S = 600.0
+"""What reads the whole store takes as long as the store is large."""
 MAX_ANSWER_BYTES = 256 * 1_048_576
+_PART_BYTES = 1_048_576
 _ATTEMPTS = 3
 _LONGEST_WAIT_S = 5.0
 _BROKEN = (OSError, http.client.HTTPException)
@@ -112,20 +117,24 @@ class Wire:
         body: Document | None = None,
         key: str | None = None,
         expect_version: int | None = None,
+        repeats: bool = False,
+        is_heavy: bool = False,
     ) -> Reply:
         """Ask, and give the answer of a status below 400; raises what the server raised.
 
-        What only reads, and what has a key, is asked again when the connection breaks. Anything
-        else is not: whether it was written is unknown then.
+        What only reads, what has a key, and what `repeats` without harm, is asked again when the
+        connection breaks. Anything else is not: whether it was written is unknown then. What
+        `is_heavy` is waited for longer.
         """
         target = self.server.prefix + path + _spelled(query or {})
         data = None if body is None else json.dumps(body).encode()
         headers = self._headers(data, key, expect_version)
-        is_safe = method == "GET" or key is not None
+        is_safe = method == "GET" or key is not None or repeats
+        timeout_s = max(self._timeout_s, HEAVY_TIMEOUT_S if is_heavy else 0.0)
         for attempt in range(_ATTEMPTS):
             is_last = attempt == _ATTEMPTS - 1
             try:
-                reply = self._once(method, target, data, headers)
+                reply = self._once(method, target, data, headers, timeout_s)
             except _BROKEN as error:
                 if not is_safe or is_last:
                     raise _unreachable(self.server, error, is_safe) from error
@@ -137,13 +146,31 @@ class Wire:
             time.sleep(wait_s)
         raise AssertionError("the last attempt returns or raises")
 
+    def fetch(self, path: str, target: str, progress: Progress | None = None) -> None:
+        """Write what an address gives to a new file that only its owner can read; a file that
+        didn't arrive as a whole is removed.
+        """
+        connection = self._taken(HEAVY_TIMEOUT_S)
+        try:
+            connection.request("GET", self.server.prefix + path, None, self._headers(None))
+            answer = connection.getresponse()
+            if answer.status >= 300:
+                _checked(_reply(answer, answer.read(MAX_ANSWER_BYTES)))
+            _save(answer, target, progress)
+        except _BROKEN as error:
+            if isinstance(error, OSError) and error.filename:
+                raise
+            raise _unreachable(self.server, error, is_safe=True) from error
+        finally:
+            connection.close()
+
     def close(self) -> None:
         """Close what is open."""
         while self._idle:
             self._idle.pop().close()
 
     def _headers(
-        self, data: bytes | None, key: str | None, expect_version: int | None
+        self, data: bytes | None, key: str | None = None, expect_version: int | None = None
     ) -> dict[str, str]:
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
         headers["User-Agent"] = f"passdown/{__version__}"
@@ -156,8 +183,15 @@ class Wire:
             headers["If-Match"] = f'"{expect_version}"'
         return headers
 
-    def _once(self, method: str, target: str, data: bytes | None, headers: dict[str, str]) -> Reply:
-        connection = self._taken()
+    def _once(
+        self,
+        method: str,
+        target: str,
+        data: bytes | None,
+        headers: dict[str, str],
+        timeout_s: float,
+    ) -> Reply:
+        connection = self._taken(timeout_s)
         try:
             connection.request(method, target, data, headers)
             answer = connection.getresponse()
@@ -169,24 +203,49 @@ class Wire:
             connection.close()
         else:
             self._idle.append(connection)
-        return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, body)
+        return _reply(answer, body)
 
-    def _taken(self) -> http.client.HTTPConnection:
+    def _taken(self, timeout_s: float) -> http.client.HTTPConnection:
         """A connection that the server has not closed meanwhile, or a new one."""
         if self._process != os.getpid():
             self._idle, self._process = [], os.getpid()
         while self._idle:
             connection = self._idle.pop()
             if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
+                connection.sock.settimeout(timeout_s)
                 return connection
             connection.close()
         server = self.server
         if server.scheme == "http":
-            return http.client.HTTPConnection(server.host, server.port, timeout=self._timeout_s)
+            return http.client.HTTPConnection(server.host, server.port, timeout=timeout_s)
         secure = ssl.create_default_context()
         return http.client.HTTPSConnection(
-            server.host, server.port, timeout=self._timeout_s, context=secure
+            server.host, server.port, timeout=timeout_s, context=secure
         )
+
+
+def _reply(answer: http.client.HTTPResponse, body: bytes) -> Reply:
+    return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, body)
+
+
+def _save(answer: http.client.HTTPResponse, target: str, progress: Progress | None) -> None:
+    """Write an answer's bytes to a new file, all of them or none."""
+    expected = int(answer.headers.get("Content-Length") or 0)
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        size = 0
+        with os.fdopen(descriptor, "wb") as file:
+            while part := answer.read(_PART_BYTES):
+                size += file.write(part)
+                if progress is not None:
+                    progress(size, max(size, expected))
+            file.flush()
+            os.fsync(file.fileno())
+        if size != expected:
+            raise http.client.IncompleteRead(b"", expected - size)
+    except BaseException:
+        os.unlink(target)
+        raise
 
 
 def part(text: object) -> str:

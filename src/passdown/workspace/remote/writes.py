@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from passdown.model.handoff import Handoff, as_plain
+from passdown.workspace.remote.asking import Asking
 from passdown.workspace.remote.connection import part
 from passdown.workspace.remote.values import check_of, command_of, receipt_of
 
@@ -14,23 +15,14 @@ if TYPE_CHECKING:
 
     from passdown.model.command import Check, HandoffCommand, Receipt
     from passdown.model.graph import Edge, Node
+    from passdown.model.handoff import Decision
     from passdown.workspace.aliases import HandoffLike, Key
-    from passdown.workspace.remote.connection import Wire
 
 Document = dict[str, Any]
 
 
-class RemoteWrites:
+class RemoteWrites(Asking):
     """The methods that record something; see `Workspace` for what each one does."""
-
-    _wire: Wire
-
-    def _post(self, path: str, body: Document, key: Key = None, **rest: Any) -> Document:
-        import json
-
-        sent = {name: value for name, value in body.items() if value is not None}
-        reply = self._wire.ask(rest.pop("method", "POST"), path, body=sent, key=key, **rest)
-        return json.loads(reply.body)
 
     def create_task(
         self, task: str, *, title: str, agent: str, key: Key = None, **fields: Any
@@ -137,6 +129,13 @@ class RemoteWrites:
         body = {"by": by, "reason": reason}
         return receipt_of(self._post(f"/api/gates/{part(gate)}/reject", body, key))
 
+    def store_decision(self, decision: Decision, task: str | None = None) -> str:
+        """Record a decision value and give the key, of agent and time, that finds it again."""
+        from passdown.workspace.decisions import plain_decision
+
+        body = {**plain_decision(decision), "task": task}
+        return self._post("/api/stored-decisions", body, repeats=True)["key"]
+
     def learn(
         self,
         nodes: Iterable[Node | Document] = (),
@@ -150,14 +149,16 @@ class RemoteWrites:
     ) -> Receipt:
         """Write knowledge down."""
         from passdown.model.knowledge import edge_document, node_document
+        from passdown.workspace.knowing import given_knowledge
 
+        given = given_knowledge(nodes, edges, forget_nodes, forget_edges)
         body: Document = {
-            "nodes": [n if isinstance(n, dict) else node_document(n) for n in nodes],
-            "edges": [e if isinstance(e, dict) else edge_document(e) for e in edges],
+            "nodes": [node_document(node) for node in given.nodes],
+            "edges": [edge_document(edge) for edge in given.edges],
             "agent": agent,
             "task": task,
-            "forget_nodes": list(forget_nodes),
-            "forget_edges": [list(edge) for edge in forget_edges],
+            "forget_nodes": given.forget_nodes,
+            "forget_edges": given.forget_edges,
         }
         return receipt_of(self._post("/api/knowledge", body, key))
 
