@@ -125,8 +125,8 @@ class OneWriter:
     def __init__(self, writer: Any) -> None:
         self._writer = writer
 
-    def writing(self, streams: Sequence[str]) -> OneWriter:
-        del streams
+    def writing(self, streams: Sequence[str], *first: object, in_turn: bool = False) -> OneWriter:
+        del streams, first, in_turn
         return self
 
     def __enter__(self) -> Any:
