@@ -72,7 +72,7 @@ def examples(loaded: Loaded, *, by_words: bool) -> list[Example]:
 def _example(loaded: Loaded, query: Query, *, by_words: bool) -> Example:
     opened, name = loaded.workspace._opened, loaded.corpus.name
     only = Filter(kinds=(KINDS[name],), task=task_of(query.group))
-    meaning = None if by_words else opened.embeddings.meaning(query.text)
+    meaning = None if by_words else opened.embeddings.meaning(query.text, only)
     with opened.store.reading() as reader:
         search = _Watched(reader, query.text, only, meaning)
         search.best(1)

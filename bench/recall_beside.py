@@ -133,7 +133,8 @@ def _ours(root: Path, queries: Any) -> dict[str, Any]:
         index.refresh(reader)
 
         def ask(only: Filter) -> Callable[[Any], list[int]]:
-            return lambda q: index.nearest(reader, q, only, lambda ids: ids, count=COUNT)
+            within = index.within(reader, only)
+            return lambda q: index.nearest(reader, q, within, lambda ids: ids, count=COUNT)
 
         ask(Filter())(queries[0])
         answers, median_ms = _timed(ask(Filter()), queries)

@@ -17,10 +17,12 @@ AGENTS = ("planner", "coder")
 FILES = 2
 DECISIONS = 2
 
-_SUMMARY = "Keep the parser of part {number}.{index} apart from its renderer and pass plain values"
+# The task is named, so that no two handoffs say the same word for word: what was said before in
+# another task would be remembered, and a short history seem cheaper than it is.
+_SUMMARY = "Keep the parser of part {part} apart from its renderer and pass plain values"
 _RATIONALE = (
     "Both change for different reasons; with a narrow seam each has tests of its own, "
-    "and step {number}.{index} can be taken back alone"
+    "and step {part} can be taken back alone"
 )
 
 
@@ -31,14 +33,14 @@ def handoff(task: str, number: int) -> dict[str, Any]:
         "outcome": "completed",
         "from_agent": AGENTS[number % 2],
         "to_agent": AGENTS[1 - number % 2],
-        "summary": f"Part {number} is done and tested",
+        "summary": f"Part {task}.{number} is done and tested",
         "files_created": [
             {"path": path, "purpose": f"part {number}", "lines": "1-20"} for path in paths(number)
         ],
         "decisions": [
             {
-                "summary": _SUMMARY.format(number=number, index=index),
-                "rationale": _RATIONALE.format(number=number, index=index),
+                "summary": _SUMMARY.format(part=f"{task}.{number}.{index}"),
+                "rationale": _RATIONALE.format(part=f"{task}.{number}.{index}"),
             }
             for index in range(DECISIONS)
         ],

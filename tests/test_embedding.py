@@ -7,6 +7,7 @@ import logging
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,62 @@ def test_filters_are_exact_with_vectors_too(ws: Workspace) -> None:
     found = ws.recall("bag face", agent="ana", kinds=["decision"])
     assert [a.agent for a in found] == ["ana"] * 3
     assert ws.recall("bag face", agent="ana", kinds=["gotcha"]) == []
+
+
+@pytest.mark.promise("P-13")
+def test_what_is_tagged_later_passes_a_filter_that_was_asked_before(ws: Workspace) -> None:
+    """What is remembered of a filter grows with the store."""
+    ws.embed_with("letters", letters)
+    tagged: set[str] = set()
+    for count in (4, 1, 3):
+        for _ in range(count):
+            said: dict[str, Any] = {"task": "T-1", "agent": "a", "summary": "Cabbage"}
+            tagged.update(ws.decide(**said, rationale="deed", tags=["ops-x"]).items)
+            ws.decide(**said, rationale="deed", tags=["pay-x"])
+        ws.embed()
+        found = ws.recall("bag face", tags=["ops-x"], limit=100)
+        assert {answer.address for answer in found} == tagged
+
+
+@pytest.mark.promise("P-14")
+@pytest.mark.parametrize("only", [{}, {"tags": ["odd-x"]}, {"agent": "a"}, {"live_only": True}])
+def test_a_question_without_a_vector_is_answered_by_its_words_within_its_filter(
+    ws: Workspace, only: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its vector is made on another thread: what fails there is told, and asked again later."""
+    for number in range(60):
+        tags = ["odd-x"] if number % 2 else []
+        ws.decide(
+            task="T-1", agent="a", summary=f"Matter {number}", rationale="the kitten", tags=tags
+        )
+    embedder = Meanings(*CATS)
+    ws.embed_with("cats", embedder)
+    ws.embed()
+    expected = ws.recall("kitten matter 7", by_words=True, **only)
+    embedder.fails_after = len(embedder.texts)
+    with caplog.at_level(logging.WARNING, "passdown"):
+        assert ws.recall("kitten matter 7", **only) == expected
+    assert "the model is gone" in caplog.text
+    asked = len(embedder.texts)
+    assert ws.recall("kitten matter 7", **only) == expected
+    assert len(embedder.texts) == asked
+
+
+def test_an_embedder_sees_the_context_of_the_question(ws: Workspace) -> None:
+    """As programs keep it that trace their calls."""
+    current: ContextVar[str] = ContextVar("current", default="")
+    seen: list[str] = []
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        seen.append(current.get())
+        return letters(texts)
+
+    fill(ws, 2)
+    ws.embed_with("own", embed)
+    ws.embed()
+    current.set("asking")
+    ws.recall("matter")
+    assert seen[-1] == "asking"
 
 
 @pytest.mark.promise("P-14")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -119,6 +120,46 @@ def test_a_missing_or_old_file_is_written_again(ws: Workspace, way: str) -> None
             ws.reindex()
         else:
             ws.warn("T-1", agent="a", text=f"w {text is None}")
+        says_what_the_ledger_says(ws)
+
+
+@pytest.mark.promise("P-9")
+@pytest.mark.parametrize("left", [b"", b"\x00" * 4_096, b'{\n  "schema": "passdown/st\x00\x00\x00'])
+@pytest.mark.parametrize("way", ["handle_file", "doctor", "write"])
+def test_what_a_power_cut_left_is_no_edit(ws: Workspace, way: str, left: bytes) -> None:
+    """A file that was never synced may be empty or full of zeros: it is written again."""
+    handle(ws).write_bytes(left)
+    if way == "handle_file":
+        ws.handle_file("T-1")
+    elif way == "doctor":
+        report = ws.doctor()
+        assert (report["ok"], report["facts"]["handle_files"]["missing"]) == (True, 1)
+    else:
+        assert ws.warn("T-1", agent="a", text="w").warnings == ()
+    says_what_the_ledger_says(ws)
+    assert not handle(ws).with_name("T-1.json.edited-1").exists()
+
+
+@pytest.mark.promise("S1-15")
+@pytest.mark.parametrize(("durability", "synced"), [("full", 1), ("normal", 0)])
+def test_the_file_is_as_durable_as_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, synced: int
+) -> None:
+    """Synced before it takes its name, unless the ledger itself may lose its last moments."""
+    calls: list[int] = []
+    sync = os.fsync
+
+    def noted(file: int) -> None:
+        calls.append(file)
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    settings = Settings(durability=durability, artifacts_on_disk=False)
+    with passdown.open(str(tmp_path), settings=settings) as ws:
+        ws.create_task("T-1", title="Login", agent="planner")
+        calls.clear()
+        ws.hand_off(full_handoff())
+        assert len(calls) == synced
         says_what_the_ledger_says(ws)
 
 

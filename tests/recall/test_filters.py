@@ -20,9 +20,10 @@ from passdown import Settings
 from passdown.errors import InvalidInput
 from passdown.testing import fixed_clock
 from tests.postgres import name_store, new_workspace
+from tests.recall.workers import letters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from passdown import Workspace
 
@@ -156,7 +157,29 @@ def above(paths: list[str]) -> frozenset[str]:
     return frozenset("/".join(p[:end]) for p in parts for end in range(1, len(p) + 1))
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+class Halfway:
+    """Gives vectors to questions always, but to entries only until half of them have theirs."""
+
+    def __init__(self) -> None:
+        self.is_enough = False
+
+    def __call__(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        if self.is_enough and len(texts) > 1:
+            raise RuntimeError("half of them is enough")
+        return letters(texts)
+
+
+def give_vectors(ws: Workspace, count: int) -> None:
+    """To all entries, or to so many."""
+    embedder = Halfway()
+    ws.embed_with("letters", embedder)
+    ws.embed(limit=count)
+    embedder.is_enough = True
+
+
+@pytest.fixture(
+    scope="module", params=["sqlite", "sqlite, vectors", "sqlite, half of the vectors", "postgres"]
+)
 def store(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Store]:
@@ -171,6 +194,9 @@ def store(
         writer = Writer(ws, seed=4)
         for _ in range(260):
             writer.step()
+        if "vectors" in request.param:
+            pytest.importorskip("numpy")
+            give_vectors(ws, len(writer.known) // 2 if "half" in request.param else 0)
         yield Store(ws, writer.known)
 
 

@@ -11,7 +11,6 @@ import errno
 import hashlib
 import os
 import stat
-from contextlib import suppress
 
 from passdown.errors import Problem
 from passdown.model.names import path_problems
@@ -78,9 +77,12 @@ def _is_one_of(path: str, others: list[str]) -> bool:
     except OSError:
         return False
     for other in others:
-        with suppress(OSError):
-            if os.path.samestat(found, os.stat(other)):
-                return True
+        try:
+            own = os.stat(other)
+        except OSError:
+            continue
+        if os.path.samestat(found, own):
+            return True
     return False
 
 

@@ -19,18 +19,21 @@ LARGEST_FILE = 256 * 2**20
 """How many bytes of a file are read at most, unless somebody says otherwise."""
 
 
-def replace_file(target: str, text: str, *, is_project_file: bool = False) -> None:
+def replace_file(
+    target: str, text: str, *, is_project_file: bool = False, is_synced: bool = True
+) -> None:
     """Put `text` in the place of a file; on failure the old file is whole and nothing stays.
 
-    The content is synced before it takes the name, so a power cut leaves one or the other. A file
-    of the project keeps its rights, and its owner and group as far as this user may give files
+    The content is synced before it takes the name, so a power cut leaves one or the other. Without
+    `is_synced` it may leave an empty file, so that is for what can be made again. A file of the
+    project keeps its rights, and its owner and group as far as this user may give files
     away, or gets those that any new file gets; ours are private. It is a new file under the old
     name: other hard links keep the old content.
     """
     with _typed(target):
         if not os.path.isdir(os.path.dirname(target)):
             _make_private(os.path.dirname(target))
-        with _synced(target, text.encode()) as temporary:
+        with _temporary(target, text.encode(), is_synced=is_synced) as temporary:
             if is_project_file:
                 _take_after(temporary, target)
             os.replace(temporary, target)
@@ -64,19 +67,20 @@ def write_new(target: str, data: bytes) -> None:
     """Write a file that must not be there yet; a crash leaves all of it or nothing."""
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-    with _synced(target, data) as temporary:
+    with _temporary(target, data) as temporary:
         os.replace(temporary, target)
 
 
 @contextmanager
-def _synced(target: str, data: bytes) -> Generator[str]:
+def _temporary(target: str, data: bytes, *, is_synced: bool = True) -> Generator[str]:
     """A temporary file beside `target` with content on disk; gone when the block ends."""
     temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             _write_all(descriptor, data)
-            os.fsync(descriptor)
+            if is_synced:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         yield temporary

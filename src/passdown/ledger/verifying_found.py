@@ -14,6 +14,7 @@ from passdown.errors import Problem
 from passdown.model.findable import KNOWLEDGE, found_in
 from passdown.model.found_rows import NODE_PREFIX, Found, KnownRow
 from passdown.model.graph import graph_of
+from passdown.store.finding import MOST_AUTHORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,6 +96,7 @@ class FoundCheck:
         self._tags: set[tuple[str, str]] = set()
         self._brought: list[_Brought] = []
         self._known: dict[str, EntryRow] = {}
+        self._authors: set[str] = set()
         self._stored = 0
 
     def task(self, brought: TaskFound, replayed: Replayed) -> list[Problem]:
@@ -109,6 +111,7 @@ class FoundCheck:
             self._needed[f"task:{task}", "depends_on", f"task:{need}"] = row
         stored = self._reader.entries_of_task(task)
         self._stored += len(stored)
+        self._authors.update(entry.agent for entry in stored)
         self._known.update((entry.address, entry) for entry in stored if entry.kind == KNOWLEDGE)
         if [entry for entry in stored if entry.kind != KNOWLEDGE] == expected:
             return []
@@ -145,10 +148,15 @@ class FoundCheck:
             "edges": edges == written.edges,
             "tags": reader.all_tags() == self._tags | tags,
             "entries": count == self._stored == reader.text_count(),
+            "authors": self._are_named(reader.authors()),
             "numbers": reader.next_number() > reader.newest_entry(),
         }
         message = "they are not what the records give"
         return [_finding(name, message) for name, is_right in right.items() if not is_right]
+
+    def _are_named(self, told: Sequence[str]) -> bool:
+        """Whether all who wrote something are told; names may outlast what was forgotten."""
+        return len(told) >= MOST_AUTHORS or self._authors.issubset(told)
 
     def _written(self) -> _Written:
         """Nodes, their entries and edges after all that was brought and forgotten, in order."""

@@ -254,11 +254,12 @@ def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) 
 
 def _paths_of(letter: str, entry: dict[str, Any]) -> list[str]:
     """The files that an item speaks of; where any text may stand, only what can be a path."""
-    given: list[str] = []
     if letter == "d":
-        given = [*entry.get("artifacts", ()), *entry.get("paths", ())]
+        given: list[str] = [*entry.get("artifacts", ()), *entry.get("paths", ())]
     elif letter == "p":
         given = [entry.get("location", "").partition(":")[0].strip()]
+    else:
+        return []
     return sorted({normal_path(path) for path in given if not path_problems(path, "")} - {""})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from json.encoder import encode_basestring as _quoted
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -14,7 +15,12 @@ _MAX_DEPTH = 96
 _MARK = '  "checksum": "sha256:'
 
 
-_plain = json.JSONEncoder(ensure_ascii=False).encode
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _plain(value: object) -> str:
+    """A value on one line; nearly all are texts, which need no encoder around the function."""
+    return _quoted(value) if type(value) is str else _encode(value)
 
 
 def indented(value: object, margin: str = "") -> str:
@@ -31,7 +37,7 @@ def indented(value: object, margin: str = "") -> str:
         inner = margin + "  "
         parts = [inner + indented(part, inner) for part in cast("list[object]", value)]
         return "[\n" + ",\n".join(parts) + f"\n{margin}]"
-    return _plain(value)
+    return _plain(cast("object", value))
 
 
 def item_text(document: Mapping[str, Any]) -> str:
@@ -56,6 +62,13 @@ def is_intact(text: str) -> bool:
     """Whether a file is as it was written, by its own checksum."""
     content, mark, ending = text.rpartition(_MARK)
     return bool(mark) and ending == f'{_checksum(content)}"\n}}\n'
+
+
+def is_torn(text: str) -> bool:
+    """Whether a file is what a power cut leaves of one: nothing, or zeros where text was meant to
+    be. Nobody's words are in it.
+    """
+    return not text or "\x00" in text
 
 
 def read_handle(text: str | bytes) -> dict[str, Any]:

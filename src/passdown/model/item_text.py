@@ -34,7 +34,10 @@ class Sizes(NamedTuple):
 def flat(value: object) -> str:
     """Any stored text on one line, with nothing in it that can't be seen."""
     text = str(value)
-    return visible(text if text.isprintable() and "  " not in text else " ".join(text.split()))
+    is_one_line = text.isprintable() and "  " not in text
+    if is_one_line and text.isascii():  # nearly all are, and nothing in them has to be shown
+        return text
+    return visible(text if is_one_line else " ".join(text.split()))
 
 
 def listed(values: object) -> str:
@@ -103,12 +106,17 @@ def _after_number(letter: str, entry: Entry) -> tuple[str, str, str]:
 
 
 def _more(fields: Fields, entry: Entry) -> str:
-    parts = [(label, entry.get(name)) for label, name in fields]
-    told = [(label, value) for label, value in parts if value and value != NOT_STATED]
-    return "".join(f" | {label}{_value(value)}" for label, value in told)
+    told = ""
+    for label, name in fields:
+        value = entry.get(name)
+        if value and value != NOT_STATED:
+            told += f" | {label}{_value(value)}"
+    return told
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return flat(value)
     if isinstance(value, dict):
         return ", ".join(f"{flat(k)} {flat(v)}" for k, v in sorted(value.items()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return listed(value)

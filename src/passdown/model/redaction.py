@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from passdown.model.text import ignorable
 from passdown.model.values import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LEFT = r"(?<![A-Za-z0-9])"
 _WORD = r"[A-Za-z0-9_-]"
@@ -187,15 +190,24 @@ def redact_value(value: object) -> tuple[object, tuple[str, ...]]:
 
 
 def _collect(value: object, texts: list[str]) -> None:
+    """Every text in a value and below it, keys too."""
     if isinstance(value, str):
         texts.append(value)
     elif isinstance(value, dict):
-        for key, item in cast("dict[object, object]", value).items():
-            _collect(key, texts)
-            _collect(item, texts)
+        mapping = cast("dict[object, object]", value)
+        _collect_all(mapping, texts)
+        _collect_all(mapping.values(), texts)
     elif isinstance(value, (list, tuple)):
-        for entry in cast("list[object]", value):
-            _collect(entry, texts)
+        _collect_all(cast("list[object]", value), texts)
+
+
+def _collect_all(values: Iterable[object], texts: list[str]) -> None:
+    for value in values:
+        # Most are texts: a call for each would take as long as everything else here.
+        if isinstance(value, str):
+            texts.append(value)
+        elif value is not None:
+            _collect(value, texts)
 
 
 def _redact_in(value: object, kinds: list[_Kind]) -> tuple[object, tuple[str, ...]]:

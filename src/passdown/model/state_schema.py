@@ -271,10 +271,13 @@ def _test(schema: Schema) -> Test:
     wanted = schema["type"]
     kinds = {_TYPES[name] for name in ([wanted] if isinstance(wanted, str) else wanted)}
     fits = _content_test(schema)
+    if fits is None:
+        return lambda value: type(value) in kinds
     return lambda value: type(value) in kinds and (value is None or fits(value))
 
 
-def _content_test(schema: Schema) -> Test:
+def _content_test(schema: Schema) -> Test | None:
+    """The test of what a value of the right type holds; None where anything is right."""
     properties: Schema | None = schema.get("properties")
     if properties is not None:
         tests = {name: _test(part) for name, part in properties.items()}
@@ -286,15 +289,21 @@ def _content_test(schema: Schema) -> Test:
     if "items" in schema:
         entry = _test(schema["items"])
         return lambda value: all(map(entry, value))
-    if schema.keys() & {"enum", "minimum", "pattern"}:
-        return lambda value: not _scalar_problems(value, schema)
-    return lambda value: True
+    return _scalar_test(schema)
 
 
-def _scalar_problems(value: object, schema: Schema) -> list[Problem]:
-    found: list[Problem] = []
-    _check_scalar(value, schema, "", found)
-    return found
+def _scalar_test(schema: Schema) -> Test | None:
+    """The same for a text or a number, as `_check_scalar` has it: a schema names one of these."""
+    if "enum" in schema:
+        choices = frozenset(schema["enum"])
+        return choices.__contains__
+    if "pattern" in schema:
+        search = _compiled(schema["pattern"]).search
+        return lambda value: search(str(value)) is not None
+    if "minimum" in schema:
+        least: int = schema["minimum"]
+        return lambda value: value >= least
+    return None
 
 
 def _has_type(value: object, wanted: str | list[str]) -> bool:

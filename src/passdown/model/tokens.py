@@ -42,7 +42,7 @@ class Counter(NamedTuple):
 
 def units(text: str) -> int:
     """The length of a text in UTF-16 units, as JavaScript has it."""
-    return len(text) if text.isascii() else len(text) + sum(char > "\uffff" for char in text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def chars4(text: str) -> int:

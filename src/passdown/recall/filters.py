@@ -30,10 +30,15 @@ class Filter(NamedTuple):
             [mark_of("kind", kind) for kind in self.kinds],
             [mark_of("agent", self.agent)] if self.agent else [],
             [mark_of("task", self.task)] if self.task else [],
-            [mark_of("tag", tag) for tag in self.tags],
-            [path_mark(self.path)] if self.path else [],
         ]
-        return tuple(tuple(group) for group in groups if group)
+        return (*(tuple(group) for group in groups if group), *self.untold_marks())
+
+    def untold_marks(self) -> tuple[tuple[str, ...], ...]:
+        """Those of the marks that an entry's row doesn't tell."""
+        tags = tuple(mark_of("tag", tag) for tag in self.tags)
+        return tuple(
+            group for group in (tags, (path_mark(self.path),) if self.path else ()) if group
+        )
 
     def lets(self, entry: Entry, *, with_superseded: bool = False) -> bool:
         """Whether an entry passes what its row tells; a superseded one may be let through."""
@@ -53,7 +58,12 @@ class Filter(NamedTuple):
     @property
     def is_by_row(self) -> bool:
         """Whether part of it can be told only by an entry's row."""
-        return bool(self.statuses or self.without or self.since or self.until)
+        return bool(self.without) or self.is_narrow
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it names statuses or times, which often leave little."""
+        return bool(self.statuses or self.since or self.until)
 
     @property
     def is_by_mark(self) -> bool:
@@ -62,7 +72,4 @@ class Filter(NamedTuple):
 
     def has_marks(self, marks: str) -> bool:
         """Whether an entry's marks have one of the tags, and the path."""
-        given = set(marks.split())
-        tags = {mark_of("tag", tag) for tag in self.tags}
-        has_tag = not tags or not tags.isdisjoint(given)
-        return has_tag and (not self.path or path_mark(self.path) in given)
+        return all(any(mark in marks for mark in group) for group in self.untold_marks())

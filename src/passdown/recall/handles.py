@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from passdown.errors import Problem
 from passdown.ledger.durable_files import keep_aside, named_lock, read_text, replace_file
 from passdown.model.documents import LISTS, state_document
-from passdown.model.handle_text import is_intact, item_text, sealed
+from passdown.model.handle_text import is_intact, is_torn, item_text, sealed
 from passdown.model.kinds import stream_of
 from passdown.model.state_schema import check_header
 from passdown.recall.pages import Page, rendered
@@ -53,9 +53,14 @@ class News(NamedTuple):
 class HandleFiles:
     """The handle files of one workspace, in one folder."""
 
-    def __init__(self, folder: str, kept_versions: int) -> None:
+    def __init__(self, folder: str, kept_versions: int, *, is_synced: bool = True) -> None:
+        """Files in `folder`; without `is_synced` a power cut may leave one empty, which is seen.
+
+        Archive files are synced in any case: nobody looks into them again before they are read.
+        """
         self.folder = folder
         self._kept = kept_versions
+        self._is_synced = is_synced
         self._turn = threading.Lock()
         self._process = os.getpid()
         self._seen: dict[str, tuple[int, int, int]] = {}
@@ -96,7 +101,7 @@ class HandleFiles:
         problems = [] if self._is_as_we_left_it(target) else _kept_aside(target)
         self._archive(reader, row)
         page = self._page(reader, row, news)
-        replace_file(target, self._text(reader, row, page))
+        replace_file(target, self._text(reader, row, page), is_synced=self._is_synced)
         self._seen[target] = _mark(target)
         return problems
 
@@ -123,7 +128,7 @@ class HandleFiles:
     def check(self, reader: Reader, row: TaskRow) -> str:
         """How a task's handle file stands: `current`, `missing`, `old` or `edited`."""
         text = read_text(self.path(row.task))
-        if text is None:
+        if text is None or is_torn(text):
             return "missing"
         if not is_intact(text):
             return "edited"
@@ -209,7 +214,7 @@ def _mark(path: str) -> tuple[int, int, int]:
 
 def _kept_aside(target: str) -> list[Problem]:
     text = read_text(target)
-    if text is None or is_intact(text):
+    if text is None or is_intact(text) or is_torn(text):
         return []
     kept = keep_aside(target)
     message = f"{target} had been edited by hand; the edit is kept as {kept}"

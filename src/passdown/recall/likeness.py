@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Problem
 from passdown.model.findable import LIKENED, Text, texts_of
-from passdown.model.found_rows import Sought, mark_of
 from passdown.model.kinds import KINDS
 from passdown.model.likeness import NEAR, likeness
 
@@ -30,52 +29,40 @@ def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
     if not any(body.get(field) for field in fields):
         return []
     said = {place: text for place, text in texts_of(body).items() if place[0] in fields}
-    asked = {place: _sought(text, fields[place[0]]) for place, text in said.items() if text.bands}
-    reader.ahead(*(partial(_words_like, sought=sought) for sought in asked.values()))
-    near = {place: _near(reader, said[place], sought) for place, sought in asked.items()}
-    reader.ahead(*(partial(_entries, ids=shares[:1]) for shares in near.values() if shares))
+    asked = {place: (text.bands, fields[place[0]]) for place, text in said.items() if text.bands}
+    reader.ahead(*(partial(_like, bands=bands, kind=kind) for bands, kind in asked.values()))
     found: list[Problem] = []
-    for (field, index), shares in near.items():
+    for (field, index), (bands, kind) in asked.items():
         meant = set(body[field][index].get("supersedes", ()))
-        like = _first_standing(reader, shares, meant)
-        if like is not None:
-            found.append(_warning(f"{_GIVEN_AS.get(field, field)}[{index}]", *like))
+        likely = _like(reader, bands, kind)
+        nearest = _nearest(said[field, index], likely, meant)
+        if nearest is not None:
+            found.append(_warning(f"{_GIVEN_AS.get(field, field)}[{index}]", *nearest))
     return found
 
 
-def _sought(text: Text, kind: str) -> Sought:
-    """Asked for together, so that likes of other kinds can't crowd out those of this one."""
-    return Sought(marks=(tuple(text.bands), (mark_of("kind", kind),)))
+def _like(reader: Reader, bands: Sequence[str], kind: str) -> list[tuple[Entry, str]]:
+    return reader.sharing_marks(bands, kind, _COMPARED)
 
 
-def _words_like(reader: Reader, sought: Sought) -> dict[int, str]:
-    return reader.words_matching(sought, _COMPARED)
-
-
-def _near(reader: Reader, text: Text, sought: Sought) -> list[tuple[int, float]]:
-    """The entries whose words are near to those of a text, with how near, nearest first."""
-    own = _word_set(text.words)
-    said = _words_like(reader, sought)
-    shares = [(number, likeness(own, _word_set(words))) for number, words in said.items()]
-    near = [(number, share) for number, share in shares if share >= NEAR]
-    return sorted(near, key=lambda each: (-each[1], each[0]))
-
-
-def _entries(reader: Reader, ids: Sequence[tuple[int, float]]) -> list[Entry]:
-    return reader.entries([number for number, _ in ids])
-
-
-def _first_standing(
-    reader: Reader, near: Sequence[tuple[int, float]], meant: set[str]
+def _nearest(
+    text: Text, likely: Sequence[tuple[Entry, str]], meant: set[str]
 ) -> tuple[Entry, float] | None:
-    """The nearest entry that still stands and isn't meant to be replaced."""
-    shares = dict(near)
-    # Nearly always the first one stands: the rows of the others are read where it doesn't.
-    for some in (near[:1], near[1:]):
-        for entry in _entries(reader, some) if some else ():
-            if entry.address not in meant and entry.status not in _GONE:
-                return entry, shares[entry.id]
-    return None
+    """Of entries with their words, the nearest to a text that is near enough, still stands and
+    isn't meant to be replaced.
+    """
+    own = _word_set(text.words)
+    best: tuple[Entry, float] | None = None
+    for entry, words in likely:
+        share = likeness(own, _word_set(words))
+        # Of two that are equally near, the first to have said it.
+        if share >= (best[1] if best else NEAR) and _stands(entry, meant):
+            best = (entry, share)
+    return best
+
+
+def _stands(entry: Entry, meant: set[str]) -> bool:
+    return entry.address not in meant and entry.status not in _GONE
 
 
 @lru_cache(maxsize=512)

@@ -111,6 +111,7 @@ class Scorer:
         for word in question.words:
             weight = rarities[word] * self._scale
             self._weights[word] = self._weights.get(word, 0.0) + weight
+        self._apart = [(f" {word} ", weight) for word, weight in self._weights.items()]
         dampening = 1 + _SATURATION + _IDEAL_LENGTH / _LENGTH
         self._ideal_text = sum(self._weights.values()) / dampening
 
@@ -163,9 +164,9 @@ class Scorer:
         dampening = _SATURATION + length / _LENGTH
         padded = f" {words} "
         score = 0.0
-        for word, weight in self._weights.items():
-            count = padded.count(f" {word} ")
-            if count:
+        for word, weight in self._apart:
+            if word in padded:
+                count = padded.count(word)
                 score += weight * count / (count + dampening)
         return score
 

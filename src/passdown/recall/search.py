@@ -1,22 +1,21 @@
 """Search: from a question to the entries that answer it best, within exact filters.
 
-First the entries that have the question's rarest words are gathered, as many as a budget allows, so
-that the cost doesn't grow with the store. With vectors, the nearest in meaning join them. The best
-by words and meaning, and the neighbours of the very best, are then scored with everything that is
-known of them. Filters are asked for in the index itself; what passes them and nothing else counts,
-and as many are given as there are, however little they have to do with the question. Where a
-superseded decision answers, the one that holds comes with it.
+First the entries that have the question's rarest words are gathered (`candidates`). With vectors,
+the nearest in meaning join them. The best by words and meaning, and the neighbours of the very
+best, are then scored with everything that is known of them. What passes the filters and nothing
+else counts, and as many are given as there are, however little they have to do with the question.
+Where a superseded decision answers, the one that holds comes with it.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, Protocol
 
 from passdown.model.found_rows import Sought
 from passdown.model.words import QUESTION
 from passdown.recall.asking import understood
+from passdown.recall.candidates import PROBE, Words
 from passdown.recall.chains import successor
 from passdown.recall.scoring import (
     ALONE,
@@ -25,25 +24,18 @@ from passdown.recall.scoring import (
     Around,
     Candidate,
     Scorer,
-    rarity,
     share_of_others,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from passdown.recall.asking import Question
+    from passdown.recall.candidates import Allows, Passing
     from passdown.recall.filters import Filter
-    from passdown.store.found import Entry
+    from passdown.store.found import Entry, Looked
     from passdown.store.statements import Reader
 
-    Allows = Callable[[list[int]], list[int]]
-
-BUDGET = 8_000
-"""How many places of words in the index are looked up for one question."""
-
-MOST_REFUSED = 4 * BUDGET
-PROBE = 400
 ROUGH = 70
 CHOSEN = 24
 SURE = 8
@@ -52,30 +44,19 @@ NEAR = 6
 STEPS = 2
 FEW = 1_500
 MARKED = 12_000
-RARER = 24
 PAGE = 200
-GATHERED = 2_000
-
-
-class Passing(Protocol):
-    """Which entries pass a filter, as far as it asks for kind, agent and task."""
-
-    count: int
-
-    def of(self, ids: Sequence[int]) -> list[int] | None:
-        """Those of some entries that pass, in the same order; None where that isn't known."""
-        ...
 
 
 class Meaning(Protocol):
-    """What vectors say about one question."""
+    """What vectors say about one question, within one filter."""
 
-    def near(self, reader: Reader, only: Filter, allows: Allows, count: int) -> list[int]:
-        """Up to `count` entries that are near to it and pass, nearest first."""
+    @property
+    def passing(self) -> Passing | None:
+        """Which entries pass the filter's marks, where the vectors' index knows."""
         ...
 
-    def passing(self, only: Filter) -> Passing:
-        """Which entries pass."""
+    def near(self, reader: Reader, allows: Allows, count: int) -> list[int]:
+        """Up to `count` entries that are near to it and pass, nearest first."""
         ...
 
     def near_of(self, reader: Reader, ids: Sequence[int], count: int) -> list[int]:
@@ -96,24 +77,22 @@ class Search:
         """Without `meaning`, by words alone."""
         self._reader = reader
         self._only = only
-        self._marks = only.marks()
         self._newest = reader.newest_entry()
         self.question: Question = understood(text, reader.authors())
         self._meaning = meaning
+        self._passes = meaning.passing if meaning else None
         self._rows: dict[int, Entry] = {}
-        self._whole: dict[str, list[int]] = {}
-        self._counted: Mapping[str, int] = {}
-        self._said: dict[int, str] = {}
+        self._looked: dict[int, Looked] = {}
         self._texts: dict[int, float] = {}
         self._dense: dict[int, float] = {}
+        self._beside: dict[int, tuple[list[int], list[int]]] = {}
 
     def best(self, limit: int) -> list[tuple[Entry, float]]:
         """The best entries with their scores, best first; as many as there are, up to `limit`."""
         few = self._few()
-        counts = self._counts()
-        rarities = {word: rarity(count, self._newest) for word, count in counts.items()}
-        scorer = Scorer(self.question, rarities, self._newest)
-        rough = few if few is not None else self._by_words(counts, max(ROUGH, 2 * limit))
+        words = Words(self._reader, self._newest, self.question.words)
+        scorer = Scorer(self.question, words.rarities, self._newest)
+        rough = few if few is not None else self._by_words(words, max(ROUGH, 2 * limit))
         near = self._near(max(BY_MEANING, limit), rough, is_all=few is not None)
         chosen = self._chosen(scorer, rough, near, limit)
         scored = self._scored(scorer, chosen)
@@ -125,90 +104,19 @@ class Search:
     def _few(self) -> list[int] | None:
         """Everything that passes, where a filter by row leaves little; None where it doesn't."""
         only = self._only
-        if not (only.statuses or only.since or only.until):
+        if not only.is_narrow:
             return None
         ids = self._reader.narrowed(only.statuses, only.since, only.until, FEW + 1)
         return self._passing(sorted(ids, reverse=True)) if len(ids) <= FEW else None
 
-    def _counts(self) -> dict[str, int]:
-        """How many entries have each word of the question: counted where they are few, else judged
-        by how close together the newest and the oldest of them stand.
-        """
-        counts: dict[str, int] = {}
-        for word in dict.fromkeys(self.question.words):
-            found = self._reader.matching(Sought(word), PROBE)
-            counts[word] = len(found)
-            if len(found) < PROBE:
-                self._whole[word] = found
-            else:
-                oldest = self._reader.oldest_matching(Sought(word), PROBE)
-                share = PROBE / (self._newest - found[-1] + 1) + PROBE / oldest[-1]
-                counts[word] = min(self._newest, int(self._newest * share / 2))
-        return counts
+    def _by_words(self, words: Words, wanted: int) -> list[int]:
+        """Entries that pass, or that a later decision may stand in for, by the index of words."""
 
-    def _by_words(self, counts: Mapping[str, int], wanted: int) -> list[int]:
-        """Entries that pass and have the question's words, looked up rarest first; those with the
-        most and rarest of them.
-        """
-        self._counted = counts
-        left = BUDGET
-        coarse: dict[int, float] = {}
-        for word in sorted(counts, key=lambda word: counts[word]):
-            worth = rarity(counts[word], self._newest)
-            found = self._having(word, max(left, PROBE))
-            known = coarse.get
-            coarse.update([(number, known(number, 0.0) + worth) for number in found])
-            left -= len(found)
-            if left <= 0:
-                break
-        best = nlargest(wanted, zip(coarse.values(), coarse, strict=True))
-        return self._passing([number for _, number in best], with_superseded=True)
+        def allows(ids: list[int]) -> list[int]:
+            return self._allowed(ids, with_superseded=True)
 
-    def _having(self, word: str, limit: int) -> list[int]:
-        """The newest entries that have a word and pass, up to a limit.
-
-        What only rows can refuse is read past, so that it doesn't stand in the way of what passes.
-        """
-        asked = Sought(word, self._marks)
-        if not self._marks and not self._only.is_by_row and word in self._whole:
-            return self._whole[word]
-        if not self._only.is_by_row:
-            known = self._having_by_mask(word, limit)
-            return self._reader.matching(asked, limit) if known is None else known
-        kept: list[int] = []
-        last, looked_at = self._newest, 0
-        while len(kept) < limit and looked_at < MOST_REFUSED:
-            page = self._reader.matching(asked, GATHERED, last=last)
-            kept += self._passing(page, with_superseded=True)
-            looked_at += len(page)
-            if len(page) < GATHERED:
-                break
-            last = page[-1] - 1
-        return kept[:limit]
-
-    def _having_by_mask(self, word: str, limit: int) -> list[int] | None:
-        """The same without asking the index for the filter's marks; None where that is no gain.
-
-        To find what has both a rare word and a common mark, the index walks all that has the mark.
-        """
-        passing, count = self._mask, self._counted[word]
-        if passing is None or count * RARER > passing.count:
-            return None
-        most = 2 * count + PROBE
-        whole = self._whole.get(word)
-        ids = self._reader.matching(Sought(word), most) if whole is None else whole
-        # Where there are more than was judged, what is left out might pass.
-        found = passing.of(ids) if len(ids) < most else None
-        return None if found is None else found[:limit]
-
-    @cached_property
-    def _mask(self) -> Passing | None:
-        """Which entries pass, where vectors are at hand and the filter asks for nothing else."""
-        only = self._only
-        is_told = only.kinds or only.agent or only.task
-        if self._meaning is None or not is_told or only.is_by_mark or only.is_by_row:
-            return None
-        return self._meaning.passing(only)
+        found = words.best(wanted, self._only, self._passes, allows)
+        return self._passing(found, with_superseded=True)
 
     def _near(self, count: int, rough: list[int], *, is_all: bool) -> list[int]:
         """The entries nearest in meaning that pass; `is_all` when no others than `rough` do."""
@@ -216,47 +124,47 @@ class Search:
             return []
         passing = rough if is_all else self._marked()
         if passing is None:
-            # The index itself looks at kind, agent and task; rows are read for the rest alone.
-            by_row = self._only.is_by_mark or self._only.is_by_row
-            allows = self._passing if by_row else _all
-            return self._passing(self._meaning.near(self._reader, self._only, allows, count))
+            # The index itself looks at what it knows; rows are read for the rest alone.
+            is_told = self._passes is not None or not self._only.is_by_mark
+            allows = _all if is_told and not self._only.is_by_row else self._allowed
+            return self._passing(self._meaning.near(self._reader, allows, count))
         return self._passing(self._meaning.near_of(self._reader, passing, count))
 
     def _marked(self) -> list[int] | None:
-        """Everything that passes, where tags or a path leave little; None where they don't."""
-        if not self._only.is_by_mark:
+        """Everything that passes, where tags or a path leave little and the vectors' index doesn't
+        know of them; None where that isn't so.
+        """
+        if not self._only.is_by_mark or self._passes is not None:
             return None
         most = min(MARKED, max(PROBE, self._newest // 20))
-        ids = self._reader.matching(Sought(marks=self._marks), most + 1)
+        ids = self._reader.matching(Sought(marks=self._only.marks()), most + 1)
         if len(ids) > most:
             return None
-        return self._passing(ids) if self._only.is_by_row else ids
+        return self._allowed(ids) if self._only.is_by_row else ids
 
     def _chosen(self, scorer: Scorer, rough: list[int], near: list[int], limit: int) -> list[int]:
         """What is worth a closer look: the best by words and meaning together, the very best by
         each, and what stands beside the first of them.
         """
         found = list(dict.fromkeys([*rough, *near]))
-        self._look(scorer, found)
         self._measure(found)
-        worth = {n: scorer.quick(self._texts[n], self._dense.get(n)) for n in found}
+        texts = {number: self._text(scorer, number) for number in found}
+        worth = {n: scorer.quick(texts[n], self._dense.get(n)) for n in found}
         ranked = sorted(found, key=lambda n: (-worth[n], -n))
-        by_text = nlargest(SURE, rough, key=lambda n: (self._texts[n], n))
+        by_text = nlargest(SURE, rough, key=lambda n: (texts[n], n))
         chosen = dict.fromkeys([*ranked[: max(CHOSEN, limit)], *by_text, *near[:SURE]])
         around = self._neighbours(ranked[:NEAR])
         beside = (number for before, after in around.values() for number in (*before, *after))
         chosen.update(dict.fromkeys(self._passing(list(dict.fromkeys(beside)))))
         return list(chosen)
 
-    def _look(self, scorer: Scorer, ids: Iterable[int]) -> None:
-        """Read the words of entries that weren't looked at yet, and weigh them roughly."""
-        fresh = [number for number in ids if number not in self._said]
-        if fresh:
-            self._know(fresh)
-            said = self._reader.words_of(fresh)
-            for number in fresh:
-                self._said[number] = words = said.get(number, "")
-                self._texts[number] = scorer.weighed(words, self._rows[number].length)
+    def _text(self, scorer: Scorer, number: int) -> float:
+        """How well the words of an entry that was looked at answer, roughly."""
+        known = self._texts.get(number)
+        if known is None:
+            looked = self._looked[number]
+            known = self._texts[number] = scorer.weighed(looked.words, looked.entry.length)
+        return known
 
     def _measure(self, ids: Iterable[int]) -> None:
         """Ask how near entries are that weren't asked about yet."""
@@ -265,37 +173,60 @@ class Search:
             self._dense.update(self._meaning.nearness(self._reader, fresh))
 
     def _passing(self, ids: list[int], *, with_superseded: bool = False) -> list[int]:
-        """Those of some entries that pass the filter, in the same order.
+        """Those of some entries that pass the filter, in the same order; all are looked at.
 
         `with_superseded` also gives those that a later decision may stand in for.
         """
-        self._know(ids)
+        self._look(ids)
+        only, looked = self._only, self._looked
+        return [
+            number
+            for number in ids
+            if (one := looked.get(number)) is not None
+            and only.lets(one.entry, with_superseded=with_superseded)
+            and only.has_marks(one.marks)
+        ]
+
+    def _allowed(self, ids: list[int], *, with_superseded: bool = False) -> list[int]:
+        """The same of many, with as little reading as it takes."""
         only, rows = self._only, self._rows
+        unknown = [number for number in ids if number not in rows]
+        if unknown:
+            rows.update((entry.id, entry) for entry in self._reader.entries(unknown))
         let = [n for n in ids if n in rows and only.lets(rows[n], with_superseded=with_superseded)]
         if not only.is_by_mark or not let:
             return let
+        if self._passes is not None:
+            passes, untold = self._passes.of(let)
+            if not untold:
+                return passes
         marks = self._reader.marks_of(let)
         return [number for number in let if only.has_marks(marks[number])]
 
+    def _look(self, ids: Iterable[int]) -> None:
+        """Read all that is compared of entries that weren't looked at yet."""
+        fresh = [number for number in ids if number not in self._looked]
+        if fresh:
+            for looked in self._reader.looked_at(fresh):
+                self._looked[looked.entry.id] = looked
+
     def _scored(self, scorer: Scorer, ids: list[int]) -> list[tuple[Entry, float]]:
         around = self._neighbours(ids)
-        beside = {n for before, after in around.values() for n in (*before, *after)}
-        self._look(scorer, [*ids, *beside])
+        self._look({n for before, after in around.values() for n in (*before, *after)})
         self._measure(ids)
-        found = {number: scorer.find(self._said[number].split()) for number in ids}
+        found = {number: scorer.find(self._looked[number].words.split()) for number in ids}
         pairs = scorer.pairs(found)
-        heads = self._reader.heads_of(ids)
         scored: list[tuple[Entry, float]] = []
         for number in ids:
-            entry = self._rows[number]
+            entry, heads, *_ = self._looked[number]
             candidate = Candidate(
                 words=found[number],
-                heads=scorer.find(heads[number].split()) if number in heads else NOTHING,
+                heads=scorer.find(heads.split()) if heads else NOTHING,
                 traits=entry.traits,
                 agent=entry.agent,
                 at=entry.at,
                 pair=pairs.get(number, 0.0),
-                around=self._around(entry, around.get(number, ([], []))),
+                around=self._around(scorer, entry, around.get(number, ([], []))),
                 dense=self._dense.get(number),
             )
             scored.append((entry, scorer.score(candidate)))
@@ -303,27 +234,29 @@ class Search:
 
     def _neighbours(self, ids: Iterable[int]) -> dict[int, tuple[list[int], list[int]]]:
         """What stands before and after entries; long ones speak for themselves."""
-        short = [number for number in ids if self._rows[number].length <= LONGEST_BESIDE]
-        return self._reader.around(short) if short else {}
+        looked, beside = self._looked, self._beside
+        short = [number for number in ids if looked[number].entry.length <= LONGEST_BESIDE]
+        fresh = [number for number in short if number not in beside]
+        if fresh:
+            beside.update(self._reader.around(fresh))
+        return {number: beside[number] for number in short}
 
-    def _know(self, ids: Iterable[int]) -> None:
-        unknown = [number for number in ids if number not in self._rows]
-        if unknown:
-            self._rows.update((entry.id, entry) for entry in self._reader.entries(unknown))
-
-    def _around(self, entry: Entry, beside: tuple[list[int], list[int]]) -> Around:
+    def _around(self, scorer: Scorer, entry: Entry, beside: tuple[list[int], list[int]]) -> Around:
         """What stands beside an entry, in the same sitting: the same task on the same day."""
-        rows, texts, day = self._rows, self._texts, entry.at[:10]
-        before, after = ([e for n in side if (e := rows[n]).at[:10] == day] for side in beside)
+        looked, day = self._looked, entry.at[:10]
+        before, after = (
+            [e for n in side if n in looked and (e := looked[n].entry).at[:10] == day]
+            for side in beside
+        )
         if not before and not after:
             return ALONE
         own = next((e for e in before if e.agent == entry.agent), None)
         asked = before[0] if before and before[0].traits & QUESTION else None
         share = share_of_others(entry.length)
         return Around(
-            own=share * texts[own.id] if own else 0.0,
-            ask=share * texts[asked.id] if asked else 0.0,
-            next=share * sum(texts[e.id] for e in after) / STEPS,
+            own=share * self._text(scorer, own.id) if own else 0.0,
+            ask=share * self._text(scorer, asked.id) if asked else 0.0,
+            next=share * sum(self._text(scorer, e.id) for e in after) / STEPS,
         )
 
     def _with_successors(self, scored: list[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
@@ -344,20 +277,20 @@ class Search:
         known = {entry.id for entry, _ in best}
         if few is not None:
             more = [number for number in few if number not in known]
-            return best + [(self._rows[n], 0.0) for n in more[: limit - len(best)]]
+            return best + [(self._looked[n].entry, 0.0) for n in more[: limit - len(best)]]
         last = self._newest
         while len(best) < limit and last > 0:
             ids = self._page(last)
             if not ids:
                 break
-            more = [n for n in self._passing(ids) if n not in known]
+            more = [n for n in self._allowed(ids) if n not in known]
             best += [(self._rows[n], 0.0) for n in more[: limit - len(best)]]
             last = ids[-1] - 1
         return best
 
     def _page(self, last: int) -> list[int]:
-        if self._marks:
-            return self._reader.matching(Sought(marks=self._marks), PAGE, last=last)
+        if marks := self._only.marks():
+            return self._reader.matching(Sought(marks=marks), PAGE, last=last)
         return self._reader.latest_entries(PAGE, last=last)
 
 

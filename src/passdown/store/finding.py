@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
     from passdown.model.found_rows import EntryRow, Found, KnownRow, Sought
     from passdown.model.graph import Edge, Node
-    from passdown.store.found import Entry
+    from passdown.store.found import Entry, Looked
     from passdown.store.running import Question, Row, Run, RunMany
 
-_LAST = 2**62
+LAST = 2**62
+
+MOST_AUTHORS = 1_000
+"""So many names of authors are told at most."""
 
 
 class FindingReader:
@@ -45,24 +48,31 @@ class FindingReader:
         return self.run("next_entry", {})[0][0]
 
     def matching(
-        self, sought: Sought, limit: int, *, first: int = 0, last: int = _LAST
+        self, sought: Sought, limit: int, *, first: int = 0, last: int = LAST
     ) -> list[int]:
         """The numbers of up to `limit` entries that match, newest first, within a span."""
         query = self.spelled(sought)
         values = {"query": query, "limit": limit, "first": first, "last": last}
         return [row[0] for row in self.run("matching", values)]
 
-    def words_matching(self, sought: Sought, limit: int) -> dict[int, str]:
-        """The compared words of up to `limit` entries that match, newest first."""
-        rows = self.run("words_matching", {"query": self.spelled(sought), "limit": limit})
-        return {row[0]: row[1] for row in rows}
+    def sharing_marks(self, marks: Sequence[str], kind: str, limit: int) -> list[tuple[Entry, str]]:
+        """Up to `limit` entries of a kind with any of some marks, and their compared words, newest
+        first.
+        """
+        from passdown.model.found_rows import Sought
+        from passdown.store.found import Entry
 
-    def oldest_matching(self, sought: Sought, limit: int) -> list[int]:
-        """The numbers of the first `limit` entries that match, oldest first."""
-        rows = self.run("matching_upwards", {"query": self.spelled(sought), "limit": limit})
-        return [row[0] for row in rows]
+        values = {"query": self.spelled(Sought(marks=(tuple(marks),))), "kind": kind}
+        rows = self.run("sharing_marks", {**values, "limit": limit})
+        return [(Entry(*row[:-1]), row[-1]) for row in rows]
 
-    def latest_entries(self, limit: int, *, first: int = 0, last: int = _LAST) -> list[int]:
+    def matching_at(self, sought: Sought, place: int) -> int:
+        """The number of the `place`-th entry that matches, oldest first; 0 if there are fewer."""
+        values = {"query": self.spelled(sought), "before": place - 1}
+        rows = self.run("matching_at", values)
+        return rows[0][0] if rows else 0
+
+    def latest_entries(self, limit: int, *, first: int = 0, last: int = LAST) -> list[int]:
         """The numbers of the newest entries within a span."""
         values = {"first": first, "last": last, "limit": limit}
         return [row[0] for row in self.run("latest_entries", values)]
@@ -76,7 +86,9 @@ class FindingReader:
         return [row[0] for row in self.run(name, values)]
 
     def authors(self) -> list[str]:
-        """The names of the agents who wrote what can be found."""
+        """The names of the agents who wrote what can be found; who wrote only what has been
+        forgotten since may still be among them.
+        """
         return [row[0] for row in self.run("authors", {})]
 
     def entries(self, ids: Iterable[int]) -> list[Entry]:
@@ -92,6 +104,13 @@ class FindingReader:
         rows = self.run("entry_at", {"address": address})
         return Entry(*rows[0]) if rows else None
 
+    def looked_at(self, ids: Iterable[int]) -> list[Looked]:
+        """Entries by number with all that is compared of them, in the order given."""
+        from passdown.store.found import Entry, Looked
+
+        rows = self.run("looked_at", {"ids": json.dumps(list(ids))})
+        return [Looked(Entry(*row[:10]), *row[10:]) for row in rows]
+
     def words_of(self, ids: Iterable[int]) -> dict[int, str]:
         """The compared words of some entries."""
         return dict(self._pairs("words_of", ids))
@@ -102,10 +121,6 @@ class FindingReader:
 
     def _pairs(self, name: str, ids: Iterable[int]) -> list[tuple[int, str]]:
         return [(row[0], row[1]) for row in self.run(name, {"ids": json.dumps(list(ids))})]
-
-    def heads_of(self, ids: Iterable[int]) -> dict[int, str]:
-        """The words of headings in some entries; entries without any are left out."""
-        return dict(self._pairs("heads_of", ids))
 
     def around(self, ids: Iterable[int]) -> dict[int, tuple[list[int], list[int]]]:
         """The two entries before and the two after each of some in its task, nearest first."""

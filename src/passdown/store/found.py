@@ -23,6 +23,15 @@ class Entry(NamedTuple):
     traits: int
 
 
+class Looked(NamedTuple):
+    """An entry with all that is compared of it: the words of its headings, its words, its marks."""
+
+    entry: Entry
+    heads: str
+    words: str
+    marks: str
+
+
 class Embedder(NamedTuple):
     """Who made vectors: its name, their length, and up to which entry all are there."""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from passdown.store.protocol import Store
     from passdown.store.statements import Writer
 
+_DECISIONS = [(30, "decision", "token w30"), (20, "decision", "token w20")]
 _AT = "2026-01-09T10:00:00.000000Z"
 
 
@@ -46,10 +47,19 @@ class FindingConformance:
                 only = Sought("token", ((mark_of("kind", "decision"), "absent"),))
                 same(reader.matching(only, 100), [30, 20, 10])
                 same(reader.matching(Sought("token"), 2, last=9), [9, 8])
-                same(reader.oldest_matching(Sought("token"), 2), [1, 2])
+                same(
+                    [reader.matching_at(Sought("token"), place) for place in (1, 2, 99)], [1, 2, 0]
+                )
                 same(reader.matching(Sought("absent"), 5), [])
                 same([e.kind for e in reader.entries([10, 11])], ["decision", "warning"])
                 same(reader.words_of([7]), {7: "token w7"})
+                marks = [mark_of("kind", "decision"), mark_of("kind", "warning")]
+                shared = reader.sharing_marks(marks, "decision", 2)
+                same([(e.id, e.kind, w) for e, w in shared], _DECISIONS)
+                same(reader.sharing_marks(["absent"], "decision", 5), [])
+                (looked,) = reader.looked_at([20])
+                same([looked.entry], reader.entries([20]))
+                same((looked.words, looked.marks), ("token w20", mark_of("kind", "decision")))
 
     def test_entries_know_who_stands_beside_them(self, tmp_path: Path) -> None:
         """Neighbours are those of the same task, nearest first."""

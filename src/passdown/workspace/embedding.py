@@ -20,12 +20,11 @@ from passdown.recall.embedders import MINILM, NONE, Embedding, chosen_name, embe
 from passdown.recall.told import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from passdown.recall.filters import Filter
-    from passdown.recall.search import Allows, Passing
+    from passdown.recall.meaning import Meaning
     from passdown.recall.vectors import StoredIndex, VectorIndex
-    from passdown.recall.vectors.packing import Floats
     from passdown.store.found import Embedder, Unembedded
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
@@ -111,8 +110,8 @@ class Embeddings:
             total = reader.entries_left(0)
         return Embedded("" if name == NONE else name, total - left, total)
 
-    def meaning(self, query: str) -> _Meaning | None:
-        """What vectors say about a question; None where there are none to ask.
+    def meaning(self, query: str, only: Filter) -> Meaning | None:
+        """What vectors say about a question within a filter; None where there are none to ask.
 
         The newest entries get their vectors first, as far as half a second goes. An embedder that
         fails is left alone for a while: words still answer.
@@ -121,13 +120,16 @@ class Embeddings:
             return None
         self._top_up()
         try:
-            return self._asked(query)
+            return self._asked(query, only)
         except PassdownError as error:
-            self._rests_until = time.monotonic() + REST_S
-            _tell("meaning is not asked", error)
+            self._rest(error)
             return None
 
-    def _asked(self, query: str) -> _Meaning | None:
+    def _rest(self, error: PassdownError) -> None:
+        self._rests_until = time.monotonic() + REST_S
+        _tell("meaning is not asked", error)
+
+    def _asked(self, query: str, only: Filter) -> Meaning | None:
         with self._opened.store.reading() as reader:
             serving = self._serving(reader)
             embedding = self.load(serving.name) if serving else None
@@ -136,12 +138,19 @@ class Embeddings:
             index = self._index_of(serving, is_stored=reader.indexes_vectors)
             with self._lock:
                 index.refresh(reader)
+                within = index.within(reader, only)
+        from passdown.recall.meaning import Meaning, Vector
         from passdown.recall.vectors import unit
 
-        vector = _vectors(embedding, [query])[0]
-        if len(vector) != serving.dimensions:
-            raise InvalidInput("the embedder has changed", [_other_length(serving, len(vector))])
-        return _Meaning(index, unit(vector), self._lock)
+        def make() -> Vector:
+            numbers = _vectors(embedding, [query])[0]
+            if len(numbers) != serving.dimensions:
+                problem = _other_length(serving, len(numbers))
+                raise InvalidInput("the embedder has changed", [problem])
+            vector = unit(numbers)
+            return Vector(vector, None if only.is_narrow else index.nearby(vector, within))
+
+        return Meaning(index, within, make, self._rest)
 
     def _is_up_to_date(self) -> bool:
         """Whether the newest entry has its vector: told without counting the others."""
@@ -209,36 +218,6 @@ class Embeddings:
             return self.load(name) is not None
         except PassdownError:
             return False
-
-
-class _Meaning:
-    """One question as a vector, and the index that it is held against."""
-
-    def __init__(
-        self, index: VectorIndex | StoredIndex, query: Floats, lock: threading.Lock
-    ) -> None:
-        self._index = index
-        self._query = query
-        self._lock = lock
-
-    def near(self, reader: Reader, only: Filter, allows: Allows, count: int) -> list[int]:
-        """Up to `count` entries that are near to it and pass, nearest first."""
-        with self._lock:  # other threads bring the same index up to date
-            return self._index.nearest(reader, self._query, only, allows, count=count)
-
-    def passing(self, only: Filter) -> Passing:
-        """Which entries are of the filter's kinds, agent and task."""
-        with self._lock:
-            return self._index.passing(only)
-
-    def near_of(self, reader: Reader, ids: Sequence[int], count: int) -> list[int]:
-        """The nearest of some entries, nearest first."""
-        with self._lock:
-            return self._index.nearest_of(reader, self._query, ids, count=count)
-
-    def nearness(self, reader: Reader, ids: Iterable[int]) -> Mapping[int, float]:
-        """How near entries are to it, 0 to 1."""
-        return self._index.nearness(reader, self._query, ids)
 
 
 def embed(

@@ -82,7 +82,12 @@ class Opened:
         """The handle files of this workspace."""
         from passdown.recall.handles import HandleFiles
 
-        return HandleFiles(os.path.join(self.place.folder, "state"), self.settings.kept_versions)
+        # A ledger that may lose its last moments needs no mirror that survives them.
+        return HandleFiles(
+            os.path.join(self.place.folder, "state"),
+            self.settings.kept_versions,
+            is_synced=self.settings.durability == "full",
+        )
 
     @cached_property
     def embeddings(self) -> Embeddings:
@@ -131,9 +136,16 @@ class Opened:
 
     def handle_path(self, task: str) -> str:
         """A task's handle file, relative to the project root where it is inside."""
-        path = os.path.join(self.place.folder, "state", f"{task}.json")
-        relative = os.path.relpath(path, self.root)
-        return path if relative.startswith("..") else relative.replace(os.sep, "/")
+        return self._handles_shown + f"{task}.json"
+
+    @cached_property
+    def _handles_shown(self) -> str:
+        """The folder of the handle files, with a slash, as their paths are told."""
+        folder = os.path.join(self.place.folder, "state")
+        relative = os.path.relpath(folder, self.root)
+        if relative.startswith(".."):
+            return os.path.join(folder, "")
+        return relative.replace(os.sep, "/") + "/"
 
     def mirror(self, written: Written) -> list[Problem]:
         """Bring handle files up to date after a commit.

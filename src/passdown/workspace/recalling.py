@@ -74,7 +74,7 @@ def as_text(moment: str | date) -> str:
 def recall(opened: Opened, asked: Asked, *, told_to: str = "") -> list[Recalled]:
     """The answers, best first; recorded as told where it is said to whom."""
     only = _filter(asked, told_to)
-    meaning = None if asked.by_words else opened.embeddings.meaning(asked.query)
+    meaning = None if asked.by_words else opened.embeddings.meaning(asked.query, only)
     with opened.store.reading() as reader:
         if asked.task and reader.task(asked.task) is None:
             raise unknown_task(asked.task)

@@ -248,7 +248,11 @@ def _unknown_fields(model: BaseModel, path: str) -> list[Problem]:
     """A warning for every field that the schema doesn't know: kept, but perhaps a slip."""
     found = [_unknown(path, name, _names(type(model))) for name in model.model_extra or {}]
     for name in type(model).model_fields:
-        where, value = child_path(path, name), getattr(model, name)
+        value: Any = getattr(model, name)
+        # What was left out, or is a text or a number, has no fields of its own.
+        if type(value) is str or not value:
+            continue
+        where = child_path(path, name)
         for place, part in [(where, value), *_entries(where, value)]:
             if isinstance(part, BaseModel):
                 found += _unknown_fields(part, place)

@@ -52,24 +52,20 @@ class Codes:
         wide[:, : bits.shape[1]] = bits
         return np.ascontiguousarray(wide.view(np.uint64).T)
 
-    def nearest(self, query: Floats, keep: int, passes: Mask | None = None) -> Numbers:
-        """The places of about the `keep` nearest to a query, of those that pass, in no order."""
-        if self._mean is None or not self.count:
+    def nearest(self, query: Floats, keep: int, count: int, passes: Mask | None = None) -> Numbers:
+        """The places of about the `keep` nearest to a query, of the first `count` codes or of those
+        of them that pass, in no order. More may be added meanwhile: what is there stays in place.
+        """
+        if self._mean is None or not count:
             return np.empty(0, dtype=np.int64)
         code = self._code(query, self._mean)
-        if passes is None:
-            return _scan(self._words, self.count, code, keep)
-        chosen = np.flatnonzero(passes)
-        if len(chosen) * 8 < self.count:
-            return self.nearest_of(query, keep, chosen)
-        blocked = np.where(passes, np.uint16(0), _FAR)
-        return _scan(self._words, self.count, code, keep, blocked)
+        return _scan(self._words, count, code, keep, passes)
 
     def nearest_of(self, query: Floats, keep: int, places: Numbers) -> Numbers:
         """The same of some places alone."""
         if self._mean is None or not len(places):
             return np.empty(0, dtype=np.int64)
-        gathered = np.ascontiguousarray(self._words[:, places])
+        gathered = self._words.take(places, axis=1)
         return places[_scan(gathered, len(places), self._code(query, self._mean), keep)]
 
     def _code(self, query: Floats, mean: Floats) -> Words:
@@ -78,9 +74,7 @@ class Codes:
         return self._signs((query / largest * 127 - mean)[None, :])[:, 0]
 
 
-def _scan(
-    words: Words, count: int, code: Words, keep: int, blocked: NDArray[np.uint16] | None = None
-) -> Numbers:
+def _scan(words: Words, count: int, code: Words, keep: int, passes: Mask | None = None) -> Numbers:
     """One pass: distances are added up step by step, and a falling limit throws most away."""
     places: list[Numbers] = []
     distances: list[NDArray[np.uint16]] = []
@@ -88,9 +82,9 @@ def _scan(
     for start in range(0, count, _STEP):
         end = min(start + _STEP, count)
         distance = _distances(words[:, start:end], code)
-        if blocked is not None:
-            distance |= blocked[start:end]
         near = np.flatnonzero(distance < limit)
+        if passes is not None:
+            near = near[passes[start:end][near]]
         if len(near):
             places.append(near + start)
             distances.append(distance[near])

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from passdown.recall.vectors.index import Within
 from passdown.recall.vectors.packing import cosines, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from passdown.recall.candidates import Allows
     from passdown.recall.filters import Filter
-    from passdown.recall.vectors.index import Allows
     from passdown.recall.vectors.packing import Floats
     from passdown.store.statements import Reader
 
 KEEP = 150
 _ROUNDS = 4
-
-
-class Untold:
-    """Which entries pass a filter, where only the database knows."""
-
-    count = 0
-
-    def of(self, ids: Sequence[int]) -> list[int] | None:
-        """None: that isn't known here."""
-        return None
 
 
 class StoredIndex:
@@ -39,14 +30,29 @@ class StoredIndex:
     def refresh(self, reader: Reader) -> None:
         """The database's own index is always up to date."""
 
+    def within(self, reader: Reader, only: Filter) -> Within:
+        """A filter; the database itself looks at what passes it."""
+        return Within(only)
+
+    def nearby(self, query: Floats, within: Within) -> None:
+        """Nothing is known without the database."""
+
     def nearest(
-        self, reader: Reader, query: Floats, only: Filter, allows: Allows, *, count: int
+        self,
+        reader: Reader,
+        query: Floats,
+        within: Within,
+        allows: Allows,
+        *,
+        count: int,
+        nearby: Sequence[int] | None = None,
     ) -> list[int]:
         """The entries nearest to a query that pass a filter, nearest first.
 
         The database looks at kind, agent and task; `allows` tells the rest, so more are asked for
         until enough pass.
         """
+        only = within.only
         limit = max(KEEP, count)
         kept: list[int] = []
         asked = query.tolist()
@@ -66,10 +72,6 @@ class StoredIndex:
         """The nearest of some entries, nearest first."""
         found = reader.nearest_of(self.embedder, query.tolist(), ids, max(KEEP, count))
         return self._best(reader, query, found, count)
-
-    def passing(self, only: Filter) -> Untold:
-        """The database keeps that to itself: its index is asked."""
-        return Untold()
 
     def nearness(self, reader: Reader, query: Floats, ids: Iterable[int]) -> dict[int, float]:
         """How near entries are to a query, 0 to 1, exactly; those without a vector are left out."""

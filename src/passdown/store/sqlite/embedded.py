@@ -210,6 +210,7 @@ class SqliteStore:
                 with self._turn():
                     self._writer_connection()
             _set(connection, "PRAGMA query_only = ON", "PRAGMA query_only", 1)
+            _set(connection, f"PRAGMA cache_size = {_CACHE}", "PRAGMA cache_size", _CACHE)
             return connection
 
     def _writer_connection(self) -> apsw.Connection:

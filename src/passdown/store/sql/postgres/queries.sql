@@ -407,8 +407,8 @@ SELECT count(*) FROM texts;
 -- name: count_entries
 SELECT count(*) FROM entries WHERE id > %(after)s;
 
--- name: matching_upwards
-SELECT id FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id LIMIT %(limit)s;
+-- name: matching_at
+SELECT id FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id LIMIT 1 OFFSET %(before)s;
 
 -- name: matching
 SELECT id FROM texts WHERE terms @@ %(query)s::tsquery AND id BETWEEN %(first)s AND %(last)s
@@ -436,13 +436,23 @@ SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
 FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
 JOIN entries e ON e.id = j.value::bigint ORDER BY j.place;
 
--- name: words_matching
-SELECT id, words FROM texts WHERE terms @@ %(query)s::tsquery ORDER BY id DESC LIMIT %(limit)s;
+-- name: sharing_marks
+SELECT e.id, e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits,
+    t.words
+FROM texts t JOIN entries e ON e.id = t.id
+WHERE t.terms @@ %(query)s::tsquery AND e.kind = %(kind)s
+ORDER BY t.id DESC LIMIT %(limit)s;
 
 -- name: words_of
 SELECT t.id, t.words
 FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
 JOIN texts t ON t.id = j.value::bigint ORDER BY j.place;
+
+-- name: looked_at
+SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
+    e.status, e.position, e.length, e.traits, e.heads, t.words, t.marks
+FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
+JOIN entries e ON e.id = j.value::bigint JOIN texts t ON t.id = e.id ORDER BY j.place;
 
 -- name: marks_of
 SELECT t.id, t.marks
@@ -465,11 +475,6 @@ SELECT c.id,
      WHERE n.task = c.task AND n.id > c.id ORDER BY n.id LIMIT 1 OFFSET 1)
 FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
 JOIN entries c ON c.id = j.value::bigint ORDER BY j.place;
-
--- name: heads_of
-SELECT e.id, e.heads
-FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
-JOIN entries e ON e.id = j.value::bigint WHERE e.heads <> '' ORDER BY j.place;
 
 -- name: latest_entries
 SELECT id FROM entries WHERE id BETWEEN %(first)s AND %(last)s ORDER BY id DESC LIMIT %(limit)s;

@@ -330,7 +330,7 @@ SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema ORDER BY type,
 INSERT INTO migrations (number, name, applied_at) VALUES (:number, :name, :applied_at);
 
 -- name: next_entry
-SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'entries'), 0) + 1;
+SELECT max(coalesce((SELECT max(id) FROM entries), 0), coalesce((SELECT max(last) FROM numbers), 0)) + 1;
 
 -- name: add_entry
 INSERT INTO entries (id, address, task, kind, agent, at, status, position, length, traits, heads,
@@ -395,12 +395,13 @@ SELECT count(*) FROM texts;
 -- name: count_entries
 SELECT count(*) FROM entries WHERE id > :after;
 
--- name: matching_upwards
-SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid LIMIT :limit;
+-- name: matching_at
+SELECT rowid FROM texts WHERE texts MATCH :query ORDER BY rowid LIMIT 1 OFFSET :before;
 
 -- name: matching
-SELECT rowid FROM texts WHERE texts MATCH :query AND rowid BETWEEN :first AND :last
-ORDER BY rowid DESC LIMIT :limit;
+SELECT json_group_array(rowid) FROM (
+    SELECT rowid FROM texts WHERE texts MATCH :query AND rowid BETWEEN :first AND :last
+    ORDER BY rowid DESC LIMIT :limit);
 
 -- name: entries_with_status
 SELECT id FROM entries INDEXED BY entries_by_status
@@ -428,10 +429,22 @@ FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value;
 -- name: words_of
 SELECT t.id, t.c0 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
 
--- name: words_matching
-SELECT t.id, t.c0 FROM (
-    SELECT rowid AS id FROM texts WHERE texts MATCH :query ORDER BY rowid DESC LIMIT :limit) m
-CROSS JOIN texts_content t ON t.id = m.id;
+-- The kind is looked for in the entries that have a mark. Asked for in the index, it would make it
+-- read all entries of the kind, though nearly always none has a mark.
+
+-- name: sharing_marks
+SELECT e.id, e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits,
+    t.c0
+FROM texts m
+CROSS JOIN entries e ON e.id = m.rowid AND e.kind = :kind
+CROSS JOIN texts_content t ON t.id = e.id
+WHERE m.texts MATCH :query ORDER BY m.rowid DESC LIMIT :limit;
+
+-- name: looked_at
+SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
+    e.status, e.position, e.length, e.traits, e.heads, t.c0, t.c1
+FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value
+CROSS JOIN texts_content t ON t.id = e.id;
 
 -- name: marks_of
 SELECT t.id, t.c1 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
@@ -452,21 +465,11 @@ SELECT c.id,
      WHERE n.task = c.task AND n.id > c.id ORDER BY n.id LIMIT 1 OFFSET 1)
 FROM json_each(:ids) j CROSS JOIN entries c ON c.id = j.value;
 
--- name: heads_of
-SELECT e.id, e.heads FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value
-WHERE e.heads <> '';
-
 -- name: latest_entries
 SELECT id FROM entries WHERE id BETWEEN :first AND :last ORDER BY id DESC LIMIT :limit;
 
 -- name: authors
-WITH RECURSIVE names (agent) AS (
-    SELECT min(agent) FROM entries
-    UNION ALL
-    SELECT (SELECT min(e.agent) FROM entries e WHERE e.agent > names.agent)
-    FROM names WHERE names.agent IS NOT NULL
-)
-SELECT agent FROM names WHERE agent IS NOT NULL LIMIT 1000;
+SELECT agent FROM authors ORDER BY agent LIMIT 1000;
 
 -- name: entries_of_task
 SELECT e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits,
@@ -544,9 +547,10 @@ WHERE e.kind = :kind ORDER BY e.id DESC;
 
 -- name: forget_entries
 DELETE FROM entries;
+DELETE FROM authors;
 
 -- name: forget_numbers
-DELETE FROM sqlite_sequence WHERE name = 'entries';
+DELETE FROM numbers;
 
 -- name: check_vectors
 UPDATE embedders SET done = 0;
@@ -757,7 +761,7 @@ INSERT INTO records (seq, stream, position, at, author, kind, key, previous, dig
 SELECT ?2, id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM streams WHERE name = ?1;
 
 -- name: load_number
-INSERT INTO sqlite_sequence (name, seq) VALUES ('entries', :last);
+INSERT INTO numbers (last) VALUES (:last);
 
 -- name: note_rebuild
 INSERT OR IGNORE INTO rebuilds (due) VALUES (1);
