@@ -56,10 +56,16 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served(workspace: Workspace, limits: Limits = QUICK) -> Generator[Served]:
+def served(
+    workspace: Workspace,
+    limits: Limits = QUICK,
+    *,
+    host: str = "127.0.0.1",
+    allowed: tuple[str, ...] = (),
+) -> Generator[Served]:
     """Serve a workspace until the block ends."""
-    place = listen("127.0.0.1", 0)
-    server = server_of(Lent(workspace), place, (), limits)  # type: ignore[arg-type]
+    place = listen(host, 0)
+    server = server_of(Lent(workspace), place, allowed, limits)  # type: ignore[arg-type]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [place.sock]}, daemon=True)
     thread.start()
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from passdown import Decision
 from passdown.adapters.chroma import ChromaMemory
 from passdown.adapters.memory import LedgerMemory
+from tests.serving import over_http
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -35,7 +36,13 @@ def _vector(text: str) -> list[float]:
 
 @asynccontextmanager
 async def opened(kind: str, folder: Path, project: str = "shop") -> AsyncGenerator[Memory]:
-    """The memory of a project, closed at the end."""
+    """The memory of a project, closed at the end; behind a server, with the ledger's there."""
+    if kind == "server":
+        async with opened("ledger", folder, project) as there:
+            assert isinstance(there, LedgerMemory)
+            with over_http(there.workspace) as remote:
+                yield LedgerMemory(remote)
+        return
     memory: Memory
     if kind == "ledger":
         memory = await LedgerMemory.open(folder, project)

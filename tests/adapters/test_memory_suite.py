@@ -38,7 +38,7 @@ QUESTIONS = {
 }
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=(*KINDS, "server"))
 def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -747,3 +747,12 @@ def test_the_receiver_is_given_far_less_and_can_reach_it_all(
     ours_there = re.search(r"Passdown on the Agents SDK \| (\d+) \| 1,213 \| 10 \| 5 \| 3 \|", page)
     assert ours_there is not None
     assert abs(int(ours_there[1]) - ours["tokens"]) < 10, "digests differ by a few tokens"
+
+
+@pytest.mark.parametrize("given", ["coder", None, 7])
+def test_a_handoff_to_what_is_no_agent_says_what_is_expected(
+    ws: passdown.Workspace, given: Any
+) -> None:
+    with pytest.raises(InvalidInput, match="an Agent of the OpenAI Agents SDK") as refused:
+        passdown_handoff(given, workspace=ws, task="T-1")
+    assert [problem.code for problem in refused.value.problems] == ["wrong_type"]

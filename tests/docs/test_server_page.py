@@ -1,22 +1,19 @@
-"""The page on serving shows what happens, and what is deployed is what there is."""
+"""The page on serving shows what happens."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 import passdown
 from passdown.model.access import RIGHTS
-from passdown.surfaces.cli.main import parser_of
 from passdown.surfaces.web.limits import Limits
 from tests.serving import EVERY_RIGHT, served
 
@@ -102,29 +99,3 @@ def test_rights_and_limits_are_those_of_the_code() -> None:
     assert (limits.body_bytes, limits.rate, limits.burst) == (2**20, 100, 200)
     for value in (limits.body_seconds, limits.rate, limits.streams_of_token, limits.streams):
         assert re.search(rf"\b{int(value)}\b", PAGE), value
-
-
-def _parsed(command: list[str]) -> Any:
-    return parser_of(command[0]).parse(command[1:])
-
-
-def test_what_is_deployed_are_commands_that_there_are() -> None:
-    """Container, compose file and unit start the server with arguments that it has."""
-    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
-    found = re.search(r"^CMD (\[.*\])$", dockerfile, re.MULTILINE)
-    assert found
-    assert "USER 10001" in dockerfile
-    args = _parsed(yaml.safe_load(found[1]))
-    assert (args.host, args.allowed_host) == ("0.0.0.0", ["127.0.0.1:8765"])
-    compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text("utf-8"))
-    service = compose["services"]["passdown"]
-    assert service["read_only"] is True
-    assert service["cap_drop"] == ["ALL"]
-    assert "ports" not in service
-    assert _parsed(service["command"]).allowed_host[0] == "127.0.0.1:8765"
-    unit = (ROOT / "deploy" / "passdown.service").read_text("utf-8")
-    start = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)
-    assert start
-    assert _parsed(shlex.split(start[1])[1:]).host == "127.0.0.1"
-    for line in ("User=passdown", "NoNewPrivileges=yes", "ProtectSystem=strict"):
-        assert line in unit.splitlines()

@@ -43,6 +43,15 @@ def number_problems(value: object, path: str, least: int, most: int = 2**62) -> 
     return [Problem(path, code, repr(value)[:40], expected)]
 
 
+def priority_problem(value: object, path: str) -> Problem:
+    """What is wrong with a number that asks to come before others: there is none to be had."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return Problem(path, "wrong_type", type(value).__name__, "no priority")
+    expected = "no priority: everything comes in the order in which it was sent"
+    given = value if abs(value) < 10**18 else "a number of many digits"
+    return Problem(path, "out_of_range", f"{given} given", expected)
+
+
 def refuse_any(message: str, problems: list[Problem]) -> None:
     """Raises InvalidInput if there is any problem."""
     if problems:

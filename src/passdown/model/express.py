@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.errors import InvalidInput, Problem
+from passdown.model.arguments import priority_problem
 from passdown.model.canonical import canonical_bytes, digest_bytes
 from passdown.model.express_rules import (
     MAX_CONTENT_BYTES,
@@ -170,10 +171,12 @@ def _not_a_kind(given: object) -> Problem:
 
 def _unknown_fields(content: Document, kind: ExpressKind) -> list[Problem]:
     expected = f"one of {', '.join((*_COMMON, *kind.fields))}"
+    unknown = [name for name in content if name not in kind.fields]
     return [
-        Problem(str(name)[:80], "unknown_field", "is no field of it", expected)
-        for name in content
-        if name not in kind.fields
+        priority_problem(content[name], name)
+        if name == "priority"
+        else Problem(str(name)[:80], "unknown_field", "is no field of it", expected)
+        for name in unknown
     ]
 
 

@@ -6,6 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from passdown import spans
 from passdown.errors import InvalidInput, PassdownError, StoreBusy
 from passdown.model.relay import ERROR
 from passdown.model.storable import storable_values
@@ -86,13 +87,27 @@ class RelayWork:
         patiently(lambda: self.runs.begin(run, number, self._engine.heartbeat.worker))
         self._at.add((run, number))
         try:
-            ended = self._taken(found, turn)
+            with self._span(found, turn) as span:
+                ended = self._taken(found, turn)
+                outcome = "left" if ended is None else ended["outcome"]
+                span.note({"passdown.outcome": outcome}, error=ERROR if outcome == ERROR else "")
         finally:
             self._at.discard((run, number))
         if ended is None:
             log.warning("%s, turn %d: others have it; nothing was recorded here", run, number)
             return
         self._end(run, number, ended)
+
+    def _span(self, run: Run, turn: LegRun) -> spans.Span:
+        attributes = {
+            "passdown.workspace": self._workspace.store_shown,
+            "passdown.task": run.task,
+            "passdown.agent": turn.agent,
+            "passdown.run": run.run,
+            "passdown.leg": turn.leg,
+            "passdown.turn": turn.number,
+        }
+        return spans.span("relay leg", attributes)
 
     def _taken(self, run: Run, turn: LegRun) -> dict[str, Any] | None:
         """How a turn ended; None where it was left to others."""

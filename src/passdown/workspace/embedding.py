@@ -11,6 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from passdown import spans
 from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable
 from passdown.model.findable import node_text
 from passdown.model.found_rows import NODE_PREFIX
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 BATCH = 32
+_EMBEDS = {"gen_ai.operation.name": "embeddings"}
 TOP_UP_S = 0.5
 REST_S = 30.0
 _DROPPED_AT_ONCE = 2_000
@@ -286,7 +288,9 @@ def _vectors(embedding: Embedding, texts: list[str]) -> Sequence[Sequence[float]
     if not texts:
         return []
     try:
-        vectors = [[float(number) for number in vector] for vector in embedding.embed(texts)]
+        with spans.part("embed", {**_EMBEDS, "gen_ai.request.model": embedding.name}) as span:
+            vectors = [[float(number) for number in vector] for vector in embedding.embed(texts)]
+            span.note({"passdown.texts": len(texts)})
     except PassdownError:
         raise
     except Exception as error:  # a program's own function may raise anything

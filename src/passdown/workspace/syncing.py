@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from passdown.errors import InvalidInput, Problem
 from passdown.ledger.durable_files import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from passdown.model.graph import Graph
     from passdown.model.record import Record
     from passdown.store.statements import Reader
-    from passdown.workspace.opened import Opened
+    from passdown.workspace.opened import Held, Opened
 
 DEFAULT_FILE = "knowledge.dot"
 _LARGEST = 2**62
@@ -52,8 +52,67 @@ class Synced(NamedTuple):
     reports: tuple[Problem, ...]
 
 
+class Written(NamedTuple):
+    """What was written down by now, up to the record `seq`, and what several agents wrote
+    differently.
+    """
+
+    graph: Graph
+    seq: int
+    reports: tuple[Problem, ...]
+
+
+class Ledger(Protocol):
+    """The records that a knowledge file is brought together with: here, or behind a server."""
+
+    def written(self, since: int) -> Written:
+        """What was written down; reports are about what came after the record `since`."""
+        ...
+
+    def learn(self, merge: Merge, agent: str) -> None:
+        """Write down what a file says."""
+        ...
+
+
+class Places(NamedTuple):
+    """The project that a knowledge file is in, its private folder, and where it is remembered what
+    the file said last time.
+    """
+
+    root: str
+    private: str
+    memory: str
+
+
+class _Here:
+    """The records of a store that is open in this process."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def written(self, since: int) -> Written:
+        with self._opened.store.reading() as reader:
+            reports = _rewritten(reader, since)
+            return Written(written_graph(reader), reader.totals()[1], tuple(reports))
+
+    def learn(self, merge: Merge, agent: str) -> None:
+        learn(self._opened, merge.nodes, merge.edges, agent=agent)
+
+
+def written_since(workspace: Held, since: int) -> Written:
+    """What was written down in a workspace that is open here."""
+    return _Here(workspace._opened).written(since)  # pyright: ignore[reportPrivateUsage]
+
+
 def sync_knowledge(opened: Opened, path: str, *, agent: str) -> Synced:
-    """Bring the knowledge file and the graph together; either may have changed since.
+    """Bring the knowledge file of this project and the graph together."""
+    folder = opened.place.folder
+    places = Places(opened.root, folder, os.path.join(folder, "knowledge"))
+    return brought_together(_Here(opened), places, path, agent=agent)
+
+
+def brought_together(side: Ledger, places: Places, path: str, *, agent: str) -> Synced:
+    """Bring a knowledge file and the graph together; either may have changed since.
 
     A file that can't be read is kept aside and reported, never overwritten; what it says that is
     not for the graph to say is reported and left out. Nodes that several agents wrote differently
@@ -62,17 +121,16 @@ def sync_knowledge(opened: Opened, path: str, *, agent: str) -> Synced:
     The file, once links are followed, is a regular one in the project, or has to be named by an
     absolute path that is no link, in a folder that is there; anything else is refused.
     """
-    target = sync_path(opened.root, path or DEFAULT_FILE, opened.place.folder)
+    target = sync_path(places.root, path or DEFAULT_FILE, places.private)
     form = "json" if target.endswith(".json") else "dot"
-    remembered = os.path.join(opened.place.folder, "knowledge", _base_name(opened.root, target))
-    os.makedirs(os.path.dirname(remembered), mode=0o700, exist_ok=True)
-    with named_lock(os.path.dirname(remembered), "sync"):
+    remembered = os.path.join(places.memory, _base_name(places.root, target))
+    os.makedirs(places.memory, mode=0o700, exist_ok=True)
+    with named_lock(places.memory, "sync"):
         base = _read_base(remembered)
         data = persistently(f"reading {target}", lambda: read_bytes(target))
         data = data.replace(b"\r\n", b"\n") if data is not None else None
         text = data.decode(errors="replace") if data is not None else None
-        with opened.store.reading() as reader:
-            ledger, reports = written_graph(reader), _rewritten(reader, base)
+        ledger, _, reports = side.written(base.seq)
         file, aside, trouble = _read_file(target, data, ledger)
         if file is not None:
             file, trouble = _without_reserved(file)
@@ -80,9 +138,8 @@ def sync_knowledge(opened: Opened, path: str, *, agent: str) -> Synced:
         if any(report.code == "conflict" for report in merge.reports):
             aside = _copy_aside(target, text or "")
         if merge.nodes or merge.edges:
-            learn(opened, merge.nodes, merge.edges, agent=agent)
-        with opened.store.reading() as reader:
-            ledger, seq = written_graph(reader), reader.totals()[1]
+            side.learn(merge, agent)
+        ledger, seq, _ = side.written(_LARGEST)
         new = write_graph(ledger, form)
         if new != text:
             persistently(
@@ -137,10 +194,10 @@ def _copy_aside(target: str, text: str) -> str:
     return aside
 
 
-def _rewritten(reader: Reader, base: Base) -> list[Problem]:
+def _rewritten(reader: Reader, since: int) -> list[Problem]:
     """Nodes that several agents wrote differently since the last time."""
     said: dict[str, dict[str, str]] = {}
-    for record in _learned_since(reader, base.seq):
+    for record in _learned_since(reader, since):
         for data in record.document().get("nodes", ()):
             digest = digest_of(graph_of([node_of(data)], ()).nodes[0])
             said.setdefault(data["id"], {}).setdefault(digest, record.author)

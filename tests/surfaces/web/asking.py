@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import socket
+import sys
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
 Document = dict[str, Any]
 
@@ -71,3 +75,63 @@ def spoken(port: int, raw: bytes) -> bytes:
         except (TimeoutError, ConnectionError):
             pass
         return b"".join(parts)
+
+
+def hung_up(port: int, raw: bytes) -> tuple[bytes, bool]:
+    """Bytes as they are, what comes back within 5 seconds, and whether the server hung up."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as wire:
+        wire.sendall(raw)
+        parts: list[bytes] = []
+        try:
+            while part := wire.recv(65_536):
+                parts.append(part)
+        except TimeoutError:
+            return b"".join(parts), False
+        except ConnectionError:
+            pass
+        return b"".join(parts), True
+
+
+@contextmanager
+def heard() -> Generator[list[str]]:
+    """The lines that servers of this process log meanwhile, once they are whole."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    log = logging.getLogger("passdown.web")
+    level = log.level
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    try:
+        yield lines
+        until = time.monotonic() + 5
+        while not lines and time.monotonic() < until:
+            time.sleep(0.01)
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+_seen: list[tuple[str, int]] | None = None
+
+
+def _watch(event: str, given: tuple[Any, ...]) -> None:
+    if _seen is not None and event == "socket.connect":
+        _seen.append(given[1])
+
+
+@contextmanager
+def connections() -> Generator[list[tuple[str, int]]]:
+    """Where this process connects to meanwhile, server and all."""
+    global _seen  # noqa: PLW0603
+    if not _watched:
+        sys.addaudithook(_watch)
+        _watched.append(True)
+    _seen = found = []
+    try:
+        yield found
+    finally:
+        _seen = None
+
+
+_watched: list[bool] = []

@@ -22,6 +22,7 @@ from tests import (
     test_journal,
     test_knowledge,
     test_switching,
+    test_sync,
     test_tasks,
     test_told,
 )
@@ -69,6 +70,7 @@ SOURCES: dict[ModuleType, Start] = {
     test_audit: _TWO,
     test_journal: _TWO,
     test_knowledge: _TWO,
+    test_sync: _TWO._replace(tasks=("T-1",)),
     test_search: _TWO._replace(tasks=("T-1", "T-2", "T-3")),
     test_graph: _TWO._replace(tasks=("T-1", "T-2", "T-3")),
     test_told: Start(title="Refunds", agent="sm", prepare=_profiles_of_told, clock=lambda: None),
@@ -78,6 +80,7 @@ SOURCES: dict[ModuleType, Start] = {
 }
 
 _FUNCTION = "a counter that is a function can't be sent"
+_REMEMBERED = "a client remembers elsewhere what a knowledge file said"
 _STORE = "looks into the store itself, or stands in its way"
 LEFT_OUT = {
     "test_no_format_goes_over_its_budget": _FUNCTION,
@@ -87,6 +90,8 @@ LEFT_OUT = {
     "test_a_brief_reads_no_more_after_a_long_history": _STORE,
     "test_records_can_not_be_changed_even_with_sql": _STORE,
     "test_a_walk_ends_at_its_limit": _STORE,
+    "test_a_memory_of_the_last_time_that_is_lost_or_broken_loses_nothing": _REMEMBERED,
+    "test_a_memory_of_the_last_time_that_was_tampered_with_counts_as_none": _REMEMBERED,
     "test_everything_wrong_is_said_at_once_and_nothing_is_written": "a key that a header can't "
     "hold is refused before anything else is looked at",
     "test_progress_is_told": "what a server does is told when it is done",

@@ -129,7 +129,9 @@ def _steady(text: str) -> str:
     return re.sub(r"\d{8}T\d{6}\.\d{6}Z|\[\d{6} |20\d\d-\d\d-\d\dT\d\d:\d\dZ", "", text)
 
 
-def test_writing_verbs_write_through_the_server(server: Served, there: Cli, tmp_path: Path) -> None:
+def test_writing_verbs_write_through_the_server(
+    server: Served, there: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ws = server.workspace
     assert there("task", "new", "T-7", "--title", "Roll-out")[0] == 0
     assert there("decide", "Blue", "--why", "a way back", "--task", "T-7")[0] == 0
@@ -139,6 +141,10 @@ def test_writing_verbs_write_through_the_server(server: Served, there: Cli, tmp_
     assert [entry["consumed"] for entry in ws.switch_artifacts(task="T-1")] == [True]
     assert ws.state("T-7").decisions[0].agent == "coder"
     assert ws.edges(source="Redis") == []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert there("knowledge", "sync")[0] == 0
+    with open("knowledge.dot") as file:
+        assert "Redis" in file.read()
     assert there("heads", "export", str(tmp_path / "heads.json"))[0] == 0
     assert there("verify", "--against", str(tmp_path / "heads.json"))[0] == 0
     assert there("reindex")[0] == 0
@@ -167,7 +173,6 @@ def test_files_of_this_machine(server: Served, there: Cli, tmp_path: Path) -> No
         "worker",
         "token list",
         "rules list",
-        "knowledge sync",
         "import docs --from adr",
         "migrate item.json",
     ],

@@ -13,6 +13,8 @@ import passdown
 from passdown.errors import InvalidInput, NotFound
 from passdown.surfaces.web.limits import Limits
 from passdown.testing import full_handoff
+from passdown.workspace.access import Tokens
+from passdown.workspace.own_token import own_token_file
 from tests.serving import EVERY_RIGHT, served
 from tests.surfaces.web.conftest import QUICK
 
@@ -179,3 +181,44 @@ def test_heads_that_were_saved_show_what_is_gone(afar: Workspace, server: Served
     odd: Any = "no heads"
     with pytest.raises(InvalidInput, match="invalid_heads"):
         afar.verify(odd)
+
+
+@pytest.mark.parametrize("told", ["", '{"seq": -7, "digests": {}}', '{"seq": 1e30, "digests": {}}'])
+def test_the_knowledge_file_here_is_brought_together_with_the_graph_there(
+    afar: Workspace, server: Served, desk: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    """Either may change; what the file said last time is remembered out of the project's way."""
+    cache = desk.parent / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    node = {"id": "Redis", "type": "component", "summary": "Keeps sessions"}
+    server.workspace.learn([node], agent="ana")
+    assert afar.sync_knowledge(agent="kim").nodes == 1
+    file = desk / "knowledge.dot"
+    file.write_text(file.read_text().replace("Keeps sessions", "Keeps tokens"))
+    assert afar.sync_knowledge(agent="kim").taken == ("Redis",)
+    assert server.workspace.graph(around=["Redis"], depth=0).nodes[0].summary == "Keeps tokens"
+    assert not (desk / ".passdown").exists()
+    (remembered,) = cache.glob("passdown/knowledge/*/*.base")
+    remembered.write_text(told)
+    assert not afar.sync_knowledge(agent="kim").is_changed
+
+
+@pytest.mark.promise("W-12")
+def test_the_owner_s_token_of_an_earlier_release_is_made_anew(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    """It lacks the right to keep the store; a narrower one that somebody chose stays."""
+    tokens = Tokens(ws)
+    made: dict[str, str] = {}
+    for label in ("passdown serve", "mine"):
+        old = tokens.new("kim", ("read", "approve"), by="kim", is_person=True, label=label)
+        path = tmp_path / f"{label.replace(' ', '-')}.token"
+        path.touch(0o600)
+        path.write_text(old.token + "\n")
+        own_token_file(tokens, str(path), "kim")
+        made[label] = "kept" if path.read_text().strip() == old.token else "made anew"
+        tokens.all()
+        holder = tokens.holder(path.read_text().strip())
+        assert holder is not None
+        assert holder.may("admin") is (label == "passdown serve")
+    assert made == {"passdown serve": "made anew", "mine": "kept"}

@@ -32,7 +32,6 @@ ELSEWHERE = {
     "rules": "files of a project, without records",
     "rule_report": "files of a project, without records",
     "embed_with": "a function can't be sent",
-    "sync_knowledge": "files of one machine",
     "bring": "files of one machine",
     "migrate": "files of one machine",
 }
@@ -174,7 +173,6 @@ def test_what_needs_one_machine_says_so_and_what_to_do(
         "handle_file": (("T-1",), {}),
         "rules": (("hello",), {"session": "s"}),
         "embed_with": (("mine", len), {}),
-        "sync_knowledge": ((), {"agent": "a"}),
         "bring": (("docs/adr",), {}),
         "migrate": (("a note\nof two lines",), {}),
     }

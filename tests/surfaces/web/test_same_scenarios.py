@@ -39,6 +39,7 @@ def ws(
     assert module is not None
     (tmp_path / SOURCES[module].folder).mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path / SOURCES[module].folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with told_over_http(module, tmp_path) as remote:
         yield remote
 

@@ -49,6 +49,15 @@ REPAIRS = 3
 _SETTINGS = ("task", "from_agent", "to_agent", "phase", "expect_version", "metadata")
 
 
+def _check_agent(given: object) -> None:
+    if isinstance(given, agents.Agent):
+        return
+    fix = f"Agent(name={given[:40]!r}, ...)" if isinstance(given, str) else ""
+    expected = "an Agent of the OpenAI Agents SDK"
+    problem = Problem("agent", "wrong_type", f"{type(given).__name__} given", expected, fix)
+    raise InvalidInput("the handoff can't be made", [problem])
+
+
 def passdown_handoff(
     agent: Agent[Any],
     *,
@@ -72,6 +81,7 @@ def passdown_handoff(
     `to_agent`, without spaces, if those aren't given. `on_handoff` is called with a payload that
     will do, before it is recorded. A run ends with HandoffHeld while a person has to approve.
     """
+    _check_agent(agent)
     name = to_agent or ledger_name(agent.name, "to_agent")
     reader = checked_reader(workspace, name, budget, counter)
     terms = Terms(reader, _task_of(task), from_agent, phase)
@@ -108,6 +118,7 @@ def opening(
     held = [gate["address"] for gate in opened.gates(task) if "blocker" in gate]
     if held:
         raise HandoffHeld(task, held, recorded=True)
+    _check_agent(agent)
     name = to_agent or ledger_name(agent.name, "to_agent")
     reader = checked_reader(opened, name, budget, counter)
     return [user_message(brief_text(reader, task, kept_line(opened, task, agent)))]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from passdown import spans
 from passdown.errors import StoreBusy, StoreError
 from passdown.store.postgres import schema
 from passdown.store.postgres.asking import PostgresReader, PostgresWriter
@@ -44,6 +45,7 @@ class PostgresStore:
         self._location = located(url)
         self._timeout_s = timeout_s
         self._waits_for_disk = durability == "full"
+        self._attributes = {"db.system.name": "postgresql", "db.namespace": self._location.schema}
         self._forget_connections()
         first = self._pool.take()
         try:
@@ -64,7 +66,8 @@ class PostgresStore:
     @contextmanager
     def reading(self) -> Generator[Reader]:
         """One moment of the store."""
-        with self._session(READ) as session:
+        span = spans.part("store read", self._attributes, kind="client")
+        with span, self._session(READ) as session:
             yield PostgresReader(session)
 
     @contextmanager
@@ -77,7 +80,8 @@ class PostgresStore:
         """
         key = self._location.key
         own = [key("stream", stream) for stream in streams]
-        with self._session(WRITE) as session:
+        span = spans.part("store write", self._attributes, kind="client")
+        with span, self._session(WRITE) as session:
             turn = key("turn")
             with self._named_holder([key(), turn, *own]):
                 session.lock(key(), own)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import apsw
 
+from passdown import spans
 from passdown.errors import Damaged, StoreUnavailable
 from passdown.store.sqlite import files, schema
 from passdown.store.sqlite.asking import SqliteReader, SqliteWriter
@@ -41,6 +42,7 @@ Synchronous = Literal["EXTRA", "NORMAL", "OFF"]
 
 _LEVELS = {"EXTRA": 3, "NORMAL": 1, "OFF": 0}
 _BACKUP_PAGES = 2_000
+_SYSTEM = {"db.system.name": "sqlite"}
 
 # In KiB, as SQLite counts it when negative: room for the upper levels of every index.
 _CACHE = -16_000
@@ -85,6 +87,11 @@ class SqliteStore:
     @contextmanager
     def reading(self) -> Generator[Reader]:
         """One moment of the store."""
+        with spans.part("store read", _SYSTEM), self._read() as reader:
+            yield reader
+
+    @contextmanager
+    def _read(self) -> Generator[Reader]:
         if self._exclusive:
             with self._turn(), readable(self.path):
                 yield SqliteReader(self._runner(self._writer_connection()))
@@ -104,7 +111,7 @@ class SqliteStore:
         self, streams: Sequence[str] = (), *first: Question, in_turn: bool = False
     ) -> Generator[Writer]:
         """All or nothing; SQLite admits one writer at a time, whatever the streams."""
-        with self._turn():
+        with spans.part("store write", _SYSTEM), self._turn():
             connection = self._writer_connection()
             with translated(self.path, self._timeout_s):
                 rows(connection, "BEGIN IMMEDIATE")

@@ -42,7 +42,6 @@ def runs(parser: Parser) -> None:
 
 
 def _runs(args: Namespace) -> int:
-    from passdown.relay.deciding import answer_run, stop_run
     from passdown.relay.runs import Runs
 
     _check(args)
@@ -51,11 +50,15 @@ def _runs(args: Namespace) -> int:
         if not args.name:
             return _list(workspace, found, args)
         if args.answer:
+            from passdown.relay.deciding import answer_run
+
             run = answer_run(
                 workspace, args.name, args.answer, by=author(args), guidance=args.guidance
             )
             return _changed(workspace, run, f"answered: {args.answer}", as_json=args.json)
         if args.stop:
+            from passdown.relay.deciding import stop_run
+
             run = stop_run(workspace, args.name, by=author(args), why=args.why)
             return _changed(workspace, run, f"{run.run} is {run.status}", as_json=args.json)
         return _show(workspace, found.get(args.name), as_json=args.json)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from passdown.errors import MissingExtra, NotAllowed
 from passdown.surfaces.cli.parsing import FILE, whole_number
 from passdown.surfaces.cli.session import Misuse, author
+from passdown.surfaces.cli.spanning import tell_of_spans
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -70,7 +71,8 @@ def _serve(args: Namespace) -> int:
             where = _own_token(workspace, args.token_file)
         else:
             where = _checked_for_others(workspace, args.host, allowed)
-        store = workspace.store_url
+        store = workspace.store_shown
+    tell_of_spans()
     place = listen(args.host, args.port)
     print(f"Passdown serves {store}", flush=True)
     print(f"  API    {place.url}/api (description: /api/openapi.json)")

@@ -9,6 +9,7 @@ from passdown.relay.engine.faults import database_faults
 from passdown.surfaces.cli.parsing import whole_number, with_store
 from passdown.surfaces.cli.relaying import terms_of, with_engine
 from passdown.surfaces.cli.session import Misuse, opened
+from passdown.surfaces.cli.spanning import tell_of_spans
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -53,6 +54,7 @@ def _serve(args: Namespace) -> int:
     from passdown.surfaces.cli.relay_progress import Progress, screen_for
     from passdown.surfaces.cli.run_holding import stopping
 
+    tell_of_spans()
     slots = args.slots or 1
     progress = Progress(screen_for(as_json=args.json), as_json=args.json, names_runs=True)
     shown = Shown(progress.turn, progress.run, progress.express)

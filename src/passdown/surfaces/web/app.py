@@ -40,16 +40,20 @@ from passdown.surfaces.web.events import Stream, Watch, check_room, resumed_afte
 from passdown.surfaces.web.front import VISIT, Front
 from passdown.surfaces.web.mcp_door import PATH as MCP_PATH
 from passdown.surfaces.web.mcp_door import McpDoor
-from passdown.surfaces.web.metrics import MEDIA as METRICS_MEDIA
-from passdown.surfaces.web.openapi import DESCRIPTION, completed, extra_of, responses_of
+from passdown.surfaces.web.openapi import DESCRIPTION, extra_of, responses_of
 from passdown.surfaces.web.operations import Answer, Call, Operation, require
 from passdown.surfaces.web.problems import MEDIA, as_json, details, harmless, status_of
 from passdown.surfaces.web.requests import Malformed, given_by
 from passdown.surfaces.web.schemas import whole
+from passdown.surfaces.web.spanning import doing, note_task
+from passdown.surfaces.web.watching import add_plain
 from passdown.workspace.beside import recorded_via
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from fastapi.telemetry import TelemetryConfig
 
     from passdown.model.access import Access
     from passdown.surfaces.web.front import App, Receive, Scope, Send
@@ -70,6 +74,14 @@ OPERATIONS: tuple[Operation, ...] = (
     *relay_rows.ROWS,
 )
 _HEAVY_AT_ONCE = 2
+# The framework has spans and logs of its own, which quote what was sent; the front's stand alone.
+_NO_SECOND_SPANS: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
 _EXPECTED = re.compile(r'"([0-9]{1,15})"')
 
 
@@ -93,6 +105,7 @@ def built(house: House) -> App:
         redoc_url=None,
         lifespan=living,
         redirect_slashes=False,
+        telemetry=_NO_SECOND_SPANS,
     )
     routes = _Routes(house)
     rows = {operation.name: operation for operation in OPERATIONS}
@@ -101,7 +114,7 @@ def built(house: House) -> App:
     for name, row in rows.items():
         _add(app, row, endpoints[name])
     _add(app, _EVENTS, routes.events())
-    _add_plain(app, house)
+    add_plain(app, house)
     app.router.routes.append(Route(MCP_PATH, mcp))
     app.add_exception_handler(HTTPException, _not_routed)
     return Front(_Quick(app, endpoints["brief"]), house)
@@ -157,8 +170,8 @@ class _Routes:
             visit, caller = _visit(request, operation)
             try:
                 call = _call(operation, request, visit, caller)
-                async with self._heavy if operation.is_heavy else nullcontext():
-                    found = await asyncio.to_thread(self._carry, operation, call, caller)
+                async with self._turn(operation, caller):
+                    found = await asyncio.to_thread(self._carry, operation, call, visit)
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit, has_condition=b"if-match" in _names(request))
             visit.notes += [note.message for note in call.notes]
@@ -166,10 +179,17 @@ class _Routes:
 
         return endpoint
 
-    def _carry(self, operation: Operation, call: Call, caller: Access) -> Answer:
+    def _turn(self, operation: Operation, caller: Access) -> AbstractAsyncContextManager[None]:
+        """What has to be waited for before an operation may begin."""
+        if operation.is_heavy:
+            return self._heavy
+        return self._house.turns.of(caller.id) if operation.writes else nullcontext()
+
+    def _carry(self, operation: Operation, call: Call, visit: Visit) -> Answer:
+        caller = call.caller
         only = "" if caller.may("others") else caller.name
         door = recorded_via(f"token:{caller.id}", author=only)
-        with self._house.workspace() as workspace, door:
+        with self._house.workspace() as workspace, door, doing(operation.name, workspace, visit):
             return operation.carry(workspace, call)
 
     def brief(self, operation: Operation) -> Endpoint:
@@ -183,7 +203,8 @@ class _Routes:
                 if waiting is None:
                     call = _call(operation, request, visit, caller)
                     waiting = self._briefs.read(question, call, f"token:{caller.id}")
-                body, etag = await self._briefs.answer(waiting)
+                note_task(visit, waiting.ask._asdict())
+                body, etag = await self._briefs.answer(waiting, visit)
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit)
             return _with_etag(request, body, etag)
@@ -238,7 +259,7 @@ _EVENTS = Operation(
 
 def _visit(request: Request, operation: Operation) -> tuple[Visit, Access]:
     visit: Visit = request.scope[VISIT]
-    visit.operation = operation.name
+    visit.goes_to(operation.name, operation.path)
     if visit.caller is None:
         raise AssertionError("the front lets nobody in without a token")
     return visit, visit.caller
@@ -251,6 +272,7 @@ def _names(request: Request) -> set[bytes]:
 def _call(operation: Operation, request: Request, visit: Visit, caller: Access) -> Call:
     require(caller, operation.right)
     given = given_by(operation, request.path_params, request.scope["query_string"], visit.body)
+    note_task(visit, given)
     return Call(
         caller,
         given,
@@ -336,50 +358,11 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     return Response(as_json(details(problem, status)), status, headers=allowed, media_type=MEDIA)
 
 
-def _add_plain(app: FastAPI, house: House) -> None:
-    """What watches the server: whether it lives, whether it can work, what it has done."""
-    document: list[bytes] = []
-
-    async def health(request: Request) -> Response:
-        return Response(b'{"status":"alive"}', media_type="application/json")
-
-    async def ready(request: Request) -> Response:
-        try:
-            await asyncio.to_thread(_look, house)
-        except PassdownError as error:
-            return Response(as_json(details(error, 503)), 503, media_type=MEDIA)
-        is_ready = not house.stopping.is_set()
-        body = b'{"status":"ready"}' if is_ready else b'{"status":"stopping"}'
-        return Response(body, 200 if is_ready else 503, media_type="application/json")
-
-    async def metrics(request: Request) -> Response:
-        text = house.metrics.text(streams=house.streams.count)
-        return Response(text, headers={"Content-Type": METRICS_MEDIA})
-
-    async def openapi(request: Request) -> Response:
-        if not document:
-            document.append(as_json(completed(app.openapi())))
-        return Response(document[0], media_type="application/json")
-
-    for path, endpoint in (
-        ("/health", health),
-        ("/ready", ready),
-        ("/metrics", metrics),
-        ("/api/openapi.json", openapi),
-    ):
-        app.add_api_route(path, endpoint, methods=["GET"], include_in_schema=False)
-
-
 def _warm_up() -> None:
     """Load what the first brief and the first handoff need, before anybody waits for them."""
     from passdown.model.tokens import counter_of
 
     counter_of(None).tokens("ready")
-
-
-def _look(house: House) -> None:
-    with house.workspace() as workspace:
-        workspace.tasks(limit=1)
 
 
 __all__ = ["OPERATIONS", "built"]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from passdown import spans
 from passdown.errors import StoreError
 from passdown.surfaces.web.problems import as_json
+from passdown.surfaces.web.spanning import doing
 from passdown.workspace.beside import recorded_via
 from passdown.workspace.desk import Ask, BriefDesk, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from passdown.surfaces.web.house import House
+    from passdown.surfaces.web.house import House, Visit
     from passdown.surfaces.web.operations import Call
     from passdown.workspace import Workspace
     from passdown.workspace.briefings import Brief
@@ -33,7 +35,7 @@ class BriefCounter:
         self._house = house
         self._desk = BriefDesk()
         self._served: Workspace | None = None
-        self._queue: list[tuple[Waiting, asyncio.Future[Brief | None]]] = []
+        self._queue: list[tuple[Waiting, asyncio.Future[Brief | None], Any]] = []
         self._is_serving = False
         self._read: dict[Question, Waiting] = {}
         self._spelled: dict[int, tuple[Brief, bytes, str]] = {}
@@ -63,21 +65,21 @@ class BriefCounter:
         self._read[question] = Waiting(ask, is_told, via)
         return self._read[question]
 
-    async def answer(self, waiting: Waiting) -> tuple[bytes, str]:
+    async def answer(self, waiting: Waiting, visit: Visit) -> tuple[bytes, str]:
         """The JSON of a brief, and its tag."""
         found = await self._served_with_others(waiting)
         if found is None:
             # Made now, and told with whatever else is told at this moment.
-            await asyncio.to_thread(self._make, waiting._replace(is_told=False))
+            await asyncio.to_thread(self._make, waiting._replace(is_told=False), visit)
             found = await self._served_with_others(waiting)
         if found is None:
             # The task moved on, or nothing can be recorded: then by itself, and it says so.
-            found = await asyncio.to_thread(self._make, waiting)
+            found = await asyncio.to_thread(self._make, waiting, visit)
         return self._json(found)
 
     async def _served_with_others(self, waiting: Waiting) -> Brief | None:
         future: asyncio.Future[Brief | None] = asyncio.get_running_loop().create_future()
-        self._queue.append((waiting, future))
+        self._queue.append((waiting, future, spans.here()))
         if not self._is_serving:
             self._is_serving = True
             try:
@@ -90,18 +92,20 @@ class BriefCounter:
     async def _serve(self) -> None:
         batch = self._queue[:_MOST_TOGETHER]
         del self._queue[:_MOST_TOGETHER]
-        asks = [waiting for waiting, _ in batch]
+        asks = [waiting for waiting, _, _ in batch]
+        owners = [owner for _, _, owner in batch]
         try:
-            found = await asyncio.to_thread(self._hand_out, asks)
+            with spans.shared("hand out briefs", owners, {"passdown.briefs": len(batch)}):
+                found = await asyncio.to_thread(self._hand_out, asks)
         except StoreError:
             # Then each is made by itself, and says by itself that it could not be recorded.
             found = [None] * len(batch)
         except BaseException as error:
-            for _, future in batch:
+            for _, future, _ in batch:
                 if not future.done():
                     future.set_exception(error)
             raise
-        for (_, future), brief in zip(batch, found, strict=True):
+        for (_, future, _), brief in zip(batch, found, strict=True):
             if not future.done():
                 future.set_result(brief)
 
@@ -111,9 +115,13 @@ class BriefCounter:
                 self._served, self._desk = workspace, BriefDesk()
             return self._desk.hand_out(workspace, asks)
 
-    def _make(self, waiting: Waiting) -> Brief:
+    def _make(self, waiting: Waiting, visit: Visit) -> Brief:
         ask = waiting.ask
-        with self._house.workspace() as workspace, recorded_via(waiting.via):
+        with (
+            self._house.workspace() as workspace,
+            recorded_via(waiting.via),
+            doing("brief", workspace, visit),
+        ):
             brief = workspace.brief(
                 ask.task,
                 agent=ask.agent,

@@ -10,6 +10,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from passdown import spans
 from passdown.errors import NotAllowed, PassdownError, RateLimited
 from passdown.surfaces.web.problems import as_json
 
@@ -70,7 +71,7 @@ class Watch:
             self._house.news.notify_all()
 
     def _position(self) -> int:
-        with self._house.workspace() as workspace:
+        with spans.apart(), self._house.workspace() as workspace:
             return workspace.changes(None)["last"]
 
 
@@ -113,7 +114,8 @@ class Stream:
                 yield b": alive\n\n"
 
     def _changes(self) -> Document:
-        with self._house.workspace() as workspace:
+        # A stream lasts for hours: its looks would be spans without end.
+        with spans.apart(), self._house.workspace() as workspace:
             found = workspace.changes(self._after, limit=_PAGE)
         return {**found, "asked": self._after}
 

@@ -24,6 +24,7 @@ from passdown.errors import (
 from passdown.model.redaction import redact
 from passdown.surfaces.web.house import Visit
 from passdown.surfaces.web.problems import MEDIA, as_json, details, status_of
+from passdown.surfaces.web.spanning import VisitSpan
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -40,13 +41,15 @@ OPEN_PATHS = frozenset({"/health", "/ready", "/api/openapi.json"})
 
 VISIT = "passdown.visit"
 
-_SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+"""What every answer says to browsers."""
+
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -76,11 +79,13 @@ class Front:
         visit = Visit(f"{self._start}-{next(self._numbers)}", time.perf_counter())
         out = _Out(self._house, scope, visit, send)
         refusal = await self._refusal(scope, receive, visit)
-        if refusal is not None:
-            await out.refuse(refusal)
-            return
-        scope[VISIT] = visit
-        await self._app(scope, _Given(visit.body, receive), out.send)
+        with VisitSpan(scope, visit, is_let_in=refusal is None) as span:
+            if refusal is not None:
+                await out.refuse(refusal)
+            else:
+                scope[VISIT] = visit
+                await self._app(scope, _Given(visit.body, receive), out.send)
+            span.answered(out.status)
 
     async def _refusal(self, scope: Scope, receive: Receive, visit: Visit) -> _Refusal | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -230,13 +235,13 @@ class _Out:
         self._scope = scope
         self._visit = visit
         self._send = send
-        self._status = 0
+        self.status = 0
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Pass a part of the answer on."""
         if message["type"] == "http.response.start":
-            self._status = message["status"]
-            headers = [*message.get("headers", ()), *_SAFE_HEADERS]
+            self.status = message["status"]
+            headers = [*message.get("headers", ()), *SAFE_HEADERS]
             headers.append((b"x-request-id", self._visit.number.encode()))
             if not any(name.lower() == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"no-store"))
@@ -265,8 +270,8 @@ class _Out:
     def _finish(self) -> None:
         visit, house = self._visit, self._house
         seconds = time.perf_counter() - visit.started
-        house.metrics.answered(visit.operation, self._status, seconds)
-        is_notable = self._scope["method"] not in _BODILESS or self._status >= 400
+        house.metrics.answered(visit.operation, self.status, seconds)
+        is_notable = self._scope["method"] not in _BODILESS or self.status >= 400
         if is_notable or house.options.logs_all:
             house.log(
                 "request",
@@ -274,7 +279,7 @@ class _Out:
                 method=self._scope["method"][:16],
                 path=redact(self._scope["path"][:200])[0],
                 operation=visit.operation,
-                status=self._status,
+                status=self.status,
                 ms=round(seconds * 1e3, 2),
                 token=visit.caller.id if visit.caller else "",
                 name=visit.caller.name if visit.caller else "",

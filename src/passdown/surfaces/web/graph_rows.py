@@ -12,6 +12,7 @@ from passdown.model.knowledge import edge_document, node_document
 from passdown.surfaces.web.operations import Answer, Operation, reading
 from passdown.surfaces.web.schemas import answer, choice, listed, text, whole
 from passdown.surfaces.web.task_rows import PATH
+from passdown.workspace.syncing import written_since
 
 if TYPE_CHECKING:
     from passdown.surfaces.web.operations import Call
@@ -54,6 +55,13 @@ def _pack(workspace: Workspace, call: Call) -> Answer:
     found = workspace.pack(**call.given)
     graph = json.loads(write_graph(found.graph, "json"))
     return Answer({**found._asdict(), "terms": list(found.terms), "graph": graph})
+
+
+def _written(workspace: Workspace, call: Call) -> Answer:
+    found = written_since(workspace, call.given.get("since", 0))
+    graph = json.loads(write_graph(found.graph, "json"))
+    reports = [report.as_document() for report in found.reports]
+    return Answer({"graph": graph, "seq": found.seq, "reports": reports})
 
 
 def _audit(workspace: Workspace, call: Call) -> Answer:
@@ -122,6 +130,16 @@ ROWS: tuple[Operation, ...] = (
             "form": choice(("dot", "json")),
         },
         answer=answer("terms", "graph", "left_out", text={"type": "string"}),
+        is_heavy=True,
+        tag="search",
+    ),
+    reading(
+        "written_knowledge",
+        "/api/knowledge",
+        "What was written down, and since a record, what several agents wrote differently",
+        _written,
+        query={"since": whole("a sequence number")},
+        answer=answer("graph", "reports", seq={"type": "integer"}),
         is_heavy=True,
         tag="search",
     ),

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown import spans
 from passdown.model.access import id_of
-from passdown.surfaces.web.limits import Buckets, Limits, Streams
+from passdown.surfaces.web.limits import Buckets, Limits, Streams, Turns
 from passdown.surfaces.web.metrics import Metrics
 from passdown.workspace.access import Tokens
 
@@ -48,7 +49,14 @@ class Visit:
         self.caller: Access | None = None
         self.body = b""
         self.operation = "none"
+        self.route = ""
+        self.task = ""
+        self.workspace = ""
         self.notes: list[str] = []
+
+    def goes_to(self, operation: str, route: str) -> None:
+        """Say what it asks for: an operation, and the address as the API's description has it."""
+        self.operation, self.route = operation, route
 
 
 class House:
@@ -60,6 +68,7 @@ class House:
         self.metrics = Metrics()
         self.buckets = Buckets(options.limits.rate, options.limits.burst)
         self.streams = Streams(options.limits.streams, options.limits.streams_of_token)
+        self.turns = Turns(options.limits.writes_at_once, options.limits.writes_waiting)
         self.stopping = asyncio.Event()
         self.news = asyncio.Condition()
         self._tokens: tuple[Workspace, Tokens] | None = None
@@ -99,7 +108,7 @@ class House:
             return self._tokens[1]
 
     def _look(self) -> tuple[Workspace, Tokens]:
-        with self.workspace() as workspace:
+        with spans.apart(), self.workspace() as workspace:
             known = self._tokens
             if known is None or known[0] is not workspace:
                 known = (workspace, Tokens(workspace))
@@ -111,6 +120,13 @@ class House:
         self.stopping.set()
 
     def log(self, what: str, /, **fields: Any) -> None:
-        """One line of JSON. It never holds a token, a query or a body."""
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        LOG.info("%s", json.dumps({"at": at, "event": what, **fields}))
+        """One line of JSON, with the span that it belongs to. It never holds a token, a query or a
+        body.
+        """
+        LOG.info("%s", line_of(what, **fields, **spans.ids()))
+
+
+def line_of(what: str, /, **fields: Any) -> str:
+    """A line of the log."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"at": at, "event": what, **fields})

@@ -1,13 +1,17 @@
-"""How much one token may ask for: requests in a time, and streams at once."""
+"""How much one token may ask for: requests in a time, writes and streams at once."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from passdown.errors import RateLimited
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
 
 _MOST_KEPT = 10_000
 
@@ -21,6 +25,8 @@ class Limits(NamedTuple):
     burst: float = 200.0
     streams: int = 256
     streams_of_token: int = 16
+    writes_at_once: int = 2
+    writes_waiting: int = 128
 
 
 class Buckets:
@@ -53,6 +59,36 @@ class Buckets:
         self._levels = {
             name: (level, at) for name, (level, at) in self._levels.items() if now - at < filled
         }
+
+
+class Turns:
+    """Lets each token have a few writes under way at a time; others of its own wait meanwhile.
+
+    The store takes one writer after another. Without this, who sends much would stand in the queue
+    many times over, and everybody else behind all of that.
+    """
+
+    def __init__(self, at_once: int, most_waiting: int) -> None:
+        self._at_once, self._most = at_once, at_once + most_waiting
+        self._open: dict[str, tuple[asyncio.Semaphore, int]] = {}
+
+    @asynccontextmanager
+    async def of(self, name: str) -> AsyncGenerator[None]:
+        """Wait for a turn, and have it; raises RateLimited where too many wait already."""
+        turn, count = self._open.get(name) or (asyncio.Semaphore(self._at_once), 0)
+        if count >= self._most:
+            raise RateLimited(
+                f"{count} writes of this token are under way; nothing was changed",
+                next_step="Wait for the answers before you send more.",
+            )
+        self._open[name] = (turn, count + 1)
+        try:
+            async with turn:
+                yield
+        finally:
+            left = self._open.pop(name)[1] - 1
+            if left:
+                self._open[name] = (turn, left)
 
 
 class Streams:

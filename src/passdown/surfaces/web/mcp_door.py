@@ -7,16 +7,17 @@ the ledger refuses any other author.
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError
+from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError, RateLimited
 from passdown.model.plain import load_json
 from passdown.model.text import visible
 from passdown.surfaces.web.front import VISIT
 from passdown.surfaces.web.operations import require
 from passdown.surfaces.web.problems import MEDIA, as_json, details
+from passdown.surfaces.web.spanning import calling
 from passdown.workspace.beside import recorded_via
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ Document = dict[str, Any]
 
 PATH = "/mcp"
 _DEPTH = 64
+_OWN_SPANS = "OpenTelemetryMiddleware"
 _WRITING = frozenset({"handoff", "decide", "note", "task_new"})
 
 
@@ -51,7 +53,7 @@ class McpDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         visit: Visit = scope[VISIT]
-        visit.operation = "mcp"
+        visit.goes_to("mcp", PATH)
         try:
             if visit.caller is None:
                 raise AssertionError("the front lets nobody in without a token")
@@ -125,7 +127,9 @@ def _manager(house: House) -> Any:
             return None
         raise
     server = built(house.door, _holder)
-    server.middleware.append(_as_its_caller)
+    # The package's own spans quote the words of errors; ours stand in for them.
+    others = [each for each in server.middleware if type(each).__name__ != _OWN_SPANS]
+    server.middleware[:] = [*others, _AsItsCaller(house)]
     most = house.options.limits.body_bytes
     return StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, max_request_body_size=most
@@ -143,25 +147,41 @@ def _holder(context: Any) -> str:
     return _caller(context).name
 
 
-async def _as_its_caller(ctx: Any, call_next: Any) -> Any:
-    """Carry a request out as the token's holder, and as nobody else."""
-    caller = _caller(ctx)
-    only = "" if caller.may("others") else caller.name
-    params: Mapping[str, Any] = ctx.params or {}
-    if ctx.method == "tools/call" and isinstance(params.get("name"), str):
-        if params["name"] in _WRITING and not caller.may("write"):
-            return _not_allowed(caller)
-        given: object = params.get("arguments") or {}
-        if isinstance(given, dict):
-            signed = _signed(caller, params["name"], cast("Document", given))
-            ctx = replace(ctx, params={**params, "arguments": signed})
-    with recorded_via(f"token:{caller.id}", author=only):
-        return await call_next(ctx)
+class _AsItsCaller:
+    """Carries a request out as the token's holder, and as nobody else."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    async def __call__(self, ctx: Any, call_next: Any) -> Any:
+        """One message; writes wait for the token's turn."""
+        caller = _caller(ctx)
+        params: Mapping[str, Any] = ctx.params or {}
+        is_write = ctx.method == "tools/call" and params.get("name") in _WRITING
+        if is_write and not caller.may("write"):
+            return _refused(f"This token of {caller.name} allows {', '.join(caller.rights)}.")
+        if ctx.method == "tools/call" and isinstance(params.get("name"), str):
+            given: object = params.get("arguments") or {}
+            if isinstance(given, dict):
+                signed = _signed(caller, params["name"], cast("Document", given))
+                ctx = replace(ctx, params={**params, "arguments": signed})
+        try:
+            async with self._house.turns.of(caller.id) if is_write else nullcontext():
+                return await self._answer(ctx, caller, call_next)
+        except RateLimited as error:
+            return _refused(str(error))
+
+    async def _answer(self, ctx: Any, caller: Access, call_next: Any) -> Any:
+        only = "" if caller.may("others") else caller.name
+        with recorded_via(f"token:{caller.id}", author=only), calling(ctx, caller) as span:
+            answer = await call_next(ctx)
+            if getattr(answer, "is_error", False):
+                span.note({}, error="tool_error")
+            return answer
 
 
-def _not_allowed(caller: Access) -> Document:
-    allowed = ", ".join(caller.rights)
-    text = f"This token of {caller.name} allows {allowed}. Nothing was changed."
+def _refused(why: str) -> Document:
+    text = f"{why} Nothing was changed."
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
 from passdown.errors import InvalidInput, Problem
+from passdown.model.arguments import priority_problem
 from passdown.model.plain import load_json
 from passdown.model.text import child_path, excerpt
 
@@ -109,7 +110,7 @@ def _query(operation: Operation, query: bytes, problems: list[Problem]) -> Docum
         elif schema["type"] == "array":
             found.setdefault(name, []).append(value)
         elif name in found:
-            problems.append(Problem(name, "repeated", "is given twice", "one value"))
+            problems.append(Problem(name, "wrong_type", "several values given", "one value"))
         else:
             found[name] = _typed(value, schema)
     for name, value in found.items():
@@ -181,7 +182,8 @@ def _check_object(value: Document, schema: Schema, path: str, problems: list[Pro
         if name in known:
             _check(entry, known[name], within, problems)
         elif schema.get("additionalProperties") is False:
-            problems.append(Problem(within, "unknown_field", "is unknown", ", ".join(known)))
+            unknown = Problem(within, "unknown_field", "is unknown", ", ".join(known))
+            problems.append(priority_problem(entry, within) if name == "priority" else unknown)
     problems += [
         Problem(child_path(path, name), "required", "is missing", _expected(known.get(name, {})))
         for name in schema.get("required", ())

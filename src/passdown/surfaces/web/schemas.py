@@ -13,6 +13,7 @@ MAX_NUMBER = 2**62
 MAX_TEXT = 65_536
 MAX_QUERY = 4_096
 MAX_ENTRIES = 100
+MANY = 10_000
 MAX_UPLOAD = 1_048_576
 
 
@@ -39,9 +40,11 @@ def truth(description: str = "") -> Schema:
     return _described({"type": "boolean"}, description)
 
 
-def listed(entry: Schema | None = None, description: str = "") -> Schema:
+def listed(
+    entry: Schema | None = None, description: str = "", *, most: int = MAX_ENTRIES
+) -> Schema:
     """A list; in a query, the parameter is repeated."""
-    found = {"type": "array", "items": entry or text(), "maxItems": MAX_ENTRIES}
+    found = {"type": "array", "items": entry or text(), "maxItems": most}
     return _described(found, description)
 
 

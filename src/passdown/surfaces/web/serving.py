@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import uvicorn
 
 from passdown.errors import StoreUnavailable
+from passdown.model.text import visible
 from passdown.surfaces.web.app import built
 from passdown.surfaces.web.hosts import names_of
-from passdown.surfaces.web.house import House, Options
+from passdown.surfaces.web.house import House, Options, line_of
 from passdown.surfaces.web.wire import BoundedProtocol
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from passdown.surfaces.web.limits import Limits
 
 PATIENCE_S = 10
+_LONGEST_LINE = 500
 
 
 class Listening(NamedTuple):
@@ -116,6 +118,16 @@ def serve(
     server_of(door, place, allowed, limits, logs_all=logs_all).run(sockets=[place.sock])
 
 
+class _AsJson(logging.Formatter):
+    """A line of JSON of what another library logs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without a traceback."""
+        said = visible(record.getMessage())[:_LONGEST_LINE]
+        level = record.levelname.lower()
+        return line_of("spans", level=level, logger=record.name, message=said)
+
+
 def _log_to_stderr() -> None:
     """Lines of JSON on standard error; of uvicorn's own only those about its faults."""
     handler = logging.StreamHandler()
@@ -124,5 +136,11 @@ def _log_to_stderr() -> None:
     log.setLevel(logging.INFO)
     log.addHandler(handler)
     log.propagate = False
+    # Spans that can't be sent are told about in lines of the same kind.
+    unsent = logging.StreamHandler()
+    unsent.setFormatter(_AsJson())
+    spans = logging.getLogger("opentelemetry")
+    spans.addHandler(unsent)
+    spans.propagate = False
     # What strangers send can't be read or upgraded: that is no news, and not ours to spell.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)

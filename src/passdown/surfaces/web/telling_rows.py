@@ -9,6 +9,7 @@ from passdown.surfaces.web.pages import paged
 from passdown.surfaces.web.schemas import (
     CURSOR,
     LIMIT,
+    MANY,
     MAX_NUMBER,
     MAX_TEXT,
     answer,
@@ -119,7 +120,7 @@ _FILTERS = {
     "until": text("a date or a time", most=40),
     "live_only": truth(),
     "by_words": truth("leave meaning out"),
-    "limit": whole(least=1, most=100),
+    "limit": whole(least=1, most=1_000),
     "told_to": text("record it as told to this agent", most=64),
 }
 
@@ -232,7 +233,7 @@ ROWS = (
             {
                 "nodes": _OBJECTS,
                 "edges": _OBJECTS,
-                "forget_nodes": listed(text(most=200)),
+                "forget_nodes": listed(text(most=200), most=MANY),
                 "forget_edges": {
                     "type": "array",
                     "items": {**listed(text(most=200)), "minItems": 3, "maxItems": 3},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from passdown.errors import InvalidInput, Problem
+from passdown.surfaces.web.front import SAFE_HEADERS
 from passdown.surfaces.web.problems import MEDIA, as_json, details
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ class BoundedProtocol(HttpToolsProtocol):
         head = (
             f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA}\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n"
-            "x-content-type-options: nosniff\r\n\r\n"
         )
-        self.transport.write(head.encode() + body)
+        safe = b"".join(b"%s: %s\r\n" % header for header in SAFE_HEADERS)
+        self.transport.write(head.encode() + safe + b"\r\n" + body)
         self.transport.close()
 
     def _time_head(self) -> None:

@@ -8,6 +8,7 @@ from passdown.errors import NotAllowed
 from passdown.model.command import HandoffCommand
 from passdown.surfaces.web.operations import Answer, Operation
 from passdown.surfaces.web.schemas import (
+    MANY,
     MAX_TEXT,
     answer,
     choice,
@@ -40,7 +41,7 @@ _ENVELOPE = record(
         },
         "defaults": {"type": "object", "description": "fill what the handoff leaves out"},
         "rebase": truth("place it after others, if it only adds"),
-        "changed_files": listed(text(), "what its file lists must account for"),
+        "changed_files": listed(text(), "what its file lists must account for", most=MANY),
     },
     ["handoff"],
 )

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-from passdown import __version__
+from passdown import __version__, spans
 from passdown.errors import (
     InvalidInput,
     PassdownError,
@@ -184,6 +184,31 @@ class Wire:
         return headers
 
     def _once(
+        self,
+        method: str,
+        target: str,
+        data: bytes | None,
+        headers: dict[str, str],
+        timeout_s: float,
+    ) -> Reply:
+        """Ask once. What goes on is told as a span, and the server where to go on with it."""
+        with spans.part(method, self._attributes(method, target), kind="client") as span:
+            spans.carry(headers)
+            reply = self._exchanged(method, target, data, headers, timeout_s)
+            error = str(reply.status) if reply.status >= 400 else ""
+            span.note({"http.response.status_code": reply.status}, error=error)
+            return reply
+
+    def _attributes(self, method: str, target: str) -> dict[str, str | int]:
+        server = self.server
+        return {
+            "http.request.method": method,
+            "server.address": server.host,
+            "server.port": server.port,
+            "url.full": server._replace(prefix=target.partition("?")[0]).url,
+        }
+
+    def _exchanged(
         self,
         method: str,
         target: str,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from passdown.workspace.importing import Brought
     from passdown.workspace.migrating import Migration
     from passdown.workspace.ruling import RulesInjected
-    from passdown.workspace.syncing import Synced
 
 _WHERE = "Do it where the store is, with passdown.open of its folder or address."
 
@@ -61,14 +60,6 @@ class Elsewhere(Asking):
         """A function can't be sent."""
         self._refuse("a program's own embedder", "Set it where the server is; embed() asks for it.")
 
-    def sync_knowledge(self, path: str = "", *, agent: str) -> Synced:
-        """The knowledge file, and what it said last time, are files of one machine."""
-        self._refuse(
-            "the knowledge file",
-            "graph_text (passdown graph --format dot) reads the graph and learn (passdown "
-            "knowledge add) writes to it; the file is brought together where the store is.",
-        )
-
     def bring(
         self,
         source: str,
@@ -82,7 +73,7 @@ class Elsewhere(Asking):
         """A folder or file is read where it is, and each of its parts compared with the store."""
         self._refuse(
             "imports from other tools",
-            "Bring it into a workspace here, export that, and import the bundle.",
+            "Bring it in where the store is, or into a workspace here whose bundle you import.",
         )
 
     def migrate(
@@ -100,7 +91,7 @@ class Elsewhere(Asking):
         """A note is read, and written back to, where it is."""
         self._refuse(
             "the migration of notes",
-            "Migrate it in a workspace here, export that, and import the bundle.",
+            "Migrate it where the store is, or in a workspace here whose bundle you import.",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.model.arguments import number_problems, refuse_any, text_type_problems, texts_given
 from passdown.workspace.remote.asking import Asking, named_counter
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from passdown.model.graph import Edge, Graph
     from passdown.model.recalled import Recalled
     from passdown.recall.graph import Reached, Tagged
+    from passdown.workspace import Workspace
     from passdown.workspace.aliases import CounterLike, Progress
     from passdown.workspace.embedding import Embedded
     from passdown.workspace.packing import Pack
+    from passdown.workspace.syncing import Synced
 
 Document = dict[str, Any]
 
@@ -172,6 +174,14 @@ class RemoteKnows(Asking):
         found["graph"] = read_graph(json.dumps(found["graph"]), "json")
         found["terms"] = tuple(found["terms"])
         return Pack(**found)
+
+    def sync_knowledge(self, path: str = "", *, agent: str) -> Synced:
+        """Bring the knowledge file here and what was written down together."""
+        from passdown.workspace.remote.syncing import RemoteLedger, places_here
+        from passdown.workspace.syncing import brought_together
+
+        side = RemoteLedger(self._wire, cast("Workspace", self))
+        return brought_together(side, places_here(self._wire.server.url), path, agent=agent)
 
     def journal(self, task: str = "", *, limit: int = 200) -> Document:
         """Where things are, what is in the way and what was learned."""

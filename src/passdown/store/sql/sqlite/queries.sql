@@ -429,8 +429,8 @@ FROM json_each(:ids) j CROSS JOIN entries e ON e.id = j.value;
 -- name: words_of
 SELECT t.id, t.c0 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.value;
 
--- The kind is looked for in the entries that have a mark. Asked for in the index, it would make it
--- read all entries of the kind, though nearly always none has a mark.
+-- The kind is looked for in the entries that have a mark: nearly always there are none, and asked for
+-- in the index it would be one more mark to look up in each of its parts, that of most entries.
 
 -- name: sharing_marks
 SELECT e.id, e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits,

@@ -1,0 +1,165 @@
+"""Spans: what took how long and what it belonged to, for a program that collects traces.
+
+Nothing is traced, and nothing is imported for it, unless the program has a tracer provider of
+OpenTelemetry: its own, or the one that `start` makes when the usual OTEL_* variables ask for it.
+Spans hold names, numbers and codes; never a text that somebody wrote, a token or a query.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import monotonic
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping, Sequence
+    from types import ModuleType
+
+    Attributes = Mapping[str, str | int | float | bool]
+    Kind = Literal["internal", "server", "client"]
+
+_LOOKS_S = 0.1
+_NONE: Attributes = MappingProxyType({})
+
+
+class Span:
+    """A span that nobody asked for: it can be entered, noted on and left, and does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, place: object) -> None:
+        """Leave it."""
+
+    def note(self, attributes: Attributes, *, name: str = "", error: str = "") -> None:
+        """Add what became known meanwhile; `error` says in a word why it failed."""
+
+
+NOTHING = Span()
+
+
+class _Known:
+    """What makes spans, once there is a provider, which then stays; else when to look again.
+
+    Other packages load the API too: then asking it each time would cost a brief over HTTP some
+    percent, for nothing.
+    """
+
+    live: ModuleType | None = None
+    looks_again_at = 0.0
+
+
+def _live() -> ModuleType | None:
+    """What makes spans; None unless this program has a provider for them."""
+    if _Known.live is not None or "opentelemetry.trace" not in sys.modules:
+        return _Known.live
+    now = monotonic()
+    if now >= _Known.looks_again_at:
+        from passdown.spans import otel
+
+        _Known.looks_again_at = now + _LOOKS_S
+        _Known.live = otel if otel.has_provider() else None
+    return _Known.live
+
+
+def span(name: str, attributes: Attributes = _NONE) -> Span:
+    """A piece of work: part of what is going on, or the start of a trace."""
+    live = _live()
+    return NOTHING if live is None else live.Live(name, attributes)
+
+
+def part(name: str, attributes: Attributes = _NONE, *, kind: Kind = "internal") -> Span:
+    """A piece of work that is told about only as part of another, never by itself."""
+    live = _live()
+    if live is None or live.current() is None:
+        return NOTHING
+    return live.Live(name, attributes, kind=kind)
+
+
+def shared(name: str, owners: Sequence[Any], attributes: Attributes = _NONE) -> Span:
+    """Work that is done for several at once: part of the first one's, linked to the others'.
+
+    The owners come from `here` or `continued`; who has none is None.
+    """
+    live = _live()
+    known = [owner for owner in owners if owner is not None]
+    return NOTHING if live is None or not known else live.Live(name, attributes, owners=known)
+
+
+def request(
+    name: str, attributes: Attributes, *, carrier: Mapping[str, str], seconds_ago: float
+) -> Span:
+    """A request that came in a moment ago; the caller's trace goes on where it carries one."""
+    live = _live()
+    if live is None:
+        return NOTHING
+    owners = [live.continued(carrier)]
+    return live.Live(name, attributes, kind="server", owners=owners, seconds_ago=seconds_ago)
+
+
+def here() -> Any:
+    """The span that is active, to be named as an owner elsewhere; None where there is none."""
+    live = _live()
+    return None if live is None else live.current()
+
+
+def continued(carrier: Mapping[str, Any]) -> Any:
+    """The span that a message says it was sent from; None where it says nothing."""
+    live = _live()
+    return None if live is None else live.continued(carrier)
+
+
+def carry(carrier: MutableMapping[str, str]) -> None:
+    """Add to a message which span it is sent from (`traceparent`), if one is active."""
+    live = _live()
+    if live is not None and live.current() is not None:
+        live.carry(carrier)
+
+
+def ids() -> dict[str, str]:
+    """The active span as a line of a log names it: `trace_id`, `span_id`; empty without one."""
+    live = _live()
+    return {} if live is None else live.ids()
+
+
+def apart() -> Span:
+    """Whatever is done inside belongs to nobody: work for all that one happens to do."""
+    live = _live()
+    return NOTHING if live is None or live.current() is None else live.Apart()
+
+
+def is_on() -> bool:
+    """Whether spans are made."""
+    return _live() is not None
+
+
+def release() -> str:
+    """Passdown's own version. The root imports what stands above this, so it is asked, not
+    imported.
+    """
+    return sys.modules["passdown"].__version__
+
+
+def start() -> str:
+    """Begin to send spans where the environment says so; gives a sentence if that can't be done.
+
+    A provider that the program has already is left as it is.
+    """
+    import os
+
+    from passdown.spans.wanting import wanted
+
+    _Known.looks_again_at = 0.0
+    asked = wanted(os.environ)
+    if not asked.exporter or asked.problem or is_on():
+        return asked.problem
+    try:
+        from passdown.spans.sending import send
+    except ModuleNotFoundError as error:
+        return (
+            f"{asked.variable} asks for spans, which needs the package {error.name}: none are "
+            "sent. Install it with: pip install 'passdown[otel]'"
+        )
+    _Known.looks_again_at = 0.0
+    return send(asked.exporter)
