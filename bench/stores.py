@@ -76,9 +76,10 @@ def measure(run: Run) -> Measured:
                 found.rows += _rows(f"{kind}, {_counted(writers)}", rates, run, writers)
     found.notes.append(
         "A handoff is a whole call of `hand_off`: validated, some thirty rows in one transaction, "
-        "and the handle file, which is synced as well. A bare insert is the most that the database "
-        "can do, not a peer. One writer has a target; in a short run, of ten handoffs each, the "
-        "disk decides more than the code, so there it isn't judged."
+        "and the handle file, which is synced after it. A bare insert is one sync and nothing "
+        "else, so one writer, who waits for two, could reach little more than half of it. One "
+        "writer has a target; in a short run, of ten handoffs each, the disk decides more than the "
+        "code, so there it isn't judged."
     )
     return found
 

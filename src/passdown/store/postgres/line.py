@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psycopg
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
+from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.waiting import Ready, Wait
 
 if TYPE_CHECKING:
@@ -201,6 +201,8 @@ class Line:
         is_sending = pgconn.flush()
         self._take_in()
         while self._awaited and (wanted is None or wanted.result is None):
+            if pgconn.status == ConnStatus.BAD:  # its socket is closed: nothing comes any more
+                raise self._error or psycopg.OperationalError("the connection was lost")
             ready = yield (Wait.RW if is_sending else Wait.R)
             if ready & Ready.R:
                 pgconn.consume_input()

@@ -138,13 +138,12 @@ class Session:
     def end(self) -> None:
         """Leave nothing behind; a connection that can't even do that is closed."""
         connection, line = self.connection, self._line
-        if line.is_resting:
-            return
         with suppress(psycopg.Error):  # whoever sent the statement that failed has been told
             if self._only_reads and not line.has_failed:
                 line.leave("COMMIT")
                 return
-            line.finish("ROLLBACK")
+            if not line.is_resting:
+                line.finish("ROLLBACK")
         try:
             # After an error, what was sent up to the end of the transaction has been skipped.
             if connection.pgconn.transaction_status != TransactionStatus.IDLE:
