@@ -26,7 +26,6 @@ BUDGET = 8_000
 
 PROBE = 400
 _MOST_REFUSED = 4 * BUDGET
-_MOST_READ = 2 * BUDGET
 _GATHERED = 2_000
 _RARER = 8
 _SPARE = 1.1
@@ -109,15 +108,24 @@ class Words:
         marks, whole = only.marks(), self._whole.get(word)
         if not marks:
             return self._reader.matching(Sought(word), limit) if whole is None else whole
-        if passing is None or self._is_common(word, passing):
-            return self._reader.matching(Sought(word, marks), limit)
+        found = None
+        if passing is not None and not self._is_common(word, passing):
+            found = self._told_by_mask(word, limit, passing, allows)
+        return self._reader.matching(Sought(word, marks), limit) if found is None else found
+
+    def _told_by_mask(
+        self, word: str, limit: int, passing: Passing, allows: Allows
+    ) -> list[int] | None:
+        """The same from all that has the word; None where too few of what was read pass."""
+        # As many as it takes for the limit to be reached, if those that pass are spread evenly.
+        most = int(limit * _SPARE * self._newest / max(passing.count, 1)) + PROBE
+        whole = self._whole.get(word)
         if whole is None:
-            # As many as it takes for the limit to be reached, if those that pass are spread evenly.
-            needed = int(limit * _SPARE * self._newest / max(passing.count, 1))
-            whole = self._reader.matching(Sought(word), min(needed + PROBE, _MOST_READ))
+            whole = self._reader.matching(Sought(word), most)
         passes, untold = passing.of(whole)
         found = sorted(allows(untold) + passes, reverse=True) if untold else passes
-        return found[:limit]
+        is_cut = len(whole) >= most and word not in self._whole
+        return None if is_cut and len(found) < limit else found[:limit]
 
     def _is_common(self, word: str, passing: Passing) -> bool:
         """Whether the index finds what has a word and marks faster than reading all that has the

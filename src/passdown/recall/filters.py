@@ -56,6 +56,11 @@ class Filter(NamedTuple):
         )
 
     @property
+    def is_asked(self) -> bool:
+        """Whether it asks for anything at all."""
+        return any(self)
+
+    @property
     def is_by_row(self) -> bool:
         """Whether part of it can be told only by an entry's row."""
         return bool(self.without) or self.is_narrow

@@ -179,12 +179,15 @@ class Search:
         """
         self._look(ids)
         only, looked = self._only, self._looked
+        found = [number for number in ids if number in looked]
+        if not only.is_asked:
+            return found
+        lets, marks = only.lets, only.is_by_mark
         return [
             number
-            for number in ids
-            if (one := looked.get(number)) is not None
-            and only.lets(one.entry, with_superseded=with_superseded)
-            and only.has_marks(one.marks)
+            for number in found
+            if lets(looked[number].entry, with_superseded=with_superseded)
+            and (not marks or only.has_marks(looked[number].marks))
         ]
 
     def _allowed(self, ids: list[int], *, with_superseded: bool = False) -> list[int]:
