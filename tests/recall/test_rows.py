@@ -215,10 +215,15 @@ def test_a_copied_store_is_found_in_alike(folder: Path, tmp_path: Path) -> None:
     assert [a._replace(stale=()) for a in found] == [a._replace(stale=()) for a in expected]
 
 
-def test_a_number_that_is_taken_is_given_to_no_other_entry(folder: Path) -> None:
-    """Whatever the note of the last number says."""
+def test_a_lowered_count_of_entries_does_no_harm(folder: Path) -> None:
+    """The next entry gets a number above all that are taken, whatever was noted."""
     edit(folder, "DELETE FROM numbers")
     edit(folder, "INSERT INTO numbers (last) VALUES (1)")
     with passdown.open(str(folder), settings=QUICK) as ws:
+        with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+            newest = reader.newest_entry()
+            assert reader.next_number() == newest + 1 > 2
         ws.decide(task="T-1", agent="coder", summary="Goes on", rationale="it should")
+        assert ws.verify().findings == ()
+        ws.reindex()
         assert ws.verify().findings == ()
