@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from passdown.store.statements import Writer
 
 SHARES = (1, 10, 50)
+SETTINGS = Settings(durability="normal", embedder=MINILM)
 PER_RECORD = 50
 REAL = 2_000
 QUICK_REAL = 300
@@ -86,8 +87,7 @@ def share_of(luck: random.Random) -> int:
 def make(root: Path, entries: int, stuff: Material, run: Run) -> passdown.Workspace:
     """A workspace with that many entries, every one with its vector."""
     root.mkdir(parents=True)
-    settings = Settings(durability="normal", embedder=MINILM)
-    workspace = passdown.open(str(root), settings=settings)
+    workspace = passdown.open(str(root), settings=SETTINGS)
     streams = _Streams(stuff, random.Random(11))
     store = workspace._opened.store
     records = -(-entries // PER_RECORD)
