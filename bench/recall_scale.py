@@ -1,8 +1,8 @@
 """How long search takes: by the number of entries, by filter, beside a vector database.
 
 Also what a handoff pays for being found, and what the command line pays for searching.
-A store of a million entries is measured where PASSDOWN_BENCH_MILLION names a folder: making it takes
-long, so it is kept there, and a copy of it measured.
+A store of a million entries is measured where PASSDOWN_BENCH_MILLION names a folder: making it
+takes long, so it is kept there, and a copy of it measured.
 """
 
 from __future__ import annotations
