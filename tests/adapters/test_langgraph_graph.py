@@ -527,9 +527,9 @@ def test_an_async_graph_reads_and_writes_in_threads(
     for name in ("reading", "writing"):
         original = getattr(store, name)
 
-        def noted(*args: Any, original: Any = original) -> Any:
+        def noted(*args: Any, original: Any = original, **named: Any) -> Any:
             used.add(threading.get_ident())
-            return original(*args)
+            return original(*args, **named)
 
         monkeypatch.setattr(store, name, noted)
 

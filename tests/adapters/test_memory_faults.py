@@ -92,13 +92,14 @@ def test_an_open_chromadb_sees_what_other_processes_write(tmp_path: Path) -> Non
                 command = [sys.executable, "-c", MANY, str(tmp_path), turn]
                 subprocess.run(command, cwd=ROOT, check=True, timeout=100)
                 text = f"Buttons number 1099 {turn}"
-                (found,) = await memory.search_similar(text, k=1)
-                assert found.content == text
+                # Its index is approximate: asked for few, it may miss the nearest of so many.
+                found = await memory.search_similar(text, k=1_000)
+                assert found[0].content == text
                 await memory.store_embedding(turn, f"Buttons are {turn}")
         async with ChromaMemory(tmp_path, "shop", trigrams) as memory:
             for key, text in (("own", "Buttons are green"), ("one", "Buttons are one")):
-                (found,) = await memory.search_similar(text, k=1)
-                assert (found.key, found.content) == (key, text)
+                found = await memory.search_similar(text, k=1_000)
+                assert (found[0].key, found[0].content) == (key, text)
             assert len(await memory.search_similar("Buttons", k=1_000)) == 1_000
 
     asyncio.run(main())

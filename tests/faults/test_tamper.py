@@ -49,7 +49,12 @@ def sample(tmp_path: Path) -> Sample:
         ws.hand_off({**RICH, "resolves": []}, key="h-rich")
         ws.note("gotcha", agent="coder", task="T-3", issue="x", mitigation="y", severity="low")
         seen, heads = state_of(ws), ws.heads()
-    content = (folder / ".passdown" / "ledger.db").read_bytes()
+    path = folder / ".passdown" / "ledger.db"
+    connection = apsw.Connection(str(path))
+    rows(connection, "VACUUM")  # pages that hold nothing could be cut off without a loss
+    rows(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    content = path.read_bytes()
     assert not (folder / ".passdown" / "ledger.db-wal").exists()
     return Sample(folder, content, seen, heads)
 
@@ -140,8 +145,9 @@ def edit(
 ) -> None:
     """Edit the database as its owner could: drop the triggers, write, and put them back."""
     connection = apsw.Connection(str(sample.path))
-    find = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY name"
-    triggers = [str(row[0]) for row in rows(connection, find)]
+    find = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = ?"
+    triggers = [str(row[0]) for name in TRIGGERS for row in rows(connection, find, (name,))]
+    assert len(triggers) == len(TRIGGERS)
     for name in TRIGGERS:
         rows(connection, f"DROP TRIGGER {name}")
     for statement in statements:
