@@ -49,9 +49,9 @@ def open(
     return Opening(lambda: _sync.open(target, create=create, **given))
 
 
-def init(folder: str = ".", store: str = "") -> Opening:
+def init(folder: str = ".", store: str = "", *, repoint: bool = False) -> Opening:
     """Make a workspace in exactly this folder, as `passdown.init` does."""
-    return Opening(lambda: _sync.init(folder, store))
+    return Opening(lambda: _sync.init(folder, store, repoint=repoint))
 
 
 class Opening:
