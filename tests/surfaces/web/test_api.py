@@ -142,6 +142,26 @@ def test_pages_join_without_a_gap(server: Served) -> None:
         assert [entry[name] for entry in whole["items"]] == seen
 
 
+def test_what_concerns_all_work_is_listed_only_where_it_is_asked_for(server: Served) -> None:
+    """Its place is no task: every door lists the same, and no page ends early for it."""
+    server.workspace.note(
+        "gotcha", agent="planner", issue="tabs", mitigation="spaces", severity="low"
+    )
+    server.workspace.create_task("T-2", title="t", agent="planner")
+    token = server.token("coder", "read")
+    with server.opened("coder", "read") as afar:
+        for here in (server.workspace, afar):
+            assert [task["task"] for task in here.tasks()] == ["T-1", "T-2"]
+            assert [task["task"] for task in here.tasks(limit=2)] == ["T-1", "T-2"]
+            every = [task["task"] for task in here.tasks(with_workspace=True)]
+            assert every == ["T-1", "workspace", "T-2"]
+    first = ask(server.port, "GET", "/api/tasks?limit=1", token=token).document
+    path = f"/api/tasks?limit=1&cursor={first['next']}"
+    second = ask(server.port, "GET", path, token=token).document
+    assert [page["items"][0]["task"] for page in (first, second)] == ["T-1", "T-2"]
+    assert second["next"] is None
+
+
 @pytest.mark.promise("W-4")
 def test_every_problem_is_told_at_once_with_its_path(server: Served) -> None:
     token = server.token("coder", "read", "write")
@@ -155,7 +175,7 @@ def test_every_problem_is_told_at_once_with_its_path(server: Served) -> None:
         ("phase", "invalid_choice"),
         ("cursor", "invalid_form"),
         ("odd", "unknown_filter"),
-        ("agent", "repeated"),
+        ("agent", "wrong_type"),
     }
     body = {"task": "../x", "title": " ", "criteria": ["", "fine"], "inputs": "none"}
     reply = post(server, "/api/tasks", token, body)

@@ -19,6 +19,7 @@ from passdown.surfaces.web.schemas import (
     record,
     ref,
     text,
+    truth,
 )
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ ROWS = (
             "status": choice(TASK_STATUSES),
             "phase": choice(PHASES),
             "agent": text("only those that this agent holds", most=64),
+            "with_workspace": truth("the place of what concerns all work as well"),
             "limit": LIMIT,
             "cursor": CURSOR,
         },
