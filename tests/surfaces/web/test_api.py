@@ -190,6 +190,26 @@ def test_every_problem_is_told_at_once_with_its_path(server: Served) -> None:
 
 
 @pytest.mark.promise("W-4")
+def test_a_slip_in_a_field_is_named_with_what_is_missing(server: Served) -> None:
+    """Not said of a text that was never given: that it is empty."""
+    token = server.token("coder", "read", "write")
+    body = {"task": "T-1", "sumary": "JWT", "rationale": "scripts"}
+    reply = post(server, "/api/decisions", token, body)
+    assert reply.status == 422
+    found = {p["path"]: p for p in reply.document["problems"]}
+    assert set(found) == {"summary", "sumary"}
+    assert (found["summary"]["code"], found["summary"]["message"]) == ("required", "is missing")
+    assert found["sumary"]["code"] == "unknown_field"
+    assert found["sumary"]["fix"] == "did you mean summary?"
+    reply = post(server, "/api/tasks", token, {"titel": "Login"})
+    found = {p["path"]: p for p in reply.document["problems"]}
+    assert [found[name]["code"] for name in ("task", "title")] == ["required", "required"]
+    assert found["titel"]["fix"] == "did you mean title?"
+    reply = post(server, "/api/decisions", token, {**body, "summary": ""})
+    assert "empty" in {p["code"] for p in reply.document["problems"]}
+
+
+@pytest.mark.promise("W-4")
 @pytest.mark.parametrize(
     "body",
     [
