@@ -57,6 +57,24 @@ def test_a_file_that_others_may_use_is_refused(tmp_path: Path) -> None:
         passdown.open(str(tmp_path))
 
 
+@pytest.mark.parametrize("verb", [["init", "--store"], ["copy", "."]])
+def test_a_server_is_no_store_and_the_error_says_how_it_is_named(
+    tmp_path: Path,
+    verb: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from passdown.surfaces.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    record_in(tmp_path)
+    assert main([*verb, "https://passdown.example.org"]) == 1
+    said = capsys.readouterr().err
+    assert "names no store" in said
+    assert "PASSDOWN_STORE" in said
+    assert titles(tmp_path) == ["Login"]
+
+
 def record_in(folder: Path, title: str = "Login") -> str:
     """A task in whatever store a folder has; gives the store's address."""
     with passdown.open(str(folder)) as ws:
@@ -154,12 +172,13 @@ def test_the_verb_says_where_the_folder_points_and_the_doctor_what_is_left(
     present = record_in(tmp_path)
     assert main(["init", "--repoint"]) == 2
     assert main(["init", "--store", postgres_store]) == 1
-    assert present in capsys.readouterr().err
+    assert present in "".join(capsys.readouterr().err.split())
     assert not (tmp_path / ".passdown" / "store").exists()
     assert main(["doctor", "--json", "--no-start"]) == 0
     assert "left_behind" not in capsys.readouterr().out
     assert main(["init", "--store", postgres_store, "--repoint"]) == 0
-    assert f"before: {present}" in capsys.readouterr().out.replace("\n", "")
+    # Lines are wrapped wherever the screen ends.
+    assert f"before:{present}" in "".join(capsys.readouterr().out.split())
     assert main(["doctor", "--json", "--no-start"]) == 0
     found = json.loads(capsys.readouterr().out)["findings"]
     (left,) = [finding for finding in found if finding["code"] == "left_behind"]
