@@ -49,6 +49,13 @@ class Place(NamedTuple):
     url: str
 
     @property
+    def url_shown(self) -> str:
+        """The address as it may be printed: without a password."""
+        from passdown.store.addresses import shown
+
+        return shown(self.url)
+
+    @property
     def config(self) -> str:
         """The configuration file, which need not be there."""
         return os.path.join(self.folder, "config.toml")

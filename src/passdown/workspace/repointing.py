@@ -31,7 +31,7 @@ def check_repointing(place: Place, store: str) -> None:
     if _has(store, heads):
         return
     counted = "1 record" if records == 1 else f"{records:,} records"
-    message = f"{place.root} has {counted} in {shown(place.url)}, which {shown(store)} has not"
+    message = f"{place.root} has {counted} in {place.url_shown}, which {shown(store)} has not"
     problem = Problem("store", "holds_records", message, "a store with the same records")
     raise InvalidInput("the folder still points where it did", [problem], next_step=_WAYS)
 

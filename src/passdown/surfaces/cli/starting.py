@@ -47,7 +47,6 @@ def _init(args: Namespace) -> int:
         return serve_hosts(args)
     if args.repoint and not args.store:
         raise Misuse("--repoint goes with --store")
-    from passdown.store.addresses import shown
     from passdown.workspace import init as make
     from passdown.workspace.locating import new_place
 
@@ -61,7 +60,7 @@ def _init(args: Namespace) -> int:
             "root": workspace.root,
             "folder": place.folder,
             "store": workspace.store_shown,
-            "store_before": shown(place.url) if is_moved else "",
+            "store_before": place.url_shown if is_moved else "",
             "config": place.config,
         }
     if args.json:
