@@ -368,6 +368,8 @@ STORES = {
     "says so finds each of three planted bugs.",
     "S8-8": "A handoff takes a handful of round trips to a database elsewhere, however many rows "
     "it brings.",
+    "S8-9": "A folder is pointed to another store only when that has all its records, or by an "
+    "option that leaves them; the doctor names a ledger that is left.",
 }
 
 SERVER = {

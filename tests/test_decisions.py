@@ -168,7 +168,8 @@ def test_a_decision_without_a_task_concerns_all_work(ws: Workspace) -> None:
     decision = Decision(summary="s", rationale="r", agent="planner", at=AT)
     key = ws.store_decision(decision)
     assert ws.stored_decision(key) == decision
-    assert [task["task"] for task in ws.tasks()] == ["T-1", "workspace"]
+    assert [task["task"] for task in ws.tasks()] == ["T-1"]
+    assert [task["task"] for task in ws.tasks(with_workspace=True)] == ["T-1", "workspace"]
     for missing in (key + "x", "", "content-"):
         with pytest.raises(NotFound):
             ws.stored_decision(missing)

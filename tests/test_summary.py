@@ -124,6 +124,31 @@ def test_the_summary_has_a_line_for_each_thing_a_receiver_asks() -> None:
     ]
 
 
+@pytest.mark.promise("S1-10")
+def test_nobody_comes_from_the_phase_that_they_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A handoff that states the phase again shows no phase before, wherever it is shown."""
+    from passdown.surfaces.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    with passdown.init(str(tmp_path)) as ws:
+        ws.create_task("T-1", title="Login", agent="planner")
+        given: Document = {"task": "T-1", "phase": "implementing", "outcome": "completed"}
+        texts: list[str] = []
+        for author, to in (("planner", "coder"), ("coder", "tester")):
+            command = ws.hand_off({**given, "from_agent": author, "to_agent": to})
+            texts.append(command.context_summary)
+        texts.append(compacted(ws._opened, "T-1"))  # pyright: ignore[reportPrivateUsage]
+        texts.append(ws.brief("T-1", agent="coder", budget=500).text)
+    assert main(["state", "T-1"]) == 0
+    first, *later = [*texts, capsys.readouterr().out]
+    assert "Phase: implementing (from: planning)\n" in first
+    for text in later:
+        assert "implementing" in text
+        assert "(from" not in text
+
+
 @pytest.mark.promise("S1-11")
 @given(states, st.integers(0, 600))
 def test_the_same_state_gives_the_same_summary(state: Document, budget: int) -> None:

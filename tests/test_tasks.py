@@ -156,6 +156,16 @@ def test_a_change_that_says_nothing_or_too_much_is_refused(
         ws.change_task("T-9", agent="coder", title="t")
 
 
+def test_a_change_keeps_no_field_that_nobody_knows(ws: Workspace) -> None:
+    """It says so, and names the field that was perhaps meant."""
+    ws.create_task("T-1", title="Login", agent="planner")
+    with pytest.raises(InvalidInput) as refused:
+        ws.change_task("T-1", agent="coder", colour="red", titel="Sign in")
+    fixes = {problem.path: problem.fix for problem in refused.value.problems}
+    assert fixes == {"colour": "leave it out", "titel": "did you mean title?"}
+    assert ws.task("T-1")["version"] == 1
+
+
 @pytest.mark.promise("S1-2", "S1-25")
 def test_phases_and_their_times_are_kept(ws: Workspace) -> None:
     """The state shows the phase, the one before and when it began; any of the five is fine."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from psycopg.pq import Conninfo
 
 import passdown
 from passdown.surfaces.cli.main import parser_of
@@ -92,6 +93,7 @@ def test_the_extras_that_are_installed_exist(deploy: Path, project_root: Path) -
     assert [len(each) for each in found] == [2, 1]
     (extras,) = {each for both in found for each in both}
     assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+    assert {"web", "mcp", "postgres"} <= set(extras.split(","))
 
 
 def test_every_command_line_parses(
@@ -117,7 +119,7 @@ def test_every_command_line_parses(
 def test_ports_names_and_variables_agree(
     docker: list[tuple[str, str]], compose: Document, project_root: Path
 ) -> None:
-    """A variable that is set means something to the server or to OpenTelemetry."""
+    """A variable that is set means something to the server, to OpenTelemetry or to libpq."""
     assert only(docker, "EXPOSE") == str(PORT)
     services = compose["services"]
     assert f"passdown:{PORT}" in services["proxy"]["command"]
@@ -126,8 +128,23 @@ def test_ports_names_and_variables_agree(
         assert kept <= compose["volumes"].keys()
         assert set(service["networks"]) <= compose["networks"].keys()
     sources = [path.read_text("utf-8") for path in (project_root / "src").rglob("*.py")]
+    libpq = {option.envvar for option in Conninfo.get_defaults()}
     for name in services["passdown"].get("environment", {}):
-        assert any(f'"{name}"' in source for source in sources), name
+        known = any(f'"{name}"' in source for source in sources)
+        assert known or name.encode() in libpq, name
+
+
+def test_large_files_are_put_together_on_the_volume(
+    docker: list[tuple[str, str]], compose: Document
+) -> None:
+    """A backup is as large as the workspace; what is in memory would run out of room."""
+    variables = dict(pair.split("=") for pair in only(docker, "ENV").split())
+    service = compose["services"]["passdown"]
+    volumes = {volume.split(":")[1] for volume in service["volumes"]}
+    in_memory = {mount.split(":")[0] for mount in service["tmpfs"]}
+    assert variables["TMPDIR"] in volumes
+    assert variables["TMPDIR"] not in in_memory
+    assert "TMPDIR" not in service["environment"]
 
 
 def test_nobody_runs_as_root(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -16,6 +17,7 @@ import passdown
 from passdown.model.access import RIGHTS
 from passdown.surfaces.web.limits import Limits
 from tests.serving import EVERY_RIGHT, served
+from tests.surfaces.web.asking import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +76,27 @@ def test_the_client_of_the_page_runs(tmp_path: Path) -> None:
         )
     assert result.returncode == 0, result.stderr
     assert "Blue and green | Why: a way back" in result.stdout
+
+
+@pytest.mark.promise("W-3")
+def test_what_the_page_says_of_requests_holds(tmp_path: Path) -> None:
+    """Its requests as they stand; who doesn't hold the task hands it on."""
+    path = re.search(r"`GET (/api/items/\S+)`", PAGE)
+    body = re.search(r"`POST (/api/handoffs)` with `(\{.*?\})`", PAGE)
+    open_paths = re.search(r"(`/health`.*?) need no token", PAGE)
+    assert path
+    assert body
+    assert open_paths
+    with passdown.open(str(tmp_path)) as workspace, served(workspace) as server:
+        workspace.create_task("T-1", title="Login", agent="planner")
+        workspace.decide(task="T-1", agent="planner", summary="JWT", rationale="scripts")
+        token = server.token("stranger", "read", "write")
+        assert ask(server.port, "GET", path[1], token=token).document["address"] == "T-1#d1"
+        reply = ask(server.port, "POST", body[1], token=token, body=json.loads(body[2]))
+        assert reply.status == 201, reply
+        assert workspace.state("T-1").source_agent == "stranger"
+        for each in re.findall(r"`(\S+)`", open_paths[1]):
+            assert ask(server.port, "GET", each).status == 200
 
 
 def section(name: str) -> str:

@@ -49,9 +49,9 @@ def open(
     return Opening(lambda: _sync.open(target, create=create, **given))
 
 
-def init(folder: str = ".", store: str = "") -> Opening:
+def init(folder: str = ".", store: str = "", *, repoint: bool = False) -> Opening:
     """Make a workspace in exactly this folder, as `passdown.init` does."""
-    return Opening(lambda: _sync.init(folder, store))
+    return Opening(lambda: _sync.init(folder, store, repoint=repoint))
 
 
 class Opening:
@@ -136,10 +136,20 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
         agent: str = "",
         limit: int = 1000,
         after: int = 0,
+        with_workspace: bool = False,
     ) -> list[Document]:
-        """Tasks in the order of their making; `after` is the `seq` of the last one seen."""
+        """Tasks in the order of their making; `after` is the `seq` of the last one seen.
+
+        The place of what concerns all work is no task; `with_workspace` lists it among them.
+        """
         return await self._call(
-            self._workspace.tasks, status=status, phase=phase, agent=agent, limit=limit, after=after
+            self._workspace.tasks,
+            status=status,
+            phase=phase,
+            agent=agent,
+            limit=limit,
+            after=after,
+            with_workspace=with_workspace,
         )
 
     async def task(self, task: str) -> Document:

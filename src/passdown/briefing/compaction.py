@@ -15,6 +15,7 @@ from passdown.briefing.summary import (
     cut_at,
     is_live,
     one_line,
+    phase_line,
     shortened,
 )
 from passdown.model.tokens import counter_of
@@ -61,10 +62,9 @@ def compact_context(
 def _shapes(state: Document) -> Iterator[str]:
     """The text from its fullest shape to a mark alone; whole lines go, and the text says so."""
     task = shortened(state["task_id"], _ID)
-    came = state.get("previous_phase") or "start"
     head = [
         f"## {task}: {shortened(state['title'], _TITLE)}",
-        f"Phase: {state['phase']} (from: {came}), version {state['version']}",
+        f"{phase_line(state)}, version {state['version']}",
     ]
     more = [f"Blocking: {blocking(state, _ISSUE)}"]
     if state.get("context_summary"):

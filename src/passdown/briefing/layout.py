@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from passdown.briefing.ranking import REFERENCE
 from passdown.model.facts import told_as
 from passdown.model.item_text import LENGTHS, flat, item_lines, listed
-from passdown.model.kinds import KINDS
+from passdown.model.kinds import KINDS, phase_before
 from passdown.model.text import instruction_hints
 from passdown.model.values import NamedTuple
 
@@ -117,7 +117,8 @@ def page_of(facts: Facts, agent: str, attempt: int = 0) -> Page:
 def _where(facts: Facts, agent: str) -> str:
     """Where the task stands, in one sentence."""
     row, header = facts.row, facts.row.header
-    came = f" (from {header['previous_phase']})" if header["previous_phase"] else ""
+    before = phase_before(row.phase, header["previous_phase"])
+    came = f" (from {before})" if before else ""
     text = f"Phase {row.phase}{came}, status {row.status}"
     if header["outcome"]:
         to = f" to {flat(header['target_agent'])}" if header["target_agent"] else ""

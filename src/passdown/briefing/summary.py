@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from passdown.model.kinds import phase_before
 from passdown.model.text import visible
 from passdown.model.tokens import counter_of
 from passdown.model.values import NamedTuple
@@ -75,7 +76,7 @@ def _lines(state: Document, state_file: str, title: int, text: int) -> dict[str,
     return {
         "heading": "## Agent Handoff State",
         "task": f"Task: {state['task_id']} - {shortened(state['title'], title)}",
-        "phase": f"Phase: {state['phase']} (from: {state['previous_phase'] or 'start'})",
+        "phase": phase_line(state),
         "artifacts": f"Artifacts: {_artifacts(state, title)}",
         "decisions": f"Decisions: {_decisions(state, text)}",
         "blocking": f"Blocking: {blocking(state, text)}",
@@ -83,6 +84,12 @@ def _lines(state: Document, state_file: str, title: int, text: int) -> dict[str,
         "file": f"State file: {visible(state_file)}",
         "version": f"Version: {state['version']} ({state['digest']})",
     }
+
+
+def phase_line(state: Document) -> str:
+    """The phase of a state, and which one the task came from."""
+    came = phase_before(state["phase"], state.get("previous_phase"), first="start")
+    return f"Phase: {state['phase']}" + (f" (from: {came})" if came else "")
 
 
 def made_from(text: str) -> tuple[int, str] | None:

@@ -34,6 +34,17 @@ ACCESS_STREAM = "access"
 WORKSPACE_TASK = "workspace"
 
 
+def phase_before(phase: str, previous: str | None, *, first: str = "") -> str:
+    """The phase that a task came from; `first` where it is in its first.
+
+    Empty where a handoff stated the phase again: that is then noted as the previous one as well,
+    and nobody comes from where they are.
+    """
+    if not previous:
+        return first
+    return previous if previous != phase else ""
+
+
 class Kind(NamedTuple):
     """One kind of item: its letter, its word, the body's list that holds it, and its life."""
 

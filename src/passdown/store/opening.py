@@ -36,5 +36,8 @@ def open_store(
 
         return PostgresStore(url, timeout_s=timeout_s, durability=durability, create=create)
     expected = f"{SQLITE_PREFIX}FILE or postgresql://HOST/DATABASE"
-    problem = Problem("store", "unknown_store", f"{shown(url)!r} names no store", expected)
+    is_server = url.startswith(("http://", "https://"))
+    fix = "a server is no store: name it to a command with --store, or in PASSDOWN_STORE"
+    message = f"{shown(url)!r} names no store"
+    problem = Problem("store", "unknown_store", message, expected, fix if is_server else "")
     raise InvalidInput("the store can't be opened", [problem])

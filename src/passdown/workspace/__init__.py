@@ -47,18 +47,23 @@ def open(
     return Workspace(place, settings=settings, clock=clock, create=create)
 
 
-def init(folder: str = ".", store: str = "") -> Workspace:
+def init(folder: str = ".", store: str = "", *, repoint: bool = False) -> Workspace:
     """Make a workspace in exactly this folder, with a configuration file to edit; open it.
 
     `store` is the address of a database that keeps its records instead of a file in the folder;
-    it is noted there, for this machine alone. In a linked worktree of git the records are
-    kept in the main one, and shared by all.
+    it is noted there, for this machine alone. Raises InvalidInput where the folder has records in
+    another store that this one lacks, unless `repoint` leaves them there. In a linked worktree of
+    git the records are kept in the main one, and shared by all.
     """
     import os.path
 
     from passdown.model.settings import CONFIG_TEMPLATE
 
     place = new_place(folder)
+    if store and not repoint:
+        from passdown.workspace.repointing import check_repointing
+
+        check_repointing(place, store)
     make_folder(place)
     if store:
         place = place._replace(url=store)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FOLDER = ".passdown"
 LEDGER = "ledger.db"
 STORE = "store"
+_ELSEWHERE = "elsewhere"
 _SQLITE = "sqlite:///"
 _OTHERS = 0o077
 
@@ -46,6 +47,13 @@ class Place(NamedTuple):
     root: str
     folder: str
     url: str
+
+    @property
+    def url_shown(self) -> str:
+        """The address as it may be printed: without a password."""
+        from passdown.store.addresses import shown
+
+        return shown(self.url)
 
     @property
     def config(self) -> str:
@@ -79,10 +87,27 @@ def _of_address(url: str) -> Place:
     near = _nearest(os.getcwd())
     if near is None or near.url == url:
         return near or Place(os.getcwd(), os.path.join(os.getcwd(), FOLDER), url)
+    return Place(near.root, _elsewhere(near.folder, url), url)
+
+
+def own_folder(place: Place) -> str:
+    """The folder that belongs to a place's store and to no other: the workspace's, where that
+    names the store, else one of its own within.
+    """
+    above, name = os.path.split(place.folder)
+    if os.path.basename(above) == _ELSEWHERE:
+        return place.folder
+    folder = place.folder if name == FOLDER else os.path.join(place.root, FOLDER)
+    is_named = _of_folder(place.root, os.path.dirname(folder)).url == place.url
+    return folder if is_named else _elsewhere(folder, place.url)
+
+
+def _elsewhere(folder: str, url: str) -> str:
+    """The folder, within a workspace's, of a store that isn't its own."""
     import hashlib
 
     name = hashlib.blake2b(url.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    return Place(near.root, os.path.join(near.folder, "elsewhere", name), url)
+    return os.path.join(folder, _ELSEWHERE, name)
 
 
 def in_folder(root: str) -> Place:
@@ -197,6 +222,9 @@ def _of_file(path: str) -> Place:
 
 def make_folder(place: Place) -> None:
     """The workspace's folder, private; version control gets its settings, and no record."""
+    above = os.path.dirname(place.folder)
+    if os.path.basename(above) == _ELSEWHERE:
+        make_folder(place._replace(folder=os.path.dirname(above)))
     ignore = os.path.join(place.folder, ".gitignore")
     try:
         os.makedirs(place.folder, mode=0o700, exist_ok=True)

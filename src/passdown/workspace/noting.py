@@ -11,7 +11,7 @@ from passdown.ledger.admission import key_problems
 from passdown.ledger.gates import cycle_problems, entry_guard, mark_problems, supersede_problems
 from passdown.model.canonical import canonical_bytes, digest_bytes
 from passdown.model.command import Receipt
-from passdown.model.intake import check_entry, check_task
+from passdown.model.intake import check_entry, check_task, refused
 from passdown.model.items import fingerprint
 from passdown.model.kinds import WORKSPACE_TASK, parse_address, stream_of, task_of
 from passdown.model.names import agent_problems, id_problems
@@ -63,7 +63,7 @@ def change_task(
     whole = {"title": "unchanged", **fields, "task": task, "agent": agent}
     checked, problems = check_task(whole)
     # A task has no place for fields that nobody knows; a change of phase is a handoff.
-    problems = [*(p._replace(level="error") for p in problems), *_version_problems(expect_version)]
+    problems = [*(refused(p) for p in problems), *_version_problems(expect_version)]
     problems += _given_key_problems(key)
     if status is not None and status not in ("open", "cancelled"):
         problems.append(Problem("status", "invalid_choice", f"{status!r}", "open | cancelled"))
@@ -222,9 +222,12 @@ def _check_names(task: str, agent: str) -> None:
 
 
 def _refuse(problems: list[Problem]) -> None:
-    errors = [problem for problem in problems if problem.level == "error"]
-    if errors:
-        raise InvalidInput(REFUSED, errors, next_step="Mend these and try again.")
+    """Raises InvalidInput if there is any error; unknown fields are told too, a slip is often
+    the cause.
+    """
+    if any(problem.level == "error" for problem in problems):
+        told = [p for p in problems if p.level == "error" or p.code == "unknown_field"]
+        raise InvalidInput(REFUSED, told, next_step="Mend these and try again.")
 
 
 def alike_warnings(opened: Opened, body: dict[str, Any]) -> list[Problem]:

@@ -10,10 +10,24 @@ from passdown.errors import StoreUnavailable, UnsafeStore
 from passdown.model.access import RIGHTS
 
 if TYPE_CHECKING:
+    from passdown.workspace import Workspace
     from passdown.workspace.access import Tokens
 
+NAME = "serve.token"
 OWN_RIGHTS = RIGHTS
 _LABEL = "passdown serve"
+
+
+def usual_file(workspace: Workspace) -> str:
+    """Where the token for a workspace's store is kept unless a file is named; no other store's
+    token is kept there. Its folder is made.
+    """
+    from passdown.workspace.locating import make_folder, own_folder
+
+    place = workspace._opened.place  # pyright: ignore[reportPrivateUsage] - the door's other half
+    folder = own_folder(place)
+    make_folder(place._replace(folder=folder))
+    return os.path.join(folder, NAME)
 
 
 def own_token_file(tokens: Tokens, path: str, name: str) -> str:

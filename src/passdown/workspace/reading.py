@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import Conflict, InvalidInput, Problem, unknown_task
-from passdown.model.kinds import PHASES, TASK_STATUSES, stream_of
+from passdown.model.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK, stream_of
 from passdown.model.record import Head
 from passdown.recall.state import documents, state
 
@@ -22,13 +22,23 @@ Document = dict[str, Any]
 
 
 def tasks(
-    opened: Opened, status: str, phase: str, agent: str, *, limit: int, after: int
+    opened: Opened,
+    status: str,
+    phase: str,
+    agent: str,
+    *,
+    limit: int,
+    after: int,
+    with_workspace: bool,
 ) -> list[Document]:
     """Tasks in the order of their making, filtered by fixed names and bound values."""
     _check_filters(status, phase, agent, limit=limit, after=after)
+    filters = {"status": status, "phase": phase, "agent": agent}
     with opened.store.reading() as reader:
-        rows = reader.tasks(status=status, phase=phase, agent=agent, limit=limit, after=after)
-    return [_overview(row) for row in rows]
+        # One more than asked for: one may be no task, and leaving it out must not end a page.
+        rows = reader.tasks(**filters, limit=limit + 1, after=after)
+    kept = [row for row in rows if with_workspace or row.task != WORKSPACE_TASK]
+    return [_overview(row) for row in kept[:limit]]
 
 
 def _check_filters(

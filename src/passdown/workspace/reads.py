@@ -28,11 +28,16 @@ class Reads(Held):
         agent: str = "",
         limit: int = 1000,
         after: int = 0,
+        with_workspace: bool = False,
     ) -> list[Document]:
-        """Tasks in the order of their making; `after` is the `seq` of the last one seen."""
+        """Tasks in the order of their making; `after` is the `seq` of the last one seen.
+
+        The place of what concerns all work is no task; `with_workspace` lists it among them.
+        """
         from passdown.workspace.reading import tasks
 
-        return tasks(self._opened, status, phase, agent, limit=limit, after=after)
+        page = {"limit": limit, "after": after}
+        return tasks(self._opened, status, phase, agent, **page, with_workspace=with_workspace)
 
     def task(self, task: str) -> Document:
         """One task: what it is, where it stands, what it waits for and who waits for it."""

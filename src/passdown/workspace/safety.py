@@ -13,6 +13,7 @@ from passdown.ledger.disk import OWN_FOLDER
 from passdown.ledger.verifying import Verified, heads_document, parse_heads, verify
 from passdown.model.times import stamp
 from passdown.store.opening import open_store
+from passdown.workspace.locating import LEDGER, STORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -127,6 +128,7 @@ def doctor(opened: Opened) -> dict[str, Any]:
     facts = opened.store.facts()
     _check_version(str(facts.get("sqlite_version", "")), findings)
     facts["permissions"] = _check_modes(opened, findings)
+    _check_left_behind(opened, findings)
     facts["clock"] = _check_clock(opened, findings)
     facts["handle_files"] = _check_handles(opened, findings)
     vectors = opened.embeddings.status()
@@ -170,6 +172,16 @@ def _check_modes(opened: Opened, findings: list[Problem]) -> str:
             fix = f"chmod go-rwx {path}"
             findings.append(Problem(path, "readable", message, "private", fix, "warning"))
     return "private" if len(findings) == before else "readable by others"
+
+
+def _check_left_behind(opened: Opened, findings: list[Problem]) -> None:
+    """A ledger in the folder of a workspace whose records are elsewhere is a warning."""
+    left = os.path.join(opened.place.folder, LEDGER)
+    named = os.path.join(opened.place.folder, STORE)
+    if opened.store_file != left and os.path.isfile(left) and os.path.isfile(named):
+        message = f"{left} isn't used: {named} says that the records are in {opened.store_shown}"
+        fix = f"see what is in it (passdown task list --store {left}), then keep it elsewhere"
+        findings.append(Problem(left, "left_behind", message, "one store", fix, "warning"))
 
 
 def _check_clock(opened: Opened, findings: list[Problem]) -> str:

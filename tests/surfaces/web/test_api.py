@@ -142,6 +142,26 @@ def test_pages_join_without_a_gap(server: Served) -> None:
         assert [entry[name] for entry in whole["items"]] == seen
 
 
+def test_what_concerns_all_work_is_listed_only_where_it_is_asked_for(server: Served) -> None:
+    """Its place is no task: every door lists the same, and no page ends early for it."""
+    server.workspace.note(
+        "gotcha", agent="planner", issue="tabs", mitigation="spaces", severity="low"
+    )
+    server.workspace.create_task("T-2", title="t", agent="planner")
+    token = server.token("coder", "read")
+    with server.opened("coder", "read") as afar:
+        for here in (server.workspace, afar):
+            assert [task["task"] for task in here.tasks()] == ["T-1", "T-2"]
+            assert [task["task"] for task in here.tasks(limit=2)] == ["T-1", "T-2"]
+            every = [task["task"] for task in here.tasks(with_workspace=True)]
+            assert every == ["T-1", "workspace", "T-2"]
+    first = ask(server.port, "GET", "/api/tasks?limit=1", token=token).document
+    path = f"/api/tasks?limit=1&cursor={first['next']}"
+    second = ask(server.port, "GET", path, token=token).document
+    assert [page["items"][0]["task"] for page in (first, second)] == ["T-1", "T-2"]
+    assert second["next"] is None
+
+
 @pytest.mark.promise("W-4")
 def test_every_problem_is_told_at_once_with_its_path(server: Served) -> None:
     token = server.token("coder", "read", "write")
@@ -167,6 +187,26 @@ def test_every_problem_is_told_at_once_with_its_path(server: Served) -> None:
         "inputs",
     }
     assert reply.document["type"] == "urn:passdown:problem:invalid_input"
+
+
+@pytest.mark.promise("W-4")
+def test_a_slip_in_a_field_is_named_with_what_is_missing(server: Served) -> None:
+    """Not said of a text that was never given: that it is empty."""
+    token = server.token("coder", "read", "write")
+    body = {"task": "T-1", "sumary": "JWT", "rationale": "scripts"}
+    reply = post(server, "/api/decisions", token, body)
+    assert reply.status == 422
+    found = {p["path"]: p for p in reply.document["problems"]}
+    assert set(found) == {"summary", "sumary"}
+    assert (found["summary"]["code"], found["summary"]["message"]) == ("required", "is missing")
+    assert found["sumary"]["code"] == "unknown_field"
+    assert found["sumary"]["fix"] == "did you mean summary?"
+    reply = post(server, "/api/tasks", token, {"titel": "Login"})
+    found = {p["path"]: p for p in reply.document["problems"]}
+    assert [found[name]["code"] for name in ("task", "title")] == ["required", "required"]
+    assert found["titel"]["fix"] == "did you mean title?"
+    reply = post(server, "/api/decisions", token, {**body, "summary": ""})
+    assert "empty" in {p["code"] for p in reply.document["problems"]}
 
 
 @pytest.mark.promise("W-4")

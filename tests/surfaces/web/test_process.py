@@ -6,11 +6,13 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -21,7 +23,6 @@ from tests.surfaces.web.test_events import Listening
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
 PROGRAM = [sys.executable, "-m", "passdown"]
 
@@ -59,7 +60,7 @@ def running(folder: Path, *arguments: str) -> Generator[Running]:
     assert process.stdout is not None
     try:
         said = ""
-        while "token" not in said:
+        while "  token  " not in said:
             line = process.stdout.readline()
             assert line, process.communicate()
             said += line
@@ -201,6 +202,60 @@ def test_the_command_line_works_on_a_server(project: Path) -> None:
     with passdown.open(str(project)) as workspace:
         (line,) = workspace.log("T-1", limit=1)
         assert line["author"] == "coder"
+
+
+def token_path(server: Running) -> Path:
+    """The file that a server says its token is in."""
+    found = re.search(r"  token  (\S+)", server.said)
+    assert found
+    return Path(found[1])
+
+
+@pytest.mark.promise("W-6")
+@pytest.mark.parametrize("kind", ["file", "own_folder", "postgres"])
+def test_each_store_has_a_token_file_of_its_own(
+    project: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Serving another store from a folder leaves the token of the folder's own server alone."""
+    if kind == "postgres":
+        other = str(request.getfixturevalue("postgres_store"))
+    else:
+        other = str(project / (".passdown" if kind == "own_folder" else "") / "other.db")
+    passdown.open(other).close()
+    with running(project) as first:
+        own = project / ".passdown" / "serve.token"
+        token = own.read_text("ascii").strip()
+        with running(project, "--store", other) as second:
+            path = token_path(second)
+            assert path != own
+            assert path.is_relative_to(project / ".passdown" / "elsewhere")
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            theirs = path.read_text("ascii").strip()
+            assert ask(second.port, "GET", "/api/tasks", token=theirs).document["items"] == []
+            assert ask(second.port, "GET", "/api/tasks", token=token).status == 401
+        assert own.read_text("ascii").strip() == token
+        assert ask(first.port, "GET", "/api/tasks", token=token).document["items"]
+    with running(project, "--store", other) as again:
+        assert token_path(again).read_text("ascii").strip() == theirs
+
+
+def test_a_store_without_a_folder_gets_one_that_git_leaves_out(tmp_path: Path) -> None:
+    passdown.open(str(tmp_path / "alone.db")).close()
+    with running(tmp_path, "--store", "alone.db") as server:
+        assert token_path(server).exists()
+    assert (tmp_path / ".passdown" / ".gitignore").read_text().startswith("*\n")
+    assert stat.S_IMODE((tmp_path / ".passdown").stat().st_mode) == 0o700
+
+
+@pytest.mark.promise("W-6")
+def test_a_server_that_cannot_listen_makes_no_token(project: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = run(project, "serve", "--port", port)
+    assert refused.returncode == 1
+    assert "can't be listened at" in refused.stderr
+    assert not (project / ".passdown" / "serve.token").exists()
+    assert json.loads(run(project, "token", "list", "--json").stdout) == []
 
 
 def test_a_token_file_that_others_can_read_is_refused(project: Path) -> None:

@@ -96,7 +96,7 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Work
 
 QUESTIONS: dict[str, Callable[[Workspace], object]] = {
     "task": lambda ws: ws.task("T-1"),
-    "tasks": lambda ws: ws.tasks(),
+    "tasks": lambda ws: (ws.tasks(), ws.tasks(with_workspace=True)),
     "state": lambda ws: ws.state("T-1"),
     "load": lambda ws: (ws.load("T-1"), ws.load("T-9")),
     "log": lambda ws: ws.log(),

@@ -10,6 +10,7 @@ from passdown.model.intake.checking import (
     check_handoff,
     check_task,
     handoff_schema,
+    refused,
     task_schema,
 )
 from passdown.model.state_schema import state_problems, state_schema
@@ -20,6 +21,7 @@ __all__ = [
     "check_handoff",
     "check_task",
     "handoff_schema",
+    "refused",
     "state_problems",
     "state_schema",
     "task_schema",

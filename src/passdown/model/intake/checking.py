@@ -78,6 +78,9 @@ _OF_KEY = "[key]"
 """How a place ends that means the key of a mapping, and not what stands under it."""
 
 
+_KEPT = "it is kept under metadata"
+
+
 class Checked(NamedTuple):
     """The outcome of a check: the handoff (None when it has errors), and every problem."""
 
@@ -206,9 +209,19 @@ def _names(model: type[BaseModel]) -> set[str]:
     return set(model.model_fields)
 
 
+def refused(problem: Problem) -> Problem:
+    """A problem as it counts where nothing unknown is kept: each is an error, and a field that
+    means nothing is a slip.
+    """
+    if problem.code != "unknown_field":
+        return problem._replace(level="error")
+    is_close = problem.fix != _KEPT
+    return problem._replace(level="error", fix=problem.fix if is_close else "leave it out")
+
+
 def _unknown(path: str, name: str, known: Collection[str]) -> Problem:
     close = get_close_matches(name, known, 1, 0.6)
-    fix = f"did you mean {close[0]}?" if close else "it is kept under metadata"
+    fix = f"did you mean {close[0]}?" if close else _KEPT
     where = child_path(path, name)
     return Problem(where, "unknown_field", "is not in the schema", "", fix, "warning")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from pydantic import BeforeValidator, Field
 
 from passdown.errors import InvalidInput, Problem
-from passdown.model.intake.checking import plain_of
+from passdown.model.intake.checking import plain_of, refused
 from passdown.model.intake.schema import (
     AgentName,
     AnyText,
@@ -124,7 +124,7 @@ def read_relay(text: str | bytes, *, is_toml: bool = False) -> Relay:
 def check_relay(data: object) -> Relay:
     """A relay given as plain data; raises InvalidInput with everything that is wrong with it."""
     plain, problems = plain_of(RelayInput, data)
-    problems = [_refused(problem) for problem in problems]
+    problems = [refused(problem) for problem in problems]
     if plain:
         problems += _broken_rules(plain)
     if problems:
@@ -134,14 +134,6 @@ def check_relay(data: object) -> Relay:
             next_step="Mend each of these in the file and run it again.",
         )
     return relay_of(plain)
-
-
-def _refused(problem: Problem) -> Problem:
-    """A problem as it counts here: a field that means nothing is a slip, and nothing is kept."""
-    if problem.code != "unknown_field":
-        return problem._replace(level="error")
-    is_close = problem.fix.startswith("did you mean")
-    return problem._replace(level="error", fix=problem.fix if is_close else "leave it out")
 
 
 def relay_schema() -> dict[str, Any]:

@@ -95,10 +95,12 @@ def _shaped(workspace: Workspace, document: Document, shape: str) -> Document:
 
 
 def _print_state(state: Document) -> None:
+    from passdown.model.kinds import phase_before
     from passdown.surfaces.cli.items import print_items
 
     heading(f"{state['task_id']}  {state['title']}")
-    came = f" (from {state['previous_phase']})" if state["previous_phase"] else ""
+    before = phase_before(state["phase"], state["previous_phase"])
+    came = f" (from {before})" if before else ""
     held = " to ".join(name for name in (state["source_agent"], state["target_agent"]) if name)
     pairs(
         [

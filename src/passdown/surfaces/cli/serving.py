@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from passdown.workspace import Workspace
 
 PORT = 8765
-TOKEN_FILE = "serve.token"  # noqa: S105
 
 _INSTALL = "pip install 'passdown[web]'"
 _TLS = (
@@ -40,7 +39,8 @@ def serve(parser: Parser) -> None:
     parser.add_argument(
         "--token-file",
         metavar=FILE,
-        help="where the token of this machine's user is kept; default: .passdown/serve.token",
+        help="where the token of this machine's user is kept; default: serve.token in .passdown, "
+        "or in .passdown/elsewhere for a store that isn't the folder's",
     )
     parser.add_argument(
         "--allowed-host",
@@ -67,18 +67,20 @@ def _serve(args: Namespace) -> int:
     allowed = checked_names(args.allowed_host)
     door = Door(targets(args.store or "", os.environ, os.getcwd()))
     with door.workspace() as workspace:
-        if is_loopback(args.host):
-            where = _own_token(workspace, args.token_file)
-        else:
-            where = _checked_for_others(workspace, args.host, allowed)
+        if not is_loopback(args.host):
+            _check_for_others(workspace, args.host, allowed)
         store = workspace.store_shown
-    tell_of_spans()
+    # Before a token is made: who can't listen leaves everything as it was.
     place = listen(args.host, args.port)
-    print(f"Passdown serves {store}", flush=True)
-    print(f"  API    {place.url}/api (description: /api/openapi.json)")
-    print(f"  MCP    {place.url}/mcp")
-    print(f"  token  {where}", flush=True)
-    run(door, place, allowed, _limits(args), logs_all=args.log_all)
+    with place.sock:
+        with door.workspace() as workspace:
+            where = _token_place(workspace, args)
+        tell_of_spans()
+        print(f"Passdown serves {store}", flush=True)
+        print(f"  API    {place.url}/api (description: /api/openapi.json)")
+        print(f"  MCP    {place.url}/mcp")
+        print(f"  token  {where}", flush=True)
+        run(door, place, allowed, _limits(args), logs_all=args.log_all)
     return 0
 
 
@@ -92,14 +94,18 @@ def _limits(args: Namespace) -> Limits:
     )
 
 
-def _own_token(workspace: Workspace, given: str | None) -> str:
-    """The file with the token of whoever runs this; made anew where it is missing or over."""
+def _token_place(workspace: Workspace, args: Namespace) -> str:
+    """Where the tokens are; on this machine, a file with that of whoever runs this, which is made
+    anew where it is missing or over.
+    """
+    from passdown.surfaces.web.hosts import is_loopback
     from passdown.workspace.access import Tokens
-    from passdown.workspace.own_token import own_token_file
+    from passdown.workspace.own_token import own_token_file, usual_file
 
-    path = given or os.path.join(workspace.root, ".passdown", TOKEN_FILE)
-    name = author(_nobody())
-    return own_token_file(Tokens(workspace), path, name)
+    if not is_loopback(args.host):
+        return "those that passdown token new has made"
+    path = args.token_file or usual_file(workspace)
+    return own_token_file(Tokens(workspace), path, author(_nobody()))
 
 
 def _nobody() -> Namespace:
@@ -108,8 +114,8 @@ def _nobody() -> Namespace:
     return Namespace(agent="")
 
 
-def _checked_for_others(workspace: Workspace, host: str, allowed: tuple[str, ...]) -> str:
-    """What a server needs that others can reach. Raises NotAllowed with what is missing."""
+def _check_for_others(workspace: Workspace, host: str, allowed: tuple[str, ...]) -> None:
+    """See to what a server needs that others can reach. Raises NotAllowed with what is missing."""
     from passdown.workspace.access import Tokens
 
     missing: list[str] = []
@@ -124,7 +130,6 @@ def _checked_for_others(workspace: Workspace, host: str, allowed: tuple[str, ...
             code="not_safe",
         )
     print(_TLS)
-    return "those that passdown token new has made"
 
 
 def _need_packages() -> None:

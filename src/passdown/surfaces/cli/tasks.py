@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from passdown.surfaces.cli.parsing import Parser
-    from passdown.workspace import Workspace
 
 Document = dict[str, Any]
 
@@ -121,7 +120,14 @@ def _list(args: Namespace) -> int:
     from passdown.surfaces.cli.printing import print_json, table
 
     with opened(args) as workspace:
-        found = _found(workspace, args)
+        found = workspace.tasks(
+            status=args.status,
+            phase=args.phase,
+            agent=args.agent,
+            limit=args.limit,
+            after=args.after,
+            with_workspace=args.all,
+        )
         gates = [] if args.ids else workspace.gates()
     if args.ids:
         for entry in found:
@@ -135,21 +141,6 @@ def _list(args: Namespace) -> int:
     rows = [[_shown(entry, name, held) for name in names] for entry in found]
     table(names, rows, "no tasks", whole=names[:-1], short=("title",))
     return 0
-
-
-def _found(workspace: Workspace, args: Namespace) -> list[Document]:
-    """The tasks that were asked for; what concerns all work is no task and stands apart."""
-    # One more than asked for, so that leaving that one out doesn't make a page look like the last.
-    more = 1 if args.limit and not args.all else 0
-    found = workspace.tasks(
-        status=args.status,
-        phase=args.phase,
-        agent=args.agent,
-        limit=args.limit + more,
-        after=args.after,
-    )
-    kept = [entry for entry in found if args.all or entry["task"] != WORKSPACE_TASK]
-    return kept[: args.limit]
 
 
 def _shown(entry: Document, name: str, held: set[str]) -> object:

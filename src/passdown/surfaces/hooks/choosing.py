@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from passdown.errors import NotFound
-from passdown.model.kinds import WORKSPACE_TASK
 from passdown.model.names import agent_problems, id_problems
 from passdown.model.values import NamedTuple
 
@@ -61,9 +60,7 @@ def is_open(workspace: Workspace, task: str) -> bool:
 def open_tasks(workspace: Workspace) -> list[Document]:
     """The tasks that can be worked on; the blocked ones where there is no other."""
     for status in OPEN:
-        found = workspace.tasks(status=status, limit=_MOST)
-        found = [each for each in found if each["task"] != WORKSPACE_TASK]
-        if found:
+        if found := workspace.tasks(status=status, limit=_MOST):
             return found
     return []
 

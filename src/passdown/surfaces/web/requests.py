@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
@@ -12,7 +13,7 @@ from passdown.model.plain import load_json
 from passdown.model.text import child_path, excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping, Sequence
 
     from passdown.surfaces.web.operations import Document, Operation
     from passdown.surfaces.web.schemas import Schema
@@ -61,6 +62,24 @@ def given_by(operation: Operation, path: Mapping[str, str], query: bytes, body: 
     if problems:
         raise InvalidInput("the request is refused", problems, next_step="Mend all of these.")
     return given
+
+
+@contextmanager
+def telling_missing(body: Document, names: Sequence[str]) -> Generator[None]:
+    """Of fields that a body leaves out, say that they are missing, whatever else is said of what
+    was put in their place; every other problem is told as it is.
+    """
+    missing = [name for name in names if name not in body]
+    try:
+        yield
+    except InvalidInput as error:
+        problems = [
+            Problem(p.path, "required", "is missing", f"a value for {p.path}")
+            if p.path in missing
+            else p
+            for p in error.problems
+        ]
+        raise InvalidInput(error.message, problems, next_step=error.next_step) from error
 
 
 def _reserved(operation: Operation, loaded: Document) -> list[Problem]:

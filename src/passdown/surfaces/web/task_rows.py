@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from passdown.model.kinds import PHASES, TASK_STATUSES
 from passdown.surfaces.web.operations import Answer, Operation
 from passdown.surfaces.web.pages import paged
+from passdown.surfaces.web.requests import telling_missing
 from passdown.surfaces.web.schemas import (
     CURSOR,
     LIMIT,
@@ -19,6 +20,7 @@ from passdown.surfaces.web.schemas import (
     record,
     ref,
     text,
+    truth,
 )
 
 if TYPE_CHECKING:
@@ -72,9 +74,11 @@ def _task(workspace: Workspace, call: Call) -> Answer:
 
 
 def _new(workspace: Workspace, call: Call) -> Answer:
-    given: Document = {"task": "", "title": "", **call.given["body"]}
-    call.given = given
-    receipt = workspace.create_task(agent=call.author(), key=call.key, **given)
+    body: Document = call.given["body"]
+    call.given = given = {"task": "", "title": "", **body}
+    author = call.author()
+    with telling_missing(body, ("task", "title")):
+        receipt = workspace.create_task(agent=author, key=call.key, **given)
     return Answer(receipt.as_document(), receipt.version)
 
 
@@ -98,6 +102,7 @@ ROWS = (
             "status": choice(TASK_STATUSES),
             "phase": choice(PHASES),
             "agent": text("only those that this agent holds", most=64),
+            "with_workspace": truth("the place of what concerns all work as well"),
             "limit": LIMIT,
             "cursor": CURSOR,
         },

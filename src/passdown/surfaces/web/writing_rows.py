@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.errors import NotAllowed
 from passdown.model.command import HandoffCommand
 from passdown.surfaces.web.operations import Answer, Operation
+from passdown.surfaces.web.requests import telling_missing
 from passdown.surfaces.web.schemas import (
     MANY,
     MAX_TEXT,
@@ -138,9 +139,11 @@ def _receive(workspace: Workspace, call: Call) -> Answer:
 
 
 def _decide(workspace: Workspace, call: Call) -> Answer:
-    call.given = given = {"summary": "", "rationale": "", **call.given["body"]}
+    body: Document = call.given["body"]
+    call.given = given = {"summary": "", "rationale": "", **body}
     who: Document = {"agent": call.author(), "key": call.key}
-    receipt = workspace.decide(**who, expect_version=call.expect_version, **given)
+    with telling_missing(body, ("summary", "rationale")):
+        receipt = workspace.decide(**who, expect_version=call.expect_version, **given)
     return Answer(receipt.as_document(), receipt.version)
 
 

@@ -30,9 +30,11 @@ class RemoteReads(Asking):
         agent: str = "",
         limit: int = 1000,
         after: int = 0,
+        with_workspace: bool = False,
     ) -> list[Document]:
         """Tasks in the order of their making."""
-        filters = {"status": status, "phase": phase, "agent": agent}
+        filters: Document = {"status": status, "phase": phase, "agent": agent}
+        filters["with_workspace"] = with_workspace or None
         return self._pages("/api/tasks", limit, after or None, **filters)
 
     def task(self, task: str) -> Document:
