@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 FIELD = "via"
+ELSEWHERE = "elsewhere"
+"""The field of a record whose files were another machine's when it was written: that they are not
+on this one says nothing.
+"""
 MAX_VIA = 80
 
 OURS = "passdown"
@@ -52,4 +56,4 @@ def with_via(body: dict[str, Any], author: str) -> dict[str, Any]:
 
 def without_via(body: dict[str, Any]) -> dict[str, Any]:
     """What a body says, whichever door it came through."""
-    return {name: value for name, value in body.items() if name != FIELD}
+    return {name: value for name, value in body.items() if name not in (FIELD, ELSEWHERE)}

@@ -155,7 +155,7 @@ def test_every_problem_is_told_at_once_with_its_path(server: Served) -> None:
         ("phase", "invalid_choice"),
         ("cursor", "invalid_form"),
         ("odd", "unknown_filter"),
-        ("agent", "repeated"),
+        ("agent", "wrong_type"),
     }
     body = {"task": "../x", "title": " ", "criteria": ["", "fine"], "inputs": "none"}
     reply = post(server, "/api/tasks", token, body)

@@ -48,6 +48,8 @@ from passdown.surfaces.web.schemas import whole
 from passdown.surfaces.web.spanning import doing, note_task
 from passdown.surfaces.web.watching import add_plain
 from passdown.workspace.beside import recorded_via
+from passdown.workspace.seen import FIELD as FILES_SEEN
+from passdown.workspace.seen import as_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -189,7 +191,12 @@ class _Routes:
         caller = call.caller
         only = "" if caller.may("others") else caller.name
         door = recorded_via(f"token:{caller.id}", author=only)
-        with self._house.workspace() as workspace, door, doing(operation.name, workspace, visit):
+        with (
+            self._house.workspace() as workspace,
+            door,
+            as_server(call.files_seen),
+            doing(operation.name, workspace, visit),
+        ):
             return operation.carry(workspace, call)
 
     def brief(self, operation: Operation) -> Endpoint:
@@ -273,11 +280,13 @@ def _call(operation: Operation, request: Request, visit: Visit, caller: Access) 
     require(caller, operation.right)
     given = given_by(operation, request.path_params, request.scope["query_string"], visit.body)
     note_task(visit, given)
+    files_seen = given.pop(FILES_SEEN, None) if operation.takes_files else None
     return Call(
         caller,
         given,
         expect_version=_expected(operation, request),
         key=_key(operation, request),
+        files_seen=files_seen,
     )
 
 

@@ -19,6 +19,7 @@ from passdown.surfaces.web.operations import require
 from passdown.surfaces.web.problems import MEDIA, as_json, details
 from passdown.surfaces.web.spanning import calling
 from passdown.workspace.beside import recorded_via
+from passdown.workspace.seen import as_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -173,7 +174,8 @@ class _AsItsCaller:
 
     async def _answer(self, ctx: Any, caller: Access, call_next: Any) -> Any:
         only = "" if caller.may("others") else caller.name
-        with recorded_via(f"token:{caller.id}", author=only), calling(ctx, caller) as span:
+        door = recorded_via(f"token:{caller.id}", author=only)
+        with door, as_server(None), calling(ctx, caller) as span:
             answer = await call_next(ctx)
             if getattr(answer, "is_error", False):
                 span.note({}, error="tool_error")

@@ -10,6 +10,7 @@ from passdown.surfaces.web.operations import Answer, Operation
 from passdown.surfaces.web.schemas import (
     MANY,
     MAX_TEXT,
+    SEEN,
     answer,
     choice,
     listed,
@@ -42,6 +43,7 @@ _ENVELOPE = record(
         "defaults": {"type": "object", "description": "fill what the handoff leaves out"},
         "rebase": truth("place it after others, if it only adds"),
         "changed_files": listed(text(), "what its file lists must account for", most=MANY),
+        "files_seen": SEEN,
     },
     ["handoff"],
 )
@@ -208,6 +210,7 @@ ROWS = (
         status=201,
         takes_key=True,
         takes_version=True,
+        takes_files=True,
         tag="handoffs",
     ),
     Operation(
@@ -219,6 +222,7 @@ ROWS = (
         _check,
         body=_ENVELOPE,
         answer=_CHECKED,
+        takes_files=True,
         tag="handoffs",
     ),
     Operation(
@@ -255,6 +259,7 @@ ROWS = (
                 "status": text(most=40),
                 "supersedes": listed(ITEM_ID),
                 "at": text(most=64),
+                "files_seen": SEEN,
             },
             ["summary", "rationale"],
         ),
@@ -263,6 +268,7 @@ ROWS = (
         status=201,
         takes_key=True,
         takes_version=True,
+        takes_files=True,
         tag="records",
     ),
     Operation(
@@ -272,10 +278,15 @@ ROWS = (
         "write",
         "Record a pattern (pattern, location) or a gotcha (issue, mitigation, severity)",
         _note,
-        body=record({**_ENTRY, "kind": choice(("pattern", "gotcha"))}, ["kind"], is_open=True),
+        body=record(
+            {**_ENTRY, "kind": choice(("pattern", "gotcha")), "files_seen": SEEN},
+            ["kind"],
+            is_open=True,
+        ),
         answer=ref("Receipt"),
         status=201,
         takes_key=True,
+        takes_files=True,
         tag="records",
     ),
     Operation(

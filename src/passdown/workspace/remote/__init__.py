@@ -1,8 +1,8 @@
 """A workspace behind a server: the same methods with the same meaning.
 
 What needs files or functions of one machine says so and names what to do (`elsewhere`). Settings
-and the clock are the server's, and so are the files that artifacts refer to; profiles, bundles,
-backups and the repository are those of the machine that asks.
+and the clock are the server's; profiles, bundles, backups, the repository and the files that
+handoffs and decisions name are those of the machine that asks.
 """
 
 from __future__ import annotations
