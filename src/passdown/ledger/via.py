@@ -46,12 +46,18 @@ def with_via(body: dict[str, Any], author: str) -> dict[str, Any]:
     an author that the door doesn't let write.
     """
     door, only = _VIA.get()
-    if only and author not in (only, OURS):
+    if not may_write(author):
         raise NotAllowed(
             f"this is {only}'s token; it writes nothing in the name of {author[:80]}",
             next_step="Leave the name out: the token says who writes.",
         )
     return {**body, FIELD: door} if door else body
+
+
+def may_write(author: str) -> bool:
+    """Whether the door that is open here lets somebody write."""
+    only = _VIA.get()[1]
+    return not only or author in (only, OURS)
 
 
 def without_via(body: dict[str, Any]) -> dict[str, Any]:

@@ -69,11 +69,11 @@ def signed(call: Call, handoff: Any, defaults: Document) -> tuple[Any, Document]
         call.note_claim("from_agent", claimed)
     decisions = plain.get("decisions")
     if isinstance(decisions, list):
-        plain["decisions"] = [_own(call, entry) for entry in cast("list[Any]", decisions)]
+        plain["decisions"] = [own_decision(call, entry) for entry in cast("list[Any]", decisions)]
     return {**plain, "from_agent": own}, {}
 
 
-def _own(call: Call, entry: Any) -> Any:
+def own_decision(call: Call, entry: Any) -> Any:
     """A decision without the name of somebody else."""
     if not isinstance(entry, dict):
         return entry
