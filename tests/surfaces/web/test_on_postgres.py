@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
 import passdown
 from passdown.testing import full_handoff, write_files
 from tests import test_decisions, test_gates, test_handoffs, test_history
-from tests.postgres import name_store, new_workspace
+from tests.postgres import name_store, new_database, new_workspace
 from tests.serving import EVERY_RIGHT, served
 from tests.surfaces.web import test_events
+from tests.surfaces.web.asking import ask, heard
 from tests.surfaces.web.conftest import QUICK
 from tests.surfaces.web.scenarios import scenarios, told_over_http
 
@@ -83,3 +86,23 @@ def test_the_store_is_postgresql_and_is_copied_and_taken_along(
         assert remote.switch("T-1", to="coder").tokens > 0
         assert remote.pack("T-1").graph.nodes
         assert remote.verify().ok
+
+
+def test_a_store_that_is_away_is_told_without_its_address(
+    tmp_path: Path, postgres_server: Any
+) -> None:
+    """Where it is and what it says of itself stands in the log alone."""
+    address = new_database(postgres_server)
+    database = urlsplit(address).path.strip("/")
+    name_store(tmp_path, new_workspace(address))
+    with passdown.open(str(tmp_path), settings=QUICK) as here, served(here) as found:
+        token = found.token("coder", "read")
+        assert ask(found.port, "GET", "/api/tasks", token=token).status == 200
+        postgres_server.psql(f"DROP DATABASE {database} WITH (FORCE);")
+        for path, given in (("/ready", ""), ("/api/tasks", token)):
+            with heard() as lines:
+                reply = ask(found.port, "GET", path, token=given)
+            assert (reply.status, reply.codes) == (503, {"store_unavailable"})
+            assert database.encode() not in reply.body
+            assert json.loads(lines[0])["request"] in reply.document["next_step"]
+            assert database in lines[0]

@@ -42,7 +42,14 @@ from passdown.surfaces.web.mcp_door import PATH as MCP_PATH
 from passdown.surfaces.web.mcp_door import McpDoor
 from passdown.surfaces.web.openapi import DESCRIPTION, extra_of, responses_of
 from passdown.surfaces.web.operations import Answer, Call, Operation, require
-from passdown.surfaces.web.problems import MEDIA, as_json, details, harmless, status_of
+from passdown.surfaces.web.problems import (
+    MEDIA,
+    as_json,
+    details,
+    harmless,
+    status_of,
+    without_inside,
+)
 from passdown.surfaces.web.requests import Malformed, given_by
 from passdown.surfaces.web.schemas import whole
 from passdown.surfaces.web.spanning import doing, note_task
@@ -347,6 +354,9 @@ def _problem(error: Exception, visit: Visit, *, has_condition: bool = False) -> 
             next_step=f"Its log has more about request {visit.number}.",
             code="unexpected",
         )
+    if isinstance(error, StoreError):
+        visit.notes.append(str(error))
+        error = without_inside(error, visit.number)
     status = 400 if isinstance(error, Malformed) else status_of(error, has_condition=has_condition)
     headers = {"Retry-After": "1"} if isinstance(error, StoreError) else None
     return Response(as_json(details(error, status)), status, headers=headers, media_type=MEDIA)

@@ -20,6 +20,7 @@ from passdown.errors import (
     NotFound,
     PassdownError,
     RateLimited,
+    StoreBusy,
     StoreError,
 )
 from passdown.model.text import visible
@@ -68,6 +69,20 @@ def status_of(error: PassdownError, *, has_condition: bool = False) -> int:
     if isinstance(error, Conflict) and has_condition:
         return 412
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def without_inside(error: PassdownError, request: str) -> PassdownError:
+    """The same error for who asks from afar: what the store says of itself may name its address,
+    its user and files of the server, so that stays in the log.
+    """
+    if not isinstance(error, StoreError):
+        return error
+    is_busy = isinstance(error, StoreBusy)
+    said = "other writers kept the store busy" if is_busy else "the server can't use its store now"
+    again = "Try again, a write with the same key"
+    return type(error)(
+        said, next_step=f"{again}; the log of the server has more about request {request}."
+    )
 
 
 def details(error: PassdownError, status: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from passdown.errors import PassdownError
 from passdown.surfaces.web.front import VISIT
 from passdown.surfaces.web.metrics import MEDIA as METRICS_MEDIA
 from passdown.surfaces.web.openapi import completed
-from passdown.surfaces.web.problems import MEDIA, as_json, details
+from passdown.surfaces.web.problems import MEDIA, as_json, details, without_inside
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,7 +36,10 @@ def add_plain(app: FastAPI, house: House) -> None:
         try:
             await asyncio.to_thread(_look, house)
         except PassdownError as error:
-            return Response(as_json(details(error, 503)), 503, media_type=MEDIA)
+            visit: Visit = request.scope[VISIT]
+            visit.notes.append(str(error))
+            told = details(without_inside(error, visit.number), 503)
+            return Response(as_json(told), 503, media_type=MEDIA)
         is_ready = not house.stopping.is_set()
         body = b'{"status":"ready"}' if is_ready else b'{"status":"stopping"}'
         return Response(body, 200 if is_ready else 503, media_type="application/json")
