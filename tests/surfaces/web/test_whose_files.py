@@ -132,7 +132,7 @@ def test_what_is_refused_beside_the_store_is_refused_from_afar(
 
 
 def test_decisions_and_patterns_cite_the_files_of_who_asks(there: There, afar: Workspace) -> None:
-    words = {"summary": "One module", "rationale": "small"}
+    words: dict[str, Any] = {"summary": "One module", "rationale": "small"}
     afar.decide(task="T-1", agent="kim", **words, paths=["src/new.py"], artifacts=["no file"])
     where = {"pattern": "Guard first", "location": "src/new.py:1"}
     afar.note("pattern", task="T-1", agent="kim", **where)

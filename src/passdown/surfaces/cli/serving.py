@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from passdown.errors import MissingExtra, NotAllowed
 from passdown.surfaces.cli.parsing import FILE, whole_number
-from passdown.surfaces.cli.session import Misuse, author
+from passdown.surfaces.cli.session import Misuse, name_here
 from passdown.surfaces.cli.spanning import tell_of_spans
 
 if TYPE_CHECKING:
@@ -98,14 +98,8 @@ def _own_token(workspace: Workspace, given: str | None) -> str:
     from passdown.workspace.own_token import own_token_file
 
     path = given or os.path.join(workspace.root, ".passdown", TOKEN_FILE)
-    name = author(_nobody())
+    name = name_here()
     return own_token_file(Tokens(workspace), path, name)
-
-
-def _nobody() -> Namespace:
-    from argparse import Namespace
-
-    return Namespace(agent="")
 
 
 def _checked_for_others(workspace: Workspace, host: str, allowed: tuple[str, ...]) -> str:

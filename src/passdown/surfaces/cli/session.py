@@ -54,6 +54,11 @@ def author(args: Namespace) -> str:
     return token_holder(store_of(args))
 
 
+def name_here() -> str:
+    """Who works on this machine: PASSDOWN_AGENT, else the user's name as an agent's name."""
+    return os.environ.get("PASSDOWN_AGENT") or _user()
+
+
 def _user() -> str:
     from passdown.model.names import MAX_AGENT, agent_problems
 
