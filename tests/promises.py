@@ -396,6 +396,8 @@ SERVER = {
     "over HTTP; runs are answered by people, and an express item bears the token's name.",
     "W-13": "A server on PostgreSQL answers the same scenarios and streams the same events.",
     "W-14": "The command line does over HTTP what it does beside the store.",
+    "W-15": "The files that a handoff or a decision names are those of the machine that asks: "
+    "hashed there by the same rules, told to the server, and checked by it.",
     "O-1": "Where OpenTelemetry is set up, each request, tool call and leg of a relay is a span "
     "of its caller's trace, with what it had the workspace do below it and never a word that was "
     "written; otherwise nothing is loaded for it.",

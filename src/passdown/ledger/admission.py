@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, Problem
-from passdown.ledger.via import FIELD, MAX_VIA, without_via
+from passdown.ledger.via import ELSEWHERE, FIELD, MAX_VIA, without_via
 from passdown.model.bodies import handoff_body, handoff_from_body
 from passdown.model.canonical import canonical_bytes
 from passdown.model.fold import RECORD_KINDS
@@ -99,10 +99,13 @@ def _body(record: Record) -> list[Problem]:
 
 
 def _via(body: Body) -> list[Problem]:
-    """The door that a record came through: a short line, or nothing."""
+    """The door that a record came through: a short line, or nothing. And whose files it names."""
     given: object = body.get(FIELD, "")
     is_right = isinstance(given, str) and len(given) <= MAX_VIA and given.isprintable()
-    return [] if is_right else [Problem(FIELD, "wrong_type", "is no door", "a short line")]
+    found = [] if is_right else [Problem(FIELD, "wrong_type", "is no door", "a short line")]
+    if body.get(ELSEWHERE, True) is not True:
+        found.append(Problem(ELSEWHERE, "wrong_type", "is not true", "true, or nothing"))
+    return found
 
 
 def _cited(body: Body) -> list[Problem]:

@@ -65,9 +65,18 @@ class Project:
     def _look(self, path: str, field: str) -> OnDisk:
         parts = path.split("/")
         if parts[0] == OWN_FOLDER or _is_one_of(os.path.join(self.root, *parts), self._own):
-            message = f"{path} belongs to Passdown itself"
-            return OnDisk(None, None, Problem(field, "own_file", message, "a file of the project"))
+            return OnDisk(None, None, _own_file(path, field))
         return _look(self.root, path, field)
+
+
+def own_file(path: str, field: str) -> list[Problem]:
+    """What stands against a path in the workspace's own folder."""
+    return [_own_file(path, field)] if path.partition("/")[0] == OWN_FOLDER else []
+
+
+def _own_file(path: str, field: str) -> Problem:
+    message = f"{path} belongs to Passdown itself"
+    return Problem(field, "own_file", message, "a file of the project")
 
 
 def _is_one_of(path: str, others: list[str]) -> bool:

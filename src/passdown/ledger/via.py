@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 FIELD = "via"
+ELSEWHERE = "elsewhere"
+"""The field of a record whose files were another machine's when it was written: that they are not
+on this one says nothing.
+"""
 MAX_VIA = 80
 
 OURS = "passdown"
@@ -42,7 +46,7 @@ def with_via(body: dict[str, Any], author: str) -> dict[str, Any]:
     an author that the door doesn't let write.
     """
     door, only = _VIA.get()
-    if only and author not in (only, OURS):
+    if not may_write(author):
         raise NotAllowed(
             f"this is {only}'s token; it writes nothing in the name of {author[:80]}",
             next_step="Leave the name out: the token says who writes.",
@@ -50,6 +54,12 @@ def with_via(body: dict[str, Any], author: str) -> dict[str, Any]:
     return {**body, FIELD: door} if door else body
 
 
+def may_write(author: str) -> bool:
+    """Whether the door that is open here lets somebody write."""
+    only = _VIA.get()[1]
+    return not only or author in (only, OURS)
+
+
 def without_via(body: dict[str, Any]) -> dict[str, Any]:
     """What a body says, whichever door it came through."""
-    return {name: value for name, value in body.items() if name != FIELD}
+    return {name: value for name, value in body.items() if name not in (FIELD, ELSEWHERE)}

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Told(NamedTuple):
     """What a record says of an item, who wrote it, and the hashes of the files that it cites.
 
-    Of a question or a gate that was settled, `answer` is how, and `author` who did.
+    Of a question or a gate that was settled, `answer` is how, and `author` who did. Its files may
+    be another machine's, and then `is_elsewhere`.
     """
 
     entry: dict[str, Any]
@@ -23,6 +24,7 @@ class Told(NamedTuple):
     at: str
     cited: dict[str, str] = {}  # noqa: RUF012
     answer: str = ""
+    is_elsewhere: bool = False
 
 
 ANSWER = "y"

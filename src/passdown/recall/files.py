@@ -21,12 +21,13 @@ def artifact_report(reader: Reader, task: str, project: Project) -> list[Documen
     if reader.task(task) is None:
         raise unknown_task(task)
     return [
-        {**document, "now": _now(document, project)}
+        {**document, "now": now_of(document, project)}
         for _, document in documents(reader, task, reader.current_artifacts(task))
     ]
 
 
-def _now(document: Document, project: Project) -> str:
+def now_of(document: Document, project: Project) -> str:
+    """What became of an artifact since its handoff: same, changed or missing."""
     found = project.measure(document["path"])
     recorded = document.get("sha256")
     if found.sha256 is None:

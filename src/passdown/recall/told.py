@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from passdown.ledger.via import ELSEWHERE
 from passdown.model.facts import ANSWER, Told, told_as
 from passdown.model.items import cited_by, entry_of
 from passdown.model.kinds import stream_of
@@ -35,7 +36,13 @@ class Records:
         if told_as(item) == ANSWER:
             return self._answered(item, entry)
         author = entry.get("agent") or record.author
-        return Told(entry, author, entry.get("at") or record.at, body.get("cited", {}))
+        return Told(
+            entry,
+            author,
+            entry.get("at") or record.at,
+            body.get("cited", {}),
+            is_elsewhere=body.get(ELSEWHERE, False),
+        )
 
     def _answered(self, item: ItemRow, entry: dict[str, Any]) -> Told:
         """A question or a gate with its answer, in the words of whoever gave it."""
@@ -70,7 +77,8 @@ class Stale:
         recorded = told.cited.get(path)
         if recorded is None:
             artifact = item if item.letter == "a" else self._reader.artifact_at(item, path)
-            recorded = self._records.told(artifact).entry.get("sha256") if artifact else None
+            told = self._records.told(artifact) if artifact else told
+            recorded = told.entry.get("sha256") if artifact else None
         if not recorded:
             return ""
         if path not in self._now:
@@ -79,5 +87,5 @@ class Stale:
         if now.problem is not None:
             return "can't be read any more"
         if now.sha256 is None:
-            return "is gone"
+            return "" if told.is_elsewhere else "is gone"
         return "" if now.sha256 == recorded.removeprefix("sha256:") else "has changed"

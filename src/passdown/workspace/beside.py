@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from passdown.ledger.via import may_write as may_record
 from passdown.ledger.via import writing_via as recorded_via
 from passdown.ledger.writing import Aside, damaged_tail
 from passdown.model.kinds import AGENT_STREAM, EXPRESS_STREAM, RUN_STREAM
@@ -138,4 +139,4 @@ def _intact(record: Record) -> Record:
     return record
 
 
-__all__ = ["READ_BY_ALL", "Aside", "Beside", "recorded_via"]
+__all__ = ["READ_BY_ALL", "Aside", "Beside", "may_record", "recorded_via"]

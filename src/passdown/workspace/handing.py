@@ -28,6 +28,7 @@ from passdown.model.names import normal_path, path_problems
 from passdown.model.redaction import removal
 from passdown.workspace.commands import command_of
 from passdown.workspace.noting import alike_warnings
+from passdown.workspace.seen import FILE_LISTS, files_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
     from passdown.ledger import Written
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
+    from passdown.workspace.seen import Files
 
     HandoffLike = Handoff | Mapping[str, Any] | str | bytes
 
-FILE_LISTS = ("files_created", "files_modified", "artifacts")
 NOTHING_CHANGED = "Nothing was changed. Mend these and hand off again."
 
 
@@ -71,9 +72,10 @@ def hand_off(
     """Record a handoff and give the receiver's command."""
     data = plain_handoff(handoff, defaults)
     checked = check_handoff(data, changed_files=changed_files)
-    if checked.handoff is None:
+    unnamed = opened.files.unnamed(files_named(data))
+    if checked.handoff is None or unnamed:
         slips = [problem for problem in checked.warnings if problem.code == "unknown_field"]
-        problems = (*checked.errors, *slips, *_files_anyway(opened, data))
+        problems = (*checked.errors, *slips, *unnamed, *_files_anyway(opened, data))
         raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
     _check_key(key)
     is_content_key = key is None and not is_task_file(handoff)
@@ -116,8 +118,10 @@ def check(
     try:
         data = plain_handoff(handoff, defaults)
         checked = check_handoff(data, changed_files=changed_files)
-        if checked.handoff is None:
-            return Check((*checked.problems, *_files_anyway(opened, data)), 0, data)
+        unnamed = opened.files.unnamed(files_named(data))
+        if checked.handoff is None or unnamed:
+            problems = (*checked.problems, *unnamed, *_files_anyway(opened, data))
+            return Check(problems, 0, data)
         key = _key(as_plain(checked.handoff))
         value = _signed(opened, checked.handoff, key, latest_only=not is_task_file(handoff))
     except InvalidInput as error:
@@ -217,14 +221,15 @@ def _measured(opened: Opened, handoff: Handoff) -> tuple[list[Artifact], list[Pr
     places: dict[str, str] = {}
     for name in FILE_LISTS:
         places |= {p.path: f"{name}[{i}].path" for i, p in enumerate(getattr(handoff, name))}
+    files = opened.files
     for artifact in all_artifacts(handoff):
         where = places[artifact.path]
-        on_disk = opened.project.measure(artifact.path, where)
+        on_disk = files.measure(artifact.path, where)
         if on_disk.problem is not None:
             problems.append(on_disk.problem)
         elif on_disk.sha256 is None and artifact.change != "delete":
             if opened.settings.artifacts_on_disk:
-                problems.append(_not_there(artifact.path, where))
+                problems.append(_not_there(files, artifact.path, where))
             found.append(artifact)
             continue
         found.append(
@@ -251,17 +256,24 @@ def _file_anyway(opened: Opened, entry: dict[str, Any], where: str) -> list[Prob
     path = entry.get("path")
     if not isinstance(path, str) or path_problems(path, where):
         return []
-    on_disk = opened.project.measure(normal_path(path), where)
+    files = opened.files
+    on_disk = files.measure(normal_path(path), where)
     if on_disk.problem is not None:
         return [on_disk.problem]
     is_gone = "delete" in (entry.get("change_type"), entry.get("change"))
     is_wanted = opened.settings.artifacts_on_disk and not is_gone
-    return [_not_there(path, where)] if is_wanted and on_disk.sha256 is None else []
+    return [_not_there(files, path, where)] if is_wanted and on_disk.sha256 is None else []
 
 
-def _not_there(path: str, where: str) -> Problem:
+def _not_there(files: Files, path: str, where: str) -> Problem:
+    disk = "the server's disk" if files.are_server_s else "disk"
     fix = "write the file first, or name it in files_modified with change_type delete"
-    return Problem(where, "missing_file", f"{path} is not on disk", "an existing file", fix)
+    if files.are_server_s:
+        fix += (
+            "; if the server has no files, set artifacts_on_disk = false there, or hand off with "
+            "passdown handoff --store, which looks at yours"
+        )
+    return Problem(where, "missing_file", f"{path} is not on {disk}", "an existing file", fix)
 
 
 def _key(handoff: dict[str, Any]) -> str:

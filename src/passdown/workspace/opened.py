@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from passdown.workspace.embedding import Embeddings
     from passdown.workspace.locating import Place
     from passdown.workspace.remote.connection import Wire
+    from passdown.workspace.seen import Files
 
 
 class Opened:
@@ -77,6 +78,15 @@ class Opened:
 
         return Project(self.root, self.store_file)
 
+    @property
+    def files(self) -> Files:
+        """The files that what is written now is about: those of who asks, where a server was told
+        of them, else those of the project.
+        """
+        from passdown.workspace.seen import Files
+
+        return Files(self.project)
+
     @cached_property
     def handles(self) -> HandleFiles:
         """The handle files of this workspace."""
@@ -125,14 +135,21 @@ class Opened:
         return Profiles(self.root, folder, self.settings.registry)
 
     def with_hashes(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A record's body with the hashes of the files that its items cite and that are there."""
+        """A record's body with the hashes of the files that its items cite and that are there, and
+        whether the files that it is about are elsewhere.
+        """
+        from passdown.ledger.via import ELSEWHERE
         from passdown.model.items import cited_in
         from passdown.model.names import normal_path, path_problems
 
-        paths = [path for path in cited_in(body) if not path_problems(path, "")]
-        found = {path: self.project.measure(normal_path(path)).sha256 for path in paths}
+        files = self.files
+        named = {p: normal_path(p) for p in cited_in(body) if not path_problems(p, "")}
+        found = {path: files.measure(normal).sha256 for path, normal in named.items()}
         cited = {path: sha256 for path, sha256 in found.items() if sha256}
-        return {**body, "cited": cited} if cited else body
+        body = {**body, "cited": cited} if cited else body
+        artifacts = (artifact["path"] for artifact in body.get("artifacts", ()))
+        is_elsewhere = files.are_elsewhere([*artifacts, *named.values()])
+        return {**body, ELSEWHERE: True} if is_elsewhere else body
 
     def handle_path(self, task: str) -> str:
         """A task's handle file, relative to the project root where it is inside."""

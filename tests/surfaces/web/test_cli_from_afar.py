@@ -129,6 +129,22 @@ def _steady(text: str) -> str:
     return re.sub(r"\d{8}T\d{6}\.\d{6}Z|\[\d{6} |20\d\d-\d\d-\d\dT\d\d:\d\dZ", "", text)
 
 
+def test_who_names_nobody_writes_as_the_token(
+    server: Served, here: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And claims nothing: the user of this machine is none of the server's business."""
+    monkeypatch.delenv("PASSDOWN_AGENT")
+    monkeypatch.setenv("LOGNAME", "somebody")
+    monkeypatch.setenv("PASSDOWN_TOKEN", server.token("kim", "read", "write"))
+    for verb in ("decide Blue --why calm --task T-1", "task new T-9 --title New"):
+        code, out, err = here(*verb.split(), "--store", server.url)
+        assert (code, "claimed" in out + err) == (0, False), err
+    assert {line["author"] for line in server.workspace.log(limit=2)} == {"kim"}
+    assert "# T-1 for kim" in here("brief", "T-1", "--store", server.url)[1]
+    claimed = here("warn", "T-1", "Mind", "--agent", "ana", "--store", server.url)
+    assert "'ana' was claimed" in claimed[1] + claimed[2]
+
+
 def test_writing_verbs_write_through_the_server(
     server: Served, there: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -274,3 +274,22 @@ def test_names_are_taken_as_they_are_spelled() -> None:
     for bad in ("*", "*.example.org", "http://x", "a b", "x/y", "", "a:b", "a..b"):
         with pytest.raises(ValueError, match="not started"):
             checked_names([bad])
+
+
+@pytest.mark.promise("W-4")
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("DELETE", "/api/tasks/T-7", "GET, PATCH"),
+        ("HEAD", "/api/tasks", "GET, POST"),
+        ("OPTIONS", "/api/tasks", "GET, POST"),
+        ("PUT", "/api/handoffs/check", "POST"),
+        ("POST", "/api/tasks/T-1/brief", "GET"),
+        ("POST", "/health", "GET, HEAD"),
+    ],
+)
+def test_a_method_that_is_not_there_is_told_all_that_are(
+    server: Served, method: str, path: str, allowed: str
+) -> None:
+    reply = ask(server.port, method, path, token=server.token("coder", "read"))
+    assert (reply.status, reply.headers["allow"]) == (405, allowed)

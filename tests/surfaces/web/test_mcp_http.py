@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import httpx2 as httpx
 import pytest
 from mcp.client.client import Client
 
-from tests.surfaces.web.asking import ask
+from tests.surfaces.web.asking import ask, heard
 
 if TYPE_CHECKING:
     from tests.serving import Served
@@ -44,7 +45,12 @@ def test_a_tool_records_under_the_token_s_name(server: Served) -> None:
     """Whatever its arguments say; a token that only reads records nothing."""
     token = server.token("coder", "read", "write")
     entry = {"task": "T-1", "summary": "s", "rationale": "r", "agent": "planner"}
-    assert "version 2" in text(call(server, token, "decide", **entry))
+    with heard() as logged:
+        decided = text(call(server, token, "decide", **entry))
+    assert "version 2" in decided
+    claim = "'planner' was claimed; the token is coder's, and so is this"
+    assert f"- mind: agent: {claim}; expected coder [author_is_token]" in decided
+    assert [json.loads(line)["notes"] for line in logged] == [[claim]]
     handed = call(
         server,
         token,
@@ -56,17 +62,43 @@ def test_a_tool_records_under_the_token_s_name(server: Served) -> None:
         decisions=[{"summary": "t", "rationale": "r", "agent": "planner"}],
     )
     assert "version 3" in text(handed)
+    assert text(handed).count("author_is_token") == 3
+    silent = {"task": "T-1", "kind": "gotcha", "text": "x", "mitigation": "y", "severity": "low"}
+    assert "claimed" not in text(call(server, token, "note", **silent, agent="coder"))
     lines = server.workspace.log("T-1", limit=2)
-    assert [line["author"] for line in lines] == ["coder", "coder"]
+    assert {line["author"] for line in lines} == {"coder"}
     assert {line["via"] for line in lines} == {f"token:{token.split('_')[1]}"}
     decisions = server.workspace.state_document("T-1")["decisions"]
     assert {decision["agent"] for decision in decisions} == {"coder"}
     reader = server.token("looker", "read")
     refused = call(server, reader, "decide", **entry)
     assert refused["result"]["isError"]
-    assert server.workspace.task("T-1")["version"] == 3
-    assert "# T-1 for looker" in text(call(server, reader, "brief", task="T-1", agent="coder"))
+    assert server.workspace.task("T-1")["version"] == 4
+
+
+@pytest.mark.promise("W-8")
+def test_anybody_s_brief_can_be_read_and_only_one_s_own_is_on_record(server: Served) -> None:
+    reader = server.token("looker", "read")
+    assert "# T-1 for coder" in text(call(server, reader, "brief", task="T-1", agent="coder"))
+    uri = {"uri": "passdown://brief/T-1/tester"}
+    read = rpc(server, reader, "resources/read", uri).document["result"]["contents"][0]["text"]
+    assert "# T-1 for tester" in read
+    assert "not_recorded" not in read
+    assert server.workspace.briefs("T-1") == []
+    assert "# T-1 for looker" in text(call(server, reader, "brief", task="T-1"))
     assert [told["agent"] for told in server.workspace.briefs("T-1")] == ["looker"]
+    speaker = server.token("program", "read", "others")
+    assert "# T-1 for tester" in text(call(server, speaker, "brief", task="T-1", agent="tester"))
+    assert [told["agent"] for told in server.workspace.briefs("T-1")] == ["tester", "looker"]
+
+
+@pytest.mark.promise("W-8")
+def test_the_instructions_say_that_the_token_names_the_agent(server: Served) -> None:
+    client = {"name": "c", "version": "1"}
+    begun = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    said = rpc(server, server.token("coder", "read"), "initialize", begun).document["result"]
+    assert "your token says it" in said["instructions"]
+    assert "PASSDOWN_AGENT" not in said["instructions"]
 
 
 @pytest.mark.promise("W-8")

@@ -132,7 +132,7 @@ def with_agent(parser: Parser, option: str = "--agent", help: str = "who writes 
         option,
         dest="agent",
         metavar=AGENT,
-        help=f"{help}; default: PASSDOWN_AGENT, else your user name",
+        help=f"{help}; default: PASSDOWN_AGENT, else your user name (behind a server: the token's)",
     )
 
 

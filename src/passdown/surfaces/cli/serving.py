@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from passdown.errors import MissingExtra, NotAllowed
 from passdown.surfaces.cli.parsing import FILE, whole_number
-from passdown.surfaces.cli.session import Misuse, author
+from passdown.surfaces.cli.session import Misuse, name_here
 from passdown.surfaces.cli.spanning import tell_of_spans
 
 if TYPE_CHECKING:
@@ -105,13 +105,7 @@ def _token_place(workspace: Workspace, args: Namespace) -> str:
     if not is_loopback(args.host):
         return "those that passdown token new has made"
     path = args.token_file or usual_file(workspace)
-    return own_token_file(Tokens(workspace), path, author(_nobody()))
-
-
-def _nobody() -> Namespace:
-    from argparse import Namespace
-
-    return Namespace(agent="")
+    return own_token_file(Tokens(workspace), path, name_here())
 
 
 def _check_for_others(workspace: Workspace, host: str, allowed: tuple[str, ...]) -> None:

@@ -43,8 +43,20 @@ def is_server(store: str) -> bool:
 
 
 def author(args: Namespace) -> str:
-    """Who writes: the option, else PASSDOWN_AGENT, else the user's name as an agent's name."""
-    return args.agent or os.environ.get("PASSDOWN_AGENT") or _user()
+    """Who writes: the option, else PASSDOWN_AGENT, else the user's name as an agent's name; behind
+    a server, where the token says it, the token's.
+    """
+    named = args.agent or os.environ.get("PASSDOWN_AGENT")
+    if named or not is_server(store_of(args)):
+        return named or _user()
+    from passdown.workspace.remote import token_holder
+
+    return token_holder(store_of(args))
+
+
+def name_here() -> str:
+    """Who works on this machine: PASSDOWN_AGENT, else the user's name as an agent's name."""
+    return os.environ.get("PASSDOWN_AGENT") or _user()
 
 
 def _user() -> str:

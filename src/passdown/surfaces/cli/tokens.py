@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from passdown.model.access import RIGHTS
 from passdown.surfaces.cli.parsing import AGENT, several, with_store
-from passdown.surfaces.cli.session import opened
+from passdown.surfaces.cli.session import name_here, opened
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -74,7 +74,7 @@ def _new(args: Namespace) -> int:
         minted = Tokens(workspace).new(
             args.person or args.agent,
             args.rights,
-            by=_author(),
+            by=name_here(),
             is_person=bool(args.person),
             days=args.expires or 0,
             label=args.label,
@@ -121,7 +121,7 @@ def _revoke(args: Namespace) -> int:
     from passdown.workspace.access import Tokens
 
     with opened(args) as workspace:
-        revoked = Tokens(workspace).revoke(args.id, by=_author())
+        revoked = Tokens(workspace).revoke(args.id, by=name_here())
     if args.json:
         print_json(revoked.as_document())
         return 0
@@ -133,12 +133,6 @@ def _said(access: Access) -> str:
     who = f"of {access.name}, a person" if access.is_person else f"of the agent {access.name}"
     until = f", until {access.expires[:10]}" if access.expires else ""
     return f"{who}, for {', '.join(access.rights)}{until}"
-
-
-def _author() -> str:
-    from passdown.surfaces.cli.session import author
-
-    return author(argparse.Namespace(agent=""))
 
 
 BUILDERS = {"token": token}

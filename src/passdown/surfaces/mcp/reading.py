@@ -36,9 +36,15 @@ _TASK_FIELDS = ("title", "description", "criteria", "inputs", "outputs", "depend
 
 
 def brief(workspace: Workspace, given: Document, agent: str) -> str:
-    """What an agent needs to know of a task, within a budget of tokens."""
+    """What an agent needs to know of a task, within a budget of tokens.
+
+    Whoever asks for another's reads it; that the other was told is not on record then.
+    """
+    from passdown.workspace.beside import may_record
+
     task = given.get("task") or waiting_task(workspace, agent)
-    found = workspace.brief(task, agent=agent, budget=given.get("budget"))
+    asked: Document = {"budget": given.get("budget"), "record": may_record(agent)}
+    found = workspace.brief(task, agent=agent, **asked)
     return "\n".join([found.text.rstrip("\n"), *warned(found.warnings)])
 
 

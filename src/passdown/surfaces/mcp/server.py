@@ -48,7 +48,11 @@ def named_by_client(context: Context) -> str:
     return agent_named(os.environ, params.client_info.name if params is not None else "")
 
 
-def built(door: Door, caller: Callable[[Context], str] = named_by_client) -> Server[Any]:
+def built(
+    door: Door,
+    caller: Callable[[Context], str] = named_by_client,
+    instructions: str = INSTRUCTIONS,
+) -> Server[Any]:
     """The server, for any transport. Making it opens nothing: what is listed is the same for every
     workspace. `caller` tells who calls, where the call's arguments don't.
     """
@@ -58,7 +62,7 @@ def built(door: Door, caller: Callable[[Context], str] = named_by_client) -> Ser
         NAME,
         version=__version__,
         title="Passdown",
-        instructions=INSTRUCTIONS,
+        instructions=instructions,
         cache_hints={"tools/list": same, "prompts/list": same, "resources/templates/list": same},
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,

@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from passdown import __version__
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, StoreError
@@ -55,6 +55,8 @@ from passdown.surfaces.web.schemas import whole
 from passdown.surfaces.web.spanning import doing, note_task
 from passdown.surfaces.web.watching import add_plain
 from passdown.workspace.beside import recorded_via
+from passdown.workspace.seen import FIELD as FILES_SEEN
+from passdown.workspace.seen import as_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -196,7 +198,12 @@ class _Routes:
         caller = call.caller
         only = "" if caller.may("others") else caller.name
         door = recorded_via(f"token:{caller.id}", author=only)
-        with self._house.workspace() as workspace, door, doing(operation.name, workspace, visit):
+        with (
+            self._house.workspace() as workspace,
+            door,
+            as_server(call.files_seen),
+            doing(operation.name, workspace, visit),
+        ):
             return operation.carry(workspace, call)
 
     def brief(self, operation: Operation) -> Endpoint:
@@ -280,11 +287,13 @@ def _call(operation: Operation, request: Request, visit: Visit, caller: Access) 
     require(caller, operation.right)
     given = given_by(operation, request.path_params, request.scope["query_string"], visit.body)
     note_task(visit, given)
+    files_seen = given.pop(FILES_SEEN, None) if operation.takes_files else None
     return Call(
         caller,
         given,
         expect_version=_expected(operation, request),
         key=_key(operation, request),
+        files_seen=files_seen,
     )
 
 
@@ -356,16 +365,26 @@ def _problem(error: Exception, visit: Visit, *, has_condition: bool = False) -> 
 async def _not_routed(request: Request, error: Exception) -> Response:
     """An address or a method that isn't there."""
     status = error.status_code if isinstance(error, HTTPException) else 404
-    allowed = dict(getattr(error, "headers", None) or {})
+    headers: dict[str, str] = {}
     problem: PassdownError = NotFound(
         "there is nothing at this address", next_step="See /api/openapi.json."
     )
     if status == 405:
-        found = Problem("method", "not_here", request.method[:16], allowed.get("Allow", ""))
+        headers["Allow"] = _methods_at(request)
+        found = Problem("method", "not_here", request.method[:16], headers["Allow"])
         problem = InvalidInput("the address has no such method", [found])
     else:
         status = 404
-    return Response(as_json(details(problem, status)), status, headers=allowed, media_type=MEDIA)
+    return Response(as_json(details(problem, status)), status, headers=headers, media_type=MEDIA)
+
+
+def _methods_at(request: Request) -> str:
+    """Every method that an address has, whichever route serves it."""
+    found: set[str] = set()
+    for route in request.app.router.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return ", ".join(sorted(found))
 
 
 def _warm_up() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from passdown.model.handoff import as_plain
 from passdown.model.relations import Relation
 from passdown.surfaces.web.operations import Answer, Operation, reading
-from passdown.surfaces.web.schemas import MAX_TEXT, answer, listed, record, text, whole
+from passdown.surfaces.web.schemas import MAX_TEXT, SEEN, answer, listed, record, text, whole
 from passdown.surfaces.web.task_rows import AGENT, PATH, TASK_ID
 from passdown.surfaces.web.writing_rows import ITEM_ID
 from passdown.workspace.decisions import store_plain
@@ -35,6 +35,7 @@ _DECISION = record(
         "tags": _TEXTS,
         "status": text(most=40),
         "supersedes": listed(ITEM_ID),
+        "files_seen": SEEN,
     },
     ["summary", "rationale"],
 )
@@ -79,6 +80,7 @@ ROWS = (
         takes_any=True,
         answer=answer(key={"type": "string"}, address={"type": "string"}),
         status=201,
+        takes_files=True,
         tag="records",
     ),
     reading(

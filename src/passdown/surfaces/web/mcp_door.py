@@ -1,8 +1,8 @@
 """MCP over streamable HTTP: the server of `passdown mcp`, behind the same front and tokens.
 
 Every request stands for itself; there are no sessions that one client could take from another. Who
-calls is who holds the token: what arguments say about that is replaced before a tool sees it, and
-the ledger refuses any other author.
+writes is who holds the token: what arguments say about that is replaced before a tool sees it, and
+noted in the answer and the log; the ledger refuses any other author. Anybody's brief can be read.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownErro
 from passdown.model.plain import load_json
 from passdown.model.text import visible
 from passdown.surfaces.web.front import VISIT
-from passdown.surfaces.web.operations import require
+from passdown.surfaces.web.operations import Call, require
 from passdown.surfaces.web.problems import MEDIA, as_json, details
 from passdown.surfaces.web.spanning import calling
+from passdown.surfaces.web.writing_rows import own_decision
 from passdown.workspace.beside import recorded_via
+from passdown.workspace.seen import as_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -32,6 +34,7 @@ Document = dict[str, Any]
 PATH = "/mcp"
 _DEPTH = 64
 _OWN_SPANS = "OpenTelemetryMiddleware"
+_NAMES = ("agent", "from_agent", "author")
 _WRITING = frozenset({"handoff", "decide", "note", "task_new"})
 
 
@@ -122,11 +125,12 @@ def _manager(house: House) -> Any:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
         from passdown.surfaces.mcp.server import built
+        from passdown.surfaces.mcp.texts import WITH_TOKEN
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] in ("mcp", "mcp_types"):
             return None
         raise
-    server = built(house.door, _holder)
+    server = built(house.door, _holder, WITH_TOKEN)
     # The package's own spans quote the words of errors; ours stand in for them.
     others = [each for each in server.middleware if type(each).__name__ != _OWN_SPANS]
     server.middleware[:] = [*others, _AsItsCaller(house)]
@@ -160,22 +164,25 @@ class _AsItsCaller:
         is_write = ctx.method == "tools/call" and params.get("name") in _WRITING
         if is_write and not caller.may("write"):
             return _refused(f"This token of {caller.name} allows {', '.join(caller.rights)}.")
+        call = Call(caller, {})
         if ctx.method == "tools/call" and isinstance(params.get("name"), str):
             given: object = params.get("arguments") or {}
             if isinstance(given, dict):
-                signed = _signed(caller, params["name"], cast("Document", given))
+                signed = _signed(call, params["name"], cast("Document", given))
                 ctx = replace(ctx, params={**params, "arguments": signed})
         try:
             async with self._house.turns.of(caller.id) if is_write else nullcontext():
-                return await self._answer(ctx, caller, call_next)
+                answer = await self._answer(ctx, caller, call_next)
         except RateLimited as error:
             return _refused(str(error))
+        return _noted(ctx, call, answer) if is_write and call.notes else answer
 
     async def _answer(self, ctx: Any, caller: Access, call_next: Any) -> Any:
         only = "" if caller.may("others") else caller.name
-        with recorded_via(f"token:{caller.id}", author=only), calling(ctx, caller) as span:
+        door = recorded_via(f"token:{caller.id}", author=only)
+        with door, as_server(None), calling(ctx, caller) as span:
             answer = await call_next(ctx)
-            if getattr(answer, "is_error", False):
+            if _has_failed(answer):
                 span.note({}, error="tool_error")
             return answer
 
@@ -185,17 +192,34 @@ def _refused(why: str) -> Document:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _signed(caller: Access, tool: str, given: Document) -> Document:
-    """A tool's arguments with the name that the token gives."""
+def _noted(ctx: Any, call: Call, answer: Any) -> Any:
+    """The answer of a tool that recorded something, with what was claimed; the log has it too."""
+    if _has_failed(answer):
+        return answer
+    from passdown.surfaces.mcp.lines import warned
+
+    visit: Visit = ctx.request.scope[VISIT]
+    visit.notes += [note.message for note in call.notes]
+    first, *rest = answer["content"]
+    text = visible("\n".join([first["text"], *warned(call.notes)]), keep_newlines=True)
+    return {**answer, "content": [{**first, "text": text}, *rest]}
+
+
+def _has_failed(answer: Any) -> bool:
+    return isinstance(answer, dict) and cast("Document", answer).get("isError") is True
+
+
+def _signed(call: Call, tool: str, given: Document) -> Document:
+    """A tool's arguments with the name that the token gives; a brief is read for any name."""
+    caller = call.caller
     if caller.may("others"):
         return {"agent": caller.name, **given} if tool != "handoff" else given
-    own = {name: value for name, value in given.items() if name not in ("from_agent", "author")}
+    if tool == "brief":
+        return {**given, "agent": given.get("agent") or caller.name}
+    for name in _NAMES:
+        if given.get(name) not in ("", None, caller.name):
+            call.note_claim(name, given[name])
+    own = {name: value for name, value in given.items() if name not in _NAMES}
     if isinstance(own.get("decisions"), list):
-        own["decisions"] = [_own(entry) for entry in cast("list[Any]", own["decisions"])]
+        own["decisions"] = [own_decision(call, entry) for entry in own["decisions"]]
     return {**own, "agent": caller.name}
-
-
-def _own(entry: Any) -> Any:
-    if not isinstance(entry, dict):
-        return entry
-    return {name: value for name, value in cast("Document", entry).items() if name != "agent"}

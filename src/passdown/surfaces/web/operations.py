@@ -24,7 +24,8 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Call:
-    """One request, read: who asks, what was given, the version worked from, the key of a retry.
+    """One request, read: who asks, what was given, the version worked from, the key of a retry,
+    what it says of the files of who asks.
 
     `notes` are warnings that go out with the answer.
     """
@@ -36,11 +37,13 @@ class Call:
         *,
         expect_version: int | None = None,
         key: str | None = None,
+        files_seen: list[Document] | None = None,
     ) -> None:
         self.caller = caller
         self.given = given
         self.expect_version = expect_version
         self.key = key
+        self.files_seen = files_seen
         self.notes: list[Problem] = []
 
     def author(self, field: str = "agent") -> str:
@@ -95,7 +98,8 @@ class Operation(NamedTuple):
 
     With `takes_any`, the body is an object that is checked where it is used. One that `is_heavy`
     reads much of the store: few of them go on at once, so that the others are served meanwhile.
-    `media` says what else than JSON may come back.
+    One that `takes_files` may be told of the files of who asks. `media` says what else than JSON
+    may come back.
     """
 
     name: str
@@ -113,6 +117,7 @@ class Operation(NamedTuple):
     takes_any: bool = False
     takes_key: bool = False
     takes_version: bool = False
+    takes_files: bool = False
     is_heavy: bool = False
     tag: str = ""
 

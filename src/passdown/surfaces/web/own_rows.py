@@ -1,4 +1,4 @@
-"""What belongs to one agent alone: its conversations."""
+"""What belongs to one caller alone: the token, and an agent's conversations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.errors import NotAllowed
 from passdown.model.kinds import CONVERSATION_STREAM
-from passdown.surfaces.web.operations import Answer, Operation
+from passdown.surfaces.web.operations import Answer, Operation, reading
 from passdown.surfaces.web.schemas import answer, text
 from passdown.surfaces.web.task_rows import PATH
 from passdown.workspace.beside import Beside
@@ -37,7 +37,24 @@ def _conversations(workspace: Workspace, call: Call) -> Answer:
     return Answer({"items": items})
 
 
+def _me(_: Workspace, call: Call) -> Answer:
+    return Answer(call.caller.as_document())
+
+
 ROWS = (
+    reading(
+        "me",
+        "/api/me",
+        "Whose token this is, and what it allows",
+        _me,
+        answer=answer(
+            id={"type": "string"},
+            name={"type": "string"},
+            is_person={"type": "boolean"},
+            rights={"type": "array", "items": {"type": "string"}},
+        ),
+        tag="access",
+    ),
     Operation(
         "conversations",
         "GET",

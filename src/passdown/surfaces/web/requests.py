@@ -11,6 +11,8 @@ from passdown.errors import InvalidInput, Problem
 from passdown.model.arguments import priority_problem
 from passdown.model.plain import load_json
 from passdown.model.text import child_path, excerpt
+from passdown.surfaces.web.schemas import SEEN
+from passdown.workspace.seen import FIELD as FILES_SEEN
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -51,6 +53,9 @@ def given_by(operation: Operation, path: Mapping[str, str], query: bytes, body: 
     given |= _query(operation, query, problems)
     if operation.body is not None:
         loaded = _loaded(body)
+        if operation.takes_files and FILES_SEEN in loaded:
+            given[FILES_SEEN] = loaded.pop(FILES_SEEN)
+            _check(given[FILES_SEEN], SEEN, FILES_SEEN, problems)
         if operation.takes_any:
             given["body"] = loaded
             problems += _reserved(operation, loaded)

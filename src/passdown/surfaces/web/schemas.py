@@ -90,6 +90,29 @@ CURSOR = {
 }
 LIMIT = whole("how many at most", least=1, most=1_000)
 
+SEEN = listed(
+    record(
+        {
+            "path": text("relative to the project", most=1_024, least=1),
+            "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            "size_bytes": whole(),
+            "problem": record(
+                {
+                    "code": text(most=40, least=1),
+                    "message": text(most=2_048, least=1),
+                    "expected": text(most=200),
+                },
+                ["code", "message"],
+                description="why the file can't be taken",
+            ),
+        },
+        ["path"],
+    ),
+    "files that the body names, as they are where it comes from; without a hash: not there. Left "
+    "out, the server looks at its own disk",
+    most=MANY,
+)
+
 PROBLEM = answer(
     "path",
     "message",

@@ -11,6 +11,7 @@ from passdown.surfaces.web.requests import telling_missing
 from passdown.surfaces.web.schemas import (
     MANY,
     MAX_TEXT,
+    SEEN,
     answer,
     choice,
     listed,
@@ -43,6 +44,7 @@ _ENVELOPE = record(
         "defaults": {"type": "object", "description": "fill what the handoff leaves out"},
         "rebase": truth("place it after others, if it only adds"),
         "changed_files": listed(text(), "what its file lists must account for", most=MANY),
+        "files_seen": SEEN,
     },
     ["handoff"],
 )
@@ -68,11 +70,11 @@ def signed(call: Call, handoff: Any, defaults: Document) -> tuple[Any, Document]
         call.note_claim("from_agent", claimed)
     decisions = plain.get("decisions")
     if isinstance(decisions, list):
-        plain["decisions"] = [_own(call, entry) for entry in cast("list[Any]", decisions)]
+        plain["decisions"] = [own_decision(call, entry) for entry in cast("list[Any]", decisions)]
     return {**plain, "from_agent": own}, {}
 
 
-def _own(call: Call, entry: Any) -> Any:
+def own_decision(call: Call, entry: Any) -> Any:
     """A decision without the name of somebody else."""
     if not isinstance(entry, dict):
         return entry
@@ -211,6 +213,7 @@ ROWS = (
         status=201,
         takes_key=True,
         takes_version=True,
+        takes_files=True,
         tag="handoffs",
     ),
     Operation(
@@ -222,6 +225,7 @@ ROWS = (
         _check,
         body=_ENVELOPE,
         answer=_CHECKED,
+        takes_files=True,
         tag="handoffs",
     ),
     Operation(
@@ -258,6 +262,7 @@ ROWS = (
                 "status": text(most=40),
                 "supersedes": listed(ITEM_ID),
                 "at": text(most=64),
+                "files_seen": SEEN,
             },
             ["summary", "rationale"],
         ),
@@ -266,6 +271,7 @@ ROWS = (
         status=201,
         takes_key=True,
         takes_version=True,
+        takes_files=True,
         tag="records",
     ),
     Operation(
@@ -275,10 +281,15 @@ ROWS = (
         "write",
         "Record a pattern (pattern, location) or a gotcha (issue, mitigation, severity)",
         _note,
-        body=record({**_ENTRY, "kind": choice(("pattern", "gotcha"))}, ["kind"], is_open=True),
+        body=record(
+            {**_ENTRY, "kind": choice(("pattern", "gotcha")), "files_seen": SEEN},
+            ["kind"],
+            is_open=True,
+        ),
         answer=ref("Receipt"),
         status=201,
         takes_key=True,
+        takes_files=True,
         tag="records",
     ),
     Operation(

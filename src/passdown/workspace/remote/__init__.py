@@ -1,12 +1,13 @@
 """A workspace behind a server: the same methods with the same meaning.
 
 What needs files or functions of one machine says so and names what to do (`elsewhere`). Settings
-and the clock are the server's, and so are the files that artifacts refer to; profiles, bundles,
-backups and the repository are those of the machine that asks.
+and the clock are the server's; profiles, bundles, backups, the repository and the files that
+handoffs and decisions name are those of the machine that asks.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,19 @@ if TYPE_CHECKING:
 
 def connect(url: str, token: str = "") -> RemoteWorkspace:
     """Open the workspace of a server; the token is given, or PASSDOWN_TOKEN has it."""
+    return RemoteWorkspace(_wire(url, token))
+
+
+def token_holder(url: str) -> str:
+    """Whose token PASSDOWN_TOKEN is, as its server says."""
+    wire = _wire(url, "")
+    try:
+        return json.loads(wire.ask("GET", "/api/me").body)["name"]
+    finally:
+        wire.close()
+
+
+def _wire(url: str, token: str) -> Wire:
     server = server_at(url)
     token = (token or os.environ.get("PASSDOWN_TOKEN", "")).strip()
     if not token:
@@ -35,7 +49,7 @@ def connect(url: str, token: str = "") -> RemoteWorkspace:
             "makes one where the server is.",
             code="no_token",
         )
-    return RemoteWorkspace(Wire(server, token))
+    return Wire(server, token)
 
 
 class RemoteWorkspace(  # pyright: ignore[reportIncompatibleVariableOverride] - it has a wire

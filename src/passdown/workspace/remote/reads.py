@@ -90,8 +90,15 @@ class RemoteReads(Asking):
         return self._get("/api/inbox", agent=agent)["items"]
 
     def artifacts(self, task: str) -> list[Document]:
-        """A task's artifacts, as they are on the server's disk."""
-        return self._get(f"/api/tasks/{part(task)}/artifacts")["items"]
+        """A task's artifacts, compared with the files beneath the folder that this program works
+        in.
+        """
+        from passdown.recall.files import now_of
+        from passdown.workspace.remote.looking import project_here
+
+        project = project_here()
+        found: list[Document] = self._get(f"/api/tasks/{part(task)}/artifacts")["items"]
+        return [{**artifact, "now": now_of(artifact, project)} for artifact in found]
 
     def path_history(self, task: str, path: str) -> list[Document]:
         """Every entry that a task has had for a path."""

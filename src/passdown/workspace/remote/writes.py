@@ -82,7 +82,10 @@ class RemoteWrites(Asking):
         **fields: Any,
     ) -> Receipt:
         """Record one decision."""
+        from passdown.workspace.remote.looking import seen
+
         body = {**fields, "task": task, "agent": agent, "summary": summary, "rationale": rationale}
+        body |= seen({"decisions": [fields]})
         rest: Document = {"expect_version": expect_version}
         return receipt_of(self._post("/api/decisions", body, key, **rest))
 
@@ -90,7 +93,10 @@ class RemoteWrites(Asking):
         self, kind: str, *, agent: str, task: str | None = None, key: Key = None, **fields: Any
     ) -> Receipt:
         """Record a pattern or a gotcha."""
+        from passdown.workspace.remote.looking import seen
+
         body = {**fields, "kind": kind, "agent": agent, "task": task}
+        body |= seen({"patterns": [fields]}) if kind == "pattern" else {}
         return receipt_of(self._post("/api/notes", body, key))
 
     def warn(self, task: str, *, agent: str, text: str, key: Key = None) -> Receipt:
@@ -132,8 +138,10 @@ class RemoteWrites(Asking):
     def store_decision(self, decision: Decision, task: str | None = None) -> str:
         """Record a decision value and give the key, of agent and time, that finds it again."""
         from passdown.workspace.decisions import plain_decision
+        from passdown.workspace.remote.looking import seen
 
         body = {**plain_decision(decision), "task": task}
+        body |= seen({"decisions": [body]})
         return self._post("/api/stored-decisions", body, repeats=True)["key"]
 
     def learn(
@@ -169,7 +177,9 @@ def _enveloped(
     changed_files: Sequence[str] | None,
     defaults: Document,
 ) -> Document:
-    """A handoff in any form, as a body."""
+    """A handoff in any form, as a body, and what the files that it names are like here."""
+    from passdown.workspace.remote.looking import seen_of_handoff
+
     sent: object = handoff
     if isinstance(handoff, Handoff):
         sent = as_plain(handoff)
@@ -179,4 +189,5 @@ def _enveloped(
         sent = handoff.decode("utf-8", "surrogateescape")
     named = {name: value for name, value in defaults.items() if value is not None}
     files = None if changed_files is None else list(changed_files)
-    return {"handoff": sent, "defaults": named, "rebase": rebase, "changed_files": files}
+    body = {"handoff": sent, "defaults": named, "rebase": rebase, "changed_files": files}
+    return body | seen_of_handoff(handoff, named)
