@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+import passdown
+from passdown.errors import InvalidInput
 from passdown.surfaces.web.app import OPERATIONS
 from passdown.surfaces.web.hosts import checked_names, is_loopback, names_of
 from passdown.surfaces.web.limits import Buckets, Limits
 from passdown.workspace.access import Tokens
 from tests.serving import served
-from tests.surfaces.web.asking import ask, spoken
+from tests.surfaces.web.asking import ask, hung_up, spoken
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from passdown import Workspace
     from tests.serving import Served
 
@@ -293,3 +299,58 @@ def test_a_method_that_is_not_there_is_told_all_that_are(
 ) -> None:
     reply = ask(server.port, method, path, token=server.token("coder", "read"))
     assert (reply.status, reply.headers["allow"]) == (405, allowed)
+
+
+def test_fields_after_a_body_are_no_headers(server: Served) -> None:
+    """Neither a token, nor a name of the server, nor anything else that was decided before."""
+    token = server.token("coder", "read", "write")
+    body = b'{"task": "T-1", "text": "late"}'
+    head = (
+        f"POST /api/warnings HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    ).encode()
+    chunks = b"%x\r\n%s\r\n0\r\n" % (len(body), body)
+    late = f"Authorization: Bearer {token}\r\nConnection: close\r\n\r\n".encode()
+    answer, _ = hung_up(server.port, head + chunks + late)
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+def test_fields_after_a_body_are_bounded(server: Served) -> None:
+    head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n".encode()
+    chunked = b"Transfer-Encoding: chunked\r\n\r\n0\r\n"
+    for endless in (b"x: " + b"y" * 1_000 + b"\r\n", b"y" * 1_000):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as wire:
+            wire.sendall(head + chunked + (b"x: " if b":" not in endless else b""))
+            with pytest.raises((BrokenPipeError, ConnectionResetError)):
+                wire.sendall(endless * 20_000)
+
+
+def test_a_field_named_as_nothing_can_be_is_refused(server: Served) -> None:
+    token = server.token("coder", "read", "write")
+    decision = {"task": "T-1", "summary": "s", "rationale": "r", "self": 1}
+    note = {"task": "T-1", "kind": "gotcha", "issue": "i", "mitigation": "m", "severity": "low"}
+    for path, body in (
+        ("/api/decisions", decision),
+        ("/api/notes", {**note, "self": 1}),
+        ("/api/notes", {**note, "key": "k", "expect_version": 3}),
+    ):
+        reply = ask(server.port, "POST", path, token=token, body=body)
+        assert (reply.status, reply.codes) == (422, {"invalid_input", "unknown_field"}), path
+
+
+def test_a_copy_made_for_an_answer_leaves_nothing_behind(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a part of it is asked for, which isn't given: the whole comes."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    token = server.token("kim", "read", "admin", is_person=True)
+    for asked in ("bytes=garbage", "bytes=999999999-", "lines=1", "bytes=0-3"):
+        reply = ask(server.port, "GET", "/api/backup", token=token, headers={"Range": asked})
+        assert (reply.status, reply.body[:15]) == (200, b"SQLite format 3")
+        assert list(tmp_path.glob("passdown-*")) == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1.example.com", "127.example", "localhost.example"])
+def test_a_token_goes_in_the_open_to_this_machine_alone(host: str) -> None:
+    with pytest.raises(InvalidInput, match="in the open"):
+        passdown.open(f"http://{host}", token="t")

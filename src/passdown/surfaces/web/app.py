@@ -12,12 +12,12 @@ import re
 import shutil
 import sys
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from fastapi import FastAPI, Request
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
 from passdown import __version__
@@ -59,7 +59,7 @@ from passdown.workspace.seen import FIELD as FILES_SEEN
 from passdown.workspace.seen import as_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
     from contextlib import AbstractAsyncContextManager
 
     from fastapi.telemetry import TelemetryConfig
@@ -83,6 +83,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *relay_rows.ROWS,
 )
 _HEAVY_AT_ONCE = 2
+_PIECE = 1 << 18
 # The framework has spans and logs of its own, which quote what was sent; the front's stand alone.
 _NO_SECOND_SPANS: TelemetryConfig = {
     "tracing": False,
@@ -314,9 +315,7 @@ def _key(operation: Operation, request: Request) -> str | None:
 
 def _answered(operation: Operation, call: Call, found: Answer, request: Request) -> Response:
     if found.file:
-        folder = os.path.dirname(found.file)
-        cleaning = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
-        return FileResponse(found.file, media_type=found.media, background=cleaning)
+        return _file(found.file, found.media)
     if found.data is not None:
         return Response(found.data, media_type=found.media)
     if found.text is not None:
@@ -333,6 +332,28 @@ def _answered(operation: Operation, call: Call, found: Answer, request: Request)
     if found.version is None:
         return Response(body, operation.status, media_type="application/json")
     return _with_etag(request, body, f'"{found.version}"', operation.status)
+
+
+def _file(path: str, media: str) -> Response:
+    """A file that was made for this answer. It has no name any more once it is open, so nothing is
+    left of it however the answer ends; where that can't be (Windows), it goes at the end.
+    """
+    folder = os.path.dirname(path)
+    file = open(path, "rb")  # noqa: SIM115 - closed when it has been read
+    size = os.fstat(file.fileno()).st_size
+    shutil.rmtree(folder, ignore_errors=True)
+    return StreamingResponse(
+        _pieces(file),
+        headers={"Content-Length": str(size)},
+        media_type=media,
+        background=BackgroundTask(shutil.rmtree, folder, ignore_errors=True),
+    )
+
+
+def _pieces(file: BinaryIO) -> Generator[bytes]:
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 def _with_etag(request: Request, body: bytes, etag: str, status: int = 200) -> Response:

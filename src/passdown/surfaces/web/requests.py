@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_FIELDS = 300
 _IN_HEADERS = ("key", "expect_version")
+_OF_PYTHON = ("self",)
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -61,6 +62,9 @@ def given_by(operation: Operation, path: Mapping[str, str], query: bytes, body: 
             problems += _reserved(operation, loaded)
         else:
             _check(loaded, operation.body, "", problems)
+            if operation.body.get("additionalProperties", True) is not False:
+                own = operation.body.get("properties", {})
+                problems += [each for each in _reserved(operation, loaded) if each.path not in own]
             given |= loaded
     elif body:
         problems.append(Problem("", "unexpected_body", "a body was sent", "no body"))
@@ -88,8 +92,8 @@ def telling_missing(body: Document, names: Sequence[str]) -> Generator[None]:
 
 
 def _reserved(operation: Operation, loaded: Document) -> list[Problem]:
-    """Fields that stand in the address or in headers, and nowhere else."""
-    taken = [*operation.parameters, *_IN_HEADERS]
+    """Fields that stand in the address or in headers and nowhere else, or can't be any."""
+    taken = [*operation.parameters, *_IN_HEADERS, *_OF_PYTHON]
     expected = "it in the address" if operation.parameters else "a header"
     return [
         Problem(name, "unknown_field", "is not taken here", expected)

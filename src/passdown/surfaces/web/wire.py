@@ -1,7 +1,8 @@
-"""The first lines of a request: bounded in size and in time, before there is anybody to ask.
+"""The first lines of a request, and the last: bounded, before there is anybody to ask.
 
 uvicorn reads heads of any length for as long as they take, which costs memory and connections to
-anyone who can connect. What is wrong with one is answered like every other error.
+anyone who can connect. What is wrong with one is answered like every other error. Fields that come
+after a body are no headers: they are dropped, and bounded as well.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _is_in_head = True
     _head_bytes = 0
+    _tail_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Somebody connects: the first request has its time from now on."""
@@ -48,11 +50,25 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._head_bytes > HEAD_BYTES and b"\r\n\r\n" not in data[:HEAD_BYTES]:
                 self.send_400_response("the head of the request is too long")
                 return
+        self._tail_bytes += len(data)
         super().data_received(data)
+        # What came since the last piece of the body: signs between its pieces, or fields after it.
+        if not self._is_in_head and self._tail_bytes > HEAD_BYTES:
+            self._cut_tail()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head; those after the body can't add to what was decided by it."""
+        if self._is_in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body, which is bounded where it is read."""
+        self._tail_bytes = 0
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
-        self._is_in_head = False
+        self._is_in_head, self._tail_bytes = False, 0
         self._stop_timing()
         super().on_headers_complete()
 
@@ -73,6 +89,12 @@ class BoundedProtocol(HttpToolsProtocol):
         safe = b"".join(b"%s: %s\r\n" % header for header in SAFE_HEADERS)
         self.transport.write(head.encode() + safe + b"\r\n" + body)
         self.transport.close()
+
+    def _cut_tail(self) -> None:
+        if self.cycle.response_started:
+            self.transport.close()
+        else:
+            self.send_400_response("what comes after the body is too long")
 
     def _time_head(self) -> None:
         self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)

@@ -7,6 +7,7 @@ machine alone, unless PASSDOWN_PLAIN_HTTP says that the network between is trust
 from __future__ import annotations
 
 import http.client
+import ipaddress
 import json
 import os
 import select
@@ -95,7 +96,11 @@ def _refused(problem: Problem) -> InvalidInput:
 
 
 def _is_here(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
+    """Whether a name can only mean this machine; any other that looks like it is a name."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Wire:
