@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import sys
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI, Request
-from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
@@ -34,6 +32,7 @@ from passdown.surfaces.web import (
     telling_rows,
     writing_rows,
 )
+from passdown.surfaces.web.answers import answered, with_etag
 from passdown.surfaces.web.briefs import BriefCounter
 from passdown.surfaces.web.events import MEDIA as EVENTS_MEDIA
 from passdown.surfaces.web.events import Stream, Watch, check_room, resumed_after
@@ -46,7 +45,6 @@ from passdown.surfaces.web.problems import (
     MEDIA,
     as_json,
     details,
-    harmless,
     status_of,
     without_inside,
 )
@@ -59,7 +57,7 @@ from passdown.workspace.seen import FIELD as FILES_SEEN
 from passdown.workspace.seen import as_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
     from fastapi.telemetry import TelemetryConfig
@@ -83,7 +81,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *relay_rows.ROWS,
 )
 _HEAVY_AT_ONCE = 2
-_PIECE = 1 << 18
 # The framework has spans and logs of its own, which quote what was sent; the front's stand alone.
 _NO_SECOND_SPANS: TelemetryConfig = {
     "tracing": False,
@@ -185,7 +182,7 @@ class _Routes:
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit, has_condition=b"if-match" in _names(request))
             visit.notes += [note.message for note in call.notes]
-            return _answered(operation, call, found, request)
+            return answered(operation, call, found, request)
 
         return endpoint
 
@@ -222,7 +219,7 @@ class _Routes:
                 body, etag = await self._briefs.answer(waiting, visit)
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit)
-            return _with_etag(request, body, etag)
+            return with_etag(request, body, etag)
 
         return endpoint
 
@@ -311,57 +308,6 @@ def _expected(operation: Operation, request: Request) -> int | None:
 
 def _key(operation: Operation, request: Request) -> str | None:
     return request.headers.get("idempotency-key") if operation.takes_key else None
-
-
-def _answered(operation: Operation, call: Call, found: Answer, request: Request) -> Response:
-    if found.file:
-        return _file(found.file, found.media)
-    if found.data is not None:
-        return Response(found.data, media_type=found.media)
-    if found.text is not None:
-        media = f"{found.media}; charset=utf-8" if found.media.startswith("text/") else found.media
-        is_json = found.media == "application/json"
-        written = harmless(found.text) if is_json else found.text
-        return Response(written.encode(), media_type=media)
-    document = found.document
-    if call.notes and isinstance(document, dict):
-        notes = [note.as_document() for note in call.notes]
-        said: list[Any] = cast("dict[str, Any]", document).get("warnings", [])
-        document = {**cast("dict[str, Any]", document), "warnings": [*said, *notes]}
-    body = as_json(document)
-    if found.version is None:
-        return Response(body, operation.status, media_type="application/json")
-    return _with_etag(request, body, f'"{found.version}"', operation.status)
-
-
-def _file(path: str, media: str) -> Response:
-    """A file that was made for this answer. It has no name any more once it is open, so nothing is
-    left of it however the answer ends; where that can't be (Windows), it goes at the end.
-    """
-    folder = os.path.dirname(path)
-    file = open(path, "rb")  # noqa: SIM115 - closed when it has been read
-    size = os.fstat(file.fileno()).st_size
-    shutil.rmtree(folder, ignore_errors=True)
-    return StreamingResponse(
-        _pieces(file),
-        headers={"Content-Length": str(size)},
-        media_type=media,
-        background=BackgroundTask(shutil.rmtree, folder, ignore_errors=True),
-    )
-
-
-def _pieces(file: BinaryIO) -> Generator[bytes]:
-    with file:
-        while piece := file.read(_PIECE):
-            yield piece
-
-
-def _with_etag(request: Request, body: bytes, etag: str, status: int = 200) -> Response:
-    """An answer that a client may keep and ask about again; 304 where it still holds."""
-    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
-    if status == 200 and request.headers.get("if-none-match") == etag:
-        return Response(status_code=304, headers=headers)
-    return Response(body, status, headers=headers, media_type="application/json")
 
 
 def _problem(error: Exception, visit: Visit, *, has_condition: bool = False) -> Response:
