@@ -59,7 +59,7 @@ def open_at_once(folder: Path) -> None:
     results = [result_of(worker) for worker in workers]
     assert all(result["ok"] for result in results)
     with passdown.open(str(folder)) as ws:
-        names = {task["task"] for task in ws.tasks()}
+        names = {task["task"] for task in ws.tasks(with_workspace=True)}
         assert names == {"workspace", *(f"own-{n}" for n in range(AT_ONCE))}
         common = [line["key"] for line in ws.log("workspace", limit=100)]
         assert sorted(common[:-1]) == [f"d-{n}" for n in range(AT_ONCE)]

@@ -77,7 +77,7 @@ def test_an_old_store_opens_whole(old: Path) -> None:
     before = rows_of(old, "records")
     with passdown.open(str(old), settings=QUICK) as ws:
         assert ws.verify().findings == ()
-        assert [row["task"] for row in ws.tasks()] == ["T-1", "T-2", "workspace"]
+        assert [row["task"] for row in ws.tasks(with_workspace=True)] == ["T-1", "T-2", "workspace"]
         assert ws.state_document("T-1")["version"] == 5
         assert [entry["task"] for entry in ws.inbox("coder")] == ["T-1"]
     assert rows_of(old, "records") == before

@@ -23,7 +23,7 @@ from passdown.errors import (
 )
 from passdown.model.redaction import redact
 from passdown.surfaces.web.house import Visit
-from passdown.surfaces.web.problems import MEDIA, as_json, details, status_of
+from passdown.surfaces.web.problems import MEDIA, as_json, details, status_of, without_inside
 from passdown.surfaces.web.spanning import VisitSpan
 
 if TYPE_CHECKING:
@@ -131,7 +131,9 @@ class Front:
             is_one = len(given) == 1 and scheme.lower() == "bearer"
             caller = await self._house.holder(token.strip()) if is_one else None
         except StoreError as error:
-            return _Refusal(error, 503, ((b"retry-after", b"1"),))
+            visit.notes.append(str(error))
+            told = without_inside(error, visit.number)
+            return _Refusal(told, 503, ((b"retry-after", b"1"),))
         except PassdownError as error:
             return _Refusal(error, status_of(error))
         if caller is None:
