@@ -164,10 +164,15 @@ def fork(**gate: str) -> dict[str, Any]:
 
 
 def test_a_gate_of_one_branch_costs_the_other_none_of_its_work(stage: Stage) -> None:
+    is_begun = threading.Event()
+
     def agent(asked: Asked) -> str:
         if asked.leg == "docs":
+            is_begun.set()
             while not stage.ws.gates("T-1"):
                 time.sleep(0.05)
+        if asked.leg == "unit":
+            assert is_begun.wait(60)
         return reply(summary=f"{asked.leg} done")
 
     run = stage.run(fork(gate="Ship it?"), agent)
