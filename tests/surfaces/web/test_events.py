@@ -124,6 +124,7 @@ def test_only_so_many_streams_are_open_at_once(ws: Workspace) -> None:
         with listening(server, token), listening(server, token):
             refused = ask(server.port, "GET", "/api/events", token=token)
             assert (refused.status, refused.codes) == (429, {"rate_limited"})
+            assert refused.headers["retry-after"] == "1"
             with listening(server, other):
                 pass
         deadline = time.monotonic() + 20

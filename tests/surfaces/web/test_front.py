@@ -354,3 +354,13 @@ def test_a_copy_made_for_an_answer_leaves_nothing_behind(
 def test_a_token_goes_in_the_open_to_this_machine_alone(host: str) -> None:
     with pytest.raises(InvalidInput, match="in the open"):
         passdown.open(f"http://{host}", token="t")
+
+
+def test_a_condition_that_would_not_be_kept_is_refused(server: Served) -> None:
+    token = server.token("coder", "read", "write")
+    before = server.workspace.heads()["heads"]
+    body = {"task": "T-1", "text": "late"}
+    condition = {"If-Match": '"1"'}
+    reply = ask(server.port, "POST", "/api/warnings", token=token, body=body, headers=condition)
+    assert (reply.status, reply.codes) == (400, {"invalid_input", "not_here"})
+    assert server.workspace.heads()["heads"] == before

@@ -19,7 +19,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
 from passdown import __version__
-from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, StoreError
+from passdown.errors import (
+    InvalidInput,
+    NotFound,
+    PassdownError,
+    Problem,
+    RateLimited,
+    StoreError,
+)
 from passdown.surfaces.web import (
     context_rows,
     decision_rows,
@@ -296,8 +303,11 @@ def _call(operation: Operation, request: Request, visit: Visit, caller: Access) 
 
 
 def _expected(operation: Operation, request: Request) -> int | None:
-    given = request.headers.get("if-match", "*") if operation.takes_version else "*"
-    if given == "*":
+    given = request.headers.get("if-match", "*")
+    if given != "*" and not operation.takes_version and operation.method != "GET":
+        problem = Problem("If-Match", "not_here", "has no meaning for this", "a write without it")
+        raise Malformed("the condition can't be kept", [problem])
+    if given == "*" or not operation.takes_version:
         return None
     match = _EXPECTED.fullmatch(given)
     if match is None:
@@ -325,7 +335,7 @@ def _problem(error: Exception, visit: Visit, *, has_condition: bool = False) -> 
         visit.notes.append(str(error))
         error = without_inside(error, visit.number)
     status = 400 if isinstance(error, Malformed) else status_of(error, has_condition=has_condition)
-    headers = {"Retry-After": "1"} if isinstance(error, StoreError) else None
+    headers = {"Retry-After": "1"} if isinstance(error, (StoreError, RateLimited)) else None
     return Response(as_json(details(error, status)), status, headers=headers, media_type=MEDIA)
 
 
