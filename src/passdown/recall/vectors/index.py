@@ -89,30 +89,28 @@ class VectorIndex:
         allows: Allows,
         *,
         count: int,
-        nearby: Sequence[int] | None = None,
     ) -> list[int]:
         """The entries nearest to a query that pass a filter, nearest first.
 
         Its marks are looked at here; `allows` tells the rest from the entries' rows, so more are
-        tried until enough pass. `nearby` is what was found there before.
+        tried until enough pass.
         """
         keep = self._keep
         tried: set[int] = set()
         kept: list[int] = []
-        found = self.nearby(query, within) if nearby is None else nearby
         for _ in range(_ROUNDS):
+            found = self._nearby(query, within, keep)
             fresh = [number for number in found if number not in tried]
             tried.update(fresh)
             kept += _allowed(fresh, allows, self._keep - len(kept))
             if len(kept) >= count or len(found) < keep:
                 break
             keep *= 4
-            found = self.nearby(query, within, keep)
         return self._best(reader, query, kept, count)
 
-    def nearby(self, query: Floats, within: Within, keep: int = 0) -> Sequence[int]:
+    def _nearby(self, query: Floats, within: Within, keep: int) -> list[int]:
         """About the nearest entries that pass, told from their codes alone, without the store."""
-        keep, passing = keep or self._keep, within.passing
+        passing = within.passing
         if passing is None:
             numbers = self._numbers
             return numbers[self._codes.nearest(query, keep, len(numbers))].tolist()
