@@ -160,11 +160,13 @@ class _Coarse:
         if is_last:
             for number in known.keys() & set(found):
                 known[number] += worth
-            fresh = (number for number in found if number not in known)
-            known.update(dict.fromkeys(list(islice(fresh, self._wanted)), worth))
+            others = (number for number in found if number not in known)
+            known.update(dict.fromkeys(list(islice(others, self._wanted)), worth))
         else:
-            get = known.get
-            known.update([(number, get(number, 0.0) + worth) for number in found])
+            fresh = dict.fromkeys(found, worth)
+            for number in known.keys() & fresh.keys():
+                fresh[number] += known[number]
+            known.update(fresh)
 
     def best(self) -> list[int]:
         """Those worth most; of equal ones the newest."""
