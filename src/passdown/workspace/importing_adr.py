@@ -9,13 +9,14 @@ hand stays as they marked it until the ADR itself changes.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from passdown.errors import InvalidInput, Problem
 from passdown.model.importing.adr import Adr, chain, read_adr
 from passdown.model.importing.detecting import form_of_page
 from passdown.model.names import path_problems, suggest_tag
-from passdown.workspace.importing_files import PAGES, place_of, text_at, within
+from passdown.workspace.importing_adr_known import KnownAdrs
+from passdown.workspace.importing_files import PAGES, text_at, within
 from passdown.workspace.importing_results import (
     Done,
     Earlier,
@@ -23,10 +24,11 @@ from passdown.workspace.importing_results import (
     redactions,
     short_hash,
 )
-from passdown.workspace.noting import add_entry, create_task
+from passdown.workspace.noting import add_entry
 
 if TYPE_CHECKING:
     from passdown.model.importing.adr import Chain
+    from passdown.workspace.importing_adr_known import Known
     from passdown.workspace.importing_files import Source
     from passdown.workspace.importing_results import Progress
     from passdown.workspace.opened import Opened
@@ -34,29 +36,28 @@ if TYPE_CHECKING:
 _DEFAULT_TASK = "adr"
 
 
-class _Known(NamedTuple):
-    """An ADR as it was last taken in: its state then, and the decision that holds it now."""
-
-    state: str
-    address: str
-    status: str
-    cited: dict[str, str]
-
-
 def bring_adrs(
     opened: Opened, source: Source, *, agent: str, task: str, progress: Progress | None
 ) -> Tally:
     """Take in the ADRs of a folder, or of one file."""
     adrs, tally = _read(source, progress)
-    linked = chain(adrs)
     task = task or _task_name(source)
     earlier = Earlier(opened, task)
-    if not earlier.exists and linked.order:
-        title = f"Architecture decisions in {os.path.basename(source.folder)}"
-        create_task(opened, {"task": task, "title": title, "agent": agent}, None)
-    work = _Work(opened, source, agent=agent, task=task, earlier=earlier, linked=linked)
+    earlier.make_sure(f"Architecture decisions in {os.path.basename(source.folder)}", agent)
+    known = KnownAdrs(opened, task, source, earlier)
+    linked = chain(adrs)
+    if linked.problems:
+        # What a reference means may have been taken in before, from a file that isn't given now.
+        linked = chain(adrs, known.names())
+    work = _Work(
+        opened, source, agent=agent, task=task, earlier=earlier, linked=linked, known=known
+    )
     for adr in linked.order:
-        tally.attempt(adr.name, "decision", lambda adr=adr: work.take(adr))
+
+        def take(adr: Adr = adr) -> Done:
+            return earlier.settle(lambda: work.take(adr))
+
+        tally.attempt(adr.name, "decision", take)
         tally.step()
     for problem in linked.problems:
         tally.refuse(problem, "link")
@@ -122,6 +123,7 @@ class _Work:
         task: str,
         earlier: Earlier,
         linked: Chain,
+        known: KnownAdrs,
     ) -> None:
         self._opened = opened
         self._source = source
@@ -129,72 +131,74 @@ class _Work:
         self._task = task
         self._earlier = earlier
         self._linked = linked
+        self._known = known
         self._replaced = {old for olds in linked.supersedes.values() for old in olds}
+        self._replaced_here = {old for adr in linked.order for old in linked.supersedes[adr.name]}
         self._addresses: dict[str, str] = {}
-        # Two folders of a project may hold an ADR of the same name.
-        self._place = place_of(opened, source)
 
     def take(self, adr: Adr) -> Done:
         """Record what is new about an ADR; gives what was done and the decision's address."""
-        what = f"adr-{short_hash(self._place, adr.name)}"
-        known = self._known(what)
+        known = self._known.at(adr.name)
         status = self._status(adr)
-        named = self._linked.supersedes[adr.name]
-        olds = [self._addresses[old] for old in named if old in self._addresses]
+        named = map(self._address, self._linked.supersedes[adr.name])
+        olds = [address for address in named if address]
         content = short_hash(adr.digest, *olds)
         state = f"{content}-{status}"
+        moved = self._known.moved_to(adr.name, content)
+        if moved and (known is None or known.version < moved.version):
+            return self._move(adr, state, moved, olds)
         if known is None:
-            return self._decide("added", adr, what, state, olds)
+            return self._decide("added", adr, state, olds)
         self._addresses[adr.name] = known.address
         is_replaced = adr.name in self._replaced
         if known.state == state and (is_replaced or not self._is_outdated(adr, known)):
-            return self._kept(adr, what, state, known, olds=olds)
+            return self._kept(adr, state, known, olds=olds)
         was_content, _, _ = known.state.partition("-")
         is_ending = was_content == content and status in ("reverted", "superseded")
         if is_ending and known.status in ("reverted", "superseded"):
             return Done("unchanged", known.address)
         # The decision is recorded anew for a new status, too: so it cites the file as it is now.
-        return self._decide("changed", adr, what, state, [known.address, *olds])
+        return self._decide("changed", adr, state, [known.address, *olds])
+
+    def _address(self, name: str) -> str:
+        """The decision of an ADR, taken in now or before; empty where it was refused."""
+        if name not in self._addresses:
+            known = self._known.at(name)
+            return known.address if known else ""
+        return self._addresses[name]
 
     def _status(self, adr: Adr) -> str:
         """The status to record: an ADR whose successor is here is superseded by that decision."""
-        return "accepted" if adr.name in self._replaced else adr.status
+        return "accepted" if adr.name in self._replaced_here else adr.status
 
-    def _known(self, what: str) -> _Known | None:
-        decided = [record for record in self._earlier.of(what) if record.kind == "decided"]
-        if not decided:
-            return None
-        with self._opened.store.reading() as reader:
-            rows = reader.items_at(self._task, decided[-1].position)
-        cited: dict[str, str] = decided[-1].document().get("cited", {})
-        return _Known(self._earlier.state(what), rows[0].address, rows[0].status, cited)
+    def _move(self, adr: Adr, state: str, moved: Known, olds: list[str]) -> Done:
+        """The same ADR under another name; what people have marked stays as they marked it."""
+        told = f"was {moved.paths[0]}, which is gone"
+        if moved.holds:
+            done = self._decide("changed", adr, state, [moved.address, *olds])
+            return done._replace(reason="; ".join(part for part in (told, done.reason) if part))
+        self._addresses[adr.name] = moved.address
+        return Done("unchanged", moved.address, told)
 
-    def _is_outdated(self, adr: Adr, known: _Known) -> bool:
+    def _is_outdated(self, adr: Adr, known: Known) -> bool:
         """Whether a decision that holds cites its ADR as it was before some edit, however small."""
-        if known.status not in ("accepted", "proposed"):
-            return False
-        return any(
+        return known.holds and any(
             self._opened.project.measure(path).sha256 != known.cited[path].removeprefix("sha256:")
             for path in self._paths(adr)
             if path in known.cited
         )
 
-    def _kept(self, adr: Adr, what: str, state: str, known: _Known, *, olds: list[str]) -> Done:
-        """Nothing new, unless an ADR that replaced this one has let go of it."""
+    def _kept(self, adr: Adr, state: str, known: Known, *, olds: list[str]) -> Done:
+        """Nothing new, unless an ADR that replaced this one has let go of it; one file alone can't
+        tell that.
+        """
         is_free = known.status == "superseded" and adr.name not in self._replaced
-        if is_free and adr.status == "accepted" and self._was_replaced_by_adr(known.address):
-            return self._decide("changed", adr, what, state, olds)
+        is_asked = is_free and self._source.is_folder and adr.status == "accepted"
+        if is_asked and self._known.was_replaced_by_adr(known.address):
+            return self._decide("changed", adr, state, olds)
         return Done("unchanged", known.address)
 
-    def _was_replaced_by_adr(self, address: str) -> bool:
-        return any(
-            address in decision.get("supersedes", ())
-            for record in self._earlier.records
-            if record.kind == "decided"
-            for decision in record.document()["decisions"]
-        )
-
-    def _decide(self, result: str, adr: Adr, what: str, state: str, supersedes: list[str]) -> Done:
+    def _decide(self, result: str, adr: Adr, state: str, supersedes: list[str]) -> Done:
         entry: dict[str, Any] = {
             "summary": adr.title,
             "rationale": adr.rationale,
@@ -206,10 +210,19 @@ class _Work:
         }
         if adr.date:
             entry["at"] = f"{adr.date}T00:00:00Z"
-        key = self._earlier.key(what, state)
-        receipt = add_entry(self._opened, "decision", self._task, self._agent, entry, key=key)
+        receipt = add_entry(
+            self._opened,
+            "decision",
+            self._task,
+            self._agent,
+            entry,
+            key=self._earlier.key(self._known.what(adr.name), state),
+            expect_version=self._earlier.version,
+        )
+        self._earlier.refresh()
         self._addresses[adr.name] = receipt.items[0]
         told = [*_remarks(adr), redactions(receipt.warnings)]
+        result = "unchanged" if receipt.is_replay else result
         return Done(result, receipt.items[0], "; ".join(part for part in told if part))
 
     def _paths(self, adr: Adr) -> list[str]:

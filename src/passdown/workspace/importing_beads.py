@@ -17,6 +17,7 @@ from passdown.model.importing.beads import read_beads
 from passdown.model.intake import check_task
 from passdown.workspace.handing import hand_off
 from passdown.workspace.importing_files import bytes_of
+from passdown.workspace.importing_knowledge import Learner
 from passdown.workspace.importing_results import (
     Done,
     Earlier,
@@ -26,7 +27,6 @@ from passdown.workspace.importing_results import (
     redactions,
     short_hash,
 )
-from passdown.workspace.knowing import learn
 from passdown.workspace.noting import create_task
 
 if TYPE_CHECKING:
@@ -88,12 +88,18 @@ def _take(
         _bury(opened, issue, earlier, agent, tally)
         return False
     where = f"line {issue.line}"
-    was = "" if earlier.state(_TASK) == _DELETED else earlier.state(_STANDING)
-    address = tally.attempt(where, "task", lambda: _make(opened, issue, earlier, agent, missing))
-    if not address:
+    had_stood = _stood(earlier)
+
+    def make() -> Done:
+        return earlier.settle(lambda: _make(opened, issue, earlier, agent, missing))
+
+    def stand() -> Done:
+        return earlier.settle(lambda: _stand(opened, issue, earlier, agent))
+
+    if not tally.attempt(where, "task", make):
         return False
-    if _standing_state(issue) or was:
-        tally.attempt(where, "standing", lambda: _stand(opened, issue, earlier, agent, was))
+    if _standing_state(issue) or had_stood:
+        tally.attempt(where, "standing", stand)
     return True
 
 
@@ -107,11 +113,11 @@ def _bury(opened: Opened, issue: Issue, earlier: Earlier, agent: str, tally: Tal
     def cancel() -> Done:
         if earlier.state(_TASK) == _DELETED:
             return Done("unchanged", issue.id)
-        key = earlier.key(_TASK, _DELETED)
-        append(opened, Entry(issue.id, "task_changed", agent, {"status": "cancelled"}, key))
+        key, body = earlier.key(_TASK, _DELETED), {"status": "cancelled"}
+        append(opened, Entry(issue.id, "task_changed", agent, body, key, earlier.version))
         return Done("changed", issue.id)
 
-    tally.attempt(where, "task", cancel)
+    tally.attempt(where, "task", lambda: earlier.settle(cancel))
 
 
 def _make(opened: Opened, issue: Issue, earlier: Earlier, agent: str, missing: str) -> Done:
@@ -132,7 +138,8 @@ def _make(opened: Opened, issue: Issue, earlier: Earlier, agent: str, missing: s
         given = {**fields, "task": issue.id, "agent": agent, "phase": phase}
         receipt = create_task(opened, given, key)
         told = (missing, redactions(receipt.warnings))
-        return Done("added", issue.id, "; ".join(part for part in told if part))
+        result = "unchanged" if receipt.is_replay else "added"
+        return Done(result, issue.id, "; ".join(part for part in told if part))
     before = _last_told(earlier)
     if not before:
         message = f"there is a task {issue.id} already, which no import made"
@@ -141,7 +148,7 @@ def _make(opened: Opened, issue: Issue, earlier: Earlier, agent: str, missing: s
     changed = {name: value for name, value in fields.items() if before[name] != value}
     if earlier.state(_TASK) == _DELETED:
         changed["status"] = "open"
-    _change(opened, issue.id, agent, changed, key)
+    _change(opened, Entry(issue.id, "task_changed", agent, changed, key, earlier.version))
     return Done("changed", issue.id, missing if "depends_on" in changed else "")
 
 
@@ -154,9 +161,12 @@ def _last_told(earlier: Earlier) -> dict[str, Any]:
     return told if len(told) == len(_FIELDS) else {}
 
 
-def _change(opened: Opened, task: str, agent: str, changed: dict[str, Any], key: str) -> None:
+def _change(opened: Opened, entry: Entry) -> None:
+    """Record what changed, if the task is still at the version that it was told from."""
+    changed, task = entry.body, entry.task
     fields = {name: value for name, value in changed.items() if name != "status"}
-    checked, problems = check_task({"title": "unchanged", **fields, "task": task, "agent": agent})
+    whole = {"title": "unchanged", **fields, "task": task, "agent": entry.author}
+    checked, problems = check_task(whole)
     errors = [problem for problem in problems if problem.level == "error"]
     if errors:
         raise InvalidInput("nothing was changed", errors)
@@ -165,7 +175,12 @@ def _change(opened: Opened, task: str, agent: str, changed: dict[str, Any], key:
     def problems_of(reader: Reader, given: dict[str, Any]) -> list[Problem]:
         return cycle_problems(reader, task, given.get("depends_on", ()))
 
-    append(opened, Entry(task, "task_changed", agent, body, key), entry_guard(problems_of))
+    append(opened, entry._replace(body=body), entry_guard(problems_of))
+
+
+def _stood(earlier: Earlier) -> str:
+    """How an issue stood when it was last taken in; empty for one that was deleted since."""
+    return earlier.state(_STANDING, since=earlier.version_of(_TASK, _DELETED))
 
 
 def _standing_state(issue: Issue) -> str:
@@ -175,9 +190,9 @@ def _standing_state(issue: Issue) -> str:
     return "" if is_plain else short_hash(standing.status, standing.summary, standing.assignee)
 
 
-def _stand(opened: Opened, issue: Issue, earlier: Earlier, agent: str, was: str) -> Done:
+def _stand(opened: Opened, issue: Issue, earlier: Earlier, agent: str) -> Done:
     """Record how an issue stands, in one handoff, unless it stands as it did."""
-    state = _standing_state(issue) or "open"
+    state, was = _standing_state(issue) or "open", _stood(earlier)
     if was == state:
         return Done("unchanged", issue.id)
     standing = issue.standing
@@ -194,7 +209,7 @@ def _stand(opened: Opened, issue: Issue, earlier: Earlier, agent: str, was: str)
         given |= {"outcome": "blocked", "blockers": [blocker]}
     key = earlier.key(_STANDING, state)
     command = hand_off(opened, given, {}, key=key, rebase=False, changed_files=None)
-    result = "changed" if was else "added"
+    result = "unchanged" if command.is_replay else "changed" if was else "added"
     return Done(result, f"{issue.id}@{command.version}", redactions(command.warnings))
 
 
@@ -217,18 +232,10 @@ def _take_links(
         for (relation, other), kinds in names.items()
     ]
     state = short_hash(*(f"{edge.key} {edge.attributes['name']}" for edge in sorted(edges)))
-    was = earlier.state(_LINKS)
-    if was == state:
-        for edge in edges:
-            tally.add(where, "link", "unchanged", edge.source)
-        return
-    key = earlier.key(_LINKS, state)
-
-    def write() -> Done:
-        done = learn(opened, [], edges, agent=agent, task=issue.id, key=key)
-        return Done("unchanged" if done.is_replay else "added", f"task:{issue.id}")
-
+    learner = Learner(opened, issue.id, agent, earlier)
     before = len(tally.entries)
-    tally.attempt(where, "link", write)
+    tally.attempt(
+        where, "link", lambda: learner.take(_LINKS, state, f"task:{issue.id}", edges=edges)
+    )
     # One record holds them all; each is counted.
     tally.entries += tally.entries[before:] * (len(edges) - 1)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.errors import Damaged, PassdownError, ProblemsError, StoreError
+from passdown.errors import (
+    Conflict,
+    Damaged,
+    InvalidInput,
+    KeyReused,
+    PassdownError,
+    ProblemsError,
+    StoreError,
+)
 from passdown.ledger import Entry
 from passdown.model.kinds import stream_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from passdown.errors import Problem
     from passdown.ledger.writing import Guard
@@ -141,31 +150,76 @@ def short_hash(*texts: str) -> str:
 class Earlier:
     """The records that earlier imports left in a task, found again by their keys.
 
-    A key is `import-FORM-WHAT-STATE`: what of the source it is about, and what that said then.
+    A key is `import-FORM-NAME-STATE`: what of the source it is about (`FORM-NAME`, with no other
+    hyphen), and what that said then.
+    `version` is that of the task as it was read; a task that isn't there has none, and version 0.
     """
 
     def __init__(self, opened: Opened, task: str) -> None:
-        """Read the task's records; a task that isn't there has none."""
-        with opened.store.reading() as reader:
-            self.exists = reader.task(task) is not None
-            self.records: list[Record] = [
-                record
-                for record in reader.records(stream_of(task))
-                if record.key.startswith(PREFIX)
-            ]
+        """Read the task's records."""
+        self._opened = opened
+        self._task = task
+        self._keys: set[str] = set()
+        self.version = 0
+        self.records: list[Record] = []
+        self._of: dict[str, list[Record]] = {}
+        self.refresh()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a task."""
+        return self.version > 0
+
+    def refresh(self) -> bool:
+        """Read what was written since, and say whether there was anything."""
+        before = self.version
+        with self._opened.store.reading() as reader:
+            for record in reader.records(stream_of(self._task), after=before):
+                self.version = record.position
+                if record.key.startswith(PREFIX):
+                    self.records.append(record)
+                    self._of.setdefault(what_in(record.key), []).append(record)
+        # Keys that were given out for writes which failed are free again.
         self._keys = {record.key for record in self.records}
+        return self.version > before
 
-    def of(self, what: str) -> Generator[Record]:
+    def make_sure(self, title: str, agent: str) -> None:
+        """Make the task where there is none; whoever else makes it meanwhile, it is one task."""
+        from passdown.workspace.noting import create_task
+
+        if self.exists:
+            return
+        with contextlib.suppress(Conflict):
+            create_task(self._opened, {"task": self._task, "title": title, "agent": agent}, None)
+        self.refresh()
+
+    def settle(self, write: Callable[[], Done]) -> Done:
+        """Do a write that goes by what is here, again as long as others write here meanwhile.
+
+        So whoever comes second finds what the first has done, and adds nothing to it.
+        """
+        while True:
+            try:
+                return write()
+            except (Conflict, KeyReused, InvalidInput):
+                if not self.refresh():
+                    raise
+
+    def of(self, what: str) -> Sequence[Record]:
         """The records about one thing, oldest first."""
-        beginning = f"{PREFIX}{what}-"
-        return (record for record in self.records if record.key.startswith(beginning))
+        return self._of.get(what, ())
 
-    def state(self, what: str) -> str:
-        """What the source said of a thing when it was last taken in; empty if never."""
-        last = ""
-        for record in self.of(what):
-            last = record.key.removeprefix(f"{PREFIX}{what}-").partition("~")[0]
-        return last
+    def state(self, what: str, *, since: int = 0) -> str:
+        """What the source said of a thing when it was last taken in, after the version `since`;
+        empty if never.
+        """
+        said = [state_in(record.key) for record in self.of(what) if record.position > since]
+        return said[-1] if said else ""
+
+    def version_of(self, what: str, state: str) -> int:
+        """The version with which the source last said this of a thing; 0 if never."""
+        said = (r.position for r in self.of(what) if state_in(r.key) == state)
+        return max(said, default=0)
 
     def key(self, what: str, state: str) -> str:
         """The key for a new record, numbered where the source says again what it said before."""
@@ -176,6 +230,16 @@ class Earlier:
             number += 1
         self._keys.add(key)
         return key
+
+
+def what_in(key: str) -> str:
+    """What of a source the record with a key is about."""
+    return "-".join(key.removeprefix(PREFIX).split("-", 2)[:2])
+
+
+def state_in(key: str) -> str:
+    """What the source said then."""
+    return key.removeprefix(f"{PREFIX}{what_in(key)}-").partition("~")[0]
 
 
 def append(opened: Opened, entry: Entry, guard: Guard | None = None) -> int:
@@ -195,4 +259,6 @@ __all__ = [
     "append",
     "redactions",
     "short_hash",
+    "state_in",
+    "what_in",
 ]

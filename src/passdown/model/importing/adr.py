@@ -72,7 +72,9 @@ class NoAdr(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """ADRs in an order in which each comes after those whose place it takes."""
+    """ADRs in an order in which each comes after those whose place it takes. `supersedes` is by
+    name, also of those that are only known.
+    """
 
     order: tuple[Adr, ...]
     supersedes: dict[str, tuple[str, ...]]
@@ -230,18 +232,18 @@ def _rationale(parts: Parts, facts: dict[str, str]) -> tuple[str, list[str]]:
     return (NOT_STATED if is_blank(rationale) else rationale), too_long
 
 
-def chain(adrs: Iterable[Adr]) -> Chain:
+def chain(adrs: Iterable[Adr], known: Iterable[str] = ()) -> Chain:
     """Resolve who takes whose place; what leads nowhere, or in a circle, is a problem and no
-    link.
+    link. `known` are the names of ADRs that may be meant, too, though they aren't given.
     """
     listed = sorted(adrs, key=lambda adr: adr.name)
-    places = _Places(listed)
+    given, others = _Places([adr.name for adr in listed]), _Places(known)
     problems: list[Problem] = []
-    links: dict[str, list[str]] = {adr.name: [] for adr in listed}
+    links: dict[str, list[str]] = {name: [] for name in (*given.names, *others.names)}
     for adr in listed:
         for is_newer, texts in ((True, adr.supersedes), (False, adr.superseded_by)):
             for text in texts:
-                other = places.find(adr.name, text)
+                other = given.find(adr.name, text) or others.find(adr.name, text)
                 if other is None:
                     message = f"{text[:80]!r} is not among these ADRs"
                     problems.append(Problem(adr.name, "unknown_adr", message, level="warning"))
@@ -252,7 +254,8 @@ def chain(adrs: Iterable[Adr]) -> Chain:
     order = _ordered(links, problems)
     by_name = {adr.name: adr for adr in listed}
     kept = {name: tuple(sorted(olds)) for name, olds in links.items()}
-    return Chain(tuple(by_name[name] for name in order), kept, tuple(problems))
+    in_order = tuple(by_name[name] for name in order if name in by_name)
+    return Chain(in_order, kept, tuple(problems))
 
 
 def _ordered(links: dict[str, list[str]], problems: list[Problem]) -> list[str]:
@@ -282,16 +285,16 @@ def _ordered(links: dict[str, list[str]], problems: list[Problem]) -> list[str]:
 class _Places:
     """Finds the ADR that a reference means, by path, file name or number."""
 
-    def __init__(self, adrs: list[Adr]) -> None:
-        self._names = {adr.name for adr in adrs}
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = dict.fromkeys(names)
         self._by_stem: dict[str, list[str]] = {}
         self._by_number: dict[int, list[str]] = {}
-        for adr in adrs:
-            stem = adr.name.rpartition("/")[2].rpartition(".")[0].lower()
-            self._by_stem.setdefault(stem, []).append(adr.name)
+        for name in self.names:
+            stem = name.rpartition("/")[2].rpartition(".")[0].lower()
+            self._by_stem.setdefault(stem, []).append(name)
             number = re.match(r"(?:adr[-_ ]?)?(\d{1,8})", stem)
             if number:
-                self._by_number.setdefault(int(number[1]), []).append(adr.name)
+                self._by_number.setdefault(int(number[1]), []).append(name)
 
     def find(self, source: str, text: str) -> str | None:
         """The one ADR that a reference from `source` means; None where there is none, or two."""
@@ -299,7 +302,7 @@ class _Places:
         folder = source.rpartition("/")[0]
         near = f"{folder}/{target}" if folder else target
         for name in (near, target):
-            if name in self._names:
+            if name in self.names:
                 return name
         last = target.rpartition("/")[2].lower()
         found = self._by_stem.get(last.removesuffix(".md")) or []
