@@ -21,7 +21,7 @@ from bench.figures import Measured, Row, Target
 from bench.notes import FOLDER
 from passdown.model.freeform import extract
 from passdown.model.settings import Settings
-from passdown.workspace.migrating import kept_note
+from passdown.workspace.note_records import kept_note
 
 if TYPE_CHECKING:
     from bench.run import Run

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 import passdown
 from passdown.errors import InvalidInput
 from passdown.model.settings import Settings
-from passdown.workspace.migrating import kept_note
+from passdown.workspace.note_records import kept_note
 from tests.freeform.test_note_properties import NOTES
 
 if TYPE_CHECKING:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.errors import InvalidInput, NotFound, Problem
-from passdown.ledger import Entry
-from passdown.model.canonical import digest_bytes
+from passdown.errors import Conflict, InvalidInput, KeyReused, Problem
 from passdown.model.freeform import Extraction, Found, Span, as_handoff, extract, prompt_for
-from passdown.model.freeform.handoffs import LISTS, with_outcome
+from passdown.model.freeform.handoffs import LISTS, MAX_ENTRIES, kept_of, with_outcome
 from passdown.model.freeform.sections import (
     note_in,
     parts_of,
@@ -23,24 +21,23 @@ from passdown.model.freeform.sections import (
     written_below,
 )
 from passdown.model.intake import check_handoff
-from passdown.model.intake.reading import task_parts, task_title
-from passdown.model.kinds import NOT_STATED, stream_of
 from passdown.model.names import id_problems
 from passdown.model.text import is_blank
 from passdown.workspace.answering import answered, command_answer
 from passdown.workspace.handing import NOTHING_CHANGED, hand_off
+from passdown.workspace.note_artifacts import on_disk
 from passdown.workspace.note_files import (
-    NOTE_KEY,
+    MAX_NOTE_BYTES,
     Note,
     check_arguments,
     outside_project,
-    place_of_note,
     read_note,
     secrets_in,
     suggested_tasks,
     task_of,
     write_back_to,
 )
+from passdown.workspace.note_records import NoteToKeep, keep_note, note_record, sha256_of
 
 if TYPE_CHECKING:
     import os
@@ -58,7 +55,8 @@ class Migration(NamedTuple):
     `version` is that of the recorded handoff, None for a dry run; `prompt` asks a model about what
     is `ambiguous` and is empty where nothing is; `changed` is the file that was written,
     `would_change` the one that a dry run left alone. `skipped` says why a note gives no handoff:
-    then nothing was recorded and no file written.
+    then nothing was recorded and no file written. `kept` is how many of what was found are in the
+    handoff: not what is less sure than was asked for, nor what no list has room for.
     """
 
     task: str
@@ -73,6 +71,15 @@ class Migration(NamedTuple):
     made_task: bool = False
     skipped: str = ""
     would_change: str | None = None
+    kept: int = 0
+
+
+class _Reading(NamedTuple):
+    """A note as it was read: its text without a section that was made from it, and what it says."""
+
+    note: Note
+    text: str
+    extraction: Extraction
 
 
 class _Plan(NamedTuple):
@@ -86,6 +93,11 @@ class _Plan(NamedTuple):
     prompt: str
     problems: tuple[Problem, ...]
     skipped: str = ""
+    kept: int = 0
+
+
+# As often as another process may come in between; each time it has recorded a part of the same.
+_TRIES = 5
 
 
 def migrate(
@@ -111,24 +123,68 @@ def migrate(
     check_arguments(note, answer, minimum, task=task, agent=agent)
     given = read_note(note)
     _refuse_broken(given)
-    plan = None if answer else _standing(opened, given, task) or _recorded(opened, given, task)
+    plan = None if answer else _standing(opened, given, task)
     if plan is None:
-        asked = answer or (command_answer(opened) if ask else None)
-        plan = _planned(
-            opened, given, (task, agent), asked, minimum=minimum, is_forced=answer is not None
+        reading = _read(opened, given)
+        plan = None if answer else _recorded(opened, reading, task)
+        asked = answer or (command_answer(opened) if ask and plan is None else None)
+        plan = plan or _planned(
+            opened, reading, (task, agent), asked, minimum=minimum, is_forced=answer is not None
         )
+    plan = plan._replace(kept=plan.kept or len(kept_of(plan.extraction.found, minimum)))
     is_written = write_back and bool(given.path) and plan.whole != given.text
+    if is_written and not plan.skipped:
+        _refuse_overgrown(opened, plan)
     if dry_run or plan.skipped:
         return _tried(opened, plan, is_written=is_written)
-    made_task, problems = _keep_note(opened, plan)
-    command = hand_off(opened, plan.section, {}, key=None, rebase=False, changed_files=None)
-    problems += command.warnings
+    plan, done = _record(opened, plan, task)
+    problems = list(done.problems)
     changed = None
     if is_written:
         changed, refused = write_back_to(given, plan.whole, opened.root)
         problems += refused
     plan = plan._replace(problems=(*plan.problems, *_news(problems)))
-    return _told(plan, command, changed, made_task=made_task)
+    return _told(plan, done.command, changed, made_task=done.made_task)
+
+
+class _Recorded(NamedTuple):
+    """What came of recording a note and its handoff."""
+
+    command: HandoffCommand
+    made_task: bool
+    problems: list[Problem]
+
+
+def _record(opened: Opened, plan: _Plan, task: str) -> tuple[_Plan, _Recorded]:
+    """Record the note and its handoff. Where someone else records the same note at the same moment,
+    what they have recorded stands, and the plan becomes theirs.
+    """
+    for _ in range(_TRIES):
+        try:
+            return plan, _record_once(opened, plan)
+        except (Conflict, KeyReused):
+            reading = _Reading(plan.note, plan.text, plan.extraction)
+            theirs = _recorded(opened, reading, task)
+            plan = plan._replace(section=theirs.section, whole=theirs.whole) if theirs else plan
+    return plan, _record_once(opened, plan)
+
+
+def _record_once(opened: Opened, plan: _Plan) -> _Recorded:
+    title = plan.extraction.header.title
+    made_task, problems = keep_note(opened, NoteToKeep(plan.note, plan.text, title, plan.section))
+    command = hand_off(opened, plan.section, {}, key=None, rebase=False, changed_files=None)
+    return _Recorded(command, made_task, [*problems, *command.warnings])
+
+
+def _refuse_overgrown(opened: Opened, plan: _Plan) -> None:
+    """A file that nobody could read again, for the section below the note, isn't written."""
+    size = len(plan.whole.encode("utf-8", "surrogatepass"))
+    if size <= MAX_NOTE_BYTES or outside_project(plan.note, opened.root):
+        return
+    message = f"would have {size:,} bytes with its section"
+    fix = "split the note, or record it and leave the file as it is with --no-write"
+    problem = Problem(plan.note.path, "too_large", message, f"at most {MAX_NOTE_BYTES:,}", fix)
+    raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
 
 
 def _tried(opened: Opened, plan: _Plan, *, is_written: bool) -> Migration:
@@ -162,6 +218,7 @@ def _told(
         changed=changed,
         is_repeat=command is not None and command.is_replay and changed is None,
         made_task=made_task,
+        kept=plan.kept,
     )
 
 
@@ -185,19 +242,26 @@ def _standing(opened: Opened, given: Note, task: str) -> _Plan | None:
         problem = Problem("task", "other_task", message, str(plain.get("task")))
         raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
     text = note_in(parts, source)
-    if source.get("sha256") != _sha256(text):
+    if source.get("sha256") != sha256_of(text):
         return None
     extraction = extract(text, given.name, root=opened.root)
     return _Plan(given, text, extraction, parts.section, given.text, "", ())
 
 
-def _recorded(opened: Opened, given: Note, task: str) -> _Plan | None:
-    """What was planned for this very note before, though its file doesn't show it."""
+def _read(opened: Opened, given: Note) -> _Reading:
     text = _note_text(given)
-    extraction = extract(text, given.name, root=opened.root)
+    if is_blank(text):
+        problem = Problem(given.name, "empty", "shows no text", "a note")
+        raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
+    return _Reading(given, text, extract(text, given.name, root=opened.root))
+
+
+def _recorded(opened: Opened, reading: _Reading, task: str) -> _Plan | None:
+    """What was planned for this very note before, though its file doesn't show it."""
+    given, text, extraction = reading
     named = task or extraction.header.task
     tasks = [named] if named else suggested_tasks(given, opened.root)
-    records = (_note_record(opened, t, _sha256(text)) for t in tasks if not id_problems(t, ""))
+    records = (note_record(opened, t, sha256_of(text)) for t in tasks if not id_problems(t, ""))
     record = next((record for record in records if record), None)
     if record is None:
         return None
@@ -217,24 +281,20 @@ def _refuse_structured(given: Note, plain: Plain) -> None:
 
 def _planned(
     opened: Opened,
-    given: Note,
+    reading: _Reading,
     names: tuple[str, str],
     answer: Answer | None,
     *,
     minimum: float,
     is_forced: bool,
 ) -> _Plan:
-    """Read the note, ask about it if need be, and check what comes out."""
-    text = _note_text(given)
-    if is_blank(text):
-        problem = Problem(given.name, "empty", "shows no text", "a note")
-        raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
-    extraction = extract(text, given.name, root=opened.root)
+    """Ask about the note if need be, and check what comes out."""
+    given, text, extraction = reading
     task, sender = (
         task_of(opened, given, names[0] or extraction.header.task),
         _sender(opened, extraction, names),
     )
-    source = {"name": given.name, "sha256": _sha256(text), "characters": len(text)}
+    source = {"name": given.name, "sha256": sha256_of(text), "characters": len(text)}
     plain = as_handoff(
         extraction,
         task,
@@ -245,17 +305,30 @@ def _planned(
     )
     unclear = bool(extraction.ambiguous) or not extraction.found
     prompt = prompt_for(text, extraction, plain) if unclear or is_forced else ""
+    kept = 0
     if prompt and answer is not None:
-        plain = answered(plain, prompt, answer)
+        plain, kept = answered(plain, prompt, answer), len(extraction.found)
     skipped = "" if _says_something(extraction, plain) else "no item was found in it"
-    plain, problems = _on_disk(opened, with_outcome(plain))
-    problems += secrets_in(given, text)
+    plain, problems = on_disk(opened, with_outcome(plain))
+    problems += [*secrets_in(given, text), *_without_room(extraction, minimum)]
     section = section_of(plain)
     checked = check_handoff(read_section(section))
     if checked.handoff is None:
         raise InvalidInput("the note is refused", checked.errors, next_step=NOTHING_CHANGED)
     whole = _whole(given, text, section)
-    return _Plan(given, text, extraction, section, whole, prompt, tuple(problems), skipped)
+    return _Plan(given, text, extraction, section, whole, prompt, tuple(problems), skipped, kept)
+
+
+def _without_room(extraction: Extraction, minimum: float) -> list[Problem]:
+    """Lists of which a handoff can hold only the beginning; the note itself is kept whole."""
+    found: list[Problem] = []
+    for name in LISTS:
+        count = sum(item.kind == name and item.confidence >= minimum for item in extraction.found)
+        if count > MAX_ENTRIES:
+            message = f"the first {MAX_ENTRIES:,} of {count:,} are kept; the note itself is whole"
+            fix = "split the note to have them all"
+            found.append(Problem(name, "too_many", message, "", fix, "warning"))
+    return found
 
 
 def _says_something(extraction: Extraction, plain: Plain) -> bool:
@@ -296,87 +369,3 @@ def _sender(opened: Opened, extraction: Extraction, names: tuple[str, str]) -> s
         problem = Problem("agent", "required", "is missing, and the note names nobody", "an agent")
         raise InvalidInput("the note is refused", [problem], next_step=NOTHING_CHANGED)
     return row.holder
-
-
-def _on_disk(opened: Opened, plain: Plain) -> tuple[Plain, list[Problem]]:
-    """Files that aren't there can't be handed over: they are named as reading, and so said."""
-    if not opened.settings.artifacts_on_disk:
-        return plain, []
-    missing: list[Plain] = []
-    kept: Plain = dict(plain)
-    for name in ("files_created", "files_modified", "artifacts"):
-        entries: list[Plain] = plain.get(name, [])
-        there = [_is_there(opened, entry) for entry in entries]
-        kept[name] = [entry for entry, is_there in zip(entries, there, strict=True) if is_there]
-        gone = [entry for entry, is_there in zip(entries, there, strict=True) if not is_there]
-        missing += [{"file": entry["path"], "reason": _said_of(entry)} for entry in gone]
-    if not missing:
-        return plain, []
-    kept["dependencies_for_next"] = [*plain.get("dependencies_for_next", ()), *missing]
-    named = ", ".join(entry["file"] for entry in missing[:3])
-    message = f"{len(missing)} files are not on disk here ({named[:200]}); kept as reading"
-    warning = Problem("dependencies_for_next", "missing_file", message, level="warning")
-    return {name: value for name, value in kept.items() if value != []}, [warning]
-
-
-def _is_there(opened: Opened, entry: Plain) -> bool:
-    measured = opened.project.measure(entry["path"], "path")
-    is_gone = "delete" in (entry.get("change_type"), entry.get("change"))
-    return measured.problem is None and (measured.sha256 is not None or is_gone)
-
-
-def _said_of(entry: Plain) -> str:
-    said = entry.get("purpose") or entry.get("description") or entry.get("note") or ""
-    return said if said and said != NOT_STATED else "Named in the note."
-
-
-def _keep_note(opened: Opened, plan: _Plan) -> tuple[bool, list[Problem]]:
-    """Record the note itself, whole, as a fact about its task; make the task where there is none.
-
-    It is no part of the handoff's own record: that one is read by every agent, all the time.
-    """
-    from passdown.workspace.noting import create_task
-
-    plain = read_section(plan.section)
-    task, agent = str(plain["task"]), str(plain["from_agent"])
-    problems: list[Problem] = []
-    made = not _exists(opened, task)
-    if made:
-        title = plan.extraction.header.title or task_title(plan.text) or task
-        fields = task_parts(plan.text).fields if task_title(plan.text) else {}
-        create_task(opened, {**fields, "task": task, "title": title, "agent": agent}, None)
-    sha256 = _sha256(plan.text)
-    if made or _note_record(opened, task, sha256) is None:
-        place = place_of_note(plan.note, opened.root)
-        kept = {"name": plan.note.name, "sha256": sha256, "text": plan.text, "place": place}
-        body = {"metadata": {"note": {**kept, "section": plan.section}}}
-        entry = Entry(task, "task_changed", agent, body, _note_key(sha256))
-        problems += opened.mirror(opened.ledger.append(entry))
-    return made, problems
-
-
-def _exists(opened: Opened, task: str) -> bool:
-    with opened.store.reading() as reader:
-        return reader.task(task) is not None
-
-
-def kept_note(opened: Opened, task: str, sha256: str) -> str:
-    """The note that a migrated handoff names, as it was, without its secrets."""
-    record = _note_record(opened, task, sha256)
-    if record is None:
-        raise NotFound(f"{task} has no note {sha256[:80]!r}")
-    return str(record["text"])
-
-
-def _note_record(opened: Opened, task: str, sha256: str) -> Plain | None:
-    with opened.store.reading() as reader:
-        record = reader.record_by_key(stream_of(task), _note_key(sha256))
-    return record.document()["metadata"]["note"] if record else None
-
-
-def _note_key(sha256: str) -> str:
-    return f"{NOTE_KEY}{sha256}"
-
-
-def _sha256(text: str) -> str:
-    return digest_bytes(text.encode("utf-8", "surrogatepass")).removeprefix("sha256:")

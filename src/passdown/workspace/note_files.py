@@ -176,7 +176,10 @@ def write_back_to(note: Note, text: str, root: str) -> tuple[str | None, list[Pr
     # The target is what gets checked: a link may lead elsewhere since the note was read.
     if refused := outside_project(note._replace(path=target), root):
         return None, [refused[0]._replace(path=note.path)]
-    if bytes_at(target, MAX_NOTE_BYTES) != note.text.encode():
+    there = bytes_at(target, MAX_NOTE_BYTES)
+    if there == text.encode():
+        return None, []
+    if there != note.text.encode():
         message = "was changed by someone else meanwhile and is left as it is"
         fix = "the handoff is recorded; migrate the file again"
         return None, [Problem(note.path, "file_changed", message, "", fix, "warning")]

@@ -44,7 +44,8 @@ def as_handoff(
     `source` says where the note is kept; it goes to the metadata. An outcome that needs more than
     the note says has "Not stated." in its place.
     """
-    lists = {name: _entries(extraction.found, name, minimum) for name in LISTS}
+    kept = kept_of(extraction.found, minimum)
+    lists = {name: [dict(item.fields) for item in kept if item.kind == name] for name in LISTS}
     plain: Plain = {
         "task": task,
         "outcome": extraction.header.outcome or "completed",
@@ -58,9 +59,13 @@ def as_handoff(
     return with_outcome(plain)
 
 
-def _entries(found: tuple[Found, ...], kind: str, minimum: float) -> list[Plain]:
-    sure = [item for item in found if item.kind == kind and item.confidence >= minimum]
-    return [dict(item.fields) for item in sure[:MAX_ENTRIES]]
+def kept_of(found: tuple[Found, ...], minimum: float) -> list[Found]:
+    """What of a note goes into its handoff: what is sure enough, as far as each list has room."""
+    kept: list[Found] = []
+    for name in LISTS:
+        sure = [item for item in found if item.kind == name and item.confidence >= minimum]
+        kept += sure[:MAX_ENTRIES]
+    return kept
 
 
 def with_outcome(plain: Plain) -> Plain:

@@ -81,12 +81,21 @@ _DIFF_LINES: tuple[tuple[re.Pattern[str], str], ...] = (
 def mentions(text: str, start: int, end: int, *, is_code: bool = False) -> Iterator[Mention]:
     """The files that a stretch of the text names; in code, a bare name needs no backticks."""
     for match in _WORD.finditer(text, start, end):
+        if not _may_be_path(match[0]):
+            continue
         if match.end() - match.start() > MAX_PATH or _is_part_of_template(text, match):
             continue
         is_marked = is_code or _is_ticked(text, match)
         found = _mention(match[0], match.start(), is_marked=is_marked)
         if found and not (is_code and _is_drawn(text, match)):
             yield found
+
+
+def _may_be_path(word: str) -> bool:
+    """Whether a closer look is worth it: most words of a note have nothing of a path."""
+    bare = word.rstrip(".:!?")
+    has_sign = "." in bare or "/" in bare or "\\" in bare
+    return has_sign or bare.lstrip("@").partition(":")[0].partition("#")[0] in _NAMES
 
 
 def _is_ticked(text: str, match: re.Match[str]) -> bool:

@@ -236,6 +236,7 @@ def _document(path: str, found: Migration) -> Document:
         "would_change": found.would_change,
         "reason": found.skipped,
         "found": [{**item._asdict(), "span": list(item.span)} for item in found.found],
+        "kept": found.kept,
         "ambiguous": [span._asdict() for span in found.ambiguous],
         "handoff": found.handoff,
         "problems": [problem.as_document() for problem in found.problems],
@@ -253,7 +254,8 @@ def _print_result(result: Document, *, is_alone: bool) -> None:
         _print_found(result["found"])
     made = ", task made" if result["made_task"] else ""
     version = f" version {result['version']}" if result["version"] else ""
-    items = counted(len(result["found"]), "item")
+    found, kept = len(result["found"]), result["kept"]
+    items = counted(found, "item") if kept == found else f"{kept:,} of {counted(found, 'item')}"
     file = result["file"] if result["file"] != "-" else "the note"
     said = f"{result['task']}{version}, {items}{made}"
     labelled(word, styles[word], f"{file}: {result['reason'] or said}")
