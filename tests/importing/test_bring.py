@@ -59,7 +59,7 @@ def test_a_second_run_writes_nothing(project: Imports, form: str) -> None:
     source = sources(project.root)[form]
     first = project.bring(source, agent="kim")
     assert first.form == form
-    assert first.total("added") == {"adr": 4, "beads": 10, "memory": 5}[form]
+    assert first.total("added") == {"adr": 4, "beads": 15, "memory": 5}[form]
     assert first.total("refused") == 0
     heads = project.heads()
     second = project.bring(source, agent="ada")
@@ -258,7 +258,7 @@ def test_a_dependency_that_leads_nowhere_is_told(project: Imports) -> None:
     """The task is taken with it; the summary names what is missing."""
     needs = [link("bd-1", "bd-9", "blocks"), link("bd-1", "bd-2", "blocks")]
     path = write_lines(project.root / "i.jsonl", [issue("bd-1", dependencies=needs), issue("bd-2")])
-    reasons = [entry.reason for entry in project.bring(path).entries]
+    reasons = [entry.reason for entry in project.bring(path).entries if entry.kind == "task"]
     assert reasons == ["depends on bd-9, not in the file and not here", ""]
     assert project.workspace.state("bd-1").depends_on == ("bd-9", "bd-2")
 
@@ -334,6 +334,8 @@ def test_files_that_cant_be_read_are_counted(project: Imports, tmp_path: Path) -
     (folder / "sub").symlink_to(tmp_path)
     os.mkfifo(folder / "0013-pipe.md")
     (folder / "inner").mkdir()
+    (folder / "again").symlink_to(folder / "inner")
+    (folder / "node_modules").symlink_to(tmp_path)
     (folder / "0015-folder.md").symlink_to(folder / "inner")
     (folder / "0014-empty.md").write_text("")
     found = project.bring(folder)
@@ -347,7 +349,9 @@ def test_files_that_cant_be_read_are_counted(project: Imports, tmp_path: Path) -
         "0013-pipe.md": "not_regular_file",
         "0014-empty.md": "no_adr",
         "0015-folder.md": "not_regular_file",
+        "sub": "path_escapes_root",
     }
+    assert numbers(found, "folder") == {"refused": 1}
 
 
 def test_issues_become_tasks(project: Imports) -> None:
@@ -379,7 +383,8 @@ def test_only_what_changed_in_an_issue_is_written(project: Imports) -> None:
 
     def run(**fields: Any) -> dict[str, int]:
         found = project.bring(write_lines(path, [issue("bd-1", **fields)]))
-        return {result: found.total(result) for result in ("added", "changed")}
+        kinds = [found.counts[kind] for kind in ("task", "standing") if kind in found.counts]
+        return {name: sum(numbers[name] for numbers in kinds) for name in ("added", "changed")}
 
     assert run() == {"added": 1, "changed": 0}
     assert run(status="closed", close_reason="done") == {"added": 1, "changed": 0}
@@ -405,7 +410,7 @@ def test_work_done_here_survives_the_next_import(project: Imports) -> None:
     project.workspace.prepare_handoff("bd-2", "ada", "implementing")
     write_lines(path, [issue("bd-1", title="Other"), issue("bd-2")])
     found = project.bring(path)
-    assert (found.total("changed"), found.total("unchanged")) == (1, 1)
+    assert numbers(found, "task") == {"changed": 1, "unchanged": 1}
     task = project.workspace.task("bd-1")
     assert (task["title"], task["criteria"]) == ("Other", ["it works"])
     assert project.workspace.task("bd-2")["phase"] == "implementing"
@@ -440,6 +445,67 @@ def test_a_broken_line_in_the_middle(project: Imports) -> None:
     assert numbers(found, "task") == {"added": 2}
     assert numbers(found, "line") == {"refused": 1}
     assert next(e for e in found.entries if e.result == "refused").source == "line 2"
+
+
+def test_what_an_issue_says_can_be_found(project: Imports) -> None:
+    """Title, description, design, comments and criteria, in the task itself; and again once they
+    have changed.
+    """
+    long = "Mind the gap. " * 3_000 + "It needs a dilithium crystal."
+    said = issue("bd-1", title="Mend the engine", description="The flux capacitor leaks.")
+    said |= {"design": "Weld it.", "acceptance_criteria": "- it holds water"}
+    path = write_lines(project.root / "i.jsonl", [said, issue("bd-2", description=long)])
+    assert numbers(project.bring(path), "text") == {"added": 2}
+
+    def found(question: str, task: str) -> list[str]:
+        return [hit.address for hit in project.workspace.recall(question, tasks=[task])]
+
+    for question in ("flux capacitor", "mend engine", "weld", "holds water"):
+        assert found(question, "bd-1") == ["node:beads:bd-1"], question
+    assert found("dilithium crystal", "bd-2") == ["node:beads:bd-2"]
+    said["description"] = "The warp coil leaks."
+    write_lines(path, [said, issue("bd-2", description=long)])
+    assert numbers(project.bring(path), "text") == {"changed": 1, "unchanged": 1}
+    assert found("warp coil", "bd-1") == ["node:beads:bd-1"]
+    assert not found("flux capacitor", "bd-1")
+    near = project.workspace.neighbours("task:bd-1")
+    assert "beads:bd-1" in {reached.node.id for reached in near}
+
+
+def test_what_people_wrote_down_about_an_issue_stays(project: Imports) -> None:
+    """The issue is taken as a task, and its text is refused where its name is taken."""
+    project.workspace.create_task("T-1", title="Ours", agent="kim")
+    learn(project.opened, [Node("beads:bd-1", "insight", "Ours")], agent="kim", task="T-1")
+    found = project.bring(write_lines(project.root / "i.jsonl", [issue("bd-1")]))
+    assert (numbers(found, "task"), numbers(found, "text")) == ({"added": 1}, {"refused": 1})
+
+
+def test_types_of_entities_in_any_script(project: Imports) -> None:
+    """A type is a tag in its own letters where plain ones would lose some of them."""
+    types = {
+        "Tokyo": "都市",
+        "Kyiv": "Велике місто",
+        "Bern": "Größere Stadt",
+        "Odd": "★",
+        "Bad": "\ud800",
+    }
+    lines = [
+        {"type": "entity", "name": name, "entityType": type, "observations": ["is there"]}
+        for name, type in {**types, "Nice": "Café Place"}.items()
+    ]
+    found = project.bring(write_lines(project.root / "m.jsonl", lines), form="memory")
+    assert numbers(found, "entity") == {"added": 6}
+    nodes = {node.id: node.tags for node in graph_of_workspace(project.opened).nodes}
+    assert {name: nodes[name] for name in (*types, "Nice")} == {
+        "Tokyo": ("都市",),
+        "Kyiv": ("велике-місто",),
+        "Bern": ("größere-stadt",),
+        "Odd": ("★",),
+        "Bad": (),
+        "Nice": ("cafe-place",),
+    }
+    (hit,) = project.workspace.recall("there", tags=["都市"])
+    assert hit.address == "node:Tokyo"
 
 
 def test_a_memory_that_grew(project: Imports) -> None:

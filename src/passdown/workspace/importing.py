@@ -94,25 +94,29 @@ def _bring(
     task: str,
     progress: Progress | None,
 ) -> Brought:
+    if form == "bundle":
+        return _bundle(opened, source)
     if form == "adr":
         from passdown.workspace.importing_adr import bring_adrs
 
-        return bring_adrs(opened, source, agent=agent, task=task, progress=progress).brought()
-    if form == "notes":
-        return _notes(opened, source, names, agent=agent, task=task).brought()
-    if form == "bundle":
-        return _bundle(opened, source)
+        parts = [bring_adrs(opened, source, agent=agent, task=task, progress=progress)]
+    elif form == "notes":
+        parts = [_notes(opened, source, names, agent=agent, task=task)]
+    elif form == "beads":
+        from passdown.workspace.importing_beads import bring_beads
+
+        parts = [bring_beads(opened, source, n, agent=agent, progress=progress) for n in names]
+    else:
+        from passdown.workspace.importing_memory import bring_memory
+
+        parts = [
+            bring_memory(opened, source, name, agent=agent, task=task, progress=progress)
+            for name in names
+        ]
     tally = Tally(form)
-    for name in names:
-        if form == "beads":
-            from passdown.workspace.importing_beads import bring_beads
-
-            part = bring_beads(opened, source, name, agent=agent, progress=progress)
-        else:
-            from passdown.workspace.importing_memory import bring_memory
-
-            part = bring_memory(opened, source, name, agent=agent, task=task, progress=progress)
-        tally.entries += part.entries
+    tally.entries += [entry for part in parts for entry in part.entries]
+    for problem in source.refused:
+        tally.refuse(problem, "folder")
     return tally.brought()
 
 

@@ -173,12 +173,12 @@ class _Work:
 
     def _move(self, adr: Adr, state: str, moved: Known, olds: list[str]) -> Done:
         """The same ADR under another name; what people have marked stays as they marked it."""
-        told = f"was {moved.paths[0]}, which is gone"
-        if moved.holds:
-            done = self._decide("changed", adr, state, [moved.address, *olds])
-            return done._replace(reason="; ".join(part for part in (told, done.reason) if part))
-        self._addresses[adr.name] = moved.address
-        return Done("unchanged", moved.address, told)
+        if not moved.holds:
+            self._addresses[adr.name] = moved.address
+            return Done("unchanged", moved.address)
+        done = self._decide("changed", adr, state, [moved.address, *olds])
+        told = (f"was {moved.paths[0]}, which is gone", done.reason)
+        return done._replace(reason="; ".join(part for part in told if part))
 
     def _is_outdated(self, adr: Adr, known: Known) -> bool:
         """Whether a decision that holds cites its ADR as it was before some edit, however small."""

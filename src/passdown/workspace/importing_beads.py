@@ -1,7 +1,8 @@
 """Issues of beads into tasks: one task each under the issue's own id, and how it stands.
 
 A task is made from what an issue says of the work; one handoff carries how it stands (its status,
-the reason it was closed, its notes, who has it); links that are no dependencies are knowledge.
+the reason it was closed, its notes, who has it); links that are no dependencies are knowledge, and
+so is the issue's text: search finds what was learned and handed on, not what tasks are to do.
 Only what the source changed since the last time is written, so that later work here stays.
 """
 
@@ -13,7 +14,7 @@ from passdown.errors import InvalidInput, Problem
 from passdown.ledger.gates import cycle_problems, entry_guard
 from passdown.model.canonical import canonical_bytes
 from passdown.model.graph import Edge
-from passdown.model.importing.beads import read_beads
+from passdown.model.importing.beads import issue_node, read_beads
 from passdown.model.intake import check_task
 from passdown.workspace.handing import hand_off
 from passdown.workspace.importing_files import bytes_of
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _FIELDS = ("title", "description", "criteria", "depends_on", "time_limit_minutes")
 _TASK, _STANDING, _LINKS = "beads-task", "beads-standing", "beads-links"
+_TEXT = "beads-text"
 _DELETED = "deleted"
 
 
@@ -100,6 +102,8 @@ def _take(
         return False
     if _standing_state(issue) or had_stood:
         tally.attempt(where, "standing", stand)
+    learner = Learner(opened, issue.id, agent, earlier)
+    tally.attempt(where, "text", lambda: _say(issue, learner))
     return True
 
 
@@ -211,6 +215,14 @@ def _stand(opened: Opened, issue: Issue, earlier: Earlier, agent: str) -> Done:
     command = hand_off(opened, given, {}, key=key, rebase=False, changed_files=None)
     result = "unchanged" if command.is_replay else "changed" if was else "added"
     return Done(result, f"{issue.id}@{command.version}", redactions(command.warnings))
+
+
+def _say(issue: Issue, learner: Learner) -> Done:
+    """Record what an issue says where search looks, as a node beside its task."""
+    node = issue_node(issue)
+    state = short_hash(node.summary, *(f"{name} {text}" for name, text in node.attributes.items()))
+    about = Edge(node.id, "relates_to", f"task:{issue.id}")
+    return learner.take(_TEXT, state, f"node:{node.id}", nodes=[node], edges=[about])
 
 
 def _take_links(

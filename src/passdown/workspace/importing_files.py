@@ -25,12 +25,15 @@ _SKIPPED_FOLDERS = {".git", ".passdown", "node_modules", ".venv", "__pycache__"}
 
 
 class Source(NamedTuple):
-    """What is to be brought in: a folder and the files in it that come into question."""
+    """What is to be brought in: a folder and the files in it that come into question. `refused` are
+    folders that aren't entered, since a link leads out to them.
+    """
 
     path: str
     folder: str
     names: tuple[str, ...]
     is_folder: bool
+    refused: tuple[Problem, ...] = ()
 
 
 def source_at(path: str) -> Source:
@@ -44,16 +47,23 @@ def source_at(path: str) -> Source:
         folder, name = os.path.split(os.path.abspath(path))
         return Source(path, folder, (name,), is_folder=False)
     names: list[str] = []
-    for name in _walk(path, "", 0):
-        names.append(name)
+    refused: list[Problem] = []
+    for found in _walk(path, "", 0):
+        if isinstance(found, Problem):
+            refused.append(found)
+        else:
+            names.append(found)
         if len(names) > MAX_FILES:
             problem = Problem("source", "too_many", f"more than {MAX_FILES:,} files", "a folder")
             raise InvalidInput("nothing was imported", [problem])
-    return Source(path, os.path.abspath(path), tuple(sorted(names)), is_folder=True)
+    folder = os.path.abspath(path)
+    return Source(path, folder, tuple(sorted(names)), is_folder=True, refused=tuple(refused))
 
 
-def _walk(folder: str, below: str, depth: int) -> Iterator[str]:
-    """The names of pages and JSON lines beneath a folder; folders that are links aren't entered."""
+def _walk(folder: str, below: str, depth: int) -> Iterator[str | Problem]:
+    """The names of pages and JSON lines beneath a folder. Folders that are links aren't entered:
+    what they hold is found where it lies, and a problem where that is outside.
+    """
     try:
         entries = sorted(os.scandir(os.path.join(folder, below)), key=lambda entry: entry.name)
     except OSError:
@@ -65,13 +75,26 @@ def _walk(folder: str, below: str, depth: int) -> Iterator[str]:
                 yield from _walk(folder, name, depth + 1)
         elif entry.name.lower().endswith((*PAGES, *LINES)):
             yield name
+        elif _leads_out(entry, folder):
+            yield _outside(name, "a folder inside it")
+
+
+def _leads_out(entry: os.DirEntry[str], folder: str) -> bool:
+    """Whether an entry is a link to a folder elsewhere that would be entered if it were here."""
+    if entry.name in _SKIPPED_FOLDERS or not entry.is_symlink() or not entry.is_dir():
+        return False
+    return not is_beneath(entry.path, folder)
+
+
+def _outside(name: str, expected: str) -> Problem:
+    return Problem(name, "path_escapes_root", "leads out of the folder", expected)
 
 
 def bytes_of(source: Source, name: str) -> bytes | Problem:
     """A file's bytes, or why there are none to be had; only regular files inside the folder."""
     path = os.path.realpath(os.path.join(source.folder, *name.split("/")))
     if not is_beneath(path, source.folder):
-        return Problem(name, "path_escapes_root", "leads out of the folder", "a file inside it")
+        return _outside(name, "a file inside it")
     limit = MAX_LINES_BYTES if not name.lower().endswith(PAGES) else MAX_PAGE_BYTES
     data = bytes_at(path, limit)
     return data._replace(path=name) if isinstance(data, Problem) else data

@@ -11,6 +11,7 @@ import re
 from typing import Any, NamedTuple
 
 from passdown.errors import Problem
+from passdown.model.graph import MAX_VALUE, Node, summary_line
 from passdown.model.importing.jsonl import (
     not_text,
     objects_of,
@@ -23,6 +24,7 @@ from passdown.model.text import excerpt, is_blank, text_problems
 
 _PHASES = {"closed": "completed", "in_progress": "implementing", "open": "planning"}
 _RELATIONS = {"discovered-from": "discovered_in", "supersedes": "supersedes"}
+_NODE = "beads:"
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d{1,4}[.)])\s+(?:\[[ xX]\]\s+)?(\S.*?)\s*$")
 _FACTS = (
     ("issue_type", "type"),
@@ -90,6 +92,18 @@ def read_beads(data: bytes) -> Issues:
             found[issue.id] = (updated, issue)
     issues = _without_circles([issue for _, issue in found.values()], problems)
     return Issues(tuple(issues), tuple(problems))
+
+
+def issue_node(issue: Issue) -> Node:
+    """What an issue says, as knowledge: its title, and its description with its criteria in as many
+    parts as it takes.
+    """
+    criteria = "".join(f"\n- {criterion}" for criterion in issue.criteria)
+    text = "\n\n".join(part for part in (issue.title, issue.description, criteria.strip()) if part)
+    parts = [text[at : at + MAX_VALUE] for at in range(0, len(text), MAX_VALUE)]
+    names = ["description", *(f"description_{n}" for n in range(2, len(parts) + 1))]
+    attributes = dict(zip(names, parts, strict=False))
+    return Node(f"{_NODE}{issue.id}", "insight", summary_line(issue.title), (), attributes)
 
 
 def looks_like_beads(entry: dict[str, Any]) -> bool:

@@ -7,13 +7,15 @@ names them all.
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any, NamedTuple, cast
 
 from passdown.errors import Problem
+from passdown.model.findable import tag_of
 from passdown.model.graph import MAX_VALUE, Edge, Node, check_graph, stands_for, summary_line
 from passdown.model.importing.jsonl import not_text, read_lines, text_of, texts_of
 from passdown.model.names import suggest_tag
-from passdown.model.text import excerpt, text_problems
+from passdown.model.text import excerpt, has_lone_surrogate, text_problems
 
 _OWN = "entity:"
 
@@ -104,13 +106,21 @@ def _node(name: str, types: list[str], texts: list[str], problems: list[Problem]
             size -= len(text) + 1
         else:
             kept.append(text)
-    tags = dict.fromkeys(tag for tag in map(suggest_tag, types) if tag)
+    tags = dict.fromkeys(tag for tag in map(_tag, types) if tag)
     summary = summary_line(f"{name}: {kept[0]}" if kept else name)
     attributes = {"description": "\n".join(kept)} if kept else {}
     node = Node(_id(name), "insight", summary, tuple(tags), attributes)
     faults = [*text_problems(name, "name"), *check_graph([node], [])]
     problems += [fault._replace(path=f"{excerpt(name)}: {fault.path}") for fault in faults]
     return None if faults else node
+
+
+def _tag(type: str) -> str:
+    """A type as a tag: simplified where that loses no letter, else in its own script."""
+    bare = (char for char in unicodedata.normalize("NFKD", type) if not unicodedata.combining(char))
+    is_plain = all(char.isascii() for char in bare if char.isalnum())
+    own = "" if has_lone_surrogate(type) else tag_of(type).strip("-")
+    return (suggest_tag(type) if is_plain else "") or own
 
 
 def _edges(
