@@ -270,6 +270,8 @@ LESSONS = {
     "callback may answer.",
     "S3-35": "A migrated note is checked, then its file is updated in place with the original "
     "text kept; a second run does nothing.",
+    "S3-43": "A migration says how many items it keeps, and changes nothing where the file would "
+    "become too large to be read again.",
     "S3-36": "How well notes are read is measured on real ones.",
     "S3-37": "All tasks that found patterns about a tag can be asked for.",
     "S3-38": "The graph has typed nodes with summaries of at most 100 characters, is asked by "

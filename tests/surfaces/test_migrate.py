@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -220,3 +221,61 @@ def test_a_dry_run_names_notes_that_suggest_one_task(project: Path, cli: Run) ->
         (project / folder / "notes.md").write_text(f"Next, add {folder}.\n")
     assert "2 notes suggest notes" in cli("migrate", "p", "q", "--dry-run").out
     assert "q-notes" in cli("migrate", "p", "q").out
+
+
+@pytest.mark.promise("S3-43")
+def test_a_note_with_more_items_than_a_handoff_holds(
+    project: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """The first of them are kept, it is said how many, and the note is recorded whole."""
+    boxes = "".join(f"- [ ] Do {n:05}\n" for n in range(12_000))
+    (project / "boxes.md").write_text(f"# Boxes\n\n{boxes}")
+    out = cli("migrate", "boxes.md", "--task", "T-1", "--agent", "kim", "--no-write").out
+    assert "10,000 of 12,000 items" in out
+    assert "the first 10,000 of 12,000 are kept; the note itself is whole" in out
+    steps = as_json("state", "T-1")["next_steps"]
+    assert (len(steps), steps[-1]["step"]) == (10_000, "Do 09999")
+    cli("export", "t1.passdown", "--task", "T-1")
+    with zipfile.ZipFile(project / "t1.passdown") as bundle:
+        assert b"Do 11999" in bundle.read("records.jsonl")
+
+
+@pytest.mark.promise("S3-43")
+def test_items_that_are_not_sure_enough_are_not_counted_as_kept(project: Path, cli: Run) -> None:
+    """What is found and what is kept are two numbers where they differ."""
+    text = "# Login\n\nWe decided to keep tokens for an hour.\n\n- [ ] Add the form\n"
+    (project / "login.md").write_text(text)
+    out = cli("migrate", "login.md", "--agent", "kim", "--minimum", "0.9", "--dry-run").out
+    assert "1 of 2 items" in out
+
+
+@pytest.mark.promise("S3-43")
+@pytest.mark.parametrize("is_tried", [True, False])
+def test_a_section_that_makes_a_note_too_large_is_refused(
+    project: Path, cli: Run, *, is_tried: bool
+) -> None:
+    """Before anything is recorded or written; without the section, the note is taken as it is."""
+    text = "# Boxes\n\n" + "".join(f"- [ ] Do {n:04} {'x' * 500}\n" for n in range(1_500))
+    (project / "boxes.md").write_text(text)
+    before = json.loads(cli("heads", "export").out)["heads"]
+    how = ["migrate", "boxes.md", "--agent", "kim"]
+    out = cli(*how, *(["--dry-run"] if is_tried else []), code=1).out
+    assert "too_large" in out
+    assert "--no-write" in out
+    assert (project / "boxes.md").read_text() == text
+    assert json.loads(cli("heads", "export").out)["heads"] == before
+    assert "recorded" in cli(*how, "--no-write").out
+    assert "unchanged" in cli(*how, "--no-write").out
+    assert (project / "boxes.md").read_text() == text
+
+
+def test_missing_files_are_named_whole_or_with_a_mark(project: Path, cli: Run) -> None:
+    """No path is cut where one can't see it, and the rest is counted."""
+    paths = [f"src/{'deep/' * 15}part_{n}.py" for n in range(4)] + [f"src/{'d/' * 60}last.py"]
+    (project / "n.md").write_text("# N\n\n" + "".join(f"- Created `{p}`\n" for p in paths[-3:]))
+    out = " ".join(cli("migrate", "n.md", "--agent", "kim", "--dry-run").out.split())
+    assert "3 files are not on disk here" in out
+    assert f"{paths[2]}, {paths[3]}, {paths[4][:100]}...)" in out
+    (project / "n.md").write_text("# N\n\n" + "".join(f"- Created `{p}`\n" for p in paths))
+    out = " ".join(cli("migrate", "n.md", "--agent", "kim", "--dry-run").out.split())
+    assert f"{paths[2]} and 2 more); kept as reading" in out

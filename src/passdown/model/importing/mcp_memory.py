@@ -15,7 +15,7 @@ from passdown.model.findable import tag_of
 from passdown.model.graph import MAX_VALUE, Edge, Node, check_graph, stands_for, summary_line
 from passdown.model.importing.jsonl import not_text, read_lines, text_of, texts_of
 from passdown.model.names import suggest_tag
-from passdown.model.text import excerpt, has_lone_surrogate, text_problems
+from passdown.model.text import excerpt, text_problems
 
 _OWN = "entity:"
 
@@ -119,8 +119,7 @@ def _tag(type: str) -> str:
     """A type as a tag: simplified where that loses no letter, else in its own script."""
     bare = (char for char in unicodedata.normalize("NFKD", type) if not unicodedata.combining(char))
     is_plain = all(char.isascii() for char in bare if char.isalnum())
-    own = "" if has_lone_surrogate(type) else tag_of(type).strip("-")
-    return (suggest_tag(type) if is_plain else "") or own
+    return (suggest_tag(type) if is_plain else "") or tag_of(type).strip("-")
 
 
 def _edges(

@@ -255,7 +255,7 @@ def _print_result(result: Document, *, is_alone: bool) -> None:
     made = ", task made" if result["made_task"] else ""
     version = f" version {result['version']}" if result["version"] else ""
     found, kept = len(result["found"]), result["kept"]
-    items = counted(found, "item") if kept == found else f"{kept:,} of {counted(found, 'item')}"
+    items = counted(found, "item") if kept == found else f"{kept:,} of {found:,} items"
     file = result["file"] if result["file"] != "-" else "the note"
     said = f"{result['task']}{version}, {items}{made}"
     labelled(word, styles[word], f"{file}: {result['reason'] or said}")
