@@ -272,6 +272,8 @@ LESSONS = {
     "text kept; a second run does nothing.",
     "S3-43": "A migration says how many items it keeps, and changes nothing where the file would "
     "become too large to be read again.",
+    "S3-44": "Of imports of one source that run at once, each entry is taken once, and nothing is "
+    "refused for it.",
     "S3-36": "How well notes are read is measured on real ones.",
     "S3-37": "All tasks that found patterns about a tag can be asked for.",
     "S3-38": "The graph has typed nodes with summaries of at most 100 characters, is asked by "

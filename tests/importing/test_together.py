@@ -18,6 +18,8 @@ from tests.importing.sources import issue, link, write_lines
 if TYPE_CHECKING:
     from tests.postgres import KeepIn
 
+pytestmark = pytest.mark.promise("S3-44")
+
 SOURCE = Path(passdown.__file__).parents[1]
 AGENTS = ("ada", "kim", "lee")
 ADRS, ISSUES, ENTITIES, NOTES = 15, 10, 10, 3

@@ -279,3 +279,20 @@ def test_missing_files_are_named_whole_or_with_a_mark(project: Path, cli: Run) -
     (project / "n.md").write_text("# N\n\n" + "".join(f"- Created `{p}`\n" for p in paths))
     out = " ".join(cli("migrate", "n.md", "--agent", "kim", "--dry-run").out.split())
     assert f"{paths[2]} and 2 more); kept as reading" in out
+
+
+def test_a_folder_behind_a_link_that_leads_out_is_refused(
+    project: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """It is counted, not left out without a word; a link to a folder inside is no loss."""
+    inside, outside = project / "notes" / "inside", project.parent / "outside"
+    for folder in (inside, outside):
+        folder.mkdir(parents=True)
+        (folder / "login.md").write_text(NOTE)
+    (project / "notes" / "there").symlink_to(outside)
+    (project / "notes" / "again").symlink_to(inside)
+    found = json.loads(cli("migrate", "notes", "--agent", "kim", "--json", code=1).out)
+    results = {each["file"]: each["result"] for each in found}
+    assert results == {"notes/there": "refused", "notes/inside/login.md": "recorded"}
+    assert found[0]["error"]["problems"][0]["code"] == "path_escapes_root"
+    assert (outside / "login.md").read_text() == NOTE

@@ -190,11 +190,18 @@ def _check_named(named: _Named) -> None:
 
 
 def _in_folder(folder: str) -> list[str]:
+    """The notes in a folder. Folders that are links aren't entered; those that lead out of it are
+    among what is found, to be refused like any such link.
+    """
+    from passdown.workspace.given_files import is_beneath
+
     found: list[str] = []
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(n for n in folders if not n.startswith(".") and n != "node_modules")
         notes = (name for name in sorted(names) if name.lower().endswith(ENDINGS))
         found += [os.path.join(root, name) for name in notes]
+        links = (path for name in folders if os.path.islink(path := os.path.join(root, name)))
+        found += [path for path in links if not is_beneath(path, folder)]
     return found
 
 
