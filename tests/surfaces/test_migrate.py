@@ -116,8 +116,8 @@ def test_links_that_lead_out_of_what_was_searched_are_refused(
         "notes/c.md",
     }
     assert private.read_text() == NOTE
-    (notes / "b.md").unlink()
-    (notes / "c.md").unlink()
+    for name in ("b.md", "c.md", "up"):
+        (notes / name).unlink()
     assert "Watch out" not in cli("migrate", given, "--prompt", code=1).out
 
 
