@@ -452,6 +452,11 @@ SERVING = {
     "M-9": "One file takes a task to another machine, with its failed attempts, where git stood "
     "and on demand the uncommitted changes; an altered one is refused whole, and a brief there "
     "says what differs.",
+    "M-10": "A bundle that unpacks to far more than its size is refused with how much is allowed "
+    "and how to allow it; one that is let in is never held in memory.",
+    "M-11": "Who took a bundle in, when, through which door and from which bundle is recorded and "
+    "shown with each record that it brought; the door that such a record names is shown as a "
+    "claim.",
 }
 
 HOSTS = {

@@ -119,7 +119,8 @@ def show(reader: Reader, address: str) -> Document:
             f"there is no item {address[:140]!r}",
             next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
         )
-    document = item_document(row, record, record.document())
+    body = record.document()
+    document = item_document(row, record, body)
     links = [link for link in reader.links_to(address) if link.relation == "supersedes"]
     if links and document["status"] != "superseded":
         document.update(status="superseded", superseded_by=links[-1].source)
@@ -129,7 +130,10 @@ def show(reader: Reader, address: str) -> Document:
     hints = _hints(document)
     if hints:
         document["hints"] = hints
-    document["source"] = {**envelope(record), "task": row.task}
+    from passdown.recall.origins import Origins
+
+    origin = Origins(reader).of(record, body)
+    document["source"] = {**envelope(record), "task": row.task, **origin}
     return document
 
 

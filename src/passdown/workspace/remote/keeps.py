@@ -61,22 +61,33 @@ class RemoteKeeps(Asking):
         write_bundle(target, data)
         return count
 
-    def import_bundle(self, path: str, *, fork: str = "", patch: str = "") -> Imported:
-        """Take in a bundle from here; `patch` is a new file here."""
+    def import_bundle(
+        self,
+        path: str,
+        *,
+        fork: str = "",
+        patch: str = "",
+        agent: str = "",
+        max_unpacked: int | None = None,
+    ) -> Imported:
+        """Take in a bundle from here; `patch` is a new file here. Who brings it is whom the token
+        says, and how large it may be there is up to the server.
+        """
         from passdown.workspace.bundling import bundle_at, imported_of, patch_written, strayed
         from passdown.workspace.safety import check_new
 
-        bundle = bundle_at(path)
-        if patch:
-            check_new(patch, ())
-        with open(path, "rb") as file:
-            body = {"bundle": base64.b64encode(file.read()).decode(), "fork": fork}
-        with patch_written(bundle, patch):
-            try:
-                found = self._post("/api/bundle", body, repeats=True, is_heavy=True)
-            except InvalidInput as error:
-                raise _too_large(error) from error
-        return imported_of(found)._replace(warnings=strayed(os.getcwd(), bundle.checkout))
+        with bundle_at(path, max_unpacked) as bundle:
+            if patch:
+                check_new(patch, ())
+            with open(path, "rb") as file:
+                packed = base64.b64encode(file.read()).decode()
+            body = {"bundle": packed, "fork": fork, "agent": agent or None}
+            with patch_written(bundle, patch):
+                try:
+                    found = self._post("/api/bundle", body, repeats=True, is_heavy=True)
+                except InvalidInput as error:
+                    raise _too_large(error) from error
+            return imported_of(found)._replace(warnings=strayed(os.getcwd(), bundle.checkout))
 
     def checkout(self) -> Checkout | None:
         """Where the repository here stands: branch, commit, uncommitted files."""
