@@ -398,6 +398,13 @@ SERVER = {
     "W-14": "The command line does over HTTP what it does beside the store.",
     "W-15": "The files that a handoff or a decision names are those of the machine that asks: "
     "hashed there by the same rules, told to the server, and checked by it.",
+    "W-16": "A client whose server is broken, is another program or means harm is told so: no "
+    "answer is waited for, kept or unpacked without end, no list goes on for ever, and no redirect "
+    "gets the token.",
+    "W-17": "A backup through a server has its name once it was verified; one that was cut off, "
+    "foreign or damaged never has it.",
+    "W-18": "A body that is too large is answered with the limit and what to do, however much of "
+    "it was still to come.",
     "O-1": "Where OpenTelemetry is set up, each request, tool call and leg of a relay is a span "
     "of its caller's trace, with what it had the workspace do below it and never a word that was "
     "written; otherwise nothing is loaded for it.",

@@ -51,6 +51,8 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 """What every answer says to browsers."""
 
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
+_LINGER_BYTES = 16 * 1_048_576
+_LINGER_SECONDS = 2.0
 
 
 class _Refusal(NamedTuple):
@@ -78,16 +80,17 @@ class Front:
             return
         visit = Visit(f"{self._start}-{next(self._numbers)}", time.perf_counter())
         out = _Out(self._house, scope, visit, send)
-        refusal = await self._refusal(scope, receive, visit)
+        incoming = _Incoming(receive)
+        refusal = await self._refusal(scope, incoming, visit)
         with VisitSpan(scope, visit, is_let_in=refusal is None) as span:
             if refusal is not None:
-                await out.refuse(refusal)
+                await out.refuse(refusal, incoming)
             else:
                 scope[VISIT] = visit
                 await self._app(scope, _Given(visit.body, receive), out.send)
             span.answered(out.status)
 
-    async def _refusal(self, scope: Scope, receive: Receive, visit: Visit) -> _Refusal | None:
+    async def _refusal(self, scope: Scope, incoming: _Incoming, visit: Visit) -> _Refusal | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         refusal = self._stranger(headers)
         if refusal is not None or scope["path"] in OPEN_PATHS:
@@ -95,7 +98,7 @@ class Front:
         refusal = await self._unknown(scope, headers, visit)
         if refusal is not None or scope["method"] in _BODILESS:
             return refusal
-        return await self._body(headers, receive, visit)
+        return await self._body(headers, incoming, visit)
 
     def _stranger(self, headers: list[tuple[bytes, bytes]]) -> _Refusal | None:
         """Who speaks another language, calls another server, or is sent by another site."""
@@ -150,7 +153,7 @@ class Front:
         return None
 
     async def _body(
-        self, headers: list[tuple[bytes, bytes]], receive: Receive, visit: Visit
+        self, headers: list[tuple[bytes, bytes]], incoming: _Incoming, visit: Visit
     ) -> _Refusal | None:
         """Who sends too much, too slowly, or something else than JSON."""
         limits = self._house.options.limits
@@ -161,7 +164,7 @@ class Front:
             return _too_large(limits.body_bytes)
         try:
             async with asyncio.timeout(limits.body_seconds):
-                body = await _read(receive, limits.body_bytes)
+                body = await incoming.read(limits.body_bytes)
         except TimeoutError:
             error = PassdownError("the request took too long to arrive", code="timeout")
             return _Refusal(error, 408)
@@ -195,24 +198,46 @@ def _no_token(was_given: bool) -> _Refusal:
 
 def _too_large(most: int) -> _Refusal:
     problem = Problem("", "too_large", "the body is too large", f"at most {most:,} bytes")
-    return _Refusal(InvalidInput("the request is refused", [problem]), 413)
+    step = "Send less at once; whoever keeps the server can allow more: passdown serve --max-body."
+    return _Refusal(InvalidInput("the request is refused", [problem], next_step=step), 413)
 
 
-async def _read(receive: Receive, most: int) -> bytes | None:
-    """A body of at most so many bytes; None for a larger one."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return b""
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > most:
-            return None
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
+class _Incoming:
+    """The body of a request, as it comes in."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._is_over = self._is_cut = False
+
+    async def read(self, most: int) -> bytes | None:
+        """All of it, if it has at most so many bytes; None for a larger one. Of who hangs up before
+        the end, nothing.
+        """
+        parts: list[bytes] = []
+        size = 0
+        while not self._is_over:
+            part = await self._next()
+            size += len(part)
+            if size > most:
+                return None
+            parts.append(part)
+        return b"" if self._is_cut else b"".join(parts)
+
+    async def drop(self) -> None:
+        """Take what else was sent, for a while: who hangs up on it may cut off its own answer."""
+        size = 0
+        try:
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while not self._is_over and size < _LINGER_BYTES:
+                    size += len(await self._next())
+        except TimeoutError:
+            pass
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        self._is_cut = message["type"] != "http.request"
+        self._is_over = self._is_cut or not message.get("more_body", False)
+        return message.get("body", b"")
 
 
 class _Given:
@@ -253,8 +278,8 @@ class _Out:
         if is_end:
             self._finish()
 
-    async def refuse(self, refusal: _Refusal) -> None:
-        """Answer with a problem. What else was sent isn't read: then this hangs up."""
+    async def refuse(self, refusal: _Refusal, incoming: _Incoming) -> None:
+        """Answer with a problem. What else was sent is dropped, and then this hangs up."""
         self._house.metrics.refused(refusal.error.code)
         body = as_json(details(refusal.error, refusal.status))
         headers = [
@@ -262,12 +287,16 @@ class _Out:
             (b"content-length", str(len(body)).encode()),
             *refusal.headers,
         ]
-        if self._scope["method"] not in _BODILESS:
+        has_body = self._scope["method"] not in _BODILESS
+        if has_body:
             headers.append((b"connection", b"close"))
         start = {"type": "http.response.start", "status": refusal.status, "headers": headers}
         await self.send(start)
         body = b"" if self._scope["method"] == "HEAD" else body
-        await self.send({"type": "http.response.body", "body": body})
+        await self.send({"type": "http.response.body", "body": body, "more_body": has_body})
+        if has_body:
+            await incoming.drop()
+            await self.send({"type": "http.response.body", "body": b""})
 
     def _finish(self) -> None:
         visit, house = self._visit, self._house

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
+_SQLITE = "application/vnd.sqlite3"
+
 
 class RemoteKeeps(Asking):
     """The methods that keep the data safe; see `Workspace` for what each one does."""
@@ -41,11 +43,13 @@ class RemoteKeeps(Asking):
 
     def backup(self, target: str, progress: Progress | None = None) -> Verified:
         """Copy the store to a new file here while others write, and verify the copy."""
-        from passdown.workspace.safety import check_new, verify_copy
+        from passdown.workspace.remote.saving import kept_if_whole
+        from passdown.workspace.safety import check_new
 
         check_new(target, ("", "-wal", "-shm"))
-        self._wire.fetch("/api/backup", target, progress)
-        return verify_copy(target)
+        return kept_if_whole(
+            target, lambda path: self._wire.fetch("/api/backup", _SQLITE, path, progress)
+        )
 
     def export(self, target: str, task: str | None = None, *, diff: bool = False) -> int:
         """Write a bundle here; gives the number of streams. It says where the repository here

@@ -6,7 +6,6 @@ sent. Where there is no profile here, the server's is taken.
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +92,7 @@ class RemoteTells(Asking):
         if found is not None or profiles:
             kept["profile"] = _sent(found) if found else None
         reply = self._wire.ask("POST", f"/api/tasks/{part(task)}/switch", body=kept)
-        return switched_of(json.loads(reply.body), os.getcwd())
+        return switched_of(reply.document(), os.getcwd())
 
     def save_artifact(self, task: str, *, to: str, from_agent: str = "") -> Document:
         """Leave a switch artifact for an agent that comes later; its file is the server's."""
