@@ -47,6 +47,11 @@ def as_server(told: Iterable[Document] | None) -> Generator[None]:
         _AS_SERVER.reset(token)
 
 
+def is_served() -> bool:
+    """Whether this is done for who asks from elsewhere: no path here is of use to them."""
+    return _AS_SERVER.get() is not None
+
+
 def _on_disk(entry: Document) -> OnDisk:
     given: Document | None = entry.get("problem")
     problem = Problem(entry["path"], **given) if given else None
@@ -130,4 +135,12 @@ def _entries(value: object) -> list[object]:
     return list(cast("list[object]", value)) if isinstance(value, list | tuple) else [value]
 
 
-__all__ = ["FIELD", "FILE_LISTS", "Files", "as_server", "files_named", "looked_at"]
+__all__ = [
+    "FIELD",
+    "FILE_LISTS",
+    "Files",
+    "as_server",
+    "files_named",
+    "is_served",
+    "looked_at",
+]

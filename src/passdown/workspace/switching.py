@@ -22,6 +22,7 @@ from passdown.recall.git_head import current_branch, has_git
 from passdown.recall.turns import agent_before, turn_facts
 from passdown.workspace.briefings import brief_for, delivery_of
 from passdown.workspace.earlier import FOLDER, Still, fenced, summaries_of
+from passdown.workspace.seen import is_served
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,7 +108,8 @@ def switch(opened: Opened, ask: Ask) -> Switched:
     leaving = _leaving(opened, ask)
     profile = ask.given[0] if ask.given else opened.profiles(ask.profiles).get(ask.to_agent)
     kept = leaving.retained(ask.to_agent)
-    summaries = summaries_of(kept, by, int(room * (1 - BRIEF_SHARE)))
+    more = f"passdown state {ask.task}" if is_served() else ""
+    summaries = summaries_of(kept, by, int(room * (1 - BRIEF_SHARE)), more)
     shown = [entry["file"] for entry, text in zip(kept, summaries, strict=True) if text]
     spent = sum(by.tokens(text) + _BETWEEN for text in summaries)
     brief = brief_for(

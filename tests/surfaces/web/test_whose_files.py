@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -106,6 +107,21 @@ def test_a_handoff_bears_the_hashes_of_the_files_of_who_asks(
     assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["changed"]
     (there.desk / "src" / "new.py").unlink()
     assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["missing"]
+
+
+def test_a_brief_from_afar_says_whose_files_it_went_by(there: There, afar: Workspace) -> None:
+    """Stale is what changed in the server's checkout; a warning says so where it bears."""
+    (there.folder / "src").mkdir(exist_ok=True)
+    (there.folder / "src" / "new.py").write_bytes(SOURCE)
+    afar.hand_off(handoff("src/new.py"))
+    before = afar.brief("T-1", agent="tester", record=False)
+    assert ("STALE" in before.text, before.warnings) == (False, ())
+    (there.folder / "src" / "new.py").write_bytes(b"other")
+    time.sleep(1.1)  # a brief that was made a moment ago is given again
+    after = afar.brief("T-1", agent="tester", record=False)
+    assert "STALE" in after.text
+    assert [warning.code for warning in after.warnings] == ["files_of_server"]
+    assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["same"]
 
 
 @pytest.mark.parametrize("path", ["src/missing.py", "src", "out.py", ".passdown/ledger.db"])

@@ -12,6 +12,7 @@ from passdown.surfaces.web.problems import as_json
 from passdown.surfaces.web.spanning import doing
 from passdown.workspace.beside import recorded_via
 from passdown.workspace.desk import Ask, BriefDesk, Waiting
+from passdown.workspace.seen import as_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,6 +121,7 @@ class BriefCounter:
         with (
             self._house.workspace() as workspace,
             recorded_via(waiting.via),
+            as_server(None),
             doing("brief", workspace, visit),
         ):
             brief = workspace.brief(

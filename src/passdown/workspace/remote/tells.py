@@ -52,7 +52,7 @@ class RemoteTells(Asking):
         query: Document = {"agent": agent, "budget": budget}
         query["counter"] = named_counter(counter, _NO_BRIEF)
         query |= {"format": format, "tags": tags, "record": record}
-        return brief_of(self._get(f"/api/tasks/{part(task)}/brief", **query))
+        return _told_whose(brief_of(self._get(f"/api/tasks/{part(task)}/brief", **query)))
 
     def check_brief(self, task: str, text: str) -> Freshness:
         """Whether a brief was made from the version that is stored now."""
@@ -177,6 +177,16 @@ class RemoteTells(Asking):
     def next_steps(self, task: str) -> list[Document]:
         """The open next steps of a task in the order in which they can be done."""
         return self._get(f"/api/tasks/{part(task)}/next-steps")["items"]
+
+
+def _told_whose(brief: Brief) -> Brief:
+    """A brief that says, where it calls something stale, whose files it went by."""
+    if not any(item.stale for item in brief.shown):
+        return brief
+    message = "what is marked as changed has changed in the server's checkout since"
+    fix = "artifacts(task) of a workspace in Python compares with the files here"
+    whose = Problem("files", "files_of_server", message, "", fix, "warning")
+    return brief._replace(warnings=(*brief.warnings, whose))
 
 
 def _profiles(folder: str) -> Profiles:
