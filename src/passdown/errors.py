@@ -154,6 +154,10 @@ class IntegrityViolation(PassdownError):
         self.fields = tuple(fields)
         super().__init__(message, next_step=next_step)
 
+    def as_document(self) -> dict[str, object]:
+        """The error with the fields that differ."""
+        return {**super().as_document(), "fields": list(self.fields)}
+
 
 class Damaged(ProblemsError):
     """Stored bytes are not what was written; `problems` says what and where."""
@@ -188,11 +192,23 @@ class LaneFull(PassdownError):
 
 
 class GitError(PassdownError):
-    """Git could not do what was asked. Codes: no_git, not_a_repository, no_commits, unknown_base,
-    branch_exists, nothing_to_commit, patch_failed, unsafe_path, filtered, too_large, git_failed.
-    """
+    """Git could not do what was asked. Codes: git_failed, and those of `GIT_CODES`."""
 
     code = "git_failed"
+
+
+GIT_CODES = (
+    "no_git",
+    "not_a_repository",
+    "no_commits",
+    "unknown_base",
+    "branch_exists",
+    "nothing_to_commit",
+    "patch_failed",
+    "unsafe_path",
+    "filtered",
+    "too_large",
+)
 
 
 class StoreError(PassdownError):
@@ -267,6 +283,7 @@ def _by_code() -> dict[str, type[PassdownError]]:
         "not_recipient": NotAllowed,
         "other_host": NotAllowed,
         "other_origin": NotAllowed,
+        **dict.fromkeys(GIT_CODES, GitError),
     }
     kinds = [PassdownError]
     while kinds:

@@ -100,6 +100,11 @@ def switch_for(workspace: Held, ask: Ask) -> Switched:
     return switch(workspace._opened, ask)  # pyright: ignore[reportPrivateUsage]
 
 
+def _more(task: str) -> str:
+    """Where there is more of what earlier agents left, for who can't open their files."""
+    return f"passdown state {task}" if is_served() else ""
+
+
 def switch(opened: Opened, ask: Ask) -> Switched:
     """Hand the context over: one profile, what earlier agents left, and the brief."""
     by = counter_of(ask.counter, opened.settings.counter)
@@ -108,8 +113,7 @@ def switch(opened: Opened, ask: Ask) -> Switched:
     leaving = _leaving(opened, ask)
     profile = ask.given[0] if ask.given else opened.profiles(ask.profiles).get(ask.to_agent)
     kept = leaving.retained(ask.to_agent)
-    more = f"passdown state {ask.task}" if is_served() else ""
-    summaries = summaries_of(kept, by, int(room * (1 - BRIEF_SHARE)), more)
+    summaries = summaries_of(kept, by, int(room * (1 - BRIEF_SHARE)), _more(ask.task))
     shown = [entry["file"] for entry, text in zip(kept, summaries, strict=True) if text]
     spent = sum(by.tokens(text) + _BETWEEN for text in summaries)
     brief = brief_for(

@@ -120,7 +120,8 @@ class Front:
         origins = [value for name, value in headers if name == b"origin"]
         if any(value.decode("latin-1") not in names.origins for value in origins):
             message = "requests from pages of other sites are refused"
-            error = NotAllowed(message, next_step="", code="other_origin")
+            step = "Use a program, or a page that this server gives."
+            error = NotAllowed(message, next_step=step, code="other_origin")
             return _Refusal(error, 403)
         return None
 
