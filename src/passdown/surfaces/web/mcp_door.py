@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError, RateLimited
 from passdown.model.plain import load_json
 from passdown.model.text import visible
+from passdown.surfaces.mcp.spanning import calling, has_failed
 from passdown.surfaces.web.front import VISIT
 from passdown.surfaces.web.operations import Call, require
 from passdown.surfaces.web.problems import MEDIA, as_json, details
-from passdown.surfaces.web.spanning import calling
 from passdown.surfaces.web.writing_rows import own_decision
 from passdown.workspace.beside import recorded_via
 from passdown.workspace.seen import as_server
@@ -180,9 +180,9 @@ class _AsItsCaller:
     async def _answer(self, ctx: Any, caller: Access, call_next: Any) -> Any:
         only = "" if caller.may("others") else caller.name
         door = recorded_via(f"token:{caller.id}", author=only)
-        with door, as_server(None), calling(ctx, caller) as span:
+        with door, as_server(None), calling(ctx, caller.name) as span:
             answer = await call_next(ctx)
-            if _has_failed(answer):
+            if has_failed(answer):
                 span.note({}, error="tool_error")
             return answer
 
@@ -194,7 +194,7 @@ def _refused(why: str) -> Document:
 
 def _noted(ctx: Any, call: Call, answer: Any) -> Any:
     """The answer of a tool that recorded something, with what was claimed; the log has it too."""
-    if _has_failed(answer):
+    if has_failed(answer):
         return answer
     from passdown.surfaces.mcp.lines import warned
 
@@ -203,10 +203,6 @@ def _noted(ctx: Any, call: Call, answer: Any) -> Any:
     first, *rest = answer["content"]
     text = visible("\n".join([first["text"], *warned(call.notes)]), keep_newlines=True)
     return {**answer, "content": [{**first, "text": text}, *rest]}
-
-
-def _has_failed(answer: Any) -> bool:
-    return isinstance(answer, dict) and cast("Document", answer).get("isError") is True
 
 
 def _signed(call: Call, tool: str, given: Document) -> Document:
