@@ -309,7 +309,7 @@ def _unreachable(server: Server, error: Exception, is_safe: bool) -> PassdownErr
             next_step="Check the address: a proxy or another program may answer there.",
             code="not_a_server",
         )
-    return StoreUnavailable(
-        f"{server.url} can't be reached ({told}).{said}",
-        next_step="Check the address and the server, then try again.",
-    )
+    step = "Check the address and the server, then try again."
+    if isinstance(error, ssl.SSLError):
+        step = "It may speak plain HTTP (http://), or have a certificate that isn't trusted here."
+    return StoreUnavailable(f"{server.url} can't be reached ({told}).{said}", next_step=step)
