@@ -96,7 +96,9 @@ def test_a_filter_of_another_type_is_refused_by_name(ws: Workspace, only: dict[s
 
 def test_one_text_is_enough_for_a_filter(ws: Workspace) -> None:
     ws.decide(task="T-1", agent="a", summary="A matter", rationale="so", tags=["auth"])
-    for only in ({"kinds": "decision"}, {"tags": "auth"}, {"statuses": "accepted"}):
+    one: dict[str, Any] = {"kinds": "decision", "tags": "auth", "statuses": "accepted"}
+    for name, value in one.items():
+        only: dict[str, Any] = {name: value}
         assert len(ws.recall("matter", **only)) == 1
 
 
