@@ -451,8 +451,7 @@ SELECT t.id, t.c0 FROM json_each(:ids) j CROSS JOIN texts_content t ON t.id = j.
 -- in the index it would be one more mark to look up in each of its parts, that of most entries.
 
 -- name: sharing_marks
-SELECT e.id, e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits,
-    t.c0
+SELECT e.address, e.kind, e.agent, e.status, t.c0
 FROM texts m
 CROSS JOIN entries e ON e.id = m.rowid AND e.kind = :kind
 CROSS JOIN texts_content t ON t.id = e.id
