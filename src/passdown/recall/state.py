@@ -81,7 +81,8 @@ def with_links(
     document["blocked_by"] = [link.source for link in blockers if link.relation == "blocks"]
     if document["blocked_by"] and document["status"] not in ("completed", "cancelled"):
         document["status"] = "blocked"
-    mark_superseded(reader, row.task, document["decisions"], as_of)
+    if document["decisions"]:
+        mark_superseded(reader, row.task, document["decisions"], as_of)
     return document
 
 
