@@ -1,6 +1,6 @@
 """Where a task stood when a record of it was written: what a repeat is answered with.
 
-A handoff of late, which nearly every repeat is of, is told from the rows as they are now: what it
+A recent handoff, which nearly every repeat is of, is told from the rows as they are now: what it
 and the few records since brought and closed is taken back. Whatever rows don't say for certain is
 found by folding the task's records once, up to that one.
 """
