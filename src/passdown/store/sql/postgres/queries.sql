@@ -452,18 +452,12 @@ SELECT e.id, e.address, e.task, e.kind, e.agent, e.at,
 FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
 JOIN entries e ON e.id = j.value::bigint ORDER BY j.place;
 
--- Each step by itself: the planner can't know how many texts share a mark, mostly none, and would go
--- through all of them from the newest on, or through all entries of the kind.
-
 -- name: sharing_marks
-WITH sharing AS MATERIALIZED (
-    SELECT id FROM texts WHERE terms @@ %(query)s::tsquery
-), newest AS MATERIALIZED (
-    SELECT id FROM sharing ORDER BY id DESC LIMIT %(limit)s
-)
 SELECT e.address, e.kind, e.agent, e.status, t.words
-FROM newest n JOIN entries e ON e.id = n.id JOIN texts t ON t.id = n.id
-ORDER BY n.id DESC;
+FROM (
+    SELECT id, words FROM texts WHERE terms @@ %(query)s::tsquery
+    ORDER BY id DESC LIMIT %(limit)s) t
+JOIN entries e ON e.id = t.id ORDER BY t.id DESC;
 
 -- name: words_of
 SELECT t.id, t.words
