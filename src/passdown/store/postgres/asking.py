@@ -40,7 +40,7 @@ class _Indexed:
         return " & ".join(parts)
 
     def sharing_marks(self, marks: Sequence[str], kind: str, limit: int) -> list[Sharing]:
-        """The same with the kind among what is sought: entries are looked up for the newest alone."""
+        """The same, with the kind sought too: entries are looked up for the newest alone."""
         from passdown.model.found_rows import Sought, mark_of
         from passdown.store.found import Sharing
 
