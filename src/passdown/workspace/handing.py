@@ -28,7 +28,7 @@ from passdown.model.names import normal_path, path_problems
 from passdown.model.redaction import removal
 from passdown.workspace.commands import command_of
 from passdown.workspace.noting import alike_warnings
-from passdown.workspace.seen import FILE_LISTS, files_named
+from passdown.workspace.seen import FILE_LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ def hand_off(
     """Record a handoff and give the receiver's command."""
     data = plain_handoff(handoff, defaults)
     checked = check_handoff(data, changed_files=changed_files)
-    unnamed = opened.files.unnamed(files_named(data))
+    unnamed = opened.files.unnamed(data)
     if checked.handoff is None or unnamed:
         slips = [problem for problem in checked.warnings if problem.code == "unknown_field"]
         problems = (*checked.errors, *slips, *unnamed, *_files_anyway(opened, data))
@@ -118,7 +118,7 @@ def check(
     try:
         data = plain_handoff(handoff, defaults)
         checked = check_handoff(data, changed_files=changed_files)
-        unnamed = opened.files.unnamed(files_named(data))
+        unnamed = opened.files.unnamed(data)
         if checked.handoff is None or unnamed:
             problems = (*checked.problems, *unnamed, *_files_anyway(opened, data))
             return Check(problems, 0, data)

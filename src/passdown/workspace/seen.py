@@ -100,12 +100,14 @@ class Files:
             return False
         return any(self.measure(p).sha256 != self._project.measure(p).sha256 for p in paths)
 
-    def unnamed(self, named: Iterable[str]) -> list[Problem]:
-        """What was told of files that a record doesn't name."""
-        known = set(named)
+    def unnamed(self, data: Mapping[str, Any]) -> list[Problem]:
+        """What was told of files that the data of a record doesn't name."""
+        if not self._told:
+            return []
+        known = set(files_named(data))
         return [
             Problem(FIELD, "not_named", f"{path[:200]} is not named by it", "the files it names")
-            for path in self._told or ()
+            for path in self._told
             if path not in known
         ]
 

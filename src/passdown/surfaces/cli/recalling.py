@@ -42,6 +42,17 @@ def recall(parser: Parser) -> None:
     parser.add_argument(
         "query", metavar="QUERY", nargs="+", help="a question, or some words; - reads it"
     )
+    _add_filters(parser)
+    parser.add_argument("--words", action="store_true", help="by words alone: loads no model")
+    parser.add_argument(
+        "--limit", metavar="N", type=whole_number, default=5, help="at most; default: 5"
+    )
+    parser.add_argument("--to", metavar=AGENT, default="", help="record that this agent was told")
+    with_store(parser)
+    parser.set_defaults(run=_recall)
+
+
+def _add_filters(parser: Parser) -> None:
     parser.add_argument(
         "--kind",
         dest="kinds",
@@ -67,13 +78,6 @@ def recall(parser: Parser) -> None:
     parser.add_argument("--since", metavar="DATE", default="", help="2026-01-31, or a time; in UTC")
     parser.add_argument("--until", metavar="DATE", default="", help="that day included; in UTC")
     parser.add_argument("--live", action="store_true", help="nothing superseded or settled")
-    parser.add_argument("--words", action="store_true", help="by words alone: loads no model")
-    parser.add_argument(
-        "--limit", metavar="N", type=whole_number, default=5, help="at most; default: 5"
-    )
-    parser.add_argument("--to", metavar=AGENT, default="", help="record that this agent was told")
-    with_store(parser)
-    parser.set_defaults(run=_recall)
 
 
 def _recall(args: Namespace) -> int:
