@@ -99,7 +99,7 @@ def server_of(
         lifespan="on",
         timeout_keep_alive=30,
         timeout_graceful_shutdown=PATIENCE_S,
-        limit_concurrency=2_000,
+        limit_concurrency=limits.connections,
         proxy_headers=False,
     )
     return Server(config, house)
