@@ -60,7 +60,8 @@ class Problem(NamedTuple):
 MOST_PROBLEMS = 100
 """How many problems are listed; of more than that, one last problem says how many."""
 
-_UNLISTED = "more_problems"
+UNLISTED = "more_problems"
+"""The code of that last problem."""
 
 
 def listed(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -70,19 +71,19 @@ def listed(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     given = tuple(problems)
     if len(given) <= MOST_PROBLEMS + 1:
         return given
-    known = [problem for problem in given if problem.code != _UNLISTED]
+    known = [problem for problem in given if problem.code != UNLISTED]
     ranked = sorted(known, key=lambda problem: problem.level != "error")
     shown, rest = ranked[:MOST_PROBLEMS], ranked[MOST_PROBLEMS:]
-    cut = [*rest, *(problem for problem in given if problem.code == _UNLISTED)]
+    cut = [*rest, *(problem for problem in given if problem.code == UNLISTED)]
     level: Level = "error" if any(each.level == "error" for each in cut) else "warning"
     fix = "mend those above first, then look again"
     message = f"{counted(given) - len(shown)} more problems are not listed"
-    return (*shown, Problem("", _UNLISTED, message, "", fix, level))
+    return (*shown, Problem("", UNLISTED, message, "", fix, level))
 
 
 def counted(problems: Iterable[Problem]) -> int:
     """How many problems there are, with those that are no longer listed."""
-    return sum(int(p.message.split()[0]) if p.code == _UNLISTED else 1 for p in problems)
+    return sum(int(p.message.split()[0]) if p.code == UNLISTED else 1 for p in problems)
 
 
 class PassdownError(Exception):

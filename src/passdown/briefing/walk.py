@@ -5,6 +5,7 @@ Where lines add up, each step is weighed. Where only whole texts can be counted,
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from passdown.briefing.layout import (
@@ -98,13 +99,16 @@ class Walk:
         taken = self._take(steps, budget)
         if taken < len(steps):
             return [*steps[taken:], *late]
-        for page in self.facts.older():
-            found = self._ranked(page, are_older=True)
-            steps = [*found.first, *found.rest]
-            late += found.large
+        pages, size = iter(self.facts.older()), 1
+        while batch := list(islice(pages, size)):
+            orders = [self._ranked(page, are_older=True) for page in batch]
+            steps = [step for found in orders for step in (*found.first, *found.rest)]
+            late += [step for found in orders for step in found.large]
             taken = self._take(steps, budget)
             if taken < len(steps):
                 return [*steps[taken:], *late]
+            # A text that is counted as a whole has to double before it is counted again.
+            size = size if self._weigh else size * 2
         return late[self._take(late, budget) :]
 
     def _ranked(self, rows: Sequence[ItemRow], *, are_older: bool) -> Order:
@@ -129,8 +133,8 @@ class Walk:
         return len(steps)
 
     def _take_by_halves(self, steps: Sequence[Step], budget: int) -> int:
-        """The same where each text has to be counted as a whole: with twice as many steps each
-        time, then between what fits and what doesn't.
+        """The same where each text has to be counted as a whole: with as many steps as were taken
+        before, then with twice as many each time, then between what fits and what doesn't.
 
         Which numbers of steps are tried is the same for every budget up to the first that it
         decides otherwise on, and then the larger one goes on with more: it never shows less.
@@ -140,7 +144,8 @@ class Walk:
         too_many = len(steps) + 1
         while fits + 1 < too_many:
             is_open = too_many > len(steps)
-            count = min(fits * 2 or 1, len(steps)) if is_open else (fits + too_many) // 2
+            more = max(fits, len(parts), 1)
+            count = min(fits + more, len(steps)) if is_open else (fits + too_many) // 2
             for step in steps[taken:count]:
                 self._do(step)
             if self._tokens() <= budget:

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.errors import InvalidInput, NotFound, Problem, listed, unknown_task
+from passdown.errors import UNLISTED, InvalidInput, NotFound, Problem, listed, unknown_task
 from passdown.ledger import Entry
 from passdown.ledger.admission import key_problems
 from passdown.ledger.deriving import before_of
@@ -75,7 +75,7 @@ def hand_off(
     checked = check_handoff(data, changed_files=changed_files)
     unnamed = opened.files.unnamed(files_named(data))
     if checked.handoff is None or unnamed:
-        slips = [problem for problem in checked.warnings if problem.code == "unknown_field"]
+        slips = [each for each in checked.warnings if each.code in ("unknown_field", UNLISTED)]
         problems = (*checked.errors, *slips, *unnamed, *_files_anyway(opened, data))
         raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
     _check_key(key)

@@ -137,7 +137,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _are_too_many(self) -> bool:
         most = self.config.limit_concurrency
-        return most is not None and len(self.connections) > most
+        if most is None or len(self.connections) <= most:
+            return False
+        # Who was just hung up on is still listed.
+        return sum(not each.transport.is_closing() for each in self.connections) > most
 
     def _make_room(self) -> None:
         """Hang up on whoever has been idle for the longest, if anybody is."""
