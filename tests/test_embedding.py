@@ -151,6 +151,21 @@ def test_an_embedder_sees_the_context_of_the_question(ws: Workspace) -> None:
     assert seen[-1] == "asking"
 
 
+def test_the_same_question_is_embedded_once(ws: Workspace) -> None:
+    """Whatever its filter is; and anew by another embedder, of the same name too."""
+    first, second = Meanings(*CATS), Meanings(*CATS)
+    fill(ws, 4)
+    ws.embed_with("cats", first)
+    ws.embed()
+    found = ws.recall("kitten matter")
+    assert ws.recall("kitten matter") == found
+    assert ws.recall("kitten matter", kinds=["decision"]) == found
+    assert first.texts.count("kitten matter") == 1
+    ws.embed_with("cats", second)
+    assert ws.recall("kitten matter") == found
+    assert second.texts == ["kitten matter"]
+
+
 @pytest.mark.promise("P-14")
 def test_what_has_no_vector_yet_is_found_by_its_words(ws: Workspace) -> None:
     embedder = Meanings(*CATS)

@@ -335,6 +335,30 @@ def test_a_handoff_takes_few_round_trips(killable: Server, tmp_path: Path) -> No
     assert max(counts[1:]) <= 9, counts
 
 
+@pytest.mark.promise("S8-8")
+def test_a_question_and_a_brief_take_few_round_trips(killable: Server, tmp_path: Path) -> None:
+    """However many words are asked for, and however many answers there are."""
+    (tmp_path / "parser.py").write_text("VALUE = 1\n")
+    url = prepared(killable.server)
+    asked = "what became of amber1 birch2 cedar3 delta4 ember5 fjord1 grove2 heron3"
+    counts: dict[str, int] = {}
+    with CuttingProxy(killable.socket, "calm") as proxy:
+        proxy.is_calm.set()
+        with passdown.open(through(proxy, url), settings=QUIET) as ws:
+            for number in range(6):
+                ws.hand_off(rich_handoff(number))
+            for name, ask in {
+                "question": lambda: ws.recall(asked, limit=10),
+                "brief": lambda: ws.brief("T-1", agent="coder", record=False),
+            }.items():
+                ask()
+                before = proxy.round_trips
+                ask()
+                counts[name] = proxy.round_trips - before
+    assert counts["question"] <= 15, counts
+    assert counts["brief"] <= 14, counts
+
+
 def rich_handoff(number: int) -> dict[str, Any]:
     """A handoff with something of nearly every kind, and nothing that was said before."""
     words = "amber birch cedar delta ember fjord grove heron".split()

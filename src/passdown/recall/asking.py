@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.model.words import MONTHS, words
@@ -42,7 +43,8 @@ def understood(text: str, agents: Iterable[str]) -> Question:
     named: set[str] = set()
     rest = content
     for agent in agents:
-        cut = _without(rest, words(agent))
+        name = _words_of_name(agent)
+        cut = _without(rest, name) if name and name[0] in rest else None
         if cut is not None:
             named.add(agent)
             rest = cut
@@ -50,10 +52,13 @@ def understood(text: str, agents: Iterable[str]) -> Question:
     return Question(tuple(kept), frozenset(named), named_day(text), bool(_WHEN.search(text)))
 
 
+@lru_cache(maxsize=1_000)
+def _words_of_name(agent: str) -> list[str]:
+    return words(agent)
+
+
 def _without(content: list[str], name: list[str]) -> list[str] | None:
     """The words without a name, or None where the name isn't among them as a whole."""
-    if not name:
-        return None
     size = len(name)
     kept: list[str] = []
     index, is_there = 0, False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from heapq import nlargest
 from itertools import islice
+from operator import methodcaller
 from typing import TYPE_CHECKING, Protocol
 
 from passdown.model.found_rows import Sought
@@ -51,18 +52,27 @@ class Words:
         self._reader = reader
         self._newest = newest
         self._whole: dict[str, list[int]] = {}
-        self._counts = {word: self._count(word) for word in dict.fromkeys(words)}
+        self._counts = self._counted(list(dict.fromkeys(words)))
         self.rarities: Mapping[str, float] = {
             word: rarity(count, newest) for word, count in self._counts.items()
         }
 
-    def _count(self, word: str) -> int:
-        found = self._reader.matching(Sought(word), PROBE)
-        if len(found) < PROBE:
-            self._whole[word] = found
-            return len(found)
+    def _counted(self, words: list[str]) -> dict[str, int]:
+        reader = self._reader
+        reader.ahead(*(methodcaller("matching", Sought(word), PROBE) for word in words))
+        found = {word: reader.matching(Sought(word), PROBE) for word in words}
+        self._whole = {word: ids for word, ids in found.items() if len(ids) < PROBE}
+        common = [word for word in words if word not in self._whole]
+        reader.ahead(*(methodcaller("matching_at", Sought(word), PROBE) for word in common))
+        return {
+            word: len(ids) if word in self._whole else self._judged(word, ids[-1])
+            for word, ids in found.items()
+        }
+
+    def _judged(self, word: str, down_to: int) -> int:
+        """How many entries have a word, of which the newest ones reach down to a number."""
         reached = self._reader.matching_at(Sought(word), PROBE)
-        share = PROBE / (self._newest - found[-1] + 1) + PROBE / reached
+        share = PROBE / (self._newest - down_to + 1) + PROBE / reached
         return min(self._newest, int(self._newest * share / 2))
 
     def best(self, wanted: int, only: Filter, passing: Passing | None, allows: Allows) -> list[int]:
@@ -150,11 +160,13 @@ class _Coarse:
         if is_last:
             for number in known.keys() & set(found):
                 known[number] += worth
-            fresh = (number for number in found if number not in known)
-            known.update(dict.fromkeys(list(islice(fresh, self._wanted)), worth))
+            others = (number for number in found if number not in known)
+            known.update(dict.fromkeys(list(islice(others, self._wanted)), worth))
         else:
-            get = known.get
-            known.update([(number, get(number, 0.0) + worth) for number in found])
+            fresh = dict.fromkeys(found, worth)
+            for number in known.keys() & fresh.keys():
+                fresh[number] += known[number]
+            known.update(fresh)
 
     def best(self) -> list[int]:
         """Those worth most; of equal ones the newest."""

@@ -8,6 +8,7 @@ large enough to show them.
 from __future__ import annotations
 
 from itertools import chain
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from passdown.errors import unknown_task
@@ -43,6 +44,14 @@ _END = 2**62
 
 def standing(reader: Reader, task: str) -> tuple[TaskRow, list[ItemRow]]:
     """A task's row and its open items, newest first: enough to know what comes next."""
+    reader.ahead(
+        methodcaller("task", task),
+        methodcaller("open_items", task, _OPEN),
+        methodcaller("superseders", task),
+        methodcaller("task", WORKSPACE_TASK),
+        methodcaller("needs", task),
+        methodcaller("open_links_to", task),
+    )
     row = reader.task(task)
     if row is None:
         raise unknown_task(task)
@@ -162,6 +171,12 @@ class _Pool:
             self._replaced = {
                 link.target for link in reader.superseders(row.task) if not link.closed_seq
             }
+            reader.ahead(
+                *(
+                    methodcaller("items_before", row.task, letter, _END, first[letter])
+                    for letter in self._kinds
+                )
+            )
             for letter in self._kinds:
                 self._take(letter, _END, first[letter])
                 self._compare(letter, search)

@@ -10,6 +10,7 @@ Where a superseded decision answers, the one that holds comes with it.
 from __future__ import annotations
 
 from heapq import nlargest
+from operator import methodcaller
 from typing import TYPE_CHECKING, Protocol
 
 from passdown.model.found_rows import Sought
@@ -77,6 +78,7 @@ class Search:
         """Without `meaning`, by words alone."""
         self._reader = reader
         self._only = only
+        reader.ahead(methodcaller("newest_entry"), methodcaller("authors"))
         self._newest = reader.newest_entry()
         self.question: Question = understood(text, reader.authors())
         self._meaning = meaning

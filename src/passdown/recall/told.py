@@ -61,6 +61,7 @@ class Stale:
         self._project = project
         self._records = records
         self._now: dict[str, OnDisk] = {}
+        self._artifacts: dict[tuple[str, str, int], ItemRow | None] = {}
 
     def of(self, item: ItemRow, told: Told) -> tuple[str, ...]:
         """The cited files that are not any more what they were, each with what became of it."""
@@ -73,10 +74,17 @@ class Stale:
         paths = cited_by(item.letter, told.entry)
         return bool(paths) and all(self._change(item, told, path) == "is gone" for path in paths)
 
+    def _artifact(self, item: ItemRow, path: str) -> ItemRow | None:
+        """What was known of a file when an item was written down; items of one record ask alike."""
+        place = (item.task, path, item.position)
+        if place not in self._artifacts:
+            self._artifacts[place] = self._reader.artifact_at(item, path)
+        return self._artifacts[place]
+
     def _change(self, item: ItemRow, told: Told, path: str) -> str:
         recorded = told.cited.get(path)
         if recorded is None:
-            artifact = item if item.letter == "a" else self._reader.artifact_at(item, path)
+            artifact = item if item.letter == "a" else self._artifact(item, path)
             told = self._records.told(artifact) if artifact else told
             recorded = told.entry.get("sha256") if artifact else None
         if not recorded:

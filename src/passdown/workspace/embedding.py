@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from passdown.recall.filters import Filter
     from passdown.recall.meaning import Meaning
     from passdown.recall.vectors import StoredIndex, VectorIndex
+    from passdown.recall.vectors.packing import Floats
     from passdown.store.found import Embedder, Unembedded
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
@@ -38,6 +39,7 @@ TOP_UP_S = 0.5
 REST_S = 30.0
 _DROPPED_AT_ONCE = 2_000
 _NEARLY_ALL = 0.9
+_REMEMBERED = 256
 
 
 class Embedded(NamedTuple):
@@ -67,6 +69,7 @@ class Embeddings:
         self._own: Embedding | None = None
         self._loaded: dict[str, Embedding | None] = {}
         self._index: VectorIndex | StoredIndex | None = None
+        self._questions: dict[tuple[str, str], Floats] = {}
         self._lock = threading.Lock()
         self._making = threading.Lock()
         self._rests_until = 0.0
@@ -82,6 +85,7 @@ class Embeddings:
         with self._lock:
             if self._own is not None:  # it answers until the new one has caught up
                 self._loaded[self._own.name] = self._own
+            self._questions.clear()
         self._own = own
         self.wake()
 
@@ -141,18 +145,31 @@ class Embeddings:
             with self._lock:
                 index.refresh(reader)
                 within = index.within(reader, only)
-        from passdown.recall.meaning import Meaning, Vector
+        from passdown.recall.meaning import Meaning
+
+        # Outside the read: an embedder may be far away, and a question waits for it as long.
+        return Meaning(index, within, self._vector_of(query, embedding, serving))
+
+    def _vector_of(self, query: str, embedding: Embedding, serving: Embedder) -> Floats:
+        """A question as a vector of length one; those asked last are remembered, since the same
+        question often comes again with another filter or from another agent.
+        """
         from passdown.recall.vectors import unit
 
-        def make() -> Vector:
+        key = (embedding.name, query)
+        with self._lock:
+            known = self._questions.pop(key, None)
+        if known is None:
             numbers = _vectors(embedding, [query])[0]
             if len(numbers) != serving.dimensions:
                 problem = _other_length(serving, len(numbers))
                 raise InvalidInput("the embedder has changed", [problem])
-            vector = unit(numbers)
-            return Vector(vector, None if only.is_narrow else index.nearby(vector, within))
-
-        return Meaning(index, within, make, self._rest)
+            known = unit(numbers)
+        with self._lock:
+            self._questions[key] = known
+            if len(self._questions) > _REMEMBERED:
+                del self._questions[next(iter(self._questions))]
+        return known
 
     def _is_up_to_date(self) -> bool:
         """Whether the newest entry has its vector: told without counting the others."""

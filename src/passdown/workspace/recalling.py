@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import InvalidInput, Problem, unknown_task
@@ -9,7 +10,14 @@ from passdown.model.findable import KNOWLEDGE, SEARCHED, node_text, tag_of
 from passdown.model.found_rows import NODE_PREFIX
 from passdown.model.graph import KNOWLEDGE_STATUSES
 from passdown.model.item_text import searched_text
-from passdown.model.kinds import DECISION_STATUSES, KINDS, LIVE, WORKSPACE_TASK, parse_address
+from passdown.model.kinds import (
+    DECISION_STATUSES,
+    KINDS,
+    LIVE,
+    WORKSPACE_TASK,
+    parse_address,
+    stream_of,
+)
 from passdown.model.names import agent_problems, normal_path
 from passdown.model.recalled import Recalled
 from passdown.model.text import has_lone_surrogate, text_problems
@@ -80,8 +88,7 @@ def recall(opened: Opened, asked: Asked, *, told_to: str = "") -> list[Recalled]
             raise unknown_task(asked.task)
         search = Search(reader, asked.query, only, meaning)
         found = search.best(asked.limit)
-        shown = _Shown(opened, reader, search.question.words)
-        answers = [shown.answer(entry, score) for entry, score in found]
+        answers = _Shown(opened, reader, search.question.words).answers(found)
     if told_to and answers:
         _record(opened, asked, told_to, answers)
     return answers
@@ -169,10 +176,19 @@ class _Shown:
         self._records = Records(reader)
         self._stale = Stale(reader, opened.project, self._records)
 
-    def answer(self, entry: Entry, score: float) -> Recalled:
-        """One answer."""
-        address = parse_address(entry.address)
-        row = self._reader.item(*address) if address else None
+    def answers(self, found: Sequence[tuple[Entry, float]]) -> list[Recalled]:
+        """All of them, in the same order."""
+        reader = self._reader
+        items = [parse_address(entry.address) for entry, _ in found]
+        reader.ahead(*(methodcaller("item", *address) for address in items if address))
+        rows = [reader.item(*address) if address else None for address in items]
+        records = dict.fromkeys((stream_of(row.task), row.position) for row in rows if row)
+        reader.ahead(*(methodcaller("record", *place) for place in records))
+        return [
+            self._answer(entry, score, row) for (entry, score), row in zip(found, rows, strict=True)
+        ]
+
+    def _answer(self, entry: Entry, score: float, row: ItemRow | None) -> Recalled:
         title, text = self._item(row) if row else self._node(entry)
         later = successor(self._reader, entry) if entry.status == "superseded" else None
         return Recalled(

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 PAGE = 5_000
 KEEP = 150
-KEEP_OF_MANY = 400
+KEEP_OF_MANY = 200
+WIDER = 4
+"""Of many, so many times more are taken by their codes at first, and those then told apart."""
+
 ASKED_AT_ONCE = 100
 MANY = 50_000
 """Above this, vectors stay in the store and codes alone are kept: 48 bytes an entry, not 432."""
@@ -89,39 +92,38 @@ class VectorIndex:
         allows: Allows,
         *,
         count: int,
-        nearby: Sequence[int] | None = None,
     ) -> list[int]:
         """The entries nearest to a query that pass a filter, nearest first.
 
         Its marks are looked at here; `allows` tells the rest from the entries' rows, so more are
-        tried until enough pass. `nearby` is what was found there before.
+        tried until enough pass.
         """
         keep = self._keep
         tried: set[int] = set()
         kept: list[int] = []
-        found = self.nearby(query, within) if nearby is None else nearby
         for _ in range(_ROUNDS):
+            found = self._nearby(query, within, keep)
             fresh = [number for number in found if number not in tried]
             tried.update(fresh)
             kept += _allowed(fresh, allows, self._keep - len(kept))
             if len(kept) >= count or len(found) < keep:
                 break
             keep *= 4
-            found = self.nearby(query, within, keep)
         return self._best(reader, query, kept, count)
 
-    def nearby(self, query: Floats, within: Within, keep: int = 0) -> Sequence[int]:
+    def _nearby(self, query: Floats, within: Within, keep: int) -> list[int]:
         """About the nearest entries that pass, told from their codes alone, without the store."""
-        keep, passing = keep or self._keep, within.passing
+        passing, first = within.passing, keep * self._wider
         if passing is None:
             numbers = self._numbers
-            return numbers[self._codes.nearest(query, keep, len(numbers))].tolist()
-        numbers, mask = passing.numbers, passing.mask
-        if passing.count < _FEW_OF * len(numbers):
-            places = self._codes.nearest_of(query, keep, np.flatnonzero(mask))
+            places = self._codes.nearest(query, first, len(numbers))
         else:
-            places = self._codes.nearest(query, keep, len(numbers), mask)
-        return numbers[places].tolist()
+            numbers, mask = passing.numbers, passing.mask
+            if passing.count < _FEW_OF * len(numbers):
+                places = self._codes.nearest_of(query, first, np.flatnonzero(mask))
+            else:
+                places = self._codes.nearest(query, first, len(numbers), mask)
+        return numbers[self._codes.nearer(query, places, keep)].tolist()
 
     def within(self, reader: Reader, only: Filter) -> Within:
         """A filter, and which entries are of its kinds, agent, task, tags and path.
@@ -166,13 +168,18 @@ class VectorIndex:
         self, reader: Reader, query: Floats, ids: Sequence[int], *, count: int
     ) -> list[int]:
         """The nearest of some entries, nearest first."""
-        numbers = self._numbers
-        places = self._codes.nearest_of(query, self._keep, self._places(ids))
+        numbers, keep = self._numbers, self._keep
+        places = self._codes.nearest_of(query, keep * self._wider, self._places(ids))
+        places = self._codes.nearer(query, places, keep)
         return self._best(reader, query, numbers[places].tolist(), count)
 
     @property
     def _keep(self) -> int:
         return KEEP if self.count <= MANY else KEEP_OF_MANY
+
+    @property
+    def _wider(self) -> int:
+        return 1 if self.count <= MANY else WIDER
 
     def _best(self, reader: Reader, query: Floats, ids: list[int], count: int) -> list[int]:
         near = self.nearness(reader, query, ids)

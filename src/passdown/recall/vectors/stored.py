@@ -34,9 +34,6 @@ class StoredIndex:
         """A filter; the database itself looks at what passes it."""
         return Within(only)
 
-    def nearby(self, query: Floats, within: Within) -> None:
-        """Nothing is known without the database."""
-
     def nearest(
         self,
         reader: Reader,
@@ -45,7 +42,6 @@ class StoredIndex:
         allows: Allows,
         *,
         count: int,
-        nearby: Sequence[int] | None = None,
     ) -> list[int]:
         """The entries nearest to a query that pass a filter, nearest first.
 
