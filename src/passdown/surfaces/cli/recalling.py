@@ -7,7 +7,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from passdown.model.text import visible
-from passdown.surfaces.cli.parsing import AGENT, TAG, TASK, listed, whole_number, with_store
+from passdown.surfaces.cli.parsing import (
+    AGENT,
+    TAG,
+    TASK,
+    given_text,
+    listed,
+    whole_number,
+    with_store,
+)
 from passdown.surfaces.cli.printing import labelled, line, print_json
 from passdown.surfaces.cli.progress import progress_bar
 from passdown.surfaces.cli.session import Misuse, opened
@@ -43,18 +51,21 @@ def recall(parser: Parser) -> None:
         default=[],
         help=f"{', '.join(FINDABLE)}; may be repeated",
     )
-    parser.add_argument("--agent", metavar=AGENT, default="", help="who recorded it")
-    parser.add_argument("--task", metavar=TASK, default="", help="of this task alone")
+    for option, metavar, meant in (
+        ("--agent", AGENT, "who recorded it"),
+        ("--task", TASK, "of this task alone"),
+    ):
+        parser.add_argument(option, metavar=metavar, type=given_text, help=meant)
     listed(parser, "--tag", TAG, "under one of these", "tags")
     parser.add_argument(
         "--path",
         metavar="PATH",
-        default="",
+        type=given_text,
         help="about this file or folder, named from here or from the project",
     )
     listed(parser, "--status", "STATUS", "as it stands: accepted, superseded, open...", "statuses")
-    parser.add_argument("--since", metavar="DATE", default="", help="2026-01-31, or a time")
-    parser.add_argument("--until", metavar="DATE", default="", help="that day included")
+    parser.add_argument("--since", metavar="DATE", default="", help="2026-01-31, or a time; in UTC")
+    parser.add_argument("--until", metavar="DATE", default="", help="that day included; in UTC")
     parser.add_argument("--live", action="store_true", help="nothing superseded or settled")
     parser.add_argument("--words", action="store_true", help="by words alone: loads no model")
     parser.add_argument(
@@ -70,10 +81,10 @@ def _recall(args: Namespace) -> int:
         found = workspace.recall(
             _query(" ".join(args.query)),
             kinds=args.kinds,
-            agent=args.agent,
-            task=args.task,
+            agent=args.agent or "",
+            task=args.task or "",
             tags=args.tags,
-            path=_path(workspace.root, args.path),
+            path=_path(workspace.root, args.path or ""),
             statuses=args.statuses,
             since=args.since,
             until=args.until,
