@@ -405,6 +405,11 @@ SERVER = {
     "foreign or damaged never has it.",
     "W-18": "A body that is too large is answered with the limit and what to do, however much of "
     "it was still to come.",
+    "W-19": "A token has its share and no more: of reads at work, of heavy ones, of open requests, "
+    "of answers that wait to be taken and of lines in the log; whatever it sends, others are "
+    "served, and so are the questions whether the server lives and whose token this is.",
+    "W-20": "However much is wrong with an input, a hundred problems are told, errors first, and "
+    "the others counted; no input that is allowed takes time that grows faster than its length.",
     "O-1": "Where OpenTelemetry is set up, each request, tool call and leg of a relay is a span "
     "of its caller's trace, with what it had the workspace do below it and never a word that was "
     "written; otherwise nothing is loaded for it.",

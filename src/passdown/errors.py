@@ -57,6 +57,35 @@ class Problem(NamedTuple):
         return dict(zip(self._fields, self, strict=True))
 
 
+MOST_PROBLEMS = 100
+"""How many problems are listed; of more than that, one last problem says how many."""
+
+UNLISTED = "more_problems"
+"""The code of that last problem."""
+
+
+def listed(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """All problems; of very many, errors before warnings, the first of them and how many more there
+    are. What was cut short before may be put together with others, and none is forgotten.
+    """
+    given = tuple(problems)
+    if len(given) <= MOST_PROBLEMS + 1:
+        return given
+    known = [problem for problem in given if problem.code != UNLISTED]
+    ranked = sorted(known, key=lambda problem: problem.level != "error")
+    shown, rest = ranked[:MOST_PROBLEMS], ranked[MOST_PROBLEMS:]
+    cut = [*rest, *(problem for problem in given if problem.code == UNLISTED)]
+    level: Level = "error" if any(each.level == "error" for each in cut) else "warning"
+    fix = "mend those above first, then look again"
+    message = f"{counted(given) - len(shown)} more problems are not listed"
+    return (*shown, Problem("", UNLISTED, message, "", fix, level))
+
+
+def counted(problems: Iterable[Problem]) -> int:
+    """How many problems there are, with those that are no longer listed."""
+    return sum(int(p.message.split()[0]) if p.code == UNLISTED else 1 for p in problems)
+
+
 class PassdownError(Exception):
     """Root of everything Passdown raises on purpose.
 
@@ -81,10 +110,10 @@ class PassdownError(Exception):
 
 
 class ProblemsError(PassdownError):
-    """An error that carries a list of problems; never raised as such."""
+    """An error that carries a list of problems (see `listed`); never raised as such."""
 
     def __init__(self, message: str, problems: Iterable[Problem], *, next_step: str = "") -> None:
-        self.problems = tuple(problems)
+        self.problems = listed(problems)
         super().__init__(message, next_step=next_step)
 
     def __str__(self) -> str:

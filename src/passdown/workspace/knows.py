@@ -167,7 +167,8 @@ class Knows(Held):
         relations: Sequence[str] = (),
     ) -> list[Reached]:
         """The nodes that can be reached from one in up to `depth` steps, nearest first, each with
-        the edges that lead there, 10,000 at most; `direction`: out, in or both.
+        the edges that lead there; `direction`: out, in or both. 10,000 nodes at most, and those
+        whose paths have 20,000 edges together.
         """
         from passdown.workspace.knowing import neighbours
 

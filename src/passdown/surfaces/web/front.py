@@ -23,6 +23,7 @@ from passdown.errors import (
 )
 from passdown.model.redaction import redact
 from passdown.surfaces.web.house import Visit
+from passdown.surfaces.web.pieces import in_pieces
 from passdown.surfaces.web.problems import MEDIA, as_json, details, status_of, without_inside
 from passdown.surfaces.web.spanning import VisitSpan
 
@@ -79,6 +80,14 @@ class Front:
             await send({"type": "websocket.close", "code": 1008})
             return
         visit = Visit(f"{self._start}-{next(self._numbers)}", time.perf_counter())
+        try:
+            await self._answer(scope, receive, send, visit)
+        finally:
+            await visit.give_back()
+            if visit.is_counted and visit.caller is not None:
+                self._house.requests.leave(visit.caller.id)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         out = _Out(self._house, scope, visit, send)
         incoming = _Incoming(receive)
         refusal = await self._refusal(scope, incoming, visit)
@@ -151,7 +160,8 @@ class Front:
             )
             seconds = str(max(1, round(wait_s + 0.5))).encode()
             return _Refusal(error, 429, ((b"retry-after", seconds),))
-        return None
+        visit.is_counted = self._house.requests.enter(caller.id)
+        return None if visit.is_counted else _too_many(caller.name)
 
     async def _body(
         self, headers: list[tuple[bytes, bytes]], incoming: _Incoming, visit: Visit
@@ -195,6 +205,14 @@ def _no_token(was_given: bool) -> _Refusal:
     )
     challenge = b'Bearer realm="passdown"' + (b', error="invalid_token"' if was_given else b"")
     return _Refusal(error, 401, ((b"www-authenticate", challenge),))
+
+
+def _too_many(name: str) -> _Refusal:
+    error = RateLimited(
+        f"{name} has too many requests open; nothing was changed",
+        next_step="Wait for the answers before you send more.",
+    )
+    return _Refusal(error, 429, ((b"retry-after", b"1"),))
 
 
 def _too_large(most: int) -> _Refusal:
@@ -274,7 +292,7 @@ class _Out:
             if not any(name.lower() == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"no-store"))
             message = {**message, "headers": headers}
-        await self._send(message)
+        await in_pieces(self._send, message)
         is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
         if is_end:
             self._finish()

@@ -7,13 +7,14 @@ noted in the answer and the log; the ledger refuses any other author. Anybody's 
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError, RateLimited
 from passdown.model.plain import load_json
 from passdown.model.text import visible
+from passdown.surfaces.mcp.definitions import BY_NAME
 from passdown.surfaces.mcp.spanning import calling, has_failed
 from passdown.surfaces.web.front import VISIT
 from passdown.surfaces.web.operations import Call, require
@@ -158,12 +159,15 @@ class _AsItsCaller:
         self._house = house
 
     async def __call__(self, ctx: Any, call_next: Any) -> Any:
-        """One message; writes wait for the token's turn."""
+        """One message, in its turn of the token."""
         caller = _caller(ctx)
         params: Mapping[str, Any] = ctx.params or {}
         is_write = ctx.method == "tools/call" and params.get("name") in _WRITING
         if is_write and not caller.may("write"):
             return _refused(f"This token of {caller.name} allows {', '.join(caller.rights)}.")
+        if ctx.method == "tools/call" and params.get("name") in BY_NAME:
+            visit: Visit = ctx.request.scope[VISIT]
+            visit.goes_to(f"mcp/{params['name']}", PATH)
         call = Call(caller, {})
         if ctx.method == "tools/call" and isinstance(params.get("name"), str):
             given: object = params.get("arguments") or {}
@@ -171,7 +175,7 @@ class _AsItsCaller:
                 signed = _signed(call, params["name"], cast("Document", given))
                 ctx = replace(ctx, params={**params, "arguments": signed})
         try:
-            async with self._house.turns.of(caller.id) if is_write else nullcontext():
+            async with (self._house.writes if is_write else self._house.reads).of(caller.id):
                 answer = await self._answer(ctx, caller, call_next)
         except RateLimited as error:
             return _refused(str(error))
@@ -199,7 +203,7 @@ def _noted(ctx: Any, call: Call, answer: Any) -> Any:
     from passdown.surfaces.mcp.lines import warned
 
     visit: Visit = ctx.request.scope[VISIT]
-    visit.notes += [note.message for note in call.notes]
+    visit.notes += call.claims
     first, *rest = answer["content"]
     text = visible("\n".join([first["text"], *warned(call.notes)]), keep_newlines=True)
     return {**answer, "content": [{**first, "text": text}, *rest]}

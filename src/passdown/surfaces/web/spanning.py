@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from passdown.surfaces.web.house import Visit
     from passdown.workspace import Workspace
 
+UNTRACED = frozenset({"/health", "/ready"})
+"""What is asked every few seconds by whoever watches the server: no work of anybody's."""
+
 METHODS = frozenset("GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH QUERY".split())
 
 
@@ -30,7 +33,8 @@ class VisitSpan:
     def __init__(self, scope: Scope, visit: Visit, *, is_let_in: bool) -> None:
         self._visit = visit
         self._method = scope["method"] if scope["method"] in METHODS else "HTTP"
-        self._span = _started(scope, visit, is_let_in=is_let_in) if spans.is_on() else spans.NOTHING
+        is_traced = spans.is_on() and scope["path"] not in UNTRACED
+        self._span = _started(scope, visit, is_let_in=is_let_in) if is_traced else spans.NOTHING
 
     def __enter__(self) -> Self:
         self._span.__enter__()
