@@ -95,7 +95,7 @@ def _bring(
     progress: Progress | None,
 ) -> Brought:
     if form == "bundle":
-        return _bundle(opened, source)
+        return _bundle(opened, source, agent)
     if form == "adr":
         from passdown.workspace.importing_adr import bring_adrs
 
@@ -187,10 +187,10 @@ def _notes(
     return tally
 
 
-def _bundle(opened: Opened, source: Source) -> Brought:
+def _bundle(opened: Opened, source: Source, agent: str) -> Brought:
     from passdown.workspace.bundling import import_file
 
-    done = import_file(opened, source.path, "")
+    done = import_file(opened, source.path, "", agent=agent)
     tally = Tally("bundle")
     tally.entries += [
         Taken(source.path, "stream", "added", stream, f"{count} records")
