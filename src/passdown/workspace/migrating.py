@@ -83,7 +83,10 @@ class _Reading(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What will be recorded for a note: its text, the handoff's section, and the new file."""
+    """What will be recorded for a note: its text, the handoff's section, and the new file.
+
+    `is_first` where it was made because nothing was recorded of this text.
+    """
 
     note: Note
     text: str
@@ -94,6 +97,7 @@ class _Plan(NamedTuple):
     problems: tuple[Problem, ...]
     skipped: str = ""
     kept: int = 0
+    is_first: bool = False
 
 
 # As often as another process may come in between; each time it has recorded a part of the same.
@@ -164,14 +168,16 @@ def _record(opened: Opened, plan: _Plan, task: str) -> tuple[_Plan, _Recorded]:
             return plan, _record_once(opened, plan)
         except (Conflict, KeyReused):
             reading = _Reading(plan.note, plan.text, plan.extraction)
-            theirs = _recorded(opened, reading, task)
-            plan = plan._replace(section=theirs.section, whole=theirs.whole) if theirs else plan
+            theirs = _recorded(opened, reading, task) if plan.is_first else None
+            if theirs:
+                plan = plan._replace(section=theirs.section, whole=theirs.whole, is_first=False)
     return plan, _record_once(opened, plan)
 
 
 def _record_once(opened: Opened, plan: _Plan) -> _Recorded:
     title = plan.extraction.header.title
-    made_task, problems = keep_note(opened, NoteToKeep(plan.note, plan.text, title, plan.section))
+    kept = NoteToKeep(plan.note, plan.text, title, plan.section, plan.is_first)
+    made_task, problems = keep_note(opened, kept)
     command = hand_off(opened, plan.section, {}, key=None, rebase=False, changed_files=None)
     return _Recorded(command, made_task, [*problems, *command.warnings])
 
@@ -316,7 +322,8 @@ def _planned(
     if checked.handoff is None:
         raise InvalidInput("the note is refused", checked.errors, next_step=NOTHING_CHANGED)
     whole = _whole(given, text, section)
-    return _Plan(given, text, extraction, section, whole, prompt, tuple(problems), skipped, kept)
+    plan = _Plan(given, text, extraction, section, whole, prompt, tuple(problems), skipped, kept)
+    return plan._replace(is_first=not is_forced)
 
 
 def _without_room(extraction: Extraction, minimum: float) -> list[Problem]:

@@ -21,18 +21,24 @@ Plain = dict[str, Any]
 
 
 class NoteToKeep(NamedTuple):
-    """A note, its text without a section, the title that it gives its task, and its section."""
+    """A note, its text without a section, the title that it gives its task, and its section.
+
+    `is_first` where no record of this text was found: then one that is there after all is someone
+    else's, made at the same moment.
+    """
 
     note: Note
     text: str
     title: str
     section: str
+    is_first: bool
 
 
 def keep_note(opened: Opened, kept: NoteToKeep) -> tuple[bool, list[Problem]]:
     """Record the note itself, whole, as a fact about its task; make the task where there is none.
 
-    It is no part of the handoff's own record: that one is read by every agent, all the time.
+    It is no part of the handoff's own record: that one is read by every agent, all the time. Raises
+    Conflict or KeyReused where someone else has recorded the note, or made the task, meanwhile.
     """
     from passdown.workspace.noting import create_task
 
@@ -45,7 +51,7 @@ def keep_note(opened: Opened, kept: NoteToKeep) -> tuple[bool, list[Problem]]:
         fields = task_parts(kept.text).fields if task_title(kept.text) else {}
         create_task(opened, {**fields, "task": task, "title": title, "agent": agent}, None)
     sha256 = sha256_of(kept.text)
-    if made or note_record(opened, task, sha256) is None:
+    if made or kept.is_first or note_record(opened, task, sha256) is None:
         place = place_of_note(kept.note, opened.root)
         note = {"name": kept.note.name, "sha256": sha256, "text": kept.text, "place": place}
         body = {"metadata": {"note": {**note, "section": kept.section}}}
