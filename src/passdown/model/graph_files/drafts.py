@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import MOST_PROBLEMS, InvalidInput, Problem
 from passdown.model.graph import (
     RELATIONS,
     Edge,
@@ -31,7 +31,6 @@ MAX_FIELDS = 1_000_000
 """How many ids, attributes and tags a file may hold, counted again wherever one is repeated by a
 default, a chain or a subgraph.
 """
-MAX_PROBLEMS = 500
 
 _CHECKED = re.compile(r"(nodes|edges)\[([0-9]+)\](?:\.(.+?))?(?:\[([0-9]+)\])?", re.DOTALL)
 
@@ -90,14 +89,14 @@ class Drafts:
         """Note a problem and go on; the file is given up when there are too many."""
         self._problems.append(Problem(place, code, message, expected))
         self._told.add(place)
-        if len(self._problems) >= MAX_PROBLEMS:
+        if len(self._problems) >= MOST_PROBLEMS:
             self.give_up()
 
     def give_up(self) -> NoReturn:
         """Raise what has been found so far."""
-        shown = self._problems[:MAX_PROBLEMS]
-        if len(self._problems) >= MAX_PROBLEMS:
-            message = f"has more problems than these {MAX_PROBLEMS}; reading ended here"
+        shown = self._problems[:MOST_PROBLEMS]
+        if len(self._problems) >= MOST_PROBLEMS:
+            message = f"has more problems than these {MOST_PROBLEMS}; reading ended here"
             shown.append(Problem("", "too_many_problems", message))
         raise InvalidInput("the graph can't be read", shown)
 
