@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -363,3 +364,45 @@ def test_what_a_handoff_found_hangs_on_its_task(known: Path, cli: Run, as_json: 
     for node in (pattern, gotcha):
         link = {"source": node["id"], "relation": "discovered_in", "target": "task:T-1"}
         assert link in node["edges"]
+
+
+@pytest.mark.promise("S3-38")
+@pytest.mark.parametrize("form", ["svg", "mermaid"])
+def test_a_picture_has_what_it_was_asked_for_and_the_nearest(
+    project: Path, cli: Run, form: str
+) -> None:
+    """A hundred others are as near to the hub, and better sorted."""
+    nodes = [{"id": "hub", "type": "component", "summary": "Hub"}]
+    names = [f"leaf{number:03}" for number in range(100)]
+    nodes += [{"id": name, "type": "component", "summary": f"No {name}."} for name in names]
+    edges = [{"source": name, "relation": "uses", "target": "hub"} for name in names]
+    (project / "hub.json").write_text(json.dumps({"nodes": nodes, "edges": edges}))
+    cli("knowledge", "add", "--file", "hub.json", *BY)
+    shown = cli("graph", "show", "--around", "leaf099", "--depth", "2", "--format", form).out
+    for name in ("hub", "leaf099", "leaf000"):
+        assert re.search(rf"\b{name}\b", shown)
+    assert "leaf098" not in shown
+    assert "shown are the nearest" in shown
+    best = cli("graph", "show", "--format", form).out
+    assert "leaf099" not in best
+    assert "shown are the best connected" in best
+
+
+@pytest.mark.promise("S3-38")
+def test_a_long_chain_is_folded_into_a_picture_that_fits_a_screen(project: Path, cli: Run) -> None:
+    names = [f"step{number:03}" for number in range(300)]
+    nodes = [{"id": name, "type": "component", "summary": name} for name in names]
+    edges = [
+        {"source": later, "relation": "supersedes", "target": name}
+        for name, later in pairwise(names)
+    ]
+    (project / "chain.json").write_text(json.dumps({"nodes": nodes, "edges": edges}))
+    cli("knowledge", "add", "--file", "chain.json", *BY)
+    text = cli("graph", "show", "--around", "step150", "--depth", "299", "--format", "svg").out
+    picture = ElementTree.fromstring(text)
+    assert float(picture.attrib["width"]) <= 2_500
+    assert float(picture.attrib["height"]) <= 1_500
+    space = "{http://www.w3.org/2000/svg}"
+    shown = {group.findtext(f"{space}title") for group in picture.iter(f"{space}g")} - {None}
+    assert shown == set(names[120:180])
+    assert len(re.findall(r'<path class="line"', text)) == 59
