@@ -406,3 +406,19 @@ def test_a_long_chain_is_folded_into_a_picture_that_fits_a_screen(project: Path,
     shown = {group.findtext(f"{space}title") for group in picture.iter(f"{space}g")} - {None}
     assert shown == set(names[120:180])
     assert len(re.findall(r'<path class="line"', text)) == 59
+
+
+def test_sync_stays_in_the_project_unless_an_absolute_path_says_otherwise(
+    known: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "leads out of the project" in cli("knowledge", "sync", "../x.dot", *BY, code=1).err
+    assert not (known.parent / "x.dot").exists()
+    below = known / "docs" / "deep"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    cli("knowledge", "sync", "../x.dot", *BY)
+    assert '"redis"' in (known / "docs" / "x.dot").read_text()
+    assert "leads out" in cli("knowledge", "sync", "../../../x.dot", *BY, code=1).err
+    assert not (known.parent / "x.dot").exists()
+    cli("knowledge", "sync", str(known.parent / "x.dot"), *BY)
+    assert (known.parent / "x.dot").exists()

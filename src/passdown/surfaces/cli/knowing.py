@@ -290,8 +290,8 @@ def _known_edge(workspace: Workspace, key: tuple[str, str, str]) -> list[Edge]:
 def _sync(args: Namespace) -> int:
     """1 when a file was kept aside or a conflict was found."""
     with opened(args) as workspace:
-        path = os.path.abspath(args.file) if args.file else ""
-        target = path or os.path.join(workspace.root, _SYNCED)
+        path = _from_root(args.file, workspace.root) if args.file else ""
+        target = os.path.normpath(os.path.join(workspace.root, path or _SYNCED))
         before = workspace.edges()
         if not os.path.lexists(target) and not _is_anything_written(workspace):
             return _nothing_to_sync(target, as_json=args.json)
@@ -302,6 +302,15 @@ def _sync(args: Namespace) -> int:
     else:
         _print_synced(found, is_updated)
     return 1 if found.reports else 0
+
+
+def _from_root(path: str, root: str) -> str:
+    """A file named from the current folder, as it is named from the project's; whether it may be
+    outside of that, only an absolute path says.
+    """
+    if os.path.isabs(path):
+        return path
+    return os.path.relpath(os.path.abspath(path), os.path.realpath(root))
 
 
 def _is_anything_written(workspace: Workspace) -> bool:
