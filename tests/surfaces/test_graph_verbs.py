@@ -422,3 +422,54 @@ def test_sync_stays_in_the_project_unless_an_absolute_path_says_otherwise(
     assert not (known.parent / "x.dot").exists()
     cli("knowledge", "sync", str(known.parent / "x.dot"), *BY)
     assert (known.parent / "x.dot").exists()
+
+
+@pytest.mark.promise("S4-30")
+@pytest.mark.parametrize("form", ["json", "dot"])
+def test_what_graph_show_writes_can_be_added_again(
+    known: Path, cli: Run, as_json: Json, form: str
+) -> None:
+    """It holds items, tasks, agents and files, and which decision supersedes which."""
+    cli(
+        "decide",
+        "Sessions in a table",
+        "--why",
+        "x",
+        "--task",
+        "T-1",
+        "--supersedes",
+        "T-1#d1",
+        *BY,
+    )
+    before = as_json("graph", "show")
+    derived = [node for node in before["nodes"] if node["id"] not in ("redis", "session-store")]
+    cli("graph", "show", "--format", form, "--output", "whole")
+    out = cli("knowledge", "add", "--file", "whole", *BY).out
+    assert out.startswith("was recorded already")
+    assert f"records say the same: {len(derived)} nodes and 1 edge\n" in out
+    cli("knowledge", "forget", "redis", *BY)
+    told = as_json("knowledge", "add", "--file", "whole", *BY)
+    assert told["left_out"] == {"nodes": len(derived), "edges": 1}
+    assert as_json("graph", "show") == before
+    cli("graph", "show", "--format", form, "--type", "decision", "--output", "decisions")
+    said = "nothing to write down; left out, since records say the same: 2 nodes and 1 edge\n"
+    assert cli("knowledge", "add", "--file", "decisions", *BY).out == said
+    whole = known / "whole"
+    whole.write_text(whole.read_text().replace("Sessions in Redis", "Sessions in Memcached"))
+    assert (
+        "'T-1#d1' stands for itself" in cli("knowledge", "add", "--file", "whole", *BY, code=1).err
+    )
+
+
+def test_a_file_of_the_graph_may_be_as_large_as_one_that_is_synced(project: Path, cli: Run) -> None:
+    nodes = [
+        {"id": f"n{i:05}", "type": "component", "summary": f"Node {i}", "description": "x" * 300}
+        for i in range(4_000)
+    ]
+    text = json.dumps({"nodes": nodes, "edges": []})
+    assert len(text) > 1_200_000
+    (project / "large.json").write_text(text)
+    cli("knowledge", "add", "--file", "large.json", *BY)
+    assert "4000 nodes" in cli("knowledge", "sync", "k.json", *BY).out
+    (project / "huge.json").write_text(text + " " * 8_388_608)
+    assert "at most 8,388,608" in cli("knowledge", "add", "--file", "huge.json", *BY, code=1).err

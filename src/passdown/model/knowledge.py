@@ -71,14 +71,14 @@ def reserved_problems(nodes: Iterable[Node], edges: Iterable[Edge]) -> list[Prob
     """
     expected = "another id: items, tasks, agents and files are known by their own"
     found = [
-        Problem(f"nodes[{index}].id", "reserved_id", f"{node.id!r} stands for itself", expected)
+        Problem(f"nodes[{index}].id", "reserved_id", f"{node.id!r} {_SPOKEN_FOR}", expected, _FIX)
         for index, node in enumerate(nodes)
         if is_reserved(node.id)
     ]
     for index, edge in enumerate(edges):
         if says_itself(edge.key):
             message = f"{' '.join(edge.key)!r} is not for the graph to say"
-            found.append(Problem(f"edges[{index}]", "reserved_edge", message, _SAID_BY))
+            found.append(Problem(f"edges[{index}]", "reserved_edge", message, _SAID_BY, _FIX))
     return found
 
 
@@ -97,6 +97,8 @@ def says_itself(edge: tuple[str, str, str]) -> bool:
     return relation == "depends_on" and source.startswith("task:") and stands_for(source)
 
 
+_SPOKEN_FOR = "stands for itself"
+_FIX = "leave it out: what records say is taken from them alone"
 _SAID_BY = "a decision that names what it supersedes, or a change of the task"
 
 
