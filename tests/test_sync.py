@@ -364,3 +364,12 @@ def test_a_graph_that_was_never_synced_is_taken_over(
     dot = 'digraph { "N" [type="component", summary="New"]; }'
     (tmp_path / name).write_text(text if name.endswith("json") else dot, "utf-8")
     assert ws.sync_knowledge(name, agent="ana").taken == ("N",)
+
+
+def test_a_file_that_spells_accents_apart_says_the_same(ws: Workspace) -> None:
+    ws.learn([node("Caf\u00e9"), node("B")], agent="ana")
+    ws.sync_knowledge(agent="ana")
+    swap(file_of(ws), "Caf\u00e9", "Cafe\u0301")
+    synced = ws.sync_knowledge(agent="ana")
+    assert (synced.taken, synced.reports, synced.nodes) == ((), (), 2)
+    assert "Caf\u00e9" in file_of(ws).read_text("utf-8")

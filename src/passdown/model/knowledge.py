@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ from passdown.model.graph import Edge, Node, check_graph, graph_of, stands_for, 
 from passdown.model.kinds import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from passdown.model.graph import Graph
 
@@ -35,6 +36,21 @@ def edge_document(edge: Edge) -> Document:
     if edge.attributes:
         document["attributes"] = dict(sorted(edge.attributes.items()))
     return document
+
+
+def composed(name: str) -> str:
+    """The one spelling of an id, as of a path: letters and their accents in one (NFC)."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def in_one_spelling(
+    nodes: Iterable[Node], edges: Iterable[Edge], spelled: Callable[[str], str] = composed
+) -> tuple[list[Node], list[Edge]]:
+    """Nodes and edges whose ids are spelled in one way: what looks the same is the same."""
+    return (
+        [node._replace(id=spelled(node.id)) for node in nodes],
+        [edge._replace(source=spelled(edge.source), target=spelled(edge.target)) for edge in edges],
+    )
 
 
 def learned_body(

@@ -20,7 +20,13 @@ from passdown.model.findable import node_of
 from passdown.model.graph import graph_of
 from passdown.model.graph_files import read_graph, write_graph
 from passdown.model.graph_merging import NO_BASE, Base, Merge, base_of, digest_of, merged
-from passdown.model.knowledge import is_reserved, reserved_problems, says_itself
+from passdown.model.knowledge import (
+    composed,
+    in_one_spelling,
+    is_reserved,
+    reserved_problems,
+    says_itself,
+)
 from passdown.workspace.knowing import learn, written_graph
 from passdown.workspace.sync_path import no_graph, sync_path
 
@@ -168,7 +174,10 @@ def _read_file(
     if not data:
         return (None, "", ())
     try:
-        return (read_graph(data.decode(), known=[node.id for node in ledger.nodes]), "", ())
+        known = {node.id for node in ledger.nodes}
+        file = read_graph(data.decode(), known=known)
+        spelled = in_one_spelling(*file, lambda name: name if name in known else composed(name))
+        return (graph_of(*spelled), "", ())
     except (InvalidInput, UnicodeDecodeError) as error:
         why = error.problems[0].line() if isinstance(error, InvalidInput) else str(error)
         if not is_known:
