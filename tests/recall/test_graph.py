@@ -250,7 +250,8 @@ def test_what_a_pack_leaves_out_is_the_same_for_either_limit(ws: Workspace) -> N
     assert total > 14
     limited: list[dict[str, Any]] = [{"nodes": 1}, {"nodes": 9}, {"budget": 10}, {"budget": 200}]
     for limits in limited:
-        pack = ws.pack("T-7", **{"budget": 100_000, **limits})
+        given: dict[str, Any] = {"budget": 100_000, **limits}
+        pack = ws.pack("T-7", **given)
         assert len(pack.graph.nodes) + pack.left_out == total
 
 
