@@ -398,6 +398,18 @@ SERVER = {
     "W-14": "The command line does over HTTP what it does beside the store.",
     "W-15": "The files that a handoff or a decision names are those of the machine that asks: "
     "hashed there by the same rules, told to the server, and checked by it.",
+    "W-16": "A client whose server is broken, is another program or means harm is told so: no "
+    "answer is waited for, kept or unpacked without end, no list goes on for ever, and no redirect "
+    "gets the token.",
+    "W-17": "A backup through a server has its name once it was verified; one that was cut off, "
+    "foreign or damaged never has it.",
+    "W-18": "A body that is too large is answered with the limit and what to do, however much of "
+    "it was still to come.",
+    "W-19": "A token has its share and no more: of reads at work, of heavy ones, of open requests, "
+    "of answers that wait to be taken and of lines in the log; whatever it sends, others are "
+    "served, and so are the questions whether the server lives and whose token this is.",
+    "W-20": "However much is wrong with an input, a hundred problems are told, errors first, and "
+    "the others counted; no input that is allowed takes time that grows faster than its length.",
     "O-1": "Where OpenTelemetry is set up, each request, tool call and leg of a relay is a span "
     "of its caller's trace, with what it had the workspace do below it and never a word that was "
     "written; otherwise nothing is loaded for it.",
@@ -456,6 +468,11 @@ SERVING = {
     "M-9": "One file takes a task to another machine, with its failed attempts, where git stood "
     "and on demand the uncommitted changes; an altered one is refused whole, and a brief there "
     "says what differs.",
+    "M-10": "A bundle that unpacks to far more than its size is refused with how much is allowed "
+    "and how to allow it; one that is let in is never held in memory.",
+    "M-11": "Who took a bundle in, when, through which door and from which bundle is recorded and "
+    "shown with each record that it brought; the door that such a record names is shown as a "
+    "claim.",
 }
 
 HOSTS = {

@@ -67,6 +67,12 @@ def content(bundle: Path) -> tuple[Document, Lines]:
         return json.loads(archive.read("manifest.json")), [json.loads(line) for line in lines]
 
 
+def of_tasks(ws: Workspace) -> Document:
+    """The heads of all tasks."""
+    heads: Document = ws.heads()["heads"]
+    return {stream: head for stream, head in heads.items() if stream.startswith("task/")}
+
+
 def pack(target: Path, manifest: Document, lines: Lines, *, mend: bool = False) -> Path:
     """A bundle of some records; with `mend`, a manifest that fits them."""
     data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
@@ -110,7 +116,7 @@ def test_a_bundle_brings_everything_along(
     result = there.import_bundle(str(bundle))
     assert result.added == {"task/T-1": 2, "task/T-2": 2}
     assert (result.unchanged, result.forked) == ((), {})
-    assert there.heads()["heads"] == here.heads()["heads"]
+    assert of_tasks(there) == of_tasks(here)
     for task in ("T-1", "T-2"):
         for version in (1, 2):
             assert there.state_document(task, version) == here.state_document(task, version)
@@ -264,6 +270,8 @@ def test_a_well_sealed_bundle_with_odd_content_is_refused(
     [
         ("kind", "erased"),
         ("stream", "task/../../x"),
+        ("stream", "access"),
+        ("stream", "origin/T-2"),
         ("stream", "task/a b"),
         ("at", "yesterday"),
         ("author", "system of a down"),

@@ -383,7 +383,14 @@ def test_making_rows_again_keeps_the_vectors(ws: Workspace) -> None:
 class Endpoint:
     """A model elsewhere, as a server of this machine."""
 
-    def __init__(self, embed: Callable[[Sequence[str]], Any], *, answers: bytes = b"") -> None:
+    def __init__(
+        self,
+        embed: Callable[[Sequence[str]], Any],
+        *,
+        answers: bytes = b"",
+        statuses: Sequence[int] = (),
+    ) -> None:
+        """`statuses` are those of the first answers; from then on it is 200."""
         self.asked: list[dict[str, Any]] = []
         asked = self.asked
 
@@ -393,7 +400,8 @@ class Endpoint:
                 asked.append({**body, "key": self.headers.get("Authorization")})
                 rows = [{"index": n, "embedding": v} for n, v in enumerate(embed(body["input"]))]
                 data = answers or json.dumps({"data": rows[::-1]}).encode()
-                self.send_response(200)
+                left = statuses[len(asked) - 1 :]
+                self.send_response(left[0] if left else 200)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -447,6 +455,61 @@ def test_an_endpoint_that_is_gone_or_talks_nonsense_leaves_words(
         assert again.recall("matter 2")[0].title == "Matter 2"
 
 
+def test_a_busy_endpoint_is_asked_again(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its base address is enough, as its own clients take it."""
+    fill(ws, 3)
+    monkeypatch.setenv("PASSDOWN_EMBEDDER", "openai:x")
+    with Endpoint(letters, statuses=[429, 503]) as (url, asked):
+        monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", url.removesuffix("/embeddings"))
+        assert ws.embed().is_complete
+        assert len(asked) == 3
+
+
+def test_an_endpoint_that_hangs_is_waited_for_once(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(ws, 3)
+    goes_on = threading.Event()
+
+    def hangs(texts: Sequence[str]) -> Any:
+        goes_on.wait(20)
+        return letters(texts)
+
+    monkeypatch.setenv("PASSDOWN_EMBEDDER", "openai:x")
+    monkeypatch.setattr("passdown.recall.embedders._TIMEOUT_S", 0.3)
+    with Endpoint(hangs) as (url, asked):
+        monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", url)
+        try:
+            with pytest.raises(StoreUnavailable, match=r"no answer within 0\.3 s"):
+                ws.embed()
+            assert len(asked) == 1
+        finally:
+            goes_on.set()
+
+
+def test_searching_lets_go_of_no_vectors(ws: Workspace) -> None:
+    """Whoever forgot to name the embedder would throw away what another one has paid for."""
+    fill(ws, 3)
+    ws.embed_with("paid", Meanings(*CATS))
+    ws.embed()
+    free = Meanings(*CATS)
+    ws.embed_with("free", free)
+    assert ws.recall("matter 2")
+    assert ws.embedding().is_complete
+    ws.embed_with("paid", Meanings(*CATS))
+    assert ws.embedding() == ("paid", 3, 3)
+    ws.embed()
+    ws.embed_with("free", free)
+    assert ws.embedding().done == 0
+
+
+def test_large_numbers_are_a_vector_too(ws: Workspace) -> None:
+    fill(ws, 3)
+    ws.embed_with("large", lambda texts: [[1e308, 1e39 * len(text), 0.0] for text in texts])
+    assert ws.embed().is_complete
+    assert len(ws.recall("matter 2")) == 3
+
+
 def opened_again(ws: Workspace) -> Workspace:
     return passdown.open(ws.root, settings=Settings(durability="normal", embedder="none"))
 
@@ -461,9 +524,14 @@ def test_without_an_address_an_endpoint_is_refused(
         ws.embed()
     assert [problem.path for problem in caught.value.problems] == ["PASSDOWN_EMBEDDER_URL"]
     assert ws.recall("matter")
-    monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", "file:///etc/passwd")
-    with pytest.raises(InvalidInput):
-        ws.embed()
+    for given, said in {
+        "file:///etc/passwd": "'file' is no web address",
+        "http://me:hidden@localhost/v1": "holds a name or password",
+    }.items():
+        monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", given)
+        with pytest.raises(InvalidInput, match=said) as caught:
+            ws.embed()
+        assert "hidden" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["openai:x", "sentence-transformers:x", "own", ""])

@@ -49,7 +49,8 @@ def test_a_handoff_is_prepared_as_a_command_and_received_as_a_state(ws: Workspac
         "implementing",
     )
     assert (command.version, command.outcome, command.held_by) == (2, "completed", ())
-    assert command.state_file == ".passdown/state/T-1.json"
+    is_afar = ws.store_url.startswith("http")
+    assert command.state_file == ("/api/tasks/T-1/state" if is_afar else ".passdown/state/T-1.json")
     assert command.state_file in command.context_summary
     assert command.state_delta["set"]["phase"] == "implementing"
     state = ws.receive_handoff(command)

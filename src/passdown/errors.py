@@ -57,6 +57,35 @@ class Problem(NamedTuple):
         return dict(zip(self._fields, self, strict=True))
 
 
+MOST_PROBLEMS = 100
+"""How many problems are listed; of more than that, one last problem says how many."""
+
+UNLISTED = "more_problems"
+"""The code of that last problem."""
+
+
+def listed(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """All problems; of very many, errors before warnings, the first of them and how many more there
+    are. What was cut short before may be put together with others, and none is forgotten.
+    """
+    given = tuple(problems)
+    if len(given) <= MOST_PROBLEMS + 1:
+        return given
+    known = [problem for problem in given if problem.code != UNLISTED]
+    ranked = sorted(known, key=lambda problem: problem.level != "error")
+    shown, rest = ranked[:MOST_PROBLEMS], ranked[MOST_PROBLEMS:]
+    cut = [*rest, *(problem for problem in given if problem.code == UNLISTED)]
+    level: Level = "error" if any(each.level == "error" for each in cut) else "warning"
+    fix = "mend those above first, then look again"
+    message = f"{counted(given) - len(shown)} more problems are not listed"
+    return (*shown, Problem("", UNLISTED, message, "", fix, level))
+
+
+def counted(problems: Iterable[Problem]) -> int:
+    """How many problems there are, with those that are no longer listed."""
+    return sum(int(p.message.split()[0]) if p.code == UNLISTED else 1 for p in problems)
+
+
 class PassdownError(Exception):
     """Root of everything Passdown raises on purpose.
 
@@ -81,10 +110,10 @@ class PassdownError(Exception):
 
 
 class ProblemsError(PassdownError):
-    """An error that carries a list of problems; never raised as such."""
+    """An error that carries a list of problems (see `listed`); never raised as such."""
 
     def __init__(self, message: str, problems: Iterable[Problem], *, next_step: str = "") -> None:
-        self.problems = tuple(problems)
+        self.problems = listed(problems)
         super().__init__(message, next_step=next_step)
 
     def __str__(self) -> str:
@@ -154,6 +183,10 @@ class IntegrityViolation(PassdownError):
         self.fields = tuple(fields)
         super().__init__(message, next_step=next_step)
 
+    def as_document(self) -> dict[str, object]:
+        """The error with the fields that differ."""
+        return {**super().as_document(), "fields": list(self.fields)}
+
 
 class Damaged(ProblemsError):
     """Stored bytes are not what was written; `problems` says what and where."""
@@ -188,11 +221,23 @@ class LaneFull(PassdownError):
 
 
 class GitError(PassdownError):
-    """Git could not do what was asked. Codes: no_git, not_a_repository, no_commits, unknown_base,
-    branch_exists, nothing_to_commit, patch_failed, unsafe_path, filtered, too_large, git_failed.
-    """
+    """Git could not do what was asked. Codes: git_failed, and those of `GIT_CODES`."""
 
     code = "git_failed"
+
+
+GIT_CODES = (
+    "no_git",
+    "not_a_repository",
+    "no_commits",
+    "unknown_base",
+    "branch_exists",
+    "nothing_to_commit",
+    "patch_failed",
+    "unsafe_path",
+    "filtered",
+    "too_large",
+)
 
 
 class StoreError(PassdownError):
@@ -267,6 +312,7 @@ def _by_code() -> dict[str, type[PassdownError]]:
         "not_recipient": NotAllowed,
         "other_host": NotAllowed,
         "other_origin": NotAllowed,
+        **dict.fromkeys(GIT_CODES, GitError),
     }
     kinds = [PassdownError]
     while kinds:

@@ -231,9 +231,9 @@ def test_without_waiting_for_the_disk_the_same_test_fails(killable: Server, tmp_
     pytest.fail("nothing was lost in 20 kills: the test can't see a loss")
 
 
-def survive_cuts(server: Any, folder: Path, cuts: int, seed: str = "cuts") -> None:
+def survive_cuts(server: Any, folder: Path, cuts: int) -> None:
     url = prepared(server)
-    with CuttingProxy(Server(server).socket, seed) as proxy:
+    with CuttingProxy(Server(server).socket, "cuts") as proxy:
         writers = Writers(through(proxy, url), folder / "writers")
         try:
             deadline = time.monotonic() + 60 + 3 * cuts
@@ -259,11 +259,7 @@ def test_what_was_acknowledged_survives_broken_connections(
 
 @pytest.mark.soak
 def test_broken_connections_soaked(killable: Server, tmp_path: Path) -> None:
-    """A new workspace for each hundred: a repeat is answered from the history of its task, and a
-    long one is more than any of these connections lives to carry.
-    """
-    for number in range(soak_count("CONNECTIONS", 1_000) // 100):
-        survive_cuts(killable.server, tmp_path / f"{number}", 100, f"cuts-{number}")
+    survive_cuts(killable.server, tmp_path, soak_count("CONNECTIONS", 1_000))
 
 
 @pytest.mark.promise("S8-2")

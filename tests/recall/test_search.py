@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -72,6 +72,34 @@ def test_what_is_no_question_is_refused(ws: Workspace, query: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         ws.recall(query)
     assert {problem.path for problem in caught.value.problems} == {"query"}
+
+
+WRONG_TYPES: list[dict[str, Any]] = [
+    {"since": None},
+    {"until": 5},
+    {"tags": [None]},
+    {"path": 5},
+    {"agent": 5},
+    {"task": 5},
+    {"kinds": None},
+    {"statuses": [b"open"]},
+]
+
+
+@pytest.mark.parametrize("only", WRONG_TYPES, ids=lambda only: next(iter(only)))
+def test_a_filter_of_another_type_is_refused_by_name(ws: Workspace, only: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        ws.recall("matter", **only)
+    assert [problem.path.partition("[")[0] for problem in caught.value.problems] == list(only)
+    assert caught.value.problems[0].code == "wrong_type"
+
+
+def test_one_text_is_enough_for_a_filter(ws: Workspace) -> None:
+    ws.decide(task="T-1", agent="a", summary="A matter", rationale="so", tags=["auth"])
+    one: dict[str, Any] = {"kinds": "decision", "tags": "auth", "statuses": "accepted"}
+    for name, value in one.items():
+        only: dict[str, Any] = {name: value}
+        assert len(ws.recall("matter", **only)) == 1
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -323,6 +323,43 @@ def test_threads_and_processes_that_move_one_agent_lose_no_move(
     assert states.state("coder") == state
 
 
+def test_one_move_that_many_ask_for_at_once_is_made_once(
+    ws: Workspace, states: AgentStates
+) -> None:
+    """With the same key, from threads and processes: each is given the one move that was made."""
+    agents = [f"coder-{number}" for number in range(30)]
+    program = (
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
+        f"found = [states.move(agent, 'SETUP', key='k').version for agent in {agents!r}]\n"
+        "print(json.dumps(found))\n"
+    )
+    workers = [started(ws.root, program) for _ in range(2)]
+    barrier, seen = threading.Barrier(4), list[list[int]]()
+
+    def ask() -> None:
+        barrier.wait()
+        seen.append([AgentStates(ws).move(agent, "SETUP", key="k").version for agent in agents])
+
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found: Any = [result_of(worker) for worker in workers]
+    assert [*seen, *found] == [[1] * len(agents)] * 6
+    assert [kinds(states, agent) for agent in agents] == [["moved"]] * len(agents)
+    with pytest.raises(KeyReused):
+        states.move(agents[0], "SETUP", "PLANNING", key="k")
+
+
 def test_of_many_who_want_one_agent_one_gets_it(ws: Workspace) -> None:
     """Each for its own task, at the same moment."""
     barrier, leases = threading.Barrier(8), list[Lease]()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import passdown
-from passdown.model.agent_states import DETOURS, MACHINES, Position, check_path
-from passdown.relay.seats import Seats, seat_of, shortest
+from passdown.model.agent_states import DETOURS, MACHINES, Position, check_path, shortest
+from passdown.relay.seats import Seats, seat_of
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, reply
 
@@ -75,6 +77,38 @@ def test_agents_stand_where_their_work_is_and_are_done_at_the_end(
     for name, way in WAYS.items():
         assert stage.moves(seat_of(name, run.run)) == [*way, "DONE", "WAITING"]
     assert is_free(stage, run.run)
+
+
+def test_a_seat_that_several_workers_settle_at_once_is_left_once(
+    stage: Stage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each with connections of its own: one leaves, the others find it left; nothing is refused."""
+    run = stage.run(document(leg("code", "coder")), lambda _: reply())
+    assert run.status == "completed"
+    seat = seat_of("coder", run.run)
+    spaces = [passdown.open(str(tmp_path), settings=QUICK) for _ in range(4)]
+    for _ in range(12):
+        before = len(stage.moves(seat))
+        stage.states.lease(seat, "T-1", run.run)
+        stage.states.move(seat, "SETUP", "PLANNING", "CODING")
+        barrier = threading.Barrier(len(spaces))
+
+        def settle(space: passdown.Workspace, barrier: threading.Barrier = barrier) -> None:
+            seats = Seats(space)
+            barrier.wait()
+            seats.settle(run)
+
+        threads = [threading.Thread(target=settle, args=(space,)) for space in spaces]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        made = stage.moves(seat)[before:]
+        assert made == ["SETUP", "PLANNING", "CODING", "DONE", "WAITING"]
+        assert is_free(stage, run.run)
+    for space in spaces:
+        space.close()
+    assert [entry for entry in caplog.records if entry.levelno >= logging.WARNING] == []
 
 
 def test_agents_of_a_run_that_failed_end_in_error_and_are_free(stage: Stage) -> None:

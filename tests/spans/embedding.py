@@ -45,6 +45,9 @@ def main(folder: str) -> None:
                 told["away"] = _told()
             told["many"] = _many(server.port, token)
             told["streamed"] = _streamed(server.port, token)
+            for path in ("/health", "/ready"):
+                assert ask(server.port, "GET", path).status == 200
+            told["watched"] = _told()
     sys.stdout.write(json.dumps(told) + "\n")
 
 

@@ -81,6 +81,11 @@ def test_briefs_for_many_are_part_of_one_and_linked_to_all(told: dict[str, Spans
     assert all(span["parent"] for span in spans if span["name"].startswith("store"))
 
 
+def test_whoever_watches_the_server_leaves_no_spans(told: dict[str, Spans]) -> None:
+    """They ask every few seconds, and what they ask is nobody's work."""
+    assert told["watched"] == []
+
+
 def test_a_stream_is_one_span_however_long_it_lasts(told: dict[str, Spans]) -> None:
     (top,) = [span for span in told["streamed"] if span["name"] == "GET /api/events"]
     assert [span["name"] for span in told["streamed"] if span["parent"] == top["id"]] == []

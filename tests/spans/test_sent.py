@@ -182,6 +182,55 @@ def test_a_worker_s_legs_are_spans(project: Path, collector: Collector) -> None:
     assert WORDS.encode() not in b"".join(collector.raw)
 
 
+@pytest.mark.promise("O-1")
+def test_a_run_in_the_foreground_has_spans_too(project: Path, collector: Collector) -> None:
+    """What `passdown run` executes itself is told about as what a worker does."""
+    agents = {"coder": {"runner": {"command": says(project, "coder", handoff(WORDS))}}}
+    relay = relay_file(project, [{"leg": "one", "agent": "coder"}], agents)
+    assert run(project, "run", relay, "--task", "T-1").returncode == 0
+    (leg,) = collector.named("relay leg")
+    assert {"passdown.task": "T-1", "passdown.agent": "coder"}.items() <= leg.attributes.items()
+    assert "store write" in {child.name for child in collector.children(leg)}
+    assert WORDS.encode() not in b"".join(collector.raw)
+
+
+@pytest.mark.promise("O-1")
+def test_calls_on_standard_input_are_spans(project: Path, collector: Collector) -> None:
+    """A tool's call goes on with the trace that its message names, else it begins one."""
+    decided = {"task": "T-1", "summary": WORDS, "rationale": WORDS}
+    calls = [
+        {"name": "decide", "arguments": decided, "_meta": CALLER},
+        {"name": "decide", "arguments": {**decided, "task": "T-9"}},
+    ]
+    hello: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    hello |= {"clientInfo": {"name": "kim", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        *({"id": 2 + n, "method": "tools/call", "params": call} for n, call in enumerate(calls)),
+    ]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
+    done = subprocess.run(
+        [*PROGRAM, "mcp", "--agent", "kim"],
+        cwd=project,
+        input=lines,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert sorted(json.loads(line)["id"] for line in done.stdout.splitlines()) == [1, 2, 3]
+    told = sorted(collector.named("tools/call decide", 2), key=lambda span: span.is_error)
+    did, failed = told
+    assert (did.trace, did.parent, did.is_error) == (TRACE, SENDER, False)
+    assert did.attributes["gen_ai.tool.name"] == "decide"
+    assert {"passdown.task": "T-1", "passdown.agent": "kim"}.items() <= did.attributes.items()
+    assert "store write" in {child.name for child in collector.children(did)}
+    assert (failed.parent, failed.attributes["passdown.task"]) == ("", "T-9")
+    assert failed.trace != TRACE
+    assert WORDS.encode() not in b"".join(collector.raw)
+
+
 LOADED = """
 import sys
 sys.argv = ["passdown", *sys.argv[1:]]

@@ -45,6 +45,22 @@ def test_one_command_sets_every_host_up_and_one_undoes_it(project: Path, cli: Ru
 
 
 @pytest.mark.promise("H-1")
+def test_hosts_are_set_up_for_the_store_that_is_named(project: Path, cli: Run) -> None:
+    """One call does both; what only looks doesn't take a store."""
+    folder = project / "shop"
+    folder.mkdir()
+    store = f"sqlite:///{project}/elsewhere.db"
+    cli("init", str(folder), "--host", "claude", "--store", store)
+    assert (project / "elsewhere.db").exists()
+    assert not (folder / ".passdown" / "ledger.db").exists()
+    assert (folder / ".claude" / "settings.json").exists()
+    for option in ("--check", "--print", "--remove"):
+        refused = cli("init", str(folder), "--host", "claude", option, "--store", store, code=2)
+        assert "--store makes a workspace" in refused.err
+    assert "--repoint goes with" in cli("init", "--host", "claude", "--repoint", code=2).err
+
+
+@pytest.mark.promise("H-1")
 def test_the_printed_change_is_a_patch_that_gives_the_same(project: Path, cli: Run) -> None:
     (project / ".claude").mkdir()
     (project / ".claude/settings.json").write_text('{\n    "model": "x"\n}', "utf-8")

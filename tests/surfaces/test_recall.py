@@ -139,6 +139,18 @@ def test_a_wrong_filter_is_refused_with_every_reason(past: Path, cli: Run) -> No
     assert "invalid choice" in cli("recall", "x", "--kind", "poem", code=2).err
 
 
+@pytest.mark.parametrize("option", ["--task", "--agent", "--path"])
+def test_an_empty_filter_is_a_slip(cli: Run, option: str) -> None:
+    """A variable of the shell that isn't set must not widen the search to everything."""
+    assert "nothing is given" in cli("recall", "x", option, "", code=2).err
+
+
+@pytest.mark.parametrize("given", ["-1", "1" + "0" * 20])
+def test_a_number_out_of_range_is_called_that(cli: Run, given: str) -> None:
+    said = cli("recall", "x", "--limit", given, code=2).err
+    assert "is not from 0 to 999,999,999,999,999" in said
+
+
 def test_a_question_can_be_read(past: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"signed cookie\n")))
     assert "signed cookie" in cli("recall", "-", "--words", "--limit", "2").out

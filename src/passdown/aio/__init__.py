@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from passdown import workspace as _sync
 from passdown.aio.brings import AsyncBrings
+from passdown.aio.keeps import AsyncKeeps
 from passdown.aio.knows import AsyncKnows
 from passdown.aio.tells import AsyncTells
 
@@ -22,15 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from passdown.briefing.summary import Freshness
-    from passdown.ledger.bundles import Imported
-    from passdown.ledger.verifying import Verified
-    from passdown.model.checkout import Checkout
     from passdown.model.command import Check, HandoffCommand, Receipt
     from passdown.model.handoff import Decision, HandoffContext
     from passdown.model.settings import Settings
     from passdown.model.state import TaskState
-    from passdown.workspace.aliases import Clock, Document, HandoffLike, Heads, Key, Progress
-    from passdown.workspace.safety import Rebuilt
+    from passdown.workspace.aliases import Clock, Document, HandoffLike, Key
 
 
 NEWEST = _sync.NEWEST
@@ -77,7 +74,7 @@ class Opening:
             await self._entered.close()
 
 
-class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
+class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings, AsyncKeeps):
     """A workspace whose methods are awaited; see `Workspace` for what each one does."""
 
     async def __aenter__(self) -> Self:
@@ -350,49 +347,3 @@ class AsyncWorkspace(AsyncTells, AsyncKnows, AsyncBrings):
     ) -> HandoffContext:
         """Who handed a task to whom, the sender's decisions, and what to look up."""
         return await self._call(self._workspace.handoff_context, task, agent=agent, since=since)
-
-    async def verify(
-        self, against: Heads = None, *, chain_only: bool = False, progress: Progress | None = None
-    ) -> Verified:
-        """Check that the store says what was written; `against` are heads saved elsewhere."""
-        return await self._call(
-            self._workspace.verify, against, chain_only=chain_only, progress=progress
-        )
-
-    async def heads(self) -> Document:
-        """The heads of all streams, to be kept somewhere else for `verify`."""
-        return await self._call(
-            self._workspace.heads,
-        )
-
-    async def backup(self, target: str, progress: Progress | None = None) -> Verified:
-        """Copy the store to a new file while others write, and verify the copy."""
-        return await self._call(self._workspace.backup, target, progress)
-
-    async def export(self, target: str, task: str | None = None, *, diff: bool = False) -> int:
-        """Write a bundle of one task or of everything; gives the number of streams.
-
-        It says where the repository stands; with `diff` it has the uncommitted changes as well.
-        """
-        return await self._call(self._workspace.export, target, task, diff=diff)
-
-    async def import_bundle(self, path: str, *, fork: str = "", patch: str = "") -> Imported:
-        """Take in a bundle, verified, all or nothing; `fork` keeps both where histories differ.
-
-        `patch` is a new file for the uncommitted changes that are in it.
-        """
-        return await self._call(self._workspace.import_bundle, path, fork=fork, patch=patch)
-
-    async def checkout(self) -> Checkout | None:
-        """Where the project's repository stands: branch, commit, uncommitted files."""
-        return await self._call(self._workspace.checkout)
-
-    async def reindex(self, progress: Progress | None = None) -> Rebuilt:
-        """Make every derived row and handle file again from the records."""
-        return await self._call(self._workspace.reindex, progress)
-
-    async def doctor(self) -> Document:
-        """Facts and findings about this workspace, with what to do about each."""
-        return await self._call(
-            self._workspace.doctor,
-        )

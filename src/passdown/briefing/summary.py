@@ -81,9 +81,16 @@ def _lines(state: Document, state_file: str, title: int, text: int) -> dict[str,
         "decisions": f"Decisions: {_decisions(state, text)}",
         "blocking": f"Blocking: {blocking(state, text)}",
         "gates": f"Gates: {passed} passed, {failed} failed{_held(state)}",
-        "file": f"State file: {visible(state_file)}",
+        "file": _whole(state["task_id"], state_file),
         "version": f"Version: {state['version']} ({state['digest']})",
     }
+
+
+def _whole(task: str, place: str) -> str:
+    """The line that says where the whole state is: a file here, or an address of a server."""
+    if place.startswith("/api/"):
+        return f"State: passdown state {task}, or GET {visible(place)}"
+    return f"State file: {visible(place)}"
 
 
 def phase_line(state: Document) -> str:

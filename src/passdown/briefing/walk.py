@@ -1,7 +1,11 @@
-"""The walk along the order of a brief: step by step, as long as the text that each gives fits."""
+"""The walk along the order of a brief: step by step, as long as the text that each gives fits.
+
+Where lines add up, each step is weighed. Where only whole texts can be counted, few of them are.
+"""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from passdown.briefing.layout import (
@@ -81,6 +85,7 @@ class Walk:
         kept = ("title",) if render is injection else texts.keys()
         self.task = {name: part for name, part in texts.items() if name in kept}
         self.parts: dict[str, Part] = {}
+        self._made: dict[Step, Part] = {}
         self._rest["t"] = len(texts)
         self._task_texts = {part.address: part for part in self.task.values()}
 
@@ -94,13 +99,16 @@ class Walk:
         taken = self._take(steps, budget)
         if taken < len(steps):
             return [*steps[taken:], *late]
-        for page in self.facts.older():
-            found = self._ranked(page, are_older=True)
-            steps = [*found.first, *found.rest]
-            late += found.large
+        pages, size = iter(self.facts.older()), 1
+        while batch := list(islice(pages, size)):
+            orders = [self._ranked(page, are_older=True) for page in batch]
+            steps = [step for found in orders for step in (*found.first, *found.rest)]
+            late += [step for found in orders for step in found.large]
             taken = self._take(steps, budget)
             if taken < len(steps):
                 return [*steps[taken:], *late]
+            # A text that is counted as a whole has to double before it is counted again.
+            size = size if self._weigh else size * 2
         return late[self._take(late, budget) :]
 
     def _ranked(self, rows: Sequence[ItemRow], *, are_older: bool) -> Order:
@@ -112,6 +120,8 @@ class Walk:
 
     def _take(self, steps: Sequence[Step], budget: int) -> int:
         """Take steps as long as the text of each fits; gives how many were taken."""
+        if self._weigh is None:
+            return self._take_by_halves(steps, budget)
         for index, step in enumerate(steps):
             level, before = self._level, self.parts.get(step.address)
             part = self._do(step)
@@ -122,13 +132,39 @@ class Walk:
                 return index
         return len(steps)
 
+    def _take_by_halves(self, steps: Sequence[Step], budget: int) -> int:
+        """The same where each text has to be counted as a whole: with as many steps as were taken
+        before, then with twice as many each time, then between what fits and what doesn't.
+
+        Which numbers of steps are tried is the same for every budget up to the first that it
+        decides otherwise on, and then the larger one goes on with more: it never shows less.
+        """
+        level, parts, rest = self._level, dict(self.parts), dict(self._rest)
+        taken = fits = 0
+        too_many = len(steps) + 1
+        while fits + 1 < too_many:
+            is_open = too_many > len(steps)
+            more = max(fits, len(parts), 1)
+            count = min(fits + more, len(steps)) if is_open else (fits + too_many) // 2
+            for step in steps[taken:count]:
+                self._do(step)
+            if self._tokens() <= budget:
+                taken = fits = count
+                continue
+            self._level, self.parts, self._rest = level, dict(parts), dict(rest)
+            for step in steps[:fits]:
+                self._do(step)
+            taken, too_many = fits, count
+        return fits
+
     def _do(self, step: Step) -> Part | None:
         if not step.address:
             self._level = step.length
             return None
-        part = self._task_texts.get(step.address)
+        part = self._task_texts.get(step.address) or self._made.get(step)
         if part is None:
             part = part_of(self.facts, self._page, self.items[step.address].row, step.length)
+            self._made[step] = part
         self._put(step.address, part)
         return part
 

@@ -193,6 +193,29 @@ def check_path(
     return Walked(position, tuple(problems))
 
 
+def shortest(machine: str, position: Position, goal: str) -> tuple[str, ...]:
+    """The shortest legal way from where an agent stands to a state; empty when it is there.
+
+    An end is passed through only by one who stands at an end. Where there is no way, the goal
+    itself: it will be refused, and that is recorded.
+    """
+    table = MACHINES[machine]
+    waiting: list[tuple[Position, tuple[str, ...]]] = [(position, ())]
+    seen: set[Position] = set()
+    while waiting:
+        place, path = waiting.pop(0)
+        if place.state == goal:
+            return path
+        if place in seen or (path and place.state in ENDS and position.state not in ENDS):
+            continue
+        seen.add(place)
+        for step in legal_steps(table, place, is_express=False):
+            if step == goal or step not in DETOURS or step in place.came_from[-1:]:
+                walked = check_path(table, place, (step,), is_express=False)
+                waiting.append((walked.position, (*path, step)))
+    return (goal,)
+
+
 def _moved(position: Position, to: str) -> Position:
     """Where a legal step leads. Any step but a detour or the way back from one is a new start."""
     if position.came_from and to == position.came_from[-1]:

@@ -194,14 +194,15 @@ def _move(step: Step) -> None:
         handoff_at=step.record.at,
         handoff_version=step.record.position,
         holder=body.get("to_agent") or body["from_agent"],
-        base_status=_status_after(body["outcome"], header["phase"]),
+        base_status=status_after(body["outcome"], header["phase"]),
     )
     if "story" in body:
         header.update(story=body["story"], story_by=step.record.author)
     step.inbox = (body.get("to_agent", ""), step.is_held())
 
 
-def _status_after(outcome: str, phase: str) -> str:
+def status_after(outcome: str, phase: str) -> str:
+    """The status of a task that was handed off so, in a phase."""
     if outcome in ("failed", "blocked"):
         return outcome
     return "completed" if phase == "completed" and outcome == "completed" else "open"
@@ -298,4 +299,5 @@ __all__ = [
     "paths_of",
     "prepared_items",
     "settled_keys",
+    "status_after",
 ]

@@ -79,7 +79,8 @@ def _least(numbers: list[int]) -> list[int]:
 
 def likeness(one: Set[str], other: Set[str]) -> float:
     """The share of words that two texts have in common, 0 to 1."""
-    common = len(one & other)
+    # What isn't shared is mostly little where texts are compared, and so is soon put together.
+    common = len(one) - len(one - other)
     joined = len(one) + len(other) - common
     return common / joined if joined else 0.0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from passdown.errors import Problem
 from passdown.model.redaction import redact
@@ -139,6 +140,14 @@ def path_problems(value: object, path: str) -> list[Problem]:
     """
     if not isinstance(value, str):
         return _wrong_type(value, path)
+    # One handoff asks several times for each of its paths; what is too long to be one isn't kept.
+    look = _known_problem if len(value) <= MAX_PATH_BYTES else _path_problem
+    found = look(value)
+    return [found._replace(path=path)] if found else []
+
+
+def _path_problem(value: str) -> Problem | None:
+    """What is wrong with a path, wherever it is named."""
     if has_lone_surrogate(value):
         fault = "is not valid Unicode"
     else:
@@ -146,16 +155,19 @@ def path_problems(value: object, path: str) -> list[Problem]:
         size = len(value.encode())
         if size > MAX_PATH_BYTES or len(normal_path(value).encode()) > MAX_PATH_BYTES:
             message = f"'{excerpt(value)}' has {size:,} bytes"
-            return [Problem(path, "too_long", message, f"at most {MAX_PATH_BYTES:,}")]
+            return Problem("", "too_long", message, f"at most {MAX_PATH_BYTES:,}")
         parts = normal_path(value).split("/")
         if len(parts) > MAX_PATH_PARTS:
             message = f"'{excerpt(value)}' has {len(parts)} parts"
-            return [Problem(path, "too_long", message, f"at most {MAX_PATH_PARTS}")]
+            return Problem("", "too_long", message, f"at most {MAX_PATH_PARTS}")
         fault = _path_fault(value) or _first_part_fault(parts)
     if not fault:
-        return []
+        return None
     expected = "a path relative to the project, such as src/auth.py"
-    return [Problem(path, "invalid_path", f"'{excerpt(value)}' {fault}", expected)]
+    return Problem("", "invalid_path", f"'{excerpt(value)}' {fault}", expected)
+
+
+_known_problem = lru_cache(maxsize=512)(_path_problem)
 
 
 def _path_fault(value: str) -> str:

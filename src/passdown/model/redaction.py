@@ -24,6 +24,13 @@ _BEARER = (
     r"([A-Za-z0-9._~+/-]{16,}={0,2})"
 )
 
+# What has to follow is looked for once for each word, from its beginning, and only then the place
+# in it where the token begins: looking on from every such place would take quadratic time.
+_JWT = (
+    rf"(?<!{_WORD})(?={_WORD}++\.ey{_WORD}{{6,}}+\.{_WORD}{{16}})"
+    rf"(?:{_WORD}*?(?<![A-Za-z0-9]))(ey{_WORD}{{8,}}+\.ey{_WORD}++\.{_WORD}{{16,}})"
+)
+
 # Groups of (sign, kinds). A sign begins with one literal character that its group can't do
 # without: the regex engine leaps from one such character to the next. Group 1 of a kind's
 # pattern, if there, is the part to replace. Where two kinds overlap, the earlier names the whole.
@@ -70,7 +77,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         r"\.(?:ey|(?<=SG\.))",
         (
-            ("jwt", _LEFT + rf"ey{_WORD}{{8,}}+\.ey{_WORD}{{6,}}+\.{_WORD}{{16,}}"),
+            ("jwt", _JWT),
             ("sendgrid_key", _LEFT + rf"SG\.{_WORD}{{16,32}}\.{_WORD}{{32,}}"),
         ),
     ),

@@ -44,15 +44,15 @@ def replay(
     *,
     seen: Seen | None = None,
     sized: bool = False,
+    with_documents: bool = True,
 ) -> Replayed | None:
     """Fold a task's records, in order, from nothing; None when there are none.
 
     `visit` sees each record with where the task stood before it, and may stop by raising; `seen`
     sees it afterwards with its content and the items that it brought. The sizes of items are worked
-    out only if they are asked for.
+    out only if they are asked for. Without documents, what is kept doesn't grow with the texts.
     """
-    details: Document = {}
-    header: Document = {}
+    details, header = Document(), Document()
     rows: dict[tuple[str, int], ItemRow] = {}
     documents: dict[tuple[str, int], Document] = {}
     open_rows: dict[tuple[str, int], ItemRow] = {}
@@ -80,7 +80,8 @@ def replay(
         for row in step.added:
             key = (row.letter, row.ordinal)
             rows[key] = row
-            documents[key] = item_document(row, record, body)
+            if with_documents:
+                documents[key] = item_document(row, record, body)
             if row.path:
                 paths[row.path] = row.grade
         for change in step.changed:
@@ -129,7 +130,8 @@ def _mark(
             closed_at=change.closed_at,
             note=change.note,
         )
-        documents[key] = with_status(documents[key], change)
+        if key in documents:
+            documents[key] = with_status(documents[key], change)
 
 
 def _keep_open(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -25,7 +26,9 @@ NONE = "none"
 VARIABLE = "PASSDOWN_EMBEDDER"
 URL_VARIABLE = "PASSDOWN_EMBEDDER_URL"
 KEY_VARIABLE = "PASSDOWN_EMBEDDER_KEY"
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 10.0
+_BUSY = (429, 502, 503, 504)
+_BASE = re.compile(r"/v\d+$")
 _LARGEST_ANSWER = 64 * 1_048_576
 
 
@@ -89,12 +92,7 @@ def _sentence_transformers(name: str, model: str) -> Embedding:
 
 def _endpoint(name: str, model: str, environment: Mapping[str, str]) -> Embedding:
     """An endpoint that speaks as OpenAI's does: POST {model, input}, answered by `data`."""
-    url = environment.get(URL_VARIABLE, "").strip()
-    if not url.startswith(("http://", "https://")):
-        expected = "the address of the endpoint, such as http://localhost:11434/v1/embeddings"
-        raise InvalidInput(
-            "the embedder can't be used", [Problem(URL_VARIABLE, "required", "is unset", expected)]
-        )
+    url = _address(environment.get(URL_VARIABLE, "").strip())
     headers = {"Content-Type": "application/json"}
     if key := environment.get(KEY_VARIABLE, "").strip():
         headers["Authorization"] = f"Bearer {key}"
@@ -106,12 +104,43 @@ def _endpoint(name: str, model: str, environment: Mapping[str, str]) -> Embeddin
     return Embedding(name, embed)
 
 
+def _address(given: str) -> str:
+    """Where to ask. A base address, as clients of such endpoints are given, is completed."""
+    from urllib.parse import urlsplit
+
+    expected = "the address of the endpoint, such as http://localhost:11434/v1/embeddings"
+    problem = None
+    if not given:
+        problem = Problem(URL_VARIABLE, "required", "is unset", expected)
+    elif not given.startswith(("http://", "https://")):
+        scheme = given.partition(":")[0][:20]
+        problem = Problem(URL_VARIABLE, "invalid_choice", f"{scheme!r} is no web address", expected)
+    elif "@" in urlsplit(given).netloc:
+        message = "holds a name or password"
+        problem = Problem(URL_VARIABLE, "not_safe", message, f"a key in {KEY_VARIABLE}")
+    if problem is not None:
+        raise InvalidInput("the embedder can't be used", [problem])
+    base = given.rstrip("/")
+    return f"{base}/embeddings" if _BASE.search(base) else given
+
+
 def _asked(url: str, headers: dict[str, str], sent: bytes, count: int) -> list[list[float]]:
+    from urllib.error import HTTPError
     from urllib.request import Request, urlopen
 
     request = Request(url, data=sent, headers=headers, method="POST")  # noqa: S310
-    with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-        document: Any = json.loads(answer.read(_LARGEST_ANSWER))
+    try:
+        with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+            document: Any = json.loads(answer.read(_LARGEST_ANSWER))
+    except HTTPError as error:
+        if error.code in _BUSY:
+            raise ConnectionError(f"{url} is busy: it answered {error.code}") from error
+        raise
+    except OSError as error:
+        if isinstance(getattr(error, "reason", error), TimeoutError):
+            # Not tried again: whoever asks has waited long enough, and words answer meanwhile.
+            raise StoreUnavailable(f"{url} gave no answer within {_TIMEOUT_S:g} s") from None
+        raise
     try:
         rows = sorted(document["data"], key=lambda row: row.get("index", 0))
         vectors = [[float(number) for number in row["embedding"]] for row in rows]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 MOST_REACHED = 10_000
 MOST_STEPS = 1_000
+MOST_EDGES = 20_000
+"""How many edges the paths of neighbours have, all together: a long chain has very many."""
+
 DIRECTIONS = ("out", "in", "both")
 _ALL = 2**62
 
@@ -77,10 +80,26 @@ def neighbours(
 ) -> list[Reached]:
     """The nodes that can be reached from one in up to `depth` steps, nearest first, without it.
 
-    Each comes once, by a shortest path; cycles do no harm. The walk ends at `limit` nodes, however
-    many more there are.
+    Each comes once, by a shortest path; cycles do no harm. The walk ends at `limit` nodes, or at
+    `MOST_EDGES` in their paths, however many more there are.
     """
-    return _walk(reader, [start], depth, direction, relations=relations, limit=limit)
+    found: dict[str, Reached] = {}
+    edges = 0
+    for place in _walk(reader, [start], depth, direction, relations=relations, limit=limit):
+        edges += place.depth
+        if edges > MOST_EDGES:
+            break
+        before = found.get(place.before)
+        path = (*(before.path if before else ()), place.edge)
+        found[place.node] = Reached(place.node, place.depth, path)
+    return list(found.values())
+
+
+def ended_early(found: Sequence[Reached]) -> bool:
+    """Whether a walk may have ended before everything was reached."""
+    edges = sum(place.depth for place in found)
+    following = found[-1].depth + 1 if found else 0
+    return len(found) >= MOST_REACHED or edges + following > MOST_EDGES
 
 
 def around(reader: Reader, starts: Sequence[str], *, depth: int) -> list[str]:
@@ -88,6 +107,15 @@ def around(reader: Reader, starts: Sequence[str], *, depth: int) -> list[str]:
     these the first `MOST_REACHED`.
     """
     return [*starts, *(place.node for place in _walk(reader, starts, depth, "both"))]
+
+
+class _Place(NamedTuple):
+    """A node on a walk, and how it was come to: from which node, by which edge."""
+
+    node: str
+    depth: int
+    before: str
+    edge: Edge
 
 
 def _walk(
@@ -98,25 +126,25 @@ def _walk(
     *,
     relations: Collection[str] = (),
     limit: int = MOST_REACHED,
-) -> list[Reached]:
+) -> list[_Place]:
     """What a walk from several nodes at once comes to, each node once and without the starts."""
-    found = {start: Reached(start, 0, ()) for start in starts}
-    own = len(found)
-    wave = list(found.values())
+    own = set(starts)
+    found: dict[str, _Place] = {}
+    wave = list(dict.fromkeys(starts))
     for step in range(1, depth + 1):
-        later: list[Reached] = []
-        for place in wave:
-            for edge, node in _steps(reader, place.node, direction, relations, own + limit):
-                if node in found:
+        later: list[str] = []
+        for name in wave:
+            for edge, node in _steps(reader, name, direction, relations, len(own) + limit):
+                if node in found or node in own:
                     continue
-                if len(found) >= own + limit:
-                    return list(found.values())[own:]
-                found[node] = Reached(node, step, (*place.path, edge))
-                later.append(found[node])
+                if len(found) >= limit:
+                    return list(found.values())
+                found[node] = _Place(node, step, name, edge)
+                later.append(node)
         wave = later
         if not wave:
             break
-    return list(found.values())[own:]
+    return list(found.values())
 
 
 def _steps(

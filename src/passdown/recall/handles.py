@@ -144,7 +144,10 @@ class HandleFiles:
             for name, first, through in self._blocks(row):
                 if not os.path.exists(name):
                     self._write_block(reader, row.task, name, first, through)
-            return self._write(reader, row)
+            problems = self._write(reader, row)
+            # Many tasks are restored one after the other, and few of them are written to next.
+            self._pages.pop(task, None)
+            return problems
 
     def _is_as_we_left_it(self, target: str) -> bool:
         known = self._seen.get(target)

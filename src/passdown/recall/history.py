@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.model.documents import LISTS
 from passdown.model.kinds import TASK_STREAM, stream_of, task_of
+from passdown.recall.origins import Origins
 from passdown.recall.state import envelope, state
 
 if TYPE_CHECKING:
@@ -23,11 +24,13 @@ _EPHEMERAL = {"schema", "task_id", "version", "digest", "updated_at"}
 def log(reader: Reader, task: str | None, *, before: int, limit: int) -> list[Document]:
     """Records newest first: of one task (below a version) or of all (below a sequence number)."""
     _check_page(before, limit)
+    origins = Origins(reader)
     if task is None:
-        return [_line(record) for record in reader.latest(before, limit, TASK_STREAM)]
+        return [_line(record, origins) for record in reader.latest(before, limit, TASK_STREAM)]
     if reader.head(stream_of(task)) is None:
         raise unknown_task(task)
-    return [_line(record) for record in reader.records_before(stream_of(task), before, limit)]
+    found = reader.records_before(stream_of(task), before, limit)
+    return [_line(record, origins) for record in found]
 
 
 def changes(reader: Reader, *, after: int | None, limit: int) -> Document:
@@ -40,7 +43,9 @@ def changes(reader: Reader, *, after: int | None, limit: int) -> Document:
         return {"changes": [], "last": newest[0].seq if newest else 0}
     _check_page(after + 1 if type(after) is int else after, limit)
     looked_at = list(islice(reader.tail(after), limit))
-    lines = [_line(record) for record in looked_at if record.stream.startswith(TASK_STREAM)]
+    of_tasks = [record for record in looked_at if record.stream.startswith(TASK_STREAM)]
+    origins = Origins(reader)
+    lines = [_line(record, origins) for record in of_tasks]
     return {"changes": lines, "last": looked_at[-1].seq if looked_at else after}
 
 
@@ -56,7 +61,7 @@ def _check_page(before: object, limit: object) -> None:
         raise InvalidInput("the page is refused", problems)
 
 
-def _line(record: Record) -> Document:
+def _line(record: Record, origins: Origins) -> Document:
     body = record.document()
     counts = {
         name: len(body[name])
@@ -70,7 +75,7 @@ def _line(record: Record) -> Document:
         "summary": _summary(record.kind, body),
         "counts": counts,
         "bytes": len(record.body),
-        **({"via": body["via"]} if "via" in body else {}),
+        **origins.of(record, body),
     }
 
 

@@ -13,7 +13,7 @@ from passdown.model.likeness import NEAR, likeness
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from passdown.store.found import Entry
+    from passdown.store.found import Sharing
     from passdown.store.statements import Reader
 
 _COMPARED = 50
@@ -28,7 +28,7 @@ def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
     fields = {KINDS[letter].field: KINDS[letter].word for letter in LIKENED}
     if not any(body.get(field) for field in fields):
         return []
-    said = {place: text for place, text in texts_of(body).items() if place[0] in fields}
+    said = texts_of({field: body[field] for field in fields if body.get(field)})
     asked = {place: (text.bands, fields[place[0]]) for place, text in said.items() if text.bands}
     reader.ahead(*(partial(_like, bands=bands, kind=kind) for bands, kind in asked.values()))
     found: list[Problem] = []
@@ -41,27 +41,28 @@ def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
     return found
 
 
-def _like(reader: Reader, bands: Sequence[str], kind: str) -> list[tuple[Entry, str]]:
+def _like(reader: Reader, bands: Sequence[str], kind: str) -> list[Sharing]:
     return reader.sharing_marks(bands, kind, _COMPARED)
 
 
 def _nearest(
-    text: Text, likely: Sequence[tuple[Entry, str]], meant: set[str]
-) -> tuple[Entry, float] | None:
+    text: Text, likely: Sequence[Sharing], meant: set[str]
+) -> tuple[Sharing, float] | None:
     """Of entries with their words, the nearest to a text that is near enough, still stands and
     isn't meant to be replaced.
     """
     own = _word_set(text.words)
-    best: tuple[Entry, float] | None = None
-    for entry, words in likely:
-        share = likeness(own, _word_set(words))
+    best: tuple[Sharing, float] | None = None
+    nearest = NEAR
+    for entry in likely:
+        share = likeness(own, _word_set(entry.words))
         # Of two that are equally near, the first to have said it.
-        if share >= (best[1] if best else NEAR) and _stands(entry, meant):
-            best = (entry, share)
+        if share >= nearest and _stands(entry, meant):
+            best, nearest = (entry, share), share
     return best
 
 
-def _stands(entry: Entry, meant: set[str]) -> bool:
+def _stands(entry: Sharing, meant: set[str]) -> bool:
     return entry.address not in meant and entry.status not in _GONE
 
 
@@ -77,7 +78,7 @@ _GIVEN_AS = {"patterns": "patterns_discovered"}
 _GONE = ("superseded", "reverted", "retracted")
 
 
-def _warning(path: str, entry: Entry, share: float) -> Problem:
+def _warning(path: str, entry: Sharing, share: float) -> Problem:
     message = f"{entry.address} says nearly the same ({share:.0%} of the words, by {entry.agent})"
     either = "mark the one that is too much as retracted"
     if entry.kind == "decision":

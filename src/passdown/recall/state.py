@@ -77,11 +77,12 @@ def with_links(
     if as_of is None:
         blockers = reader.open_links_to(row.task)
     else:
-        blockers = _live(reader.links_to(row.task), as_of)
+        blockers = links_at(reader.links_to(row.task), as_of)
     document["blocked_by"] = [link.source for link in blockers if link.relation == "blocks"]
     if document["blocked_by"] and document["status"] not in ("completed", "cancelled"):
         document["status"] = "blocked"
-    mark_superseded(reader, row.task, document["decisions"], as_of)
+    if document["decisions"]:
+        mark_superseded(reader, row.task, document["decisions"], as_of)
     return document
 
 
@@ -92,14 +93,15 @@ def mark_superseded(
 
     What their own task says stays: there the superseding decision is named already.
     """
-    by = {link.target: link.source for link in _live(reader.superseders(task), as_of)}
+    by = {link.target: link.source for link in links_at(reader.superseders(task), as_of)}
     for decision in decisions:
         if decision["address"] in by and decision["status"] != "superseded":
             decision["superseded_by"] = by[decision["address"]]
             decision["status"] = "superseded"
 
 
-def _live(links: Iterable[LinkRow], as_of: int | None) -> list[LinkRow]:
+def links_at(links: Iterable[LinkRow], as_of: int | None) -> list[LinkRow]:
+    """The links that were open when a record of the store was written; None: that are now."""
     if as_of is None:
         return [link for link in links if not link.closed_seq]
     return [
@@ -119,7 +121,8 @@ def show(reader: Reader, address: str) -> Document:
             f"there is no item {address[:140]!r}",
             next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
         )
-    document = item_document(row, record, record.document())
+    body = record.document()
+    document = item_document(row, record, body)
     links = [link for link in reader.links_to(address) if link.relation == "supersedes"]
     if links and document["status"] != "superseded":
         document.update(status="superseded", superseded_by=links[-1].source)
@@ -129,7 +132,10 @@ def show(reader: Reader, address: str) -> Document:
     hints = _hints(document)
     if hints:
         document["hints"] = hints
-    document["source"] = {**envelope(record), "task": row.task}
+    from passdown.recall.origins import Origins
+
+    origin = Origins(reader).of(record, body)
+    document["source"] = {**envelope(record), "task": row.task, **origin}
     return document
 
 

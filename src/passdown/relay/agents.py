@@ -24,6 +24,7 @@ from passdown.model.agent_states import (
     Standing,
     after_review,
     check_path,
+    shortest,
     standing_of,
     stands_document,
 )
@@ -150,6 +151,19 @@ class AgentStates:
         wish = _Wish(path_from, redact(why)[0], asked, machine, is_express, key)
         return self._move(agent, wish)
 
+    def reach(self, agent: str, goal: str, *, why: str = "", key: str = "") -> Standing:
+        """Move an agent to a state the shortest legal way, from wherever it stands by then.
+
+        Nothing is recorded for one that is there. The same key and goal again give the first
+        answer, whatever way was gone.
+        """
+        _refuse_any([*_path_problems((goal,), ""), *_common_problems(agent, why, key)])
+
+        def path_from(before: Standing) -> tuple[str, ...]:
+            return shortest(before.machine, before.position, goal)
+
+        return self._move(agent, _Wish(path_from, redact(why)[0], {"goal": goal}, key=key))
+
     def settle_review(
         self, agent: str, verdict: str, guidance: str = "", *, key: str = ""
     ) -> Standing:
@@ -210,6 +224,8 @@ class AgentStates:
             before = self.standing(agent)
             if wish.key and (known := self._by_key(agent, wish.key)):
                 return self._again(known, wish)
+            if not wish.path_from(before):
+                return before
             draft, problems = _moving(before, wish, stamp(self._beside.now()))
             if record := self._add(draft, "" if problems else wish.key):
                 break
@@ -220,14 +236,17 @@ class AgentStates:
         return _standing(agent, record)
 
     def _add(self, draft: _Draft, key: str = "") -> Record | None:
-        """Write a record right after the one that it was made from; None: another came between."""
+        """Write a record right after the one that it was made from; None: another came between,
+        perhaps with the same key.
+        """
         standing = draft.standing
         body = {**draft.body, "stands": stands_document(standing)}
         stream = AGENT_STREAM + standing.agent
         aside = Aside(stream, draft.kind, standing.agent, body, key, standing.version)
         try:
             return self._beside.add(aside)[0]
-        except Conflict:
+        except (Conflict, KeyReused):
+            # Whether it is the same that was asked for is seen when the key is looked up again.
             return None
 
     def _by_key(self, agent: str, key: str) -> Record | None:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import MOST_PROBLEMS, InvalidInput, Problem, counted, listed
 from passdown.model.intake import check_handoff
 from passdown.model.intake.reading import handoff_section
 from passdown.model.text import excerpt
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 MOST_RETURNS = 2
-MOST_PROBLEMS = 100
 MOST_RETURNED_TEXT = 20_000
 """How much of a faulty reply its author is shown again: the end, where the handoff stands."""
 
@@ -53,7 +52,7 @@ class Try(NamedTuple):
 
     def as_document(self) -> dict[str, Any]:
         """The attempt as a plain JSON object, long texts shortened to their two ends."""
-        problems = [problem.as_document() for problem in self.problems[:MOST_PROBLEMS]]
+        problems = [problem.as_document() for problem in listed(self.problems)]
         return {"attempt": self.attempt, "problems": problems, "reply": self.reply.as_document()}
 
 
@@ -242,7 +241,7 @@ def problem_lines(problems: Sequence[Problem]) -> str:
     """Problems as a list; of very many, the first ones and how many more there are."""
     lines = [f"- {problem.line()}" for problem in problems[:MOST_PROBLEMS]]
     if len(problems) > MOST_PROBLEMS:
-        lines.append(f"- and {len(problems) - MOST_PROBLEMS:,} more of this kind")
+        lines.append(f"- and {counted(problems) - MOST_PROBLEMS:,} more of this kind")
     return "\n".join(lines)
 
 

@@ -14,17 +14,11 @@ from passdown.model.advancing import USED_UP
 from passdown.model.agent_states import (
     BUDGET_REVIEW,
     CODING,
-    DETOURS,
     DONE,
-    ENDS,
     ERROR,
-    MACHINES,
     PLANNING,
     START,
     SUSPEND,
-    Position,
-    check_path,
-    legal_steps,
 )
 from passdown.model.names import MAX_AGENT
 from passdown.model.run import LEG, REVIEW
@@ -33,6 +27,7 @@ from passdown.relay.agents import AgentStates
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from passdown.model.agent_states import Lease
     from passdown.model.run import LegRun, Run
     from passdown.workspace import Workspace
 
@@ -97,10 +92,11 @@ class Seats:
         agents = {seat_at(run, turn): turn.agent for turn in run.legs.values() if turn.kind == LEG}
         with self._settling:
             for seat, agent in agents.items():
-                if self.states.current_lease(seat) is None:
+                lease = self.states.current_lease(seat)
+                if lease is None:
                     continue
                 if run.ended_at:
-                    self._leave(seat, is_done=run.status == "completed", why=run.why or run.status)
+                    self._leave(lease, is_done=run.status == "completed", why=run.why or run.status)
                 elif _is_under_review(run, agent):
                     self._review(run, seat, agent)
 
@@ -117,45 +113,23 @@ class Seats:
         ):
             self._try(lambda: self.states.settle_review(seat, ESCALATE, last.summary))
 
-    def _leave(self, seat: str, *, is_done: bool, why: str) -> None:
-        self._go(seat, DONE if is_done else ERROR, why)
-        self._try(lambda: self.states.move(seat, START, why=why))
-        self._try(lambda: self.states.release(seat, why))
+    def _leave(self, lease: Lease, *, is_done: bool, why: str) -> None:
+        """Give a seat up, once: every worker that sees the end of a run does this, some at the same
+        moment, and the keys tell that it is the same leaving.
+        """
+        seat, key = lease.agent, f"leave-{lease.number}"
+        self._go(seat, DONE if is_done else ERROR, why, f"{key}-end")
+        self._go(seat, START, why, f"{key}-free")
+        self._try(lambda: self.states.release(seat, why, number=lease.number))
 
-    def _go(self, seat: str, goal: str, why: str) -> None:
-        standing = self.states.standing(seat)
-        path = shortest(standing.machine, standing.position, goal)
-        if path:
-            self._try(lambda: self.states.move(seat, *path, why=why))
+    def _go(self, seat: str, goal: str, why: str, key: str = "") -> None:
+        self._try(lambda: self.states.reach(seat, goal, why=why, key=key))
 
     def _try(self, change: Callable[[], object]) -> None:
         try:
             change()
         except PassdownError as error:
             log.warning("an agent's state stays as it was: %s", error)
-
-
-def shortest(machine: str, position: Position, goal: str) -> tuple[str, ...]:
-    """The shortest legal way from where an agent stands to a state; empty when it is there.
-
-    An end is passed through only by one who stands at an end. Where there is no way, the goal
-    itself: it will be refused, and that is recorded.
-    """
-    table = MACHINES[machine]
-    waiting: list[tuple[Position, tuple[str, ...]]] = [(position, ())]
-    seen: set[Position] = set()
-    while waiting:
-        place, path = waiting.pop(0)
-        if place.state == goal:
-            return path
-        if place in seen or (path and place.state in ENDS and position.state not in ENDS):
-            continue
-        seen.add(place)
-        for step in legal_steps(table, place, is_express=False):
-            if step == goal or step not in DETOURS or step in place.came_from[-1:]:
-                walked = check_path(table, place, (step,), is_express=False)
-                waiting.append((walked.position, (*path, step)))
-    return (goal,)
 
 
 def _latest_review(run: Run, agent: str, *, before: int) -> LegRun | None:

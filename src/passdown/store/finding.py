@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from passdown.model.found_rows import EntryRow, Found, KnownRow, Sought
     from passdown.model.graph import Edge, Node
-    from passdown.store.found import Entry, Looked
+    from passdown.store.found import Entry, Looked, Sharing
     from passdown.store.running import Question, Row, Run, RunMany
 
 LAST = 2**62
@@ -55,16 +55,14 @@ class FindingReader:
         values = {"query": query, "limit": limit, "first": first, "last": last}
         return [row[0] for row in self.run("matching", values)]
 
-    def sharing_marks(self, marks: Sequence[str], kind: str, limit: int) -> list[tuple[Entry, str]]:
-        """Up to `limit` entries of a kind with any of some marks, and their compared words, newest
-        first.
-        """
+    def sharing_marks(self, marks: Sequence[str], kind: str, limit: int) -> list[Sharing]:
+        """Up to `limit` entries of a kind with any of some marks, newest first."""
         from passdown.model.found_rows import Sought
-        from passdown.store.found import Entry
+        from passdown.store.found import Sharing
 
         values = {"query": self.spelled(Sought(marks=(tuple(marks),))), "kind": kind}
         rows = self.run("sharing_marks", {**values, "limit": limit})
-        return [(Entry(*row[:-1]), row[-1]) for row in rows]
+        return list(map(Sharing._make, rows))
 
     def matching_at(self, sought: Sought, place: int) -> int:
         """The number of the `place`-th entry that matches, oldest first; 0 if there are fewer."""

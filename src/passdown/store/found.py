@@ -32,6 +32,16 @@ class Looked(NamedTuple):
     marks: str
 
 
+class Sharing(NamedTuple):
+    """An entry that shares a mark with a text, as far as the two are compared."""
+
+    address: str
+    kind: str
+    agent: str
+    status: str
+    words: str
+
+
 class Embedder(NamedTuple):
     """Who made vectors: its name, their length, and up to which entry all are there."""
 

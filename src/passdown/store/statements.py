@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from passdown.model.record import Head, Record
 from passdown.model.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
 from passdown.model.values import NamedTuple
-from passdown.store.embedding import VectorReader, VectorWriter
+from passdown.store.earlier import EarlierReader, items_of
+from passdown.store.embedding import VectorWriter
 from passdown.store.finding import FindingWriter
 from passdown.store.named import named_statements
 from passdown.store.running import PAGE, Row
@@ -43,7 +44,7 @@ class Tip(NamedTuple):
     known: int
 
 
-class Reader(VectorReader):
+class Reader(EarlierReader):
     """Questions about one moment of the store."""
 
     def head(self, stream: str) -> Head | None:
@@ -149,30 +150,30 @@ class Reader(VectorReader):
     def open_items(self, task: str, letters: Sequence[str] | None = None) -> list[ItemRow]:
         """The open items of a task, of the named kinds or of all."""
         if letters is None:
-            return _items(self.run("all_open_items", {"task": task}))
+            return items_of(self.run("all_open_items", {"task": task}))
         if not letters:
             return []
-        return _items(self.run("open_items", {"task": task, "letters": json.dumps(letters)}))
+        return items_of(self.run("open_items", {"task": task, "letters": json.dumps(letters)}))
 
     def items_since(self, task: str, after: int = 0) -> list[ItemRow]:
         """The items of a task that records above a position brought, oldest first."""
-        return _items(self.run("items_since", {"task": task, "after": after}))
+        return items_of(self.run("items_since", {"task": task, "after": after}))
 
     def items_at(self, task: str, position: int) -> list[ItemRow]:
         """The items that one record brought."""
-        return _items(self.run("items_at", {"task": task, "position": position}))
+        return items_of(self.run("items_at", {"task": task, "position": position}))
 
     def items_of_kind(
         self, task: str, letter: str, *, after: int = 0, limit: int = UNLIMITED
     ) -> list[ItemRow]:
         """The items of one kind, by number, above the number `after`."""
         values = {"task": task, "letter": letter, "after": after, "limit": limit}
-        return _items(self.run("items_of_kind", values))
+        return items_of(self.run("items_of_kind", values))
 
     def items_before(self, task: str, letter: str, before: int, limit: int) -> list[ItemRow]:
         """The newest items of one kind below a number, newest first."""
         values = {"task": task, "letter": letter, "before": before, "limit": limit}
-        return _items(self.run("items_before", values))
+        return items_of(self.run("items_before", values))
 
     def titles_before(
         self, task: str, letter: str, before: int, limit: int
@@ -187,7 +188,7 @@ class Reader(VectorReader):
         found: list[ItemRow] = []
         for (label,) in known:
             values = {"task": task, "label": label, "limit": limit}
-            found += _items(self.run("labelled_items", values))
+            found += items_of(self.run("labelled_items", values))
         return found
 
     def labels_of_task(self, task: str) -> list[LabelRow]:
@@ -197,45 +198,28 @@ class Reader(VectorReader):
     def item(self, task: str, letter: str, ordinal: int) -> ItemRow | None:
         """One item, or None."""
         values = {"task": task, "letter": letter, "ordinal": ordinal}
-        rows = _items(self.run("item", values))
+        rows = items_of(self.run("item", values))
         return rows[0] if rows else None
-
-    def path_history(self, task: str, path: str) -> list[ItemRow]:
-        """Every artifact entry that a task has had for a path, oldest first."""
-        return _items(self.run("path_history", {"task": task, "path": path}))
-
-    def artifact_at(self, item: ItemRow, path: str) -> ItemRow | None:
-        """A path's entry as it was when an item was recorded; else the first one after it."""
-        values = {"task": item.task, "path": path, "position": item.position}
-        rows = _items(self.run("artifact_at", values))
-        return rows[0] if rows else None
-
-    def known_paths(self, task: str, paths: Sequence[str]) -> dict[str, str]:
-        """The grade of the newest artifact at each of some paths; unknown paths are left out."""
-        if not paths:
-            return {}
-        rows = self.run("known_paths", {"task": task, "paths": json.dumps(paths)})
-        return {path: grade for path, grade in rows if grade is not None}
 
     def current_artifacts(self, task: str) -> list[ItemRow]:
         """The newest artifact entry of every path."""
-        return _items(self.run("current_artifacts", {"task": task}))
+        return items_of(self.run("current_artifacts", {"task": task}))
 
     def context_map(self, task: str, limit: int) -> list[ItemRow]:
         """The newest entry of every path that is still there, in one task or in all, newest
         first.
         """
         rows = self.run("context_map", {"task": task, "limit": limit})
-        return _items([row[:-1] for row in rows])
+        return items_of([row[:-1] for row in rows])
 
     def open_everywhere(self, letter: str, task: str, limit: int) -> list[ItemRow]:
         """The open items of a kind, in one task or in all."""
         values = {"letter": letter, "task": task, "limit": limit}
-        return _items(self.run("open_everywhere", values))
+        return items_of(self.run("open_everywhere", values))
 
     def gates(self, task: str = "", *, open_only: bool = False) -> list[ItemRow]:
         """The gates of one task or of all."""
-        return _items(self.run("gates", {"task": task, "open_only": int(open_only)}))
+        return items_of(self.run("gates", {"task": task, "open_only": int(open_only)}))
 
     def links_to(self, target: str) -> list[LinkRow]:
         """Every link, open or closed, that bears on a task or item."""
@@ -383,10 +367,6 @@ class Writer(FindingWriter, VectorWriter, Reader):
             self.run(f"forget_{table}", {})
         self.run("forget_numbers", {})
         self.run("check_vectors", {})
-
-
-def _items(rows: list[Row]) -> list[ItemRow]:
-    return [ItemRow._make((*row[:7], bool(row[7]), *row[8:])) for row in rows]
 
 
 def _task_row(row: Row) -> TaskRow:

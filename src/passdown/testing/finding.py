@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from passdown.store.protocol import Store
     from passdown.store.statements import Writer
 
-_DECISIONS = [(30, "decision", "token w30"), (20, "decision", "token w20")]
+_DECISIONS = [("decision", "token w30"), ("decision", "token w20")]
 _AT = "2026-01-09T10:00:00.000000Z"
 
 
@@ -55,7 +55,7 @@ class FindingConformance:
                 same(reader.words_of([7]), {7: "token w7"})
                 marks = [mark_of("kind", "decision"), mark_of("kind", "warning")]
                 shared = reader.sharing_marks(marks, "decision", 2)
-                same([(e.id, e.kind, w) for e, w in shared], _DECISIONS)
+                same([(each.kind, each.words) for each in shared], _DECISIONS)
                 same(reader.sharing_marks(["absent"], "decision", 5), [])
                 (looked,) = reader.looked_at([20])
                 same([looked.entry], reader.entries([20]))

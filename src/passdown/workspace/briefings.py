@@ -60,7 +60,7 @@ def brief_for(
                 open_items,
                 Search(focus.labels, focus.concerns),
                 project=opened.project,
-                state_file=opened.handle_path(task),
+                state_file=opened.state_place(task),
             )
             found = brief(facts, agent, budget, counter=by, focus=focus, format=format)
         found = _with_origin(opened, reader, found)
@@ -100,7 +100,7 @@ def _summary(
         left_out=_by_word(live),
         waiting=tuple(item.address for item in open_items[:40]),
         parts={"summary": counter.tokens(text)},
-        reach=(f"passdown state {task}", opened.handle_path(task)),
+        reach=(f"passdown state {task}", opened.state_place(task)),
     )
 
 

@@ -11,14 +11,17 @@ from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.ledger.bundles import (
     Bundle,
     Imported,
+    Importer,
     bundle_bytes,
     bundle_bytes_of,
     import_bundle,
     read_bundle,
 )
 from passdown.ledger.durable_files import write_new
+from passdown.model.arguments import number_problems
 from passdown.model.checkout import difference, read_checkout
 from passdown.model.kinds import TASK_STREAM, origins_of, stream_of
+from passdown.model.names import agent_problems
 from passdown.model.times import stamp
 from passdown.recall.git_checkout import checkout_of, head_of, patch_of
 from passdown.recall.git_head import has_git
@@ -67,11 +70,10 @@ def standing_here(data: bytes, root: str, *, diff: bool) -> tuple[bytes, int]:
     """A bundle that was made elsewhere, with where the repository at `root` stands instead, if it
     is one; and how many streams it has. Raises InvalidInput for one that can't be trusted.
     """
-    bundle = read_bundle(BytesIO(data))
-    stood = checkout_at(root) or bundle.checkout
-    patch = patch_of(root) if diff else b""
-    found = sorted((r for s in bundle.streams.values() for r in s), key=lambda record: record.seq)
-    return bundle_bytes_of(found, stood, patch), len(bundle.streams)
+    with read_bundle(BytesIO(data)) as bundle:
+        stood = checkout_at(root) or bundle.checkout
+        patch = patch_of(root) if diff else b""
+        return bundle_bytes_of(bundle.records, stood, patch), len(bundle.heads)
 
 
 def write_bundle(target: str, data: bytes) -> None:
@@ -97,30 +99,48 @@ def _write_new(target: str, data: bytes, said: str) -> None:
         raise InvalidInput(said, [problem]) from error
 
 
-def import_file(opened: Opened, path: str, fork: str, patch: str = "") -> Imported:
+def import_file(
+    opened: Opened,
+    path: str,
+    fork: str,
+    patch: str = "",
+    *,
+    agent: str = "",
+    max_unpacked: int | None = None,
+) -> Imported:
     """Take in a bundle, all of it or nothing; `patch` is a new file for the changes in it."""
-    bundle = bundle_at(path)
-    if patch:
-        check_target(opened, patch, ())
-    with patch_written(bundle, patch):
-        return _taken_in(opened, bundle, fork)
+    with bundle_at(path, max_unpacked) as bundle:
+        if patch:
+            check_target(opened, patch, ())
+        with patch_written(bundle, patch):
+            return _taken_in(opened, bundle, fork, agent)
 
 
-def bundle_at(path: str) -> Bundle:
-    """The bundle in a file; raises InvalidInput for what is none or can't be trusted."""
-    if problems := irregular(path):
+def bundle_at(path: str, max_unpacked: int | None = None) -> Bundle:
+    """The bundle in a file, to be closed in the end; raises InvalidInput for what is none or can't
+    be trusted.
+    """
+    problems = irregular(path)
+    if max_unpacked is not None:
+        problems += number_problems(max_unpacked, "max_unpacked", 0)
+    if problems:
         raise InvalidInput("nothing was imported", problems)
-    return read_bundle(path)
+    return read_bundle(path, max_unpacked)
 
 
-def import_data(workspace: Held, data: bytes, fork: str) -> Imported:
+def import_data(workspace: Held, data: bytes, fork: str, *, agent: str) -> Imported:
     """Take in the bytes of a bundle, all of it or nothing."""
     opened = workspace._opened  # pyright: ignore[reportPrivateUsage] - the door's other half
-    return _taken_in(opened, read_bundle(BytesIO(data)), fork)
+    with read_bundle(BytesIO(data)) as bundle:
+        return _taken_in(opened, bundle, fork, agent)
 
 
-def _taken_in(opened: Opened, bundle: Bundle, fork: str) -> Imported:
-    result = import_bundle(opened.store, bundle, at=stamp(opened.clock()), fork=fork)
+def _taken_in(opened: Opened, bundle: Bundle, fork: str, agent: str) -> Imported:
+    if problems := agent_problems(agent, "agent") if agent else []:
+        raise InvalidInput("nothing was imported", problems)
+    now = stamp(opened.clock())
+    importer = Importer(now, agent) if agent else Importer(now)
+    result = import_bundle(opened.store, bundle, importer, fork=fork)
     for task in result.touched:
         opened.handles.restore(opened.store, task)
     return result._replace(warnings=strayed(opened.root, bundle.checkout))
@@ -185,7 +205,8 @@ def warned_of_origin(
     brought = record.document() if record is not None and record.is_intact() else {}
     if brought.get("version") != version:
         return ()
-    return strayed(opened.root, read_checkout(brought["checkout"]))
+    stood = brought.get("checkout")
+    return strayed(opened.root, read_checkout(stood) if stood else None)
 
 
 __all__ = [

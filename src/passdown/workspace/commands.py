@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.briefing.summary import summary
-from passdown.errors import GateRefused, Problem, unknown_task
+from passdown.errors import GateRefused, Problem
 from passdown.model.command import HandoffCommand
 from passdown.model.documents import delta_document, item_document
-from passdown.model.fold import Before, Changes, changes, open_letters, settled_keys
-from passdown.model.kinds import LIVE, task_of
-from passdown.model.replaying import replay
-from passdown.recall.state import documents, state_then
+from passdown.model.fold import Before, Changes, open_letters
+from passdown.model.kinds import LIVE
+from passdown.recall.repeats import as_written
+from passdown.recall.state import documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from passdown.ledger import Written
     from passdown.model.record import Record
     from passdown.model.rows import ItemRow
+    from passdown.recall.repeats import Then
     from passdown.store.statements import Reader
     from passdown.workspace.opened import Opened
 
@@ -40,8 +41,9 @@ def command_of(
     if document is None:
         with opened.store.reading() as reader:
             if written.is_replay:
-                before, step = _again(reader, record)
-                document = _state_then(reader, task, step.header, record)
+                then = as_written(reader, record)
+                before, step = then.before, then.step
+                document = _state_then(reader, task, then, record)
             else:
                 document = short_state(reader, task, step.header, record.position, record.digest)
     held = tuple(row.address for row in _open_after(before, step) if row.letter == "k")
@@ -55,8 +57,8 @@ def command_of(
         version=record.position,
         digest=record.digest,
         state_delta=delta_document(before, step, record, body),
-        context_summary=summary({**document, "title": details["title"]}, opened.handle_path(task)),
-        state_file=opened.handle_path(task),
+        context_summary=summary({**document, "title": details["title"]}, opened.state_place(task)),
+        state_file=opened.state_place(task),
         held_by=held,
         completeness=score,
         is_replay=written.is_replay,
@@ -93,31 +95,13 @@ def _state_at_hand(
     return {**short, "questions": open_questions(_open_after(before, step))}
 
 
-def _again(reader: Reader, record: Record) -> tuple[Before, Changes]:
-    """What a record that was written earlier changed, found by replaying up to it."""
-    replayed = replay(reader.records(record.stream, until=record.position - 1))
-    if replayed is None:
-        raise unknown_task(record.stream)
-    open_rows = tuple(row for row in replayed.rows.values() if row.is_open)
-    known = {row.path: row.grade for row in replayed.rows.values() if row.path}
-    body = record.document()
-    keys = settled_keys(task_of(record.stream) or "", body)
-    settled = {key: replayed.rows[key].status for key in keys if key in replayed.rows}
-    before = Before(replayed.details, replayed.header, open_rows, known, "", settled)
-    return before, changes(before, record, body, sized=False)
-
-
-def _state_then(
-    reader: Reader, task: str, header: dict[str, Any], record: Record
-) -> dict[str, Any]:
+def _state_then(reader: Reader, task: str, then: Then, record: Record) -> dict[str, Any]:
     """As much of a state as a summary needs, as it was when a record was written."""
-    row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
-    then = state_then(reader, row, record.position)
-    files: list[Any] = then["artifacts"]
-    types = [{"type": kind} for kind in header["types"]]
-    return {**then, "artifacts": types, "totals": {"artifacts": len(files)}}
+    rows = _open_after(then.before, then.step)
+    blockers = documents(reader, task, [row for row in rows if row.letter == "b"])
+    head = (task, record.position, record.digest)
+    short = _short(then.step.header, head, then.decisions, [told for _, told in blockers])
+    return {**short, "questions": open_questions(rows)}
 
 
 def short_state(

@@ -9,6 +9,7 @@ on disk and of other tasks. Every delivery is on record before the brief is give
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import OrderedDict
 from itertools import count
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 HOLDS_S = 1.0
 _MOST_KEPT = 2_000
+_MOST_CHARACTERS = 20_000_000
 
 
 class Ask(NamedTuple):
@@ -63,14 +65,20 @@ class BriefDesk:
         self._clock = clock
         self._start = os.urandom(12).hex()
         self._numbers = count(1)
+        self._lock = threading.Lock()
         self._made: OrderedDict[Ask, _Made] = OrderedDict()
+        self._characters = 0
 
     def keep(self, ask: Ask, brief: Brief) -> None:
         """Remember a brief that was just made."""
-        self._made[ask] = _Made(brief, brief.digest, self._clock())
-        self._made.move_to_end(ask)
-        while len(self._made) > _MOST_KEPT:
-            self._made.popitem(last=False)
+        with self._lock:
+            before = self._made.pop(ask, None)
+            self._made[ask] = _Made(brief, brief.digest, self._clock())
+            self._characters += len(brief.text) - (len(before.brief.text) if before else 0)
+            while len(self._made) > 1 and (
+                len(self._made) > _MOST_KEPT or self._characters > _MOST_CHARACTERS
+            ):
+                self._characters -= len(self._made.popitem(last=False)[1].brief.text)
 
     def hand_out(self, workspace: Held, asks: Sequence[Waiting]) -> list[Brief | None]:
         """A brief for each that was made already and still holds, its delivery recorded; None for

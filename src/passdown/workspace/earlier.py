@@ -61,8 +61,9 @@ def _is_of(text: str, summary: str) -> bool:
     return text == summary or text.startswith((f"{summary} (", f"{summary} ["))
 
 
-def summaries_of(kept: Sequence[Document], by: Counter, room: int) -> list[str]:
+def summaries_of(kept: Sequence[Document], by: Counter, room: int, more: str = "") -> list[str]:
     """Earlier agents in short, oldest first; the latest gets half of the room, the others less.
+    Each says where there is more: in its own file, unless `more` says it for all.
 
     They hold what each agent decided and changed. What is in the way and what comes next stands in
     the brief, as it is now.
@@ -74,7 +75,7 @@ def summaries_of(kept: Sequence[Document], by: Counter, room: int) -> list[str]:
             **entry["artifact"],
             "blockers": [],
             "next_action": "",
-            "full_record": f".passdown/{FOLDER}/{entry['file']}",
+            "full_record": more or f".passdown/{FOLDER}/{entry['file']}",
         }
         mark = f"[{_UNMARKED} {entry['from_agent']}] "
         most = max(int(room * share) - by.tokens(mark), 1)

@@ -249,8 +249,7 @@ def embed(
 ) -> Embedded:
     """Make the vectors that are missing: all, or up to a limit, or for some seconds.
 
-    Each batch is kept as it is done, so whatever ends this loses nothing. Once all are there, those
-    of earlier embedders are let go.
+    Each batch is kept as it is done, so whatever ends this loses nothing.
     """
     embeddings = opened.embeddings
     status = embeddings.status()
@@ -270,9 +269,20 @@ def embed(
         is_late = seconds and time.monotonic() - started > seconds
         if is_late or (limit and made >= limit) or (stops is not None and stops()):
             return status
-    _drop_others(opened, embedding.name)
     if progress:
         progress(status.done, status.total)
+    return status
+
+
+def embed_alone(opened: Opened, *, limit: int = 0, progress: Progress | None = None) -> Embedded:
+    """The same, and once all are there, let go of those of other embedders.
+
+    Whoever only searches lets go of none: a process that forgot to say which embedder is wanted
+    would throw away what another one has paid for.
+    """
+    status = embed(opened, limit=limit, progress=progress)
+    if status.embedder and status.is_complete:
+        _drop_others(opened, status.embedder)
     return status
 
 

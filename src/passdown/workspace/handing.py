@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
+from passdown.errors import UNLISTED, InvalidInput, NotFound, Problem, listed, unknown_task
 from passdown.ledger import Entry
 from passdown.ledger.admission import key_problems
 from passdown.ledger.deriving import before_of
@@ -23,12 +23,13 @@ from passdown.model.handoff import Artifact, Handoff, as_plain
 from passdown.model.intake import check_handoff
 from passdown.model.intake.reading import handoff_section, read_handoff_text
 from passdown.model.intake.rules import completeness, same_agent
+from passdown.model.intake.schema import MAX_ENTRIES
 from passdown.model.intake.shapes import to_handoff_shape
 from passdown.model.names import normal_path, path_problems
 from passdown.model.redaction import removal
 from passdown.workspace.commands import command_of
 from passdown.workspace.noting import memory_warnings
-from passdown.workspace.seen import FILE_LISTS, files_named
+from passdown.workspace.seen import FILE_LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,9 +73,9 @@ def hand_off(
     """Record a handoff and give the receiver's command."""
     data = plain_handoff(handoff, defaults)
     checked = check_handoff(data, changed_files=changed_files)
-    unnamed = opened.files.unnamed(files_named(data))
+    unnamed = opened.files.unnamed(data)
     if checked.handoff is None or unnamed:
-        slips = [problem for problem in checked.warnings if problem.code == "unknown_field"]
+        slips = [each for each in checked.warnings if each.code in ("unknown_field", UNLISTED)]
         problems = (*checked.errors, *slips, *unnamed, *_files_anyway(opened, data))
         raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
     _check_key(key)
@@ -102,7 +103,7 @@ def hand_off(
     warnings += [] if written.is_replay else alike
     warnings += opened.mirror(written)
     warnings += [*_needs(opened, value), *_left_open(opened, value, written)]
-    return command_of(opened, written, tuple(warnings), completeness(plain))
+    return command_of(opened, written, listed(warnings), completeness(plain))
 
 
 def check(
@@ -118,10 +119,10 @@ def check(
     try:
         data = plain_handoff(handoff, defaults)
         checked = check_handoff(data, changed_files=changed_files)
-        unnamed = opened.files.unnamed(files_named(data))
+        unnamed = opened.files.unnamed(data)
         if checked.handoff is None or unnamed:
             problems = (*checked.problems, *unnamed, *_files_anyway(opened, data))
-            return Check(problems, 0, data)
+            return Check(listed(problems), 0, data)
         key = _key(as_plain(checked.handoff))
         value = _signed(opened, checked.handoff, key, latest_only=not is_task_file(handoff))
     except InvalidInput as error:
@@ -141,7 +142,7 @@ def check(
             gates = [_no_task(error)]
     alike = memory_warnings(opened, body)
     problems = (*checked.problems, *disk, *gates, *_needs(opened, value, body), *alike)
-    return Check(problems, completeness(plain), body)
+    return Check(listed(problems), completeness(plain), body)
 
 
 def _needs(opened: Opened, handoff: Handoff, body: dict[str, Any] | None = None) -> list[Problem]:
@@ -241,21 +242,26 @@ def _measured(opened: Opened, handoff: Handoff) -> tuple[list[Artifact], list[Pr
 def _files_anyway(opened: Opened, data: Mapping[str, Any]) -> list[Problem]:
     """What the disk says against the files of a handoff that is refused for other reasons."""
     found: list[Problem] = []
+    seen: set[str] = set()
     for name in FILE_LISTS:
         given: object = data.get(name)
         entries = cast("list[object]", given) if isinstance(given, list) else []
-        for index, entry in enumerate(entries):
+        for index, entry in enumerate(entries[:MAX_ENTRIES]):
             if isinstance(entry, dict):
                 found += _file_anyway(
-                    opened, cast("dict[str, Any]", entry), f"{name}[{index}].path"
+                    opened, cast("dict[str, Any]", entry), f"{name}[{index}].path", seen
                 )
     return found
 
 
-def _file_anyway(opened: Opened, entry: dict[str, Any], where: str) -> list[Problem]:
+def _file_anyway(
+    opened: Opened, entry: dict[str, Any], where: str, seen: set[str]
+) -> list[Problem]:
+    """What the disk says against a file, once for each that is named."""
     path = entry.get("path")
-    if not isinstance(path, str) or path_problems(path, where):
+    if not isinstance(path, str) or path in seen or path_problems(path, where):
         return []
+    seen.add(path)
     files = opened.files
     on_disk = files.measure(normal_path(path), where)
     if on_disk.problem is not None:

@@ -101,7 +101,7 @@ def _bring(
     if form == "notes":
         return _notes(opened, source, names, agent=agent, task=task).brought()
     if form == "bundle":
-        return _bundle(opened, source)
+        return _bundle(opened, source, agent)
     tally = Tally(form)
     for name in names:
         if form == "beads":
@@ -183,10 +183,10 @@ def _notes(
     return tally
 
 
-def _bundle(opened: Opened, source: Source) -> Brought:
+def _bundle(opened: Opened, source: Source, agent: str) -> Brought:
     from passdown.workspace.bundling import import_file
 
-    done = import_file(opened, source.path, "")
+    done = import_file(opened, source.path, "", agent=agent)
     tally = Tally("bundle")
     tally.entries += [
         Taken(source.path, "stream", "added", stream, f"{count} records")

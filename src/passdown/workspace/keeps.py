@@ -46,14 +46,23 @@ class Keeps(Held):
 
         return export(self._opened, target, task, diff=diff)
 
-    def import_bundle(self, path: str, *, fork: str = "", patch: str = "") -> Imported:
+    def import_bundle(
+        self,
+        path: str,
+        *,
+        fork: str = "",
+        patch: str = "",
+        agent: str = "",
+        max_unpacked: int | None = None,
+    ) -> Imported:
         """Take in a bundle, verified, all or nothing; `fork` keeps both where histories differ.
 
-        `patch` is a new file for the uncommitted changes that are in it.
+        `patch` is a new file for the uncommitted changes that are in it. `agent` is recorded as who
+        brought it; `max_unpacked` is how many bytes it may unpack to, instead of the usual bounds.
         """
         from passdown.workspace.bundling import import_file
 
-        return import_file(self._opened, path, fork, patch)
+        return import_file(self._opened, path, fork, patch, agent=agent, max_unpacked=max_unpacked)
 
     def checkout(self) -> Checkout | None:
         """Where the project's repository stands: branch, commit, uncommitted files."""

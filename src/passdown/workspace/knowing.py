@@ -225,7 +225,9 @@ def edges(opened: Opened, source: str, relation: str, target: str) -> list[Edge]
 def neighbours(
     opened: Opened, node: str, *, depth: int, direction: str, relations: Sequence[str]
 ) -> list[graphs.Reached]:
-    """The nodes around one, up to `graphs.MOST_REACHED`; it has to be known."""
+    """The nodes around one, up to `graphs.MOST_REACHED` with `graphs.MOST_EDGES` in their paths;
+    it has to be known.
+    """
     problems = text_type_problems(node=node)
     relations = texts_given(relations, "relations", problems)
     if direction not in graphs.DIRECTIONS:
@@ -239,6 +241,11 @@ def neighbours(
         return graphs.neighbours(
             reader, node, depth=depth, direction=direction, relations=relations
         )
+
+
+def ended_early(found: Sequence[graphs.Reached]) -> bool:
+    """Whether there may be more around a node than was found."""
+    return graphs.ended_early(found)
 
 
 def tagged(

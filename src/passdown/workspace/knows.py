@@ -50,22 +50,22 @@ class Knows(Held):
         else it is marked. `by_words` leaves meaning out: no model is loaded. With `told_to`, what
         was found is recorded as told to that agent.
         """
-        from passdown.workspace.recalling import Asked, as_text, listed, recall
+        from passdown.workspace.recalling import asked_for, recall
 
-        asked = Asked(
-            query=query,
-            kinds=listed(kinds),
-            agent=agent,
-            task=task,
-            tags=listed(tags),
-            path=path,
-            statuses=listed(statuses),
-            since=as_text(since),
-            until=as_text(until),
-            live_only=live_only,
-            by_words=by_words,
-            limit=limit,
-        )
+        filters = {
+            "kinds": kinds,
+            "agent": agent,
+            "task": task,
+            "tags": tags,
+            "path": path,
+            "statuses": statuses,
+            "since": since,
+            "until": until,
+            "live_only": live_only,
+            "by_words": by_words,
+            "limit": limit,
+        }
+        asked = asked_for(query, filters)
         return recall(self._opened, asked, told_to=told_to)
 
     def embed(self, *, limit: int = 0, progress: Progress | None = None) -> Embedded:
@@ -73,9 +73,9 @@ class Knows(Held):
 
         Nothing waits for them: what has no vector yet is found by its words.
         """
-        from passdown.workspace.embedding import embed
+        from passdown.workspace.embedding import embed_alone
 
-        return embed(self._opened, limit=limit, progress=progress)
+        return embed_alone(self._opened, limit=limit, progress=progress)
 
     def embed_with(self, name: str, function: Embed) -> None:
         """Take a program's own embedder from now on: it gets texts and gives a vector for each.
@@ -168,7 +168,8 @@ class Knows(Held):
         relations: Sequence[str] = (),
     ) -> list[Reached]:
         """The nodes that can be reached from one in up to `depth` steps, nearest first, each with
-        the edges that lead there, 10,000 at most; `direction`: out, in or both.
+        the edges that lead there; `direction`: out, in or both. 10,000 nodes at most, and those
+        whose paths have 20,000 edges together.
         """
         from passdown.workspace.knowing import neighbours
 

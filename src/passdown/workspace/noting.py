@@ -17,7 +17,6 @@ from passdown.model.kinds import WORKSPACE_TASK, parse_address, stream_of, task_
 from passdown.model.names import agent_problems, id_problems
 from passdown.model.redaction import removal
 from passdown.model.text import text_problems
-from passdown.workspace.seen import files_named
 
 if TYPE_CHECKING:
     from passdown.ledger.writing import Guard, Written
@@ -115,7 +114,7 @@ def add_entry(
         fields = cast("dict[str, Any]", checked)
         checked = {k: v for k, v in fields.items() if v not in (None, "", [])}
     body: dict[str, Any] = {field: [checked]}
-    _refuse(opened.files.unnamed(files_named(body)))
+    _refuse(opened.files.unnamed(body))
     is_once = kind != "gate" and expect_version is None
     is_own_key = key is not None
     key = key or (content_key(agent, body) if is_once else uuid.uuid4().hex)

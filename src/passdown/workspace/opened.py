@@ -155,6 +155,14 @@ class Opened:
         """A task's handle file, relative to the project root where it is inside."""
         return self._handles_shown + f"{task}.json"
 
+    def state_place(self, task: str) -> str:
+        """Where who is told about a task finds all of its state: its handle file, or for who asks
+        from elsewhere the address that gives the same.
+        """
+        from passdown.workspace.seen import is_served
+
+        return f"/api/tasks/{task}/state" if is_served() else self.handle_path(task)
+
     @cached_property
     def _handles_shown(self) -> str:
         """The folder of the handle files, with a slash, as their paths are told."""

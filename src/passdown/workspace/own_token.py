@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import socket
 import stat
 from typing import TYPE_CHECKING
 
 from passdown.errors import StoreUnavailable, UnsafeStore
-from passdown.model.access import RIGHTS
+from passdown.model.access import RIGHTS, id_of
+from passdown.model.text import visible
 
 if TYPE_CHECKING:
+    from passdown.model.access import Access
     from passdown.workspace import Workspace
     from passdown.workspace.access import Tokens
 
@@ -34,18 +38,37 @@ def own_token_file(tokens: Tokens, path: str, name: str) -> str:
     """The path of a file with a token that holds, made where there is none.
 
     It is a person's, with every right: who can read the file could open the store as well. One
-    that an earlier release made with fewer rights is replaced. Raises UnsafeStore for a file that
-    others may read.
+    that an earlier release made with fewer rights is replaced, and revoked, as are those that were
+    made for this file before and are in it no longer. Raises UnsafeStore for a file that others may
+    read.
     """
     path = os.path.abspath(os.path.expanduser(path))
     known = _read(path)
-    tokens.all()
+    made = tokens.all()
     holder = tokens.holder(known) if known else None
-    if holder is not None and (holder.rights == OWN_RIGHTS or holder.label != _LABEL):
+    if holder is not None and (holder.rights == OWN_RIGHTS or not _is_ours(holder)):
         return path
-    minted = tokens.new(name, OWN_RIGHTS, by=name, is_person=True, label=_LABEL)
+    label = _label_of(path)
+    minted = tokens.new(name, OWN_RIGHTS, by=name, is_person=True, label=label)
     _write(path, minted.token)
+    for access in made.values():
+        is_replaced = access.id == id_of(known) and _is_ours(access)
+        if tokens.is_live(access.id) and (is_replaced or access.label == label):
+            tokens.revoke(access.id, by=name)
     return path
+
+
+def _is_ours(access: Access) -> bool:
+    return access.label.startswith(_LABEL)
+
+
+def _label_of(path: str) -> str:
+    """The label of a token that was made for a file: others are told from it by this machine's
+    name and the whole path, which may be longer than a label.
+    """
+    place = f"{socket.gethostname()}:{path}"
+    mark = hashlib.blake2b(place.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
+    return f"{_LABEL} {mark} {visible(path)[-48:]}"
 
 
 def _read(path: str) -> str:

@@ -193,7 +193,7 @@ def summary_from(
     document = short_state(reader, row.task, row.header, row.version, row.digest)
     document["held_by"] = [item.address for item in reader.open_items(row.task, ("k",))]
     document["title"] = row.details["title"]
-    return summary(document, opened.handle_path(row.task), max_tokens, counter)
+    return summary(document, opened.state_place(row.task), max_tokens, counter)
 
 
 def check_summary(opened: Opened, task: str, text: str) -> Freshness:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from operator import methodcaller
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import InvalidInput, Problem, unknown_task
+from passdown.model.arguments import refuse_any, text_type_problems, texts_given
 from passdown.model.findable import KNOWLEDGE, SEARCHED, node_text, tag_of
 from passdown.model.found_rows import NODE_PREFIX
 from passdown.model.graph import KNOWLEDGE_STATUSES
@@ -28,8 +29,7 @@ from passdown.recall.search import Search
 from passdown.recall.told import Records, Stale
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
+    from collections.abc import Mapping, Sequence
 
     from passdown.model.rows import ItemRow
     from passdown.store.found import Entry
@@ -69,14 +69,20 @@ class Asked(NamedTuple):
     limit: int = 5
 
 
-def listed(values: Sequence[str]) -> tuple[str, ...]:
-    """Several texts; one alone is meant as a list of itself."""
-    return (values,) if isinstance(values, str) else tuple(values)
-
-
-def as_text(moment: str | date) -> str:
-    """A time as text, whether it came as one or as a value."""
-    return moment if isinstance(moment, str) else moment.isoformat()
+def asked_for(query: str, filters: Mapping[str, Any]) -> Asked:
+    """A question with its filters, whatever a program passes for them; raises InvalidInput with
+    all that are of another type.
+    """
+    given = dict(filters)
+    problems: list[Problem] = []
+    for name in ("kinds", "tags", "statuses"):
+        given[name] = texts_given(given[name], name, problems)
+    for name in ("since", "until"):
+        moment = given[name]
+        given[name] = moment.isoformat() if hasattr(moment, "isoformat") else moment
+    texts = {name: given[name] for name in ("agent", "task", "path", "since", "until")}
+    refuse_any("can't be searched for", problems + text_type_problems(query=query, **texts))
+    return Asked(query=query, **given)
 
 
 def recall(opened: Opened, asked: Asked, *, told_to: str = "") -> list[Recalled]:

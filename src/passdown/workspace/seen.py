@@ -47,6 +47,11 @@ def as_server(told: Iterable[Document] | None) -> Generator[None]:
         _AS_SERVER.reset(token)
 
 
+def is_served() -> bool:
+    """Whether this is done for who asks from elsewhere: no path here is of use to them."""
+    return _AS_SERVER.get() is not None
+
+
 def _on_disk(entry: Document) -> OnDisk:
     given: Document | None = entry.get("problem")
     problem = Problem(entry["path"], **given) if given else None
@@ -95,12 +100,14 @@ class Files:
             return False
         return any(self.measure(p).sha256 != self._project.measure(p).sha256 for p in paths)
 
-    def unnamed(self, named: Iterable[str]) -> list[Problem]:
-        """What was told of files that a record doesn't name."""
-        known = set(named)
+    def unnamed(self, data: Mapping[str, Any]) -> list[Problem]:
+        """What was told of files that the data of a record doesn't name."""
+        if not self._told:
+            return []
+        known = set(files_named(data))
         return [
             Problem(FIELD, "not_named", f"{path[:200]} is not named by it", "the files it names")
-            for path in self._told or ()
+            for path in self._told
             if path not in known
         ]
 
@@ -130,4 +137,12 @@ def _entries(value: object) -> list[object]:
     return list(cast("list[object]", value)) if isinstance(value, list | tuple) else [value]
 
 
-__all__ = ["FIELD", "FILE_LISTS", "Files", "as_server", "files_named", "looked_at"]
+__all__ = [
+    "FIELD",
+    "FILE_LISTS",
+    "Files",
+    "as_server",
+    "files_named",
+    "is_served",
+    "looked_at",
+]

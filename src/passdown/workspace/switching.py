@@ -22,6 +22,7 @@ from passdown.recall.git_head import current_branch, has_git
 from passdown.recall.turns import agent_before, turn_facts
 from passdown.workspace.briefings import brief_for, delivery_of
 from passdown.workspace.earlier import FOLDER, Still, fenced, summaries_of
+from passdown.workspace.seen import is_served
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,6 +100,11 @@ def switch_for(workspace: Held, ask: Ask) -> Switched:
     return switch(workspace._opened, ask)  # pyright: ignore[reportPrivateUsage]
 
 
+def _more(task: str) -> str:
+    """Where there is more of what earlier agents left, for who can't open their files."""
+    return f"passdown state {task}" if is_served() else ""
+
+
 def switch(opened: Opened, ask: Ask) -> Switched:
     """Hand the context over: one profile, what earlier agents left, and the brief."""
     by = counter_of(ask.counter, opened.settings.counter)
@@ -107,7 +113,7 @@ def switch(opened: Opened, ask: Ask) -> Switched:
     leaving = _leaving(opened, ask)
     profile = ask.given[0] if ask.given else opened.profiles(ask.profiles).get(ask.to_agent)
     kept = leaving.retained(ask.to_agent)
-    summaries = summaries_of(kept, by, int(room * (1 - BRIEF_SHARE)))
+    summaries = summaries_of(kept, by, int(room * (1 - BRIEF_SHARE)), _more(ask.task))
     shown = [entry["file"] for entry, text in zip(kept, summaries, strict=True) if text]
     spent = sum(by.tokens(text) + _BETWEEN for text in summaries)
     brief = brief_for(

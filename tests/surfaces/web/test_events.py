@@ -104,6 +104,27 @@ def test_without_a_place_events_begin_now_and_can_be_of_one_task(server: Served)
     assert event["summary"] == "a\n\ndata: forged\nid: 99"
 
 
+@pytest.mark.promise("W-5")
+def test_a_place_that_the_ledger_does_not_have_is_refused(server: Served) -> None:
+    """It would be silent for ever: the client is told where the ledger ends, and what to do."""
+    token = server.token("coder", "read")
+    last = server.workspace.changes(None)["last"]
+    for query, headers, path in (
+        ("", {"Last-Event-ID": str(last + 1)}, "Last-Event-ID"),
+        ("?after=0", {"Last-Event-ID": "9" * 40}, "Last-Event-ID"),
+        ("?after=0", {"Last-Event-ID": "abc"}, "Last-Event-ID"),
+        (f"?after={last + 1}", {}, "after"),
+    ):
+        reply = ask(server.port, "GET", f"/api/events{query}", token=token, headers=headers)
+        assert (reply.status, reply.codes) == (400, {"invalid_input", "out_of_range"})
+        assert reply.document["problems"][0]["path"] == path
+        assert f"0 to {last}" in reply.body.decode()
+        assert "without a place" in reply.document["next_step"]
+    with listening(server, token, last=str(last)) as stream:
+        server.workspace.warn("T-1", agent="coder", text="next")
+        assert [event["summary"] for event in stream.events(1)] == ["next"]
+
+
 @pytest.mark.promise("W-1", "W-5")
 def test_a_stream_ends_with_its_token(server: Served) -> None:
     token = server.token("coder", "read")

@@ -222,3 +222,26 @@ def test_the_owner_s_token_of_an_earlier_release_is_made_anew(
         assert holder is not None
         assert holder.may("admin") is (label == "passdown serve")
     assert made == {"passdown serve": "made anew", "mine": "kept"}
+
+
+@pytest.mark.promise("W-9")
+def test_a_token_that_its_file_lost_is_revoked(ws: Workspace, tmp_path: Path) -> None:
+    """Replaced or deleted with the file; the tokens of other files and other people stay."""
+    tokens = Tokens(ws)
+    own, other = tmp_path / "serve.token", tmp_path / "other.token"
+    mine = tokens.new("kim", ("read",), by="kim", is_person=True, label="mine")
+    old = tokens.new("kim", ("read", "approve"), by="kim", is_person=True, label="passdown serve")
+    own.touch(0o600)
+    own.write_text(old.token + "\n")
+    made: list[str] = []
+    for path in (own, own, other):
+        own_token_file(tokens, str(path), "kim")
+        made.append(path.read_text().strip())
+    own.unlink()
+    own_token_file(tokens, str(own), "kim")
+    made.append(own.read_text().strip())
+    tokens.all()
+    assert made[0] == made[1]
+    assert len(set(made)) == 3
+    live = [tokens.holder(token) is not None for token in (old.token, *made[1:], mine.token)]
+    assert live == [False, False, True, True, True]

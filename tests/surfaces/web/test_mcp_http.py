@@ -189,3 +189,19 @@ def test_the_protocol_s_own_client_is_served(server: Served) -> None:
     names, brief = asyncio.run(talk())
     assert "handoff" in names
     assert "T-1 for coder" in brief
+
+
+@pytest.mark.promise("W-8")
+def test_tools_are_counted_and_logged_by_name(server: Served) -> None:
+    """By those that there are: a caller can't make up names for what is counted."""
+    token = server.token("coder", "read", "write")
+    with heard() as logged:
+        call(server, token, "decide", task="T-1", summary="s", rationale="r")
+    assert [json.loads(line)["operation"] for line in logged] == ["mcp/decide"]
+    call(server, token, "tasks")
+    call(server, token, "x" * 30 + '"} 1')
+    rpc(server, token, "tools/list")
+    counts = ask(server.port, "GET", "/metrics", token=token).body.decode()
+    for operation in ("mcp/decide", "mcp/tasks", "mcp"):
+        assert f'passdown_requests_total{{operation="{operation}",status="200"}}' in counts
+    assert "xxx" not in counts

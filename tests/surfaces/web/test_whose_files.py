@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -108,6 +109,21 @@ def test_a_handoff_bears_the_hashes_of_the_files_of_who_asks(
     assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["missing"]
 
 
+def test_a_brief_from_afar_says_whose_files_it_went_by(there: There, afar: Workspace) -> None:
+    """Stale is what changed in the server's checkout; a warning says so where it bears."""
+    (there.folder / "src").mkdir(exist_ok=True)
+    (there.folder / "src" / "new.py").write_bytes(SOURCE)
+    afar.hand_off(handoff("src/new.py"))
+    before = afar.brief("T-1", agent="tester", record=False)
+    assert ("STALE" in before.text, before.warnings) == (False, ())
+    (there.folder / "src" / "new.py").write_bytes(b"other")
+    time.sleep(1.1)  # a brief that was made a moment ago is given again
+    after = afar.brief("T-1", agent="tester", record=False)
+    assert "STALE" in after.text
+    assert [warning.code for warning in after.warnings] == ["files_of_server"]
+    assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["same"]
+
+
 @pytest.mark.parametrize("path", ["src/missing.py", "src", "out.py", ".passdown/ledger.db"])
 def test_what_is_refused_beside_the_store_is_refused_from_afar(
     there: There, afar: Workspace, path: str
@@ -126,7 +142,8 @@ def test_what_is_refused_beside_the_store_is_refused_from_afar(
         checked = local.check(given)
     with pytest.raises(type(ours.value)) as theirs:
         afar.hand_off(given)
-    assert str(theirs.value) == str(ours.value)
+    assert theirs.value.message == ours.value.message
+    assert theirs.value.problems == ours.value.problems
     assert afar.check(given).problems == checked.problems
     assert afar.task("T-1")["version"] == 1
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from passdown.errors import Problem
+from passdown.errors import Problem, listed
 from passdown.model.handoff import (
     Artifact,
     Blocker,
@@ -26,6 +25,7 @@ from passdown.model.handoff import (
 from passdown.model.intake import schema
 from passdown.model.intake.rules import advice, broken_rules
 from passdown.model.items import fingerprint
+from passdown.model.suggesting import Suggestions
 from passdown.model.text import child_path, excerpt
 from passdown.model.times import parse_time, stamp
 
@@ -82,7 +82,9 @@ _KEPT = "it is kept under metadata"
 
 
 class Checked(NamedTuple):
-    """The outcome of a check: the handoff (None when it has errors), and every problem."""
+    """The outcome of a check: the handoff (None when it has errors), and every problem, up to as
+    many as `errors.listed` lists.
+    """
 
     handoff: Handoff | None
     problems: tuple[Problem, ...]
@@ -103,18 +105,20 @@ def check_handoff(data: object, *, changed_files: Sequence[str] | None = None) -
 
     `changed_files`, where the caller knows them, are what the file lists must account for.
     """
-    model, problems = _validated(schema.HandoffInput, data)
+    suggestions = Suggestions()
+    model, problems = _validated(schema.HandoffInput, data, suggestions)
     if model is None:
-        unknown = _unknown_names(data)
-        return Checked(None, (*problems, *_rules_on_raw(data, problems, changed_files), *unknown))
+        rules = _rules_on_raw(data, problems, changed_files)
+        unknown = _unknown_names(data, schema.HandoffInput, suggestions)
+        return Checked(None, listed((*problems, *rules, *unknown)))
     plain = model.model_dump()
-    problems += _unknown_fields(model, "")
+    problems += _unknown_fields(model, "", suggestions)
     _stamp_times(plain["decisions"])
     problems += broken_rules(plain, changed_files)
     problems += advice(plain)
     if any(problem.level == "error" for problem in problems):
-        return Checked(None, tuple(problems))
-    return Checked(_value(plain, model), tuple(problems))
+        return Checked(None, listed(problems))
+    return Checked(_value(plain, model), listed(problems))
 
 
 def check_task(data: object) -> tuple[dict[str, Any], list[Problem]]:
@@ -142,27 +146,31 @@ def task_schema() -> dict[str, Any]:
 
 def plain_of(model: type[BaseModel], data: object) -> tuple[dict[str, Any], list[Problem]]:
     """Data as one of the schema's models has it (empty when it has errors), and every problem."""
-    checked, problems = _validated(model, data)
+    suggestions = Suggestions()
+    checked, problems = _validated(model, data, suggestions)
     if checked is None:
-        return {}, [*problems, *_unknown_names(data, model)]
-    problems += _unknown_fields(checked, "")
+        return {}, list(listed([*problems, *_unknown_names(data, model, suggestions)]))
+    problems = list(listed([*problems, *_unknown_fields(checked, "", suggestions)]))
     known = {name: value for name, value in checked.model_dump().items() if name in _names(model)}
     if checked.model_extra:
         known["metadata"] = checked.model_extra
     return known, problems
 
 
-def _validated(model: type[BaseModel], data: object) -> tuple[Any, list[Problem]]:
+def _validated(
+    model: type[BaseModel], data: object, suggestions: Suggestions
+) -> tuple[Any, list[Problem]]:
     if not isinstance(data, dict):
         found = f"{type(data).__name__} given"
         return None, [Problem("", "wrong_type", found, "an object with the fields of the schema")]
     try:
         return model.model_validate(data), []
     except ValidationError as error:
-        return None, [_problem(details, model) for details in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        return None, [_problem(details, model, suggestions) for details in found]
 
 
-def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
+def _problem(details: ErrorDetails, model: type[BaseModel], suggestions: Suggestions) -> Problem:
     path = ""
     for part in details["loc"]:
         path = path if part == _OF_KEY else child_path(path, part)
@@ -179,8 +187,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     elif code == "invalid_choice":
         message = f"{excerpt(str(given))!r} is not one of the choices"
         choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
-        close = get_close_matches(str(given).lower(), choices, 1, 0.75)
-        expected, fix = " | ".join(c for c in choices if c), close[0] if close else ""
+        expected = " | ".join(choice for choice in choices if choice)
+        fix = suggestions.of(str(given).lower(), choices, 0.75)
     return Problem(path, code, message, expected, fix)
 
 
@@ -219,22 +227,22 @@ def refused(problem: Problem) -> Problem:
     return problem._replace(level="error", fix=problem.fix if is_close else "leave it out")
 
 
-def _unknown(path: str, name: str, known: Collection[str]) -> Problem:
-    close = get_close_matches(name, known, 1, 0.6)
-    fix = f"did you mean {close[0]}?" if close else _KEPT
+def _unknown(path: str, name: str, known: Collection[str], suggestions: Suggestions) -> Problem:
+    close = suggestions.of(name, known)
+    fix = f"did you mean {close}?" if close else _KEPT
     where = child_path(path, name)
     return Problem(where, "unknown_field", "is not in the schema", "", fix, "warning")
 
 
 def _unknown_names(
-    data: object, model: type[BaseModel] = schema.HandoffInput, path: str = ""
+    data: object, model: type[BaseModel], suggestions: Suggestions, path: str = ""
 ) -> list[Problem]:
     """Unknown fields of faulty input, at its top and in its entries: a slip is often the cause."""
     if not isinstance(data, dict):
         return []
     given = {str(name): value for name, value in cast("dict[object, object]", data).items()}
     names = _names(model)
-    found = [_unknown(path, name, names) for name in given if name not in names]
+    found = [_unknown(path, name, names, suggestions) for name in given if name not in names]
     for name, field in model.model_fields.items():
         inner = next((part for part in _inside(field.annotation) if _is_model(part)), None)
         if inner is None or name not in given:
@@ -242,7 +250,7 @@ def _unknown_names(
         where, value = child_path(path, name), given[name]
         entries = [(where, value)] if inner is field.annotation else _entries(where, value)
         for place, entry in entries:
-            found += _unknown_names(entry, inner, place)
+            found += _unknown_names(entry, inner, suggestions, place)
     return found
 
 
@@ -257,9 +265,10 @@ def _entries(path: str, value: object) -> list[tuple[str, Any]]:
     return [(child_path(path, at), entry) for at, entry in entries]
 
 
-def _unknown_fields(model: BaseModel, path: str) -> list[Problem]:
+def _unknown_fields(model: BaseModel, path: str, suggestions: Suggestions) -> list[Problem]:
     """A warning for every field that the schema doesn't know: kept, but perhaps a slip."""
-    found = [_unknown(path, name, _names(type(model))) for name in model.model_extra or {}]
+    names = _names(type(model))
+    found = [_unknown(path, name, names, suggestions) for name in model.model_extra or {}]
     for name in type(model).model_fields:
         value: Any = getattr(model, name)
         # What was left out, or is a text or a number, has no fields of its own.
@@ -268,7 +277,7 @@ def _unknown_fields(model: BaseModel, path: str) -> list[Problem]:
         where = child_path(path, name)
         for place, part in [(where, value), *_entries(where, value)]:
             if isinstance(part, BaseModel):
-                found += _unknown_fields(part, place)
+                found += _unknown_fields(part, place, suggestions)
     return found
 
 
@@ -344,6 +353,7 @@ def _with_ids(entries: tuple[Any, ...], prefix: str) -> list[Any]:
     from dataclasses import asdict, replace
 
     taken = {entry.id for entry in entries}
+    numbers: dict[str, int] = {}
     result: list[Any] = []
     for entry in entries:
         identity = entry.id
@@ -353,10 +363,10 @@ def _with_ids(entries: tuple[Any, ...], prefix: str) -> list[Any]:
                 for name, value in asdict(entry).items()
             }
             base = identity = f"{prefix}-{fingerprint(plain)[:8]}"
-            number = 2
             while identity in taken:
-                identity = f"{base}-{number}"
-                number += 1
+                # Each number is tried once, however many entries say the same.
+                numbers[base] = numbers.get(base, 1) + 1
+                identity = f"{base}-{numbers[base]}"
         taken.add(identity)
         result.append(replace(entry, id=identity))
     return result

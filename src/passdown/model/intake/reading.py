@@ -13,11 +13,13 @@ from passdown.model.template import PLACES
 from passdown.model.text import excerpt
 
 _HEADING = re.compile(r"^(#{1,6})[ \t](.*)$")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([A-Za-z0-9_+-]*)[^`]*$")
-_TASK_TITLE = re.compile(r"^#[ \t]+Task[ \t]+([^\s:]+):[ \t]*(.*\S)", re.MULTILINE)
-_METADATA = re.compile(r"^[-*][ \t]*\*{0,2}([A-Za-z_ ]+?)\*{0,2}:\*{0,2}[ \t]*(\S.*?)[ \t]*$")
-
-_ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?(.*?)[ \t]*$")
+# No two neighbours of a pattern take the same characters: a line is read once, whatever it holds.
+_FENCE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[ \t]*+([A-Za-z0-9_+-]*+)[^`]*$")
+_TASK_TITLE = re.compile(r"^#[ \t]++Task[ \t]++([^\s:]++):[ \t]*+(\S(?:.*\S)?)", re.MULTILINE)
+_METADATA = re.compile(
+    r"^[-*][ \t]*+\*{0,2}([A-Za-z_ ]+?)\*{0,2}:\*{0,2}[ \t]*+(\S(?:.*\S)?)[ \t]*$"
+)
+_ITEM = re.compile(r"^[ \t]*+(?:[-*+]|\d{1,9}[.)])[ \t]++(?:\[[ xX]\][ \t]++)?((?:.*\S)?)[ \t]*$")
 _MINUTES = re.compile(r"(\d{1,6})[ \t]*(m|min|mins|minutes?|h|hours?)?\.?", re.IGNORECASE)
 _AGENTS = {
     "from": "from_agent",

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 def packed(vector: Sequence[float] | Floats) -> bytes:
     """A vector as it is stored; its length doesn't matter, and nothing but zeros stays so."""
-    given = np.asarray(vector, dtype=np.float32)
+    return np.rint(_by_largest(vector) * 127).astype(np.int8).tobytes()
+
+
+def _by_largest(vector: Sequence[float] | Floats) -> NDArray[np.float64]:
+    """A vector whose largest component is 1: so none is too large to be squared."""
+    given = np.asarray(vector, dtype=np.float64)
     largest = float(np.max(np.abs(given), initial=0.0))
     if not np.isfinite(largest):
         raise ValueError("a vector holds what is no number")
-    scaled = given / largest * 127 if largest else given
-    return np.rint(scaled).astype(np.int8).tobytes()
+    return given / largest if largest else given
 
 
 def unpacked(blobs: Sequence[bytes], dimensions: int) -> Bytes:
@@ -33,9 +37,9 @@ def unpacked(blobs: Sequence[bytes], dimensions: int) -> Bytes:
 
 def unit(vector: Sequence[float] | Floats) -> Floats:
     """A vector of length one; zeros stay zeros."""
-    given = np.asarray(vector, dtype=np.float32)
+    given = _by_largest(vector)
     length = float(np.linalg.norm(given))
-    return given / np.float32(length) if length else given
+    return (given / length if length else given).astype(np.float32)
 
 
 def cosines(rows: Bytes, query: Floats) -> Floats:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from passdown.model.found_rows import EntryRow, Sought
     from passdown.model.record import Record
+    from passdown.store.found import Sharing
     from passdown.store.postgres.line import Answer
     from passdown.store.postgres.session import Session
     from passdown.store.running import Question, Run
@@ -37,6 +38,15 @@ class _Indexed:
         parts = [_quoted(sought.word)] if sought.word else []
         parts += [f"({' | '.join(_quoted('=' + m) for m in group)})" for group in sought.marks]
         return " & ".join(parts)
+
+    def sharing_marks(self, marks: Sequence[str], kind: str, limit: int) -> list[Sharing]:
+        """The same, with the kind sought too: entries are looked up for the newest alone."""
+        from passdown.model.found_rows import Sought, mark_of
+        from passdown.store.found import Sharing
+
+        sought = Sought(marks=(tuple(marks), (mark_of("kind", kind),)))
+        rows = self.run("sharing_marks", {"query": self.spelled(sought), "limit": limit})
+        return list(map(Sharing._make, rows))
 
     def nearest(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from passdown.surfaces.cli.parsing import FILE, TASK, with_agent, with_store
+from passdown.surfaces.cli.parsing import FILE, TASK, whole_number, with_agent, with_store
 from passdown.surfaces.cli.printing import counted, labelled, line, print_json, table
 from passdown.surfaces.cli.progress import progress_bar
 from passdown.surfaces.cli.session import Misuse, author, opened
@@ -95,6 +95,12 @@ def import_(parser: Parser) -> None:
     parser.add_argument(
         "--patch", metavar=FILE, default="", help="a new file for a bundle's uncommitted changes"
     )
+    parser.add_argument(
+        "--max-unpacked",
+        metavar="BYTES",
+        type=whole_number,
+        help="how many bytes a bundle may unpack to; usually 100 times its own size, 1 GiB at most",
+    )
     with_agent(parser)
     with_store(parser)
     parser.set_defaults(run=_import)
@@ -103,8 +109,12 @@ def import_(parser: Parser) -> None:
 def _import(args: Namespace) -> int:
     if args.form in ("auto", "bundle") and not args.dry_run and _may_be_bundle(args):
         return _import_bundle(args)
-    if args.fork or args.patch:
-        option = "--fork" if args.fork else "--patch"
+    given = {
+        "--fork": args.fork,
+        "--patch": args.patch,
+        "--max-unpacked": args.max_unpacked is not None,
+    }
+    if option := next((name for name, value in given.items() if value), ""):
         raise Misuse(f"{option} is for bundles, and not for a dry run", "passdown import")
     with opened(args) as workspace:
         found = workspace.bring(
@@ -145,7 +155,13 @@ def _import_bundle(args: Namespace) -> int:
     if problems := irregular(args.source):
         raise InvalidInput("nothing was imported", problems)
     with opened(args) as workspace:
-        found = workspace.import_bundle(args.source, fork=args.fork, patch=args.patch)
+        found = workspace.import_bundle(
+            args.source,
+            fork=args.fork,
+            patch=args.patch,
+            agent=author(args),
+            max_unpacked=args.max_unpacked,
+        )
     if args.json:
         print_json(imported_document(found))
         return 0

@@ -69,7 +69,7 @@ def _print_log(found: list[Document], args: Namespace) -> None:
             entry[first],
             "" if args.task else f"{entry['task']} v{entry['version']}",
             short_time(entry["at"]),
-            entry["author"],
+            _author(entry),
             entry["kind"],
             entry["summary"],
         ]
@@ -78,6 +78,12 @@ def _print_log(found: list[Document], args: Namespace) -> None:
     names = (first, "task", "at (UTC)", "author", "kind", "what")
     table(names, rows, "nothing recorded", whole=names[:-1], short=("what",))
     _say_older(rows, args.limit)
+
+
+def _author(entry: Document) -> str:
+    """Who wrote a record, and, where it came in a bundle, who brought it."""
+    brought = entry.get("imported")
+    return f"{entry['author']}, by {brought['by']}'s bundle" if brought else entry["author"]
 
 
 def _say_older(rows: list[list[Any]], limit: int) -> None:
@@ -142,8 +148,22 @@ def _show(args: Namespace) -> int:
     heading("source")
     names = ("task", "version", "author", "at", "kind")
     digests = [(name, short_digest(source[name])) for name in ("digest", "previous")]
-    pairs([*((name, source[name]) for name in names), *digests], 2)
+    pairs([*((name, source[name]) for name in names), *digests, *_origin(source)], 2)
     return 0
+
+
+def _origin(source: Document) -> list[tuple[str, str]]:
+    """Through which door a record came, or who brought it in which bundle."""
+    brought = source.get("imported")
+    if not brought:
+        return [("via", source["via"])] if "via" in source else []
+    through = f" via {brought['via']}" if "via" in brought else ""
+    found = [("brought by", f"{brought['by']}{through}, {short_time(brought['at'])}")]
+    if "bundle" in brought:
+        found.append(("bundle", short_digest(brought["bundle"])))
+    if "claimed_via" in brought:
+        found.append(("claims via", brought["claimed_via"]))
+    return found
 
 
 def diff(parser: Parser) -> None:

@@ -61,7 +61,7 @@ def serve_hosts(args: Namespace) -> int:
         if not args.remove:
             from passdown.workspace import init as make
 
-            make(root).close()
+            make(root, args.store, repoint=args.repoint).close()
         if found.changes or memory.hosts != found.hosts or args.remove:
             apply(root, found, memory)
     _report(args, found, named)

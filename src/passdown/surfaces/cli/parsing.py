@@ -176,6 +176,15 @@ def token_budget(text: str) -> int:
 
 def whole_number(text: str) -> int:
     """An argument that counts something: a whole number, 0 or more."""
-    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
+        return int(text)
+    is_number = text.isascii() and text.removeprefix("-").isdigit()
+    what = f"from 0 to {10**_DIGITS - 1:,}" if is_number else "a whole number"
+    raise argparse.ArgumentTypeError(f"{text[:40]!r} is not {what}")
+
+
+def given_text(text: str) -> str:
+    """An argument that was meant to say something: an empty one is most likely a slip."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("nothing is given; leave the option out for all")
+    return text

@@ -7,7 +7,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from passdown.model.text import visible
-from passdown.surfaces.cli.parsing import AGENT, TAG, TASK, listed, whole_number, with_store
+from passdown.surfaces.cli.parsing import (
+    AGENT,
+    TAG,
+    TASK,
+    given_text,
+    listed,
+    whole_number,
+    with_store,
+)
 from passdown.surfaces.cli.printing import labelled, line, print_json
 from passdown.surfaces.cli.progress import progress_bar
 from passdown.surfaces.cli.session import Misuse, opened
@@ -34,28 +42,7 @@ def recall(parser: Parser) -> None:
     parser.add_argument(
         "query", metavar="QUERY", nargs="+", help="a question, or some words; - reads it"
     )
-    parser.add_argument(
-        "--kind",
-        dest="kinds",
-        metavar="KIND",
-        action="append",
-        choices=FINDABLE,
-        default=[],
-        help=f"{', '.join(FINDABLE)}; may be repeated",
-    )
-    parser.add_argument("--agent", metavar=AGENT, default="", help="who recorded it")
-    parser.add_argument("--task", metavar=TASK, default="", help="of this task alone")
-    listed(parser, "--tag", TAG, "under one of these", "tags")
-    parser.add_argument(
-        "--path",
-        metavar="PATH",
-        default="",
-        help="about this file or folder, named from here or from the project",
-    )
-    listed(parser, "--status", "STATUS", "as it stands: accepted, superseded, open...", "statuses")
-    parser.add_argument("--since", metavar="DATE", default="", help="2026-01-31, or a time")
-    parser.add_argument("--until", metavar="DATE", default="", help="that day included")
-    parser.add_argument("--live", action="store_true", help="nothing superseded or settled")
+    _add_filters(parser)
     parser.add_argument("--words", action="store_true", help="by words alone: loads no model")
     parser.add_argument(
         "--limit", metavar="N", type=whole_number, default=5, help="at most; default: 5"
@@ -65,15 +52,43 @@ def recall(parser: Parser) -> None:
     parser.set_defaults(run=_recall)
 
 
+def _add_filters(parser: Parser) -> None:
+    parser.add_argument(
+        "--kind",
+        dest="kinds",
+        metavar="KIND",
+        action="append",
+        choices=FINDABLE,
+        default=[],
+        help=f"{', '.join(FINDABLE)}; may be repeated",
+    )
+    for option, metavar, meant in (
+        ("--agent", AGENT, "who recorded it"),
+        ("--task", TASK, "of this task alone"),
+    ):
+        parser.add_argument(option, metavar=metavar, type=given_text, help=meant)
+    listed(parser, "--tag", TAG, "under one of these", "tags")
+    parser.add_argument(
+        "--path",
+        metavar="PATH",
+        type=given_text,
+        help="about this file or folder, named from here or from the project",
+    )
+    listed(parser, "--status", "STATUS", "as it stands: accepted, superseded, open...", "statuses")
+    parser.add_argument("--since", metavar="DATE", default="", help="2026-01-31, or a time; in UTC")
+    parser.add_argument("--until", metavar="DATE", default="", help="that day included; in UTC")
+    parser.add_argument("--live", action="store_true", help="nothing superseded or settled")
+
+
 def _recall(args: Namespace) -> int:
     with opened(args) as workspace:
         found = workspace.recall(
             _query(" ".join(args.query)),
             kinds=args.kinds,
-            agent=args.agent,
-            task=args.task,
+            agent=args.agent or "",
+            task=args.task or "",
             tags=args.tags,
-            path=_path(workspace.root, args.path),
+            path=_path(workspace.root, args.path or ""),
             statuses=args.statuses,
             since=args.since,
             until=args.until,

@@ -49,7 +49,10 @@ def print_command(command: HandoffCommand, *, as_json: bool) -> int:
             ("held by", answer),
             ("complete", f"{command.completeness} of 100"),
             ("added", f"{files}, {counted(delta['decisions_made'], 'decision')}"),
-            ("state file", command.state_file),
+            (
+                "state" if command.state_file.startswith("/api/") else "state file",
+                command.state_file,
+            ),
             ("digest", short_digest(command.digest)),
         ],
         2,

@@ -9,6 +9,7 @@ from passdown.relay.engine.faults import database_faults
 from passdown.surfaces.cli.parsing import FILE, RUN, TASK, with_agent, with_store
 from passdown.surfaces.cli.run_holding import INTERRUPTED, held, stopping
 from passdown.surfaces.cli.session import Misuse, author, opened, read_input
+from passdown.surfaces.cli.spanning import tell_of_spans
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -194,6 +195,7 @@ def _foreground(args: Namespace, workspace: Workspace, runs: Runs, run: Run) -> 
     from passdown.surfaces.cli.relay_logging import logged
     from passdown.surfaces.cli.relay_progress import Progress, screen_for
 
+    tell_of_spans()
     progress = Progress(screen_for(as_json=args.json), as_json=args.json)
     if not args.json:
         print_start(run)

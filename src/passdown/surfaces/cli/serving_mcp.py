@@ -12,6 +12,7 @@ from passdown.errors import InvalidInput, MissingExtra
 from passdown.model.names import agent_problems
 from passdown.surfaces.cli.parsing import AGENT
 from passdown.surfaces.cli.session import Misuse
+from passdown.surfaces.cli.spanning import tell_of_spans
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -43,6 +44,7 @@ def _mcp(args: Namespace) -> int:
     if problems := agent_problems(args.agent, "--agent") if args.agent else []:
         raise InvalidInput("nothing is served", problems)
     with _output_kept_clean():
+        tell_of_spans()
         serve = _server()
         from passdown.surfaces.mcp.door import Door, targets
     # A thread that waits for standard input can't be interrupted. What is being written is there

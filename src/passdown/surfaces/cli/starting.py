@@ -43,10 +43,12 @@ def init(parser: Parser) -> None:
 
 
 def _init(args: Namespace) -> int:
-    if concerns_hosts(args):
-        return serve_hosts(args)
     if args.repoint and not args.store:
         raise Misuse("--repoint goes with --store")
+    if args.store and (args.check or args.remove or args.print):
+        raise Misuse("--store makes a workspace; --check, --remove and --print make none")
+    if concerns_hosts(args):
+        return serve_hosts(args)
     from passdown.workspace import init as make
     from passdown.workspace.locating import new_place
 

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import Problem
+from passdown.model.suggesting import Suggestions
 from passdown.model.text import child_path, excerpt
 
 if TYPE_CHECKING:
@@ -39,11 +40,12 @@ def read_by(
     schema = tool["inputSchema"]
     known: Document = schema["properties"]
     problems: list[Problem] = []
+    suggestions = Suggestions()
     found: Document = {}
     for name, value in given.items():
         own = also.get(name, name)
         if own not in known:
-            problems.append(_unknown(name, known))
+            problems.append(_unknown(name, known, suggestions))
         elif value is not None:
             found[own] = _read(value, known[own], name, problems)
     # An empty text stands for one that was left out, and so does null.
@@ -66,13 +68,9 @@ def without_repeats(problems: Iterable[Problem]) -> list[Problem]:
     return list(kept.values())
 
 
-def _unknown(name: str, known: Document) -> Problem:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name[:80], known, 1, 0.6)
-    expected = f"one of {', '.join(known)}"
-    path = child_path("", name)
-    return Problem(path, "unknown_parameter", "is unknown", expected, close[0] if close else "")
+def _unknown(name: str, known: Document, suggestions: Suggestions) -> Problem:
+    expected, close = f"one of {', '.join(known)}", suggestions.of(name, known)
+    return Problem(child_path("", name), "unknown_parameter", "is unknown", expected, close)
 
 
 def _expected(schema: Document) -> str:

@@ -20,6 +20,7 @@ from passdown.errors import (
     ProblemsError,
     StoreBusy,
     StoreUnavailable,
+    counted,
 )
 from passdown.model.item_text import flat
 from passdown.model.names import MAX_AGENT, agent_problems, id_problems
@@ -182,7 +183,7 @@ def told(error: PassdownError, name: str) -> str:
             f"- {short(flat(each.line()), _PROBLEM)}" for each in error.problems[:MOST_PROBLEMS]
         ]
         if len(error.problems) > MOST_PROBLEMS:
-            lines.append(f"- and {len(error.problems) - MOST_PROBLEMS:,} more problems")
+            lines.append(f"- and {counted(error.problems) - MOST_PROBLEMS:,} more problems")
         then = _then(error, name)
         return "\n".join([f"{name}: {flat(error.message)}.{changed}", *lines, then])
     if isinstance(error, StoreUnavailable) and is_writing:

@@ -15,6 +15,7 @@ from mcp.shared.message import SessionMessage
 
 from passdown.surfaces.mcp.door import MAX_WAIT_S
 from passdown.surfaces.mcp.server import built, named_by_client
+from passdown.surfaces.mcp.spanning import AsSpans
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Callable
@@ -45,8 +46,10 @@ def serve(door: Door, agent: str = "") -> None:
 
     `agent` writes where a call names nobody; without it, see `agent_named`.
     """
+    server = built(door, lambda context: agent or named_by_client(context))
+    server.middleware.append(AsSpans(lambda context: agent or named_by_client(context)))
     try:
-        anyio.run(_answer, built(door, lambda context: agent or named_by_client(context)))
+        anyio.run(_answer, server)
     finally:
         door.close()
 

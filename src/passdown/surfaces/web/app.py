@@ -65,7 +65,6 @@ from passdown.workspace.seen import as_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
-    from contextlib import AbstractAsyncContextManager
 
     from fastapi.telemetry import TelemetryConfig
 
@@ -87,7 +86,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *keeping_rows.ROWS,
     *relay_rows.ROWS,
 )
-_HEAVY_AT_ONCE = 2
+_SMALL_BODY = 1 << 14
+"""A larger body is read in a thread: that takes as long as many small requests."""
 # The framework has spans and logs of its own, which quote what was sent; the front's stand alone.
 _NO_SECOND_SPANS: TelemetryConfig = {
     "tracing": False,
@@ -108,6 +108,7 @@ def built(house: House) -> App:
         await asyncio.to_thread(_warm_up)
         async with mcp.running():
             yield
+        house.threads.close()
         house.door.close()
 
     app = FastAPI(
@@ -175,7 +176,7 @@ class _Routes:
         self._house = house
         self._briefs = BriefCounter(house)
         self._watch = Watch(house)
-        self._heavy = asyncio.Semaphore(_HEAVY_AT_ONCE)
+        self._heavy = asyncio.Semaphore(house.options.limits.heavy)
 
     def of(self, operation: Operation) -> Endpoint:
         """The endpoint of a row that is carried out in a thread."""
@@ -183,24 +184,39 @@ class _Routes:
         async def endpoint(request: Request) -> Response:
             visit, caller = _visit(request, operation)
             try:
-                call = _call(operation, request, visit, caller)
-                async with self._turn(operation, caller):
-                    found = await asyncio.to_thread(self._carry, operation, call, visit)
+                is_small = len(visit.body) <= _SMALL_BODY
+                call = _call(operation, request, visit, caller) if is_small else None
+                await self._take_turn(operation, visit, caller)
+                async with self._heavy if operation.is_heavy else nullcontext():
+                    return await self._house.threads.for_caller(
+                        self._carry, operation, request, visit, caller, call
+                    )
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit, has_condition=b"if-match" in _names(request))
-            visit.notes += [note.message for note in call.notes]
-            return answered(operation, call, found, request)
 
         return endpoint
 
-    def _turn(self, operation: Operation, caller: Access) -> AbstractAsyncContextManager[None]:
-        """What has to be waited for before an operation may begin."""
+    async def _take_turn(self, operation: Operation, visit: Visit, caller: Access) -> None:
+        """Wait for what has to be waited for before an operation may begin. Of a token's heavy
+        reads one is in line at a time, so that those of others come next.
+        """
+        house = self._house
         if operation.is_heavy:
-            return self._heavy
-        return self._house.turns.of(caller.id) if operation.writes else nullcontext()
+            await visit.take(house.heavy_reads.of(caller.id))
+        else:
+            turns = house.writes if operation.writes else house.reads
+            await visit.take(turns.of(caller.id))
 
-    def _carry(self, operation: Operation, call: Call, visit: Visit) -> Answer:
-        caller = call.caller
+    def _carry(
+        self,
+        operation: Operation,
+        request: Request,
+        visit: Visit,
+        caller: Access,
+        read: Call | None,
+    ) -> Response:
+        """Carry an operation out and spell its answer, all of it in the thread that this is."""
+        call = read or _call(operation, request, visit, caller)
         only = "" if caller.may("others") else caller.name
         door = recorded_via(f"token:{caller.id}", author=only)
         with (
@@ -209,7 +225,9 @@ class _Routes:
             as_server(call.files_seen),
             doing(operation.name, workspace, visit),
         ):
-            return operation.carry(workspace, call)
+            found = operation.carry(workspace, call)
+        visit.notes += call.claims
+        return answered(operation, call, found, request)
 
     def brief(self, operation: Operation) -> Endpoint:
         """The endpoint of briefs, which are made once for many."""
@@ -237,9 +255,11 @@ class _Routes:
             visit, caller = _visit(request, _EVENTS)
             try:
                 call = _call(_EVENTS, request, visit, caller)
-                last = request.headers.get("last-event-id", "")
-                after = resumed_after(last, call.given.get("after"))
-                after = await self._watch.position() if after is None else after
+                await visit.take(self._house.reads.of(caller.id))
+                last = await self._house.threads.for_caller(self._watch.position)
+                await visit.give_back()
+                named = request.headers.get("last-event-id", "")
+                after = resumed_after(named, call.given.get("after"), last)
                 check_room(self._house, caller)
             except Exception as error:  # noqa: BLE001
                 return _problem(error, visit)

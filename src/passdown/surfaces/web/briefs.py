@@ -12,6 +12,7 @@ from passdown.surfaces.web.problems import as_json
 from passdown.surfaces.web.spanning import doing
 from passdown.workspace.beside import recorded_via
 from passdown.workspace.desk import Ask, BriefDesk, Waiting
+from passdown.workspace.seen import as_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,8 @@ Question = tuple[str, str, bytes]
 
 _MOST_TOGETHER = 64
 _MOST_READ = 4_096
+_LONGEST_READ = 1_024
+_MOST_SPELLED_BYTES = 1 << 25
 
 
 class BriefCounter:
@@ -36,9 +39,10 @@ class BriefCounter:
         self._desk = BriefDesk()
         self._served: Workspace | None = None
         self._queue: list[tuple[Waiting, asyncio.Future[Brief | None], Any]] = []
-        self._is_serving = False
+        self._serving: asyncio.Task[None] | None = None
         self._read: dict[Question, Waiting] = {}
         self._spelled: dict[int, tuple[Brief, bytes, str]] = {}
+        self._spelled_bytes = 0
 
     def known(self, question: Question) -> Waiting | None:
         """What a question of the same words was read as before."""
@@ -60,34 +64,45 @@ class BriefCounter:
             format=given.get("format", "markdown"),
             tags=tags,
         )
-        if len(self._read) >= _MOST_READ:
-            self._read.clear()
-        self._read[question] = Waiting(ask, is_told, via)
-        return self._read[question]
+        waiting = Waiting(ask, is_told, via)
+        if len(question[2]) <= _LONGEST_READ:
+            if len(self._read) >= _MOST_READ:
+                self._read.clear()
+            self._read[question] = waiting
+        return waiting
 
     async def answer(self, waiting: Waiting, visit: Visit) -> tuple[bytes, str]:
         """The JSON of a brief, and its tag."""
         found = await self._served_with_others(waiting)
+        if found is not None and (known := self._spelled.get(id(found))) is not None:
+            return known[1:]
+        # Making and spelling one takes long: for this the token has to have a turn.
+        caller = waiting.via if visit.caller is None else visit.caller.id
+        await visit.take(self._house.reads.of(caller))
+        threads = self._house.threads
         if found is None:
             # Made now, and told with whatever else is told at this moment.
-            await asyncio.to_thread(self._make, waiting._replace(is_told=False), visit)
+            await threads.for_caller(self._make, waiting._replace(is_told=False), visit)
             found = await self._served_with_others(waiting)
         if found is None:
             # The task moved on, or nothing can be recorded: then by itself, and it says so.
-            found = await asyncio.to_thread(self._make, waiting, visit)
-        return self._json(found)
+            found = await threads.for_caller(self._make, waiting, visit)
+        return await threads.for_caller(self._json, found)
 
     async def _served_with_others(self, waiting: Waiting) -> Brief | None:
         future: asyncio.Future[Brief | None] = asyncio.get_running_loop().create_future()
         self._queue.append((waiting, future, spans.here()))
-        if not self._is_serving:
-            self._is_serving = True
-            try:
-                while self._queue:
-                    await self._serve()
-            finally:
-                self._is_serving = False
+        if self._serving is None:
+            # Apart from whoever came first: that one would wait for all who come after.
+            self._serving = asyncio.create_task(self._serve_all())
         return await future
+
+    async def _serve_all(self) -> None:
+        try:
+            while self._queue:
+                await self._serve()
+        finally:
+            self._serving = None
 
     async def _serve(self) -> None:
         batch = self._queue[:_MOST_TOGETHER]
@@ -96,7 +111,7 @@ class BriefCounter:
         owners = [owner for _, _, owner in batch]
         try:
             with spans.shared("hand out briefs", owners, {"passdown.briefs": len(batch)}):
-                found = await asyncio.to_thread(self._hand_out, asks)
+                found = await self._house.threads.for_all(self._hand_out, asks)
         except StoreError:
             # Then each is made by itself, and says by itself that it could not be recorded.
             found = [None] * len(batch)
@@ -104,7 +119,9 @@ class BriefCounter:
             for _, future, _ in batch:
                 if not future.done():
                     future.set_exception(error)
-            raise
+            if not isinstance(error, Exception):
+                raise
+            return
         for (_, future, _), brief in zip(batch, found, strict=True):
             if not future.done():
                 future.set_result(brief)
@@ -120,6 +137,7 @@ class BriefCounter:
         with (
             self._house.workspace() as workspace,
             recorded_via(waiting.via),
+            as_server(None),
             doing("brief", workspace, visit),
         ):
             brief = workspace.brief(
@@ -138,11 +156,13 @@ class BriefCounter:
     def _json(self, brief: Brief) -> tuple[bytes, str]:
         """The JSON of a brief, spelled once for as long as it is handed out."""
         known = self._spelled.get(id(brief))
-        if known is not None and known[0] is brief:
+        if known is not None:
             return known[1:]
         body = as_json(brief.document())
-        if len(self._spelled) >= _MOST_TOGETHER * 8:
-            self._spelled.clear()
         tag = hashlib.blake2b(body, digest_size=8).hexdigest()
+        self._spelled_bytes += len(body)
+        if len(self._spelled) >= _MOST_TOGETHER * 8 or self._spelled_bytes > _MOST_SPELLED_BYTES:
+            self._spelled, self._spelled_bytes = {}, len(body)
+        # It holds the brief as well, so that no other can have its id meanwhile.
         self._spelled[id(brief)] = (brief, body, f'"{brief.version}-{tag}"')
-        return self._spelled[id(brief)][1:]
+        return body, f'"{brief.version}-{tag}"'

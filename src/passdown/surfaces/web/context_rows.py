@@ -122,11 +122,17 @@ def _save(workspace: Workspace, call: Call) -> Answer:
     sender = call.given.get("from_agent", "")
     if not call.caller.may("others"):
         sender = call.author("from_agent")
-    return Answer(workspace.save_artifact(task, to=to, from_agent=sender))
+    return Answer(_reachable(workspace.save_artifact(task, to=to, from_agent=sender)))
 
 
 def _artifacts(workspace: Workspace, call: Call) -> Answer:
-    return Answer({"items": workspace.switch_artifacts(**call.given)})
+    return Answer({"items": [_reachable(e) for e in workspace.switch_artifacts(**call.given)]})
+
+
+def _reachable(entry: Document) -> Document:
+    """An artifact for who can't open the files that it names here."""
+    place = f"/api/tasks/{entry['task']}/state"
+    return {**entry, "artifact": {**entry["artifact"], "full_record": place}}
 
 
 def _profiles(workspace: Workspace, call: Call) -> Answer:

@@ -11,8 +11,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from passdown import spans
-from passdown.errors import NotAllowed, PassdownError, RateLimited
+from passdown.errors import NotAllowed, PassdownError, Problem, RateLimited
+from passdown.model.text import excerpt
 from passdown.surfaces.web.problems import as_json
+from passdown.surfaces.web.requests import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -36,9 +38,10 @@ class Watch:
         self._last = 0
         self._task: asyncio.Task[None] | None = None
 
-    async def position(self) -> int:
-        """The sequence number of the last record."""
-        return await asyncio.to_thread(self._position)
+    def position(self) -> int:
+        """The sequence number of the last record, read in the thread that asks."""
+        with spans.apart(), self._house.workspace() as workspace:
+            return workspace.changes(None)["last"]
 
     async def news(self, after: int, seconds: float) -> None:
         """Wait until there may be something after a place, the server stops, or time is up."""
@@ -56,7 +59,8 @@ class Watch:
     async def _look(self) -> None:
         while self._house.streams.count and not self._house.stopping.is_set():
             try:
-                self._last = max(self._last, await self.position())
+                found = await self._house.threads.for_all(self.position)
+                self._last = max(self._last, found)
             except PassdownError:
                 # The store may be away for a while; whoever listens finds out by itself.
                 self._last += 1
@@ -69,10 +73,6 @@ class Watch:
                 continue
         async with self._house.news:
             self._house.news.notify_all()
-
-    def _position(self) -> int:
-        with spans.apart(), self._house.workspace() as workspace:
-            return workspace.changes(None)["last"]
 
 
 class Stream:
@@ -91,7 +91,8 @@ class Stream:
         yield b": passdown\nretry: 2000\n\n"
         while not self._house.stopping.is_set():
             try:
-                found = await asyncio.to_thread(self._changes)
+                async with self._house.catching_up.of(self._caller.id):
+                    found = await self._house.threads.for_caller(self._changes)
             except PassdownError:
                 # The store is busy or away: the client comes back to where it was.
                 return
@@ -130,10 +131,27 @@ def event_of(change: Document) -> bytes:
     return head.encode() + as_json(change) + b"\n\n"
 
 
-def resumed_after(last_event_id: str, given: int | None) -> int | None:
-    """The place to go on from: what the client saw last, else what it asks for; None is now."""
+def resumed_after(last_event_id: str, given: int | None, last: int) -> int:
+    """The place to go on from: what the client saw last, else what it asks for, else now.
+
+    Raises Malformed for a place that isn't in the ledger: nothing would ever come after it, and
+    what was missed wouldn't be noticed.
+    """
     text = last_event_id.strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else given
+    is_number = text.isascii() and text.isdigit() and len(text) <= 18
+    if text and not is_number:
+        raise _no_place("Last-Event-ID", excerpt(text), last)
+    after = int(text) if text else given
+    if after is not None and after > last:
+        raise _no_place("Last-Event-ID" if text else "after", str(after), last)
+    return last if after is None else after
+
+
+def _no_place(path: str, given: str, last: int) -> Malformed:
+    message = f"{given} is no place in this ledger, whose last record is {last}"
+    problem = Problem(path, "out_of_range", message, f"0 to {last}")
+    step = "Read the state anew, then connect without a place; the store may be another one now."
+    return Malformed("the stream can't go on from there", [problem], next_step=step)
 
 
 def check_room(house: House, caller: Access) -> None:

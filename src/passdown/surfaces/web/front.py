@@ -23,6 +23,7 @@ from passdown.errors import (
 )
 from passdown.model.redaction import redact
 from passdown.surfaces.web.house import Visit
+from passdown.surfaces.web.pieces import in_pieces
 from passdown.surfaces.web.problems import MEDIA, as_json, details, status_of, without_inside
 from passdown.surfaces.web.spanning import VisitSpan
 
@@ -51,6 +52,8 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 """What every answer says to browsers."""
 
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
+_LINGER_BYTES = 16 * 1_048_576
+_LINGER_SECONDS = 2.0
 
 
 class _Refusal(NamedTuple):
@@ -77,17 +80,26 @@ class Front:
             await send({"type": "websocket.close", "code": 1008})
             return
         visit = Visit(f"{self._start}-{next(self._numbers)}", time.perf_counter())
+        try:
+            await self._answer(scope, receive, send, visit)
+        finally:
+            await visit.give_back()
+            if visit.is_counted and visit.caller is not None:
+                self._house.requests.leave(visit.caller.id)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         out = _Out(self._house, scope, visit, send)
-        refusal = await self._refusal(scope, receive, visit)
+        incoming = _Incoming(receive)
+        refusal = await self._refusal(scope, incoming, visit)
         with VisitSpan(scope, visit, is_let_in=refusal is None) as span:
             if refusal is not None:
-                await out.refuse(refusal)
+                await out.refuse(refusal, incoming)
             else:
                 scope[VISIT] = visit
                 await self._app(scope, _Given(visit.body, receive), out.send)
             span.answered(out.status)
 
-    async def _refusal(self, scope: Scope, receive: Receive, visit: Visit) -> _Refusal | None:
+    async def _refusal(self, scope: Scope, incoming: _Incoming, visit: Visit) -> _Refusal | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         refusal = self._stranger(headers)
         if refusal is not None or scope["path"] in OPEN_PATHS:
@@ -95,7 +107,7 @@ class Front:
         refusal = await self._unknown(scope, headers, visit)
         if refusal is not None or scope["method"] in _BODILESS:
             return refusal
-        return await self._body(headers, receive, visit)
+        return await self._body(headers, incoming, visit)
 
     def _stranger(self, headers: list[tuple[bytes, bytes]]) -> _Refusal | None:
         """Who speaks another language, calls another server, or is sent by another site."""
@@ -117,7 +129,8 @@ class Front:
         origins = [value for name, value in headers if name == b"origin"]
         if any(value.decode("latin-1") not in names.origins for value in origins):
             message = "requests from pages of other sites are refused"
-            error = NotAllowed(message, next_step="", code="other_origin")
+            step = "Use a program, or a page that this server gives."
+            error = NotAllowed(message, next_step=step, code="other_origin")
             return _Refusal(error, 403)
         return None
 
@@ -147,10 +160,11 @@ class Front:
             )
             seconds = str(max(1, round(wait_s + 0.5))).encode()
             return _Refusal(error, 429, ((b"retry-after", seconds),))
-        return None
+        visit.is_counted = self._house.requests.enter(caller.id)
+        return None if visit.is_counted else _too_many(caller.name)
 
     async def _body(
-        self, headers: list[tuple[bytes, bytes]], receive: Receive, visit: Visit
+        self, headers: list[tuple[bytes, bytes]], incoming: _Incoming, visit: Visit
     ) -> _Refusal | None:
         """Who sends too much, too slowly, or something else than JSON."""
         limits = self._house.options.limits
@@ -161,7 +175,7 @@ class Front:
             return _too_large(limits.body_bytes)
         try:
             async with asyncio.timeout(limits.body_seconds):
-                body = await _read(receive, limits.body_bytes)
+                body = await incoming.read(limits.body_bytes)
         except TimeoutError:
             error = PassdownError("the request took too long to arrive", code="timeout")
             return _Refusal(error, 408)
@@ -193,26 +207,56 @@ def _no_token(was_given: bool) -> _Refusal:
     return _Refusal(error, 401, ((b"www-authenticate", challenge),))
 
 
+def _too_many(name: str) -> _Refusal:
+    error = RateLimited(
+        f"{name} has too many requests open; nothing was changed",
+        next_step="Wait for the answers before you send more.",
+    )
+    return _Refusal(error, 429, ((b"retry-after", b"1"),))
+
+
 def _too_large(most: int) -> _Refusal:
     problem = Problem("", "too_large", "the body is too large", f"at most {most:,} bytes")
-    return _Refusal(InvalidInput("the request is refused", [problem]), 413)
+    step = "Send less at once; whoever keeps the server can allow more: passdown serve --max-body."
+    return _Refusal(InvalidInput("the request is refused", [problem], next_step=step), 413)
 
 
-async def _read(receive: Receive, most: int) -> bytes | None:
-    """A body of at most so many bytes; None for a larger one."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return b""
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > most:
-            return None
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
+class _Incoming:
+    """The body of a request, as it comes in."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._is_over = self._is_cut = False
+
+    async def read(self, most: int) -> bytes | None:
+        """All of it, if it has at most so many bytes; None for a larger one. Of who hangs up before
+        the end, nothing.
+        """
+        parts: list[bytes] = []
+        size = 0
+        while not self._is_over:
+            part = await self._next()
+            size += len(part)
+            if size > most:
+                return None
+            parts.append(part)
+        return b"" if self._is_cut else b"".join(parts)
+
+    async def drop(self) -> None:
+        """Take what else was sent, for a while: who hangs up on it may cut off its own answer."""
+        size = 0
+        try:
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while not self._is_over and size < _LINGER_BYTES:
+                    size += len(await self._next())
+        except TimeoutError:
+            pass
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        self._is_cut = message["type"] != "http.request"
+        self._is_over = self._is_cut or not message.get("more_body", False)
+        return message.get("body", b"")
 
 
 class _Given:
@@ -248,13 +292,13 @@ class _Out:
             if not any(name.lower() == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"no-store"))
             message = {**message, "headers": headers}
-        await self._send(message)
+        await in_pieces(self._send, message)
         is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
         if is_end:
             self._finish()
 
-    async def refuse(self, refusal: _Refusal) -> None:
-        """Answer with a problem. What else was sent isn't read: then this hangs up."""
+    async def refuse(self, refusal: _Refusal, incoming: _Incoming) -> None:
+        """Answer with a problem. What else was sent is dropped, and then this hangs up."""
         self._house.metrics.refused(refusal.error.code)
         body = as_json(details(refusal.error, refusal.status))
         headers = [
@@ -262,12 +306,16 @@ class _Out:
             (b"content-length", str(len(body)).encode()),
             *refusal.headers,
         ]
-        if self._scope["method"] not in _BODILESS:
+        has_body = self._scope["method"] not in _BODILESS
+        if has_body:
             headers.append((b"connection", b"close"))
         start = {"type": "http.response.start", "status": refusal.status, "headers": headers}
         await self.send(start)
         body = b"" if self._scope["method"] == "HEAD" else body
-        await self.send({"type": "http.response.body", "body": body})
+        await self.send({"type": "http.response.body", "body": body, "more_body": has_body})
+        if has_body:
+            await incoming.drop()
+            await self.send({"type": "http.response.body", "body": b""})
 
     def _finish(self) -> None:
         visit, house = self._visit, self._house

@@ -12,6 +12,7 @@ from passdown.model.knowledge import edge_document, node_document
 from passdown.surfaces.web.operations import Answer, Operation, reading
 from passdown.surfaces.web.schemas import answer, choice, listed, text, whole
 from passdown.surfaces.web.task_rows import PATH
+from passdown.workspace.knowing import ended_early
 from passdown.workspace.syncing import written_since
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _neighbours(workspace: Workspace, call: Call) -> Answer:
     items = [
         {**place._asdict(), "path": [edge_document(edge) for edge in place.path]} for place in found
     ]
-    return Answer({"items": items})
+    return Answer({"items": items, "more": ended_early(found)})
 
 
 def _tagged(workspace: Workspace, call: Call) -> Answer:
@@ -82,7 +83,8 @@ ROWS: tuple[Operation, ...] = (
     reading(
         "neighbours",
         "/api/graph/neighbours",
-        "The nodes that can be reached from one, nearest first, each with the edges there",
+        "The nodes that can be reached from one, nearest first, each with the edges there; `more` "
+        "where there may be others: fewer steps, a direction or relations narrow it down",
         _neighbours,
         query={
             "node": {**_NODE, "required": True},
@@ -90,7 +92,7 @@ ROWS: tuple[Operation, ...] = (
             "direction": choice(("out", "in", "both")),
             "relations": _WORDS,
         },
-        answer=_ITEMS,
+        answer=answer(items=_OBJECTS, more={"type": "boolean"}),
         is_heavy=True,
         tag="search",
     ),

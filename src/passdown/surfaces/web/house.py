@@ -6,18 +6,20 @@ import asyncio
 import json
 import logging
 import time
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown import spans
 from passdown.model.access import id_of
-from passdown.surfaces.web.limits import Buckets, Limits, Streams, Turns
+from passdown.surfaces.web.limits import Buckets, Limits, Places, Turns
 from passdown.surfaces.web.metrics import Metrics
+from passdown.surfaces.web.threads import Threads
 from passdown.workspace.access import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from contextlib import AbstractAsyncContextManager
 
     from passdown.model.access import Access
     from passdown.surfaces.mcp.door import Door
@@ -53,6 +55,21 @@ class Visit:
         self.task = ""
         self.workspace = ""
         self.notes: list[str] = []
+        self.is_counted = False
+        self._turns: AsyncExitStack | None = None
+
+    async def take(self, turn: AbstractAsyncContextManager[None]) -> None:
+        """Wait for a turn and keep it until the answer has been sent: what nobody takes counts
+        against who asked for it.
+        """
+        if self._turns is None:
+            self._turns = AsyncExitStack()
+        await self._turns.enter_async_context(turn)
+
+    async def give_back(self) -> None:
+        """Let go of the turns; whoever is next may begin."""
+        if self._turns is not None:
+            await self._turns.aclose()
 
     def goes_to(self, operation: str, route: str) -> None:
         """Say what it asks for: an operation, and the address as the API's description has it."""
@@ -66,9 +83,15 @@ class House:
         self.door = door
         self.options = options
         self.metrics = Metrics()
-        self.buckets = Buckets(options.limits.rate, options.limits.burst)
-        self.streams = Streams(options.limits.streams, options.limits.streams_of_token)
-        self.turns = Turns(options.limits.writes_at_once, options.limits.writes_waiting)
+        self.threads = Threads()
+        limits = options.limits
+        self.buckets = Buckets(limits.rate, limits.burst)
+        self.requests = Places(limits.connections, limits.requests_of_token)
+        self.streams = Places(limits.streams, limits.streams_of_token)
+        self.writes = Turns("writes", limits.writes_at_once, limits.writes_waiting)
+        self.reads = Turns("reads", limits.reads_at_once, limits.reads_waiting)
+        self.heavy_reads = Turns("heavy reads", 1, limits.heavy_waiting)
+        self.catching_up = Turns("streams", 1, limits.streams_of_token)
         self.stopping = asyncio.Event()
         self.news = asyncio.Condition()
         self._tokens: tuple[Workspace, Tokens] | None = None
@@ -104,7 +127,7 @@ class House:
             if self._tokens is None or self._looked_at < asked:
                 await asyncio.sleep(max(0.0, self._looked_at + _BETWEEN_LOOKS_S - asked))
                 self._looked_at = time.monotonic()
-                self._tokens = await asyncio.to_thread(self._look)
+                self._tokens = await self.threads.for_all(self._look)
             return self._tokens[1]
 
     def _look(self) -> tuple[Workspace, Tokens]:

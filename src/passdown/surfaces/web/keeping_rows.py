@@ -13,7 +13,7 @@ from passdown.errors import InvalidInput, Problem
 from passdown.surfaces.web.operations import Answer, Operation, reading
 from passdown.surfaces.web.reading_rows import verified
 from passdown.surfaces.web.schemas import answer, record, text, truth, whole
-from passdown.surfaces.web.task_rows import TASK_ID
+from passdown.surfaces.web.task_rows import AGENT, TASK_ID
 from passdown.workspace.bundling import bundle_of, import_data, imported_document
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def _import(workspace: Workspace, call: Call) -> Answer:
     except (binascii.Error, ValueError) as error:
         problem = Problem("bundle", "invalid_form", str(error), "a bundle's bytes in base64")
         raise InvalidInput("nothing was imported", [problem]) from error
-    return Answer(imported_document(import_data(workspace, data, call.given.get("fork", ""))))
+    found = import_data(workspace, data, call.given.get("fork", ""), agent=call.author())
+    return Answer(imported_document(found))
 
 
 def _backup(workspace: Workspace, call: Call) -> Answer:
@@ -98,6 +99,7 @@ ROWS = (
             {
                 "bundle": text("its bytes in base64", most=_MOST_BASE64),
                 "fork": text("a suffix, to keep both where histories differ", most=64),
+                "agent": AGENT,
             },
             ["bundle"],
         ),

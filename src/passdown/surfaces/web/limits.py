@@ -1,4 +1,4 @@
-"""How much one token may ask for: requests in a time, writes and streams at once."""
+"""How much one token may ask for: requests in a time, reads, writes and streams at once."""
 
 from __future__ import annotations
 
@@ -17,16 +17,24 @@ _MOST_KEPT = 10_000
 
 
 class Limits(NamedTuple):
-    """What a server allows. A rate of 0 means any."""
+    """What a server allows; `_of_token` and `_at_once` hold for each token by itself. A rate of 0
+    means any.
+    """
 
     body_bytes: int = 1_048_576
     body_seconds: float = 30.0
     rate: float = 100.0
     burst: float = 200.0
+    connections: int = 2_000
+    requests_of_token: int = 256
     streams: int = 256
     streams_of_token: int = 16
     writes_at_once: int = 2
     writes_waiting: int = 128
+    reads_at_once: int = 2
+    reads_waiting: int = 128
+    heavy: int = 2
+    heavy_waiting: int = 16
 
 
 class Buckets:
@@ -62,14 +70,15 @@ class Buckets:
 
 
 class Turns:
-    """Lets each token have a few writes under way at a time; others of its own wait meanwhile.
+    """Lets each token have a few requests of a kind under way at a time; others of its own wait
+    meanwhile.
 
-    The store takes one writer after another. Without this, who sends much would stand in the queue
-    many times over, and everybody else behind all of that.
+    Threads, the store and the processor serve one after another. Without this, who sends much would
+    stand in every queue many times over, and everybody else behind all of that.
     """
 
-    def __init__(self, at_once: int, most_waiting: int) -> None:
-        self._at_once, self._most = at_once, at_once + most_waiting
+    def __init__(self, kind: str, at_once: int, most_waiting: int) -> None:
+        self._kind, self._at_once, self._most = kind, at_once, at_once + most_waiting
         self._open: dict[str, tuple[asyncio.Semaphore, int]] = {}
 
     @asynccontextmanager
@@ -78,7 +87,7 @@ class Turns:
         turn, count = self._open.get(name) or (asyncio.Semaphore(self._at_once), 0)
         if count >= self._most:
             raise RateLimited(
-                f"{count} writes of this token are under way; nothing was changed",
+                f"{count} {self._kind} of this token are under way; nothing was changed",
                 next_step="Wait for the answers before you send more.",
             )
         self._open[name] = (turn, count + 1)
@@ -91,27 +100,25 @@ class Turns:
                 self._open[name] = (turn, left)
 
 
-class Streams:
-    """How many streams are open, in all and for each token."""
+class Places:
+    """How many of something are open, in all and for each token."""
 
     def __init__(self, most: int, most_of_token: int) -> None:
         self._most, self._most_of_token = most, most_of_token
         self._open: Counter[str] = Counter()
+        self.count = 0
 
     def enter(self, name: str) -> bool:
         """Open one more; False where there are too many."""
         if self.count >= self._most or self._open[name] >= self._most_of_token:
             return False
         self._open[name] += 1
+        self.count += 1
         return True
 
     def leave(self, name: str) -> None:
         """Close one."""
+        self.count -= 1
         self._open[name] -= 1
         if not self._open[name]:
             del self._open[name]
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return self._open.total()

@@ -7,17 +7,18 @@ noted in the answer and the log; the ledger refuses any other author. Anybody's 
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError, RateLimited
 from passdown.model.plain import load_json
 from passdown.model.text import visible
+from passdown.surfaces.mcp.definitions import BY_NAME
+from passdown.surfaces.mcp.spanning import calling, has_failed
 from passdown.surfaces.web.front import VISIT
 from passdown.surfaces.web.operations import Call, require
 from passdown.surfaces.web.problems import MEDIA, as_json, details
-from passdown.surfaces.web.spanning import calling
 from passdown.surfaces.web.writing_rows import own_decision
 from passdown.workspace.beside import recorded_via
 from passdown.workspace.seen import as_server
@@ -158,12 +159,15 @@ class _AsItsCaller:
         self._house = house
 
     async def __call__(self, ctx: Any, call_next: Any) -> Any:
-        """One message; writes wait for the token's turn."""
+        """One message, in its turn of the token."""
         caller = _caller(ctx)
         params: Mapping[str, Any] = ctx.params or {}
         is_write = ctx.method == "tools/call" and params.get("name") in _WRITING
         if is_write and not caller.may("write"):
             return _refused(f"This token of {caller.name} allows {', '.join(caller.rights)}.")
+        if ctx.method == "tools/call" and params.get("name") in BY_NAME:
+            visit: Visit = ctx.request.scope[VISIT]
+            visit.goes_to(f"mcp/{params['name']}", PATH)
         call = Call(caller, {})
         if ctx.method == "tools/call" and isinstance(params.get("name"), str):
             given: object = params.get("arguments") or {}
@@ -171,7 +175,7 @@ class _AsItsCaller:
                 signed = _signed(call, params["name"], cast("Document", given))
                 ctx = replace(ctx, params={**params, "arguments": signed})
         try:
-            async with self._house.turns.of(caller.id) if is_write else nullcontext():
+            async with (self._house.writes if is_write else self._house.reads).of(caller.id):
                 answer = await self._answer(ctx, caller, call_next)
         except RateLimited as error:
             return _refused(str(error))
@@ -180,9 +184,9 @@ class _AsItsCaller:
     async def _answer(self, ctx: Any, caller: Access, call_next: Any) -> Any:
         only = "" if caller.may("others") else caller.name
         door = recorded_via(f"token:{caller.id}", author=only)
-        with door, as_server(None), calling(ctx, caller) as span:
+        with door, as_server(None), calling(ctx, caller.name) as span:
             answer = await call_next(ctx)
-            if _has_failed(answer):
+            if has_failed(answer):
                 span.note({}, error="tool_error")
             return answer
 
@@ -194,19 +198,15 @@ def _refused(why: str) -> Document:
 
 def _noted(ctx: Any, call: Call, answer: Any) -> Any:
     """The answer of a tool that recorded something, with what was claimed; the log has it too."""
-    if _has_failed(answer):
+    if has_failed(answer):
         return answer
     from passdown.surfaces.mcp.lines import warned
 
     visit: Visit = ctx.request.scope[VISIT]
-    visit.notes += [note.message for note in call.notes]
+    visit.notes += call.claims
     first, *rest = answer["content"]
     text = visible("\n".join([first["text"], *warned(call.notes)]), keep_newlines=True)
     return {**answer, "content": [{**first, "text": text}, *rest]}
-
-
-def _has_failed(answer: Any) -> bool:
-    return isinstance(answer, dict) and cast("Document", answer).get("isError") is True
 
 
 def _signed(call: Call, tool: str, given: Document) -> Document:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import NotAllowed, Problem
+from passdown.model.redaction import redact
 from passdown.model.text import excerpt
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+_MOST_NOTES = 20
 
 
 class Call:
@@ -61,10 +64,16 @@ class Call:
     def note_claim(self, field: str, claimed: object) -> None:
         """Say that a name was claimed that the token doesn't give."""
         own = self.caller.name
-        message = f"{excerpt(str(claimed))!r} was claimed; the token is {own}'s, and so is this"
+        named = claimed if isinstance(claimed, str) else type(claimed).__name__
+        message = f"{excerpt(named)!r} was claimed; the token is {own}'s, and so is this"
         note = Problem(field, "author_is_token", message, own, "", "warning")
-        if note not in self.notes:
+        if len(self.notes) < _MOST_NOTES and note not in self.notes:
             self.notes.append(note)
+
+    @property
+    def claims(self) -> list[str]:
+        """What is said of claims in the log: on one line, in few words, and without secrets."""
+        return [redact(note.message)[0] for note in self.notes]
 
     def listener(self) -> tuple[str, bool]:
         """Who is told something, and whether it may be recorded as told to that name."""

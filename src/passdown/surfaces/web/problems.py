@@ -11,6 +11,7 @@ from passdown.errors import (
     Conflict,
     Damaged,
     GateRefused,
+    GitError,
     IntegrityViolation,
     InvalidInput,
     KeyReused,
@@ -39,6 +40,7 @@ _STATUSES: tuple[tuple[type[PassdownError], int], ...] = (
     (LaneFull, 503),
     (StoreError, 503),
     (MissingExtra, 501),
+    (GitError, 409),
     (Damaged, 500),
 )
 _BY_CODE = {"no_token": 401, "other_host": 421, "too_large": 413, "timeout": 408}
@@ -60,6 +62,28 @@ TITLES = {
     501: "Not installed",
     503: "Not available",
 }
+
+
+_MEND = "Mend what problems lists, then send it again."
+_STEPS = {
+    400: "Send what /api/openapi.json describes.",
+    401: "Send a token as Authorization: Bearer TOKEN; passdown token new makes one.",
+    403: "Ask whoever keeps the server; passdown token new makes tokens.",
+    404: "See /api/openapi.json for addresses, and the lists for what there is.",
+    405: "Use a method of the header Allow.",
+    408: "Send it again, faster or less of it.",
+    409: "Read how things stand now, then decide anew.",
+    412: "Read what changed, then write from the new version.",
+    413: "Send less at once.",
+    415: "Send JSON as application/json.",
+    421: "Use the address that passdown serve printed.",
+    422: "Look at what was sent, and at /api/openapi.json.",
+    429: "Wait as long as Retry-After says, then ask again.",
+    500: "Tell whoever keeps the server: its log has more.",
+    501: "Whoever keeps the server can install what is named.",
+    503: "Try again a little later, a write with the same key.",
+}
+"""What to do about an error that doesn't say it itself, by status."""
 
 
 def status_of(error: PassdownError, *, has_condition: bool = False) -> int:
@@ -89,7 +113,8 @@ def details(error: PassdownError, status: int) -> dict[str, Any]:
     """An error as a problem document. What clients sent is quoted in it, made visible."""
     document = error.as_document()
     code, message = str(document.pop("error")), str(document.pop("message"))
-    document["next_step"] = visible(str(document["next_step"]), keep_newlines=True)
+    step = str(document["next_step"]) or (_MEND if document.get("problems") else _STEPS[status])
+    document["next_step"] = visible(step, keep_newlines=True)
     return {
         "type": f"urn:passdown:problem:{code}",
         "title": TITLES[status],

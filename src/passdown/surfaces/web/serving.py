@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import uvicorn
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 10
 _LONGEST_LINE = 500
+_TURN_S = 0.0005
 
 
 class Listening(NamedTuple):
@@ -99,7 +101,7 @@ def server_of(
         lifespan="on",
         timeout_keep_alive=30,
         timeout_graceful_shutdown=PATIENCE_S,
-        limit_concurrency=2_000,
+        limit_concurrency=limits.connections,
         proxy_headers=False,
     )
     return Server(config, house)
@@ -114,6 +116,8 @@ def serve(
     logs_all: bool = False,
 ) -> None:
     """Answer until a signal says stop."""
+    # Threads that compute take turns; the loop, which everybody waits for, is one among them.
+    sys.setswitchinterval(_TURN_S)
     _log_to_stderr()
     server_of(door, place, allowed, limits, logs_all=logs_all).run(sockets=[place.sock])
 

@@ -6,24 +6,23 @@ could have anything recorded.
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from passdown import spans
-from passdown.model.names import id_problems
 from passdown.model.redaction import redact
-from passdown.surfaces.mcp.definitions import BY_NAME
+from passdown.surfaces.mcp.spanning import known, task_in
 
 if TYPE_CHECKING:
-    from passdown.model.access import Access
+    from collections.abc import Mapping
+
     from passdown.spans import Span
     from passdown.surfaces.web.front import Scope
     from passdown.surfaces.web.house import Visit
     from passdown.workspace import Workspace
 
-_METHOD = re.compile(r"[a-z]{1,32}(/[a-zA-Z_]{1,32}){0,2}")
+UNTRACED = frozenset({"/health", "/ready"})
+"""What is asked every few seconds by whoever watches the server: no work of anybody's."""
 
 METHODS = frozenset("GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH QUERY".split())
 
@@ -34,7 +33,8 @@ class VisitSpan:
     def __init__(self, scope: Scope, visit: Visit, *, is_let_in: bool) -> None:
         self._visit = visit
         self._method = scope["method"] if scope["method"] in METHODS else "HTTP"
-        self._span = _started(scope, visit, is_let_in=is_let_in) if spans.is_on() else spans.NOTHING
+        is_traced = spans.is_on() and scope["path"] not in UNTRACED
+        self._span = _started(scope, visit, is_let_in=is_let_in) if is_traced else spans.NOTHING
 
     def __enter__(self) -> Self:
         self._span.__enter__()
@@ -101,39 +101,8 @@ def doing(operation: str, workspace: Workspace, visit: Visit) -> Span:
     return spans.part(f"workspace {operation}", known(attributes))
 
 
-def calling(context: Any, caller: Access) -> Span:
-    """The span of a message of MCP; it goes on with the trace that the message itself names."""
-    if not spans.is_on():
-        return spans.NOTHING
-    method = context.method if _METHOD.fullmatch(context.method) else "_OTHER"
-    given: Mapping[str, Any] = context.params or {}
-    tool = given.get("name") if method == "tools/call" else None
-    tool = tool if tool in BY_NAME else ""
-    attributes = {
-        "mcp.method.name": method,
-        "mcp.protocol.version": context.protocol_version,
-        "gen_ai.operation.name": "execute_tool" if tool else "",
-        "gen_ai.tool.name": tool,
-        "passdown.agent": caller.name,
-        "passdown.task": _task_in(given.get("arguments")),
-    }
-    sender = spans.continued(context.meta or {})
-    owners = [spans.here()] if sender is None else [sender, spans.here()]
-    return spans.shared(f"{method} {tool}".strip(), owners, known(attributes))
-
-
 def note_task(visit: Visit, given: Mapping[str, Any]) -> None:
     """Note which task a request is about, if what it gives for one could be a task's id."""
     if not spans.is_on():
         return
-    visit.task = _task_in(given) or _task_in(given.get("body"))
-
-
-def _task_in(given: object) -> str:
-    task = cast("Mapping[str, Any]", given).get("task") if isinstance(given, Mapping) else None
-    return task if task and not id_problems(task, "") else ""
-
-
-def known(attributes: dict[str, Any]) -> dict[str, Any]:
-    """What there is something to say about."""
-    return {name: value for name, value in attributes.items() if value}
+    visit.task = task_in(given) or task_in(given.get("body"))

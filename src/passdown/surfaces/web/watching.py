@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 from starlette.routing import Route
 
+from passdown import spans
 from passdown.errors import PassdownError
 from passdown.surfaces.web.front import VISIT
 from passdown.surfaces.web.metrics import MEDIA as METRICS_MEDIA
@@ -28,13 +30,14 @@ if TYPE_CHECKING:
 def add_plain(app: FastAPI, house: House) -> None:
     """Add the addresses of these; the description itself is made when it is first asked for."""
     document: list[bytes] = []
+    looks = _Looks(house)
 
     async def health(request: Request) -> Response:
         return Response(b'{"status":"alive"}', media_type="application/json")
 
     async def ready(request: Request) -> Response:
         try:
-            await asyncio.to_thread(_look, house)
+            await looks.at_store()
         except PassdownError as error:
             visit: Visit = request.scope[VISIT]
             visit.notes.append(str(error))
@@ -73,6 +76,31 @@ def _named(endpoint: Endpoint, path: str) -> Endpoint:
     return named
 
 
-def _look(house: House) -> None:
-    with house.workspace() as workspace:
-        workspace.tasks(limit=1)
+class _Looks:
+    """Looks at the store for whoever asks. One looks, and all who asked before that have its
+    answer: nobody needs a token for this, and it mustn't take threads from those who have one.
+    """
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._lock = asyncio.Lock()
+        self._looked_at = 0.0
+        self._found: PassdownError | None = None
+
+    async def at_store(self) -> None:
+        """Raise what is wrong with the store, if anything is."""
+        asked = time.monotonic()
+        async with self._lock:
+            if self._looked_at <= asked:
+                self._looked_at = time.monotonic()
+                self._found = await self._house.threads.for_all(self._look)
+        if self._found is not None:
+            raise self._found
+
+    def _look(self) -> PassdownError | None:
+        try:
+            with spans.apart(), self._house.workspace() as workspace:
+                workspace.tasks(limit=1)
+        except PassdownError as error:
+            return error
+        return None

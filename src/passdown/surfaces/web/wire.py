@@ -1,30 +1,38 @@
-"""The first lines of a request, and the last: bounded, before there is anybody to ask.
+"""Connections: how many there are, the first lines of a request and the last, and how long an
+answer waits to be taken; bounded, before there is anybody to ask.
 
-uvicorn reads heads of any length for as long as they take, which costs memory and connections to
-anyone who can connect. What is wrong with one is answered like every other error. Fields that come
-after a body are no headers: they are dropped, and bounded as well.
+uvicorn reads heads of any length for as long as they take and keeps answers for as long as nobody
+reads them, which costs memory and connections to anyone who can connect. What is wrong with a head
+is answered like every other error. Fields that come after a body are no headers: they are dropped,
+and bounded as well. Where there is no room for a connection, the one that has been idle for the
+longest makes some.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import InvalidInput, Problem, RateLimited
 from passdown.surfaces.web.front import SAFE_HEADERS
 from passdown.surfaces.web.problems import MEDIA, as_json, details
 
 if TYPE_CHECKING:
     import asyncio
 
+    from passdown.surfaces.web.front import Receive, Scope, Send
+
 HEAD_BYTES = 65_536
 HEAD_SECONDS = 15.0
+TAKING_SECONDS = 30.0
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection."""
+    """One connection; `limit_concurrency` of the configuration says how many there may be."""
 
+    _idle_since = 0.0
+    _taking: asyncio.TimerHandle | None = None
     _timer: asyncio.TimerHandle | None = None
     _is_in_head = True
     _head_bytes = 0
@@ -33,11 +41,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Somebody connects: the first request has its time from now on."""
         super().connection_made(transport)
+        self._idle_since = self.loop.time()
+        if self._are_too_many():
+            self._make_room()
         self._time_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone, and nothing more is waited for."""
         self._stop_timing()
+        self._stop_taking()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -70,12 +82,39 @@ class BoundedProtocol(HttpToolsProtocol):
         """The head is whole."""
         self._is_in_head, self._tail_bytes = False, 0
         self._stop_timing()
+        app = cast("Any", self).app
+        self.app, self.limit_concurrency = (_no_room if self._are_too_many() else app), None
         super().on_headers_complete()
+        self.app = app
 
     def on_message_complete(self) -> None:
         """The request is whole; what comes next is the head of another."""
         self._is_in_head, self._head_bytes = True, 0
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The answer is given to the wire; who is hung up on has a while to take the rest."""
+        self._idle_since = self.loop.time()
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._time_taking()
+
+    def pause_writing(self) -> None:
+        """Much of an answer waits to be taken."""
+        super().pause_writing()
+        self._time_taking()
+
+    def resume_writing(self) -> None:
+        """It was taken."""
+        self._stop_taking()
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing more is asked here: what was answered is not waited for any longer either."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what can't be read, and hang up."""
@@ -96,6 +135,36 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self.send_400_response("what comes after the body is too long")
 
+    def _are_too_many(self) -> bool:
+        most = self.config.limit_concurrency
+        if most is None or len(self.connections) <= most:
+            return False
+        # Who was just hung up on is still listed.
+        return sum(not each.transport.is_closing() for each in self.connections) > most
+
+    def _make_room(self) -> None:
+        """Hang up on whoever has been idle for the longest, if anybody is."""
+        others = (each for each in self.connections if isinstance(each, BoundedProtocol))
+        idle = [each for each in others if each is not self and each.is_idle]
+        if idle:
+            min(idle, key=lambda each: each._idle_since).transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing was asked here that waits for its answer."""
+        cycle = cast("Any", self.cycle)  # None before the first request
+        is_answered = cycle is None or cycle.response_complete
+        return is_answered and not self.transport.is_closing()
+
+    def _time_taking(self) -> None:
+        self._stop_taking()
+        self._taking = self.loop.call_later(TAKING_SECONDS, self.transport.abort)
+
+    def _stop_taking(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
+
     def _time_head(self) -> None:
         self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
@@ -107,3 +176,22 @@ class BoundedProtocol(HttpToolsProtocol):
     def _give_up(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
+
+
+async def _no_room(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer where every connection is at work."""
+    del scope, receive
+    error = RateLimited(
+        "the server has as many connections as it takes", next_step="Try again in a while."
+    )
+    body = as_json(details(error, 503))
+    length = str(len(body)).encode()
+    headers = [
+        (b"content-type", MEDIA.encode()),
+        (b"content-length", length),
+        (b"retry-after", b"1"),
+        (b"connection", b"close"),
+        *SAFE_HEADERS,
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

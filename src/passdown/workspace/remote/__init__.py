@@ -7,13 +7,13 @@ handoffs and decisions name are those of the machine that asks.
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
 from passdown.errors import NotAllowed
 from passdown.workspace import Workspace
-from passdown.workspace.remote.connection import Wire, server_at
+from passdown.workspace.remote.address import server_at
+from passdown.workspace.remote.connection import Wire
 from passdown.workspace.remote.elsewhere import Elsewhere, not_offered
 from passdown.workspace.remote.keeps import RemoteKeeps
 from passdown.workspace.remote.knows import RemoteKnows
@@ -34,7 +34,7 @@ def token_holder(url: str) -> str:
     """Whose token PASSDOWN_TOKEN is, as its server says."""
     wire = _wire(url, "")
     try:
-        return json.loads(wire.ask("GET", "/api/me").body)["name"]
+        return str(wire.ask("GET", "/api/me").document().get("name", ""))
     finally:
         wire.close()
 

@@ -7,100 +7,54 @@ machine alone, unless PASSDOWN_PLAIN_HTTP says that the network between is trust
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import json
 import os
 import select
 import ssl
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from passdown import __version__, spans
-from passdown.errors import (
-    InvalidInput,
-    PassdownError,
-    Problem,
-    StoreUnavailable,
-    error_from,
+from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable
+from passdown.model.text import has_lone_surrogate, visible
+from passdown.workspace.remote.replies import (
+    MAX_ANSWER_BYTES,
+    MAX_DOCUMENT_BYTES,
+    Deadline,
+    Reply,
+    answers_until,
+    checked,
+    not_passdown,
+    reply_of,
 )
-from passdown.model.text import has_lone_surrogate
+from passdown.workspace.remote.saving import save
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from passdown.workspace.aliases import Progress
+    from passdown.workspace.remote.address import Server
 
 Document = dict[str, Any]
 
 TIMEOUT_S = 60.0
 HEAVY_TIMEOUT_S = 600.0
 """What reads the whole store takes as long as the store is large."""
-MAX_ANSWER_BYTES = 256 * 1_048_576
-_PART_BYTES = 1_048_576
+_BUNDLE = "application/zip"
+_PIECE_BYTES = 65_536
 _ATTEMPTS = 3
 _LONGEST_WAIT_S = 5.0
 _BROKEN = (OSError, http.client.HTTPException)
 
 
-class Server(NamedTuple):
-    """Where a server is: all that an address says."""
+class _Request(NamedTuple):
+    """What is asked; a span adds to the headers."""
 
-    scheme: str
-    host: str
-    port: int
-    prefix: str
-
-    @property
-    def url(self) -> str:
-        """The address as it would be typed."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        usual = {"http": 80, "https": 443}[self.scheme]
-        port = "" if self.port == usual else f":{self.port}"
-        return f"{self.scheme}://{host}{port}{self.prefix}"
-
-
-class Reply(NamedTuple):
-    """An answer: its status, its headers in small letters, its bytes."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-def server_at(url: str) -> Server:
-    """The server that an address names. Raises InvalidInput for one that can't be used safely."""
-    problem = None
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise _refused(Problem("url", "invalid_address", str(error), "https://HOST")) from error
-    host = parts.hostname or ""
-    is_plain = parts.scheme == "http"
-    if not host or parts.query or parts.fragment:
-        problem = Problem("url", "invalid_address", "is no server's address", "https://HOST")
-    elif parts.username or parts.password:
-        message = "holds a name or a password"
-        problem = Problem("url", "secret", message, "an address alone", "set PASSDOWN_TOKEN")
-    elif is_plain and not _is_here(host) and not os.environ.get("PASSDOWN_PLAIN_HTTP"):
-        message = "a token would go over the network in the open"
-        problem = Problem("url", "not_safe", message, "https://", "PASSDOWN_PLAIN_HTTP=1 allows it")
-    if problem is not None:
-        raise _refused(problem)
-    return Server(parts.scheme, host, port or (80 if is_plain else 443), parts.path.rstrip("/"))
-
-
-def _refused(problem: Problem) -> InvalidInput:
-    return InvalidInput("the server can't be opened", [problem])
-
-
-def _is_here(host: str) -> bool:
-    """Whether a name can only mean this machine; any other that looks like it is a name."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    method: str
+    target: str
+    data: bytes | None
+    headers: dict[str, str]
 
 
 class Wire:
@@ -124,44 +78,49 @@ class Wire:
         expect_version: int | None = None,
         repeats: bool = False,
         is_heavy: bool = False,
+        within: Deadline | None = None,
     ) -> Reply:
         """Ask, and give the answer of a status below 400; raises what the server raised.
 
         What only reads, what has a key, and what `repeats` without harm, is asked again when the
         connection breaks. Anything else is not: whether it was written is unknown then. What
-        `is_heavy` is waited for longer.
+        `is_heavy` is waited for longer; `within` bounds it together with other questions.
         """
         target = self.server.prefix + path + _spelled(query or {})
         data = None if body is None else json.dumps(body).encode()
-        headers = self._headers(data, key, expect_version)
+        request = _Request(method, target, data, self._headers(data, key, expect_version))
         is_safe = method == "GET" or key is not None or repeats
         timeout_s = max(self._timeout_s, HEAVY_TIMEOUT_S if is_heavy else 0.0)
         for attempt in range(_ATTEMPTS):
             is_last = attempt == _ATTEMPTS - 1
             try:
-                reply = self._once(method, target, data, headers, timeout_s)
+                left_s = timeout_s if within is None else min(timeout_s, within.left())
+                reply = self._once(request, left_s)
             except _BROKEN as error:
-                if not is_safe or is_last:
+                # Who takes all the time there is would do so again.
+                if not is_safe or is_last or isinstance(error, TimeoutError):
                     raise _unreachable(self.server, error, is_safe) from error
                 time.sleep(0.1 * 2**attempt)
                 continue
             wait_s = _wait_of(reply)
             if is_last or wait_s is None or (reply.status != 429 and not is_safe):
-                return _checked(reply)
+                return checked(reply)
             time.sleep(wait_s)
         raise AssertionError("the last attempt returns or raises")
 
-    def fetch(self, path: str, target: str, progress: Progress | None = None) -> None:
+    def fetch(self, path: str, media: str, target: str, progress: Progress | None = None) -> None:
         """Write what an address gives to a new file that only its owner can read; a file that
         didn't arrive as a whole is removed.
         """
-        connection = self._taken(HEAVY_TIMEOUT_S)
+        deadline = Deadline(HEAVY_TIMEOUT_S)
+        connection = self._taken(deadline)
         try:
             connection.request("GET", self.server.prefix + path, None, self._headers(None))
-            answer = connection.getresponse()
-            if answer.status >= 300:
-                _checked(_reply(answer, answer.read(MAX_ANSWER_BYTES)))
-            _save(answer, target, progress)
+            with connection.getresponse() as answer:
+                if answer.status >= 300 or answer.headers.get_content_type() != media:
+                    reply = reply_of(self.server.url, answer, MAX_DOCUMENT_BYTES)
+                    raise not_passdown(checked(reply))
+                save(answer, target, deadline, progress)
         except _BROKEN as error:
             if isinstance(error, OSError) and error.filename:
                 raise
@@ -188,18 +147,12 @@ class Wire:
             headers["If-Match"] = f'"{expect_version}"'
         return headers
 
-    def _once(
-        self,
-        method: str,
-        target: str,
-        data: bytes | None,
-        headers: dict[str, str],
-        timeout_s: float,
-    ) -> Reply:
+    def _once(self, request: _Request, timeout_s: float) -> Reply:
         """Ask once. What goes on is told as a span, and the server where to go on with it."""
-        with spans.part(method, self._attributes(method, target), kind="client") as span:
-            spans.carry(headers)
-            reply = self._exchanged(method, target, data, headers, timeout_s)
+        method = request.method
+        with spans.part(method, self._attributes(method, request.target), kind="client") as span:
+            spans.carry(request.headers)
+            reply = self._exchanged(request, timeout_s)
             error = str(reply.status) if reply.status >= 400 else ""
             span.note({"http.response.status_code": reply.status}, error=error)
             return reply
@@ -213,38 +166,42 @@ class Wire:
             "url.full": server._replace(prefix=target.partition("?")[0]).url,
         }
 
-    def _exchanged(
-        self,
-        method: str,
-        target: str,
-        data: bytes | None,
-        headers: dict[str, str],
-        timeout_s: float,
-    ) -> Reply:
-        connection = self._taken(timeout_s)
+    def _exchanged(self, request: _Request, timeout_s: float) -> Reply:
+        deadline = Deadline(timeout_s)
+        connection = self._taken(deadline)
         try:
-            connection.request(method, target, data, headers)
-            answer = connection.getresponse()
-            body = answer.read(MAX_ANSWER_BYTES + 1)
+            with _answer(connection, request, deadline) as answer:
+                is_bundle = answer.headers.get_content_type() == _BUNDLE
+                most = MAX_ANSWER_BYTES if is_bundle else MAX_DOCUMENT_BYTES
+                reply = reply_of(self.server.url, answer, most)
         except BaseException:
             connection.close()
             raise
-        if len(body) > MAX_ANSWER_BYTES or answer.will_close:
+        if answer.will_close:
             connection.close()
         else:
             self._idle.append(connection)
-        return _reply(answer, body)
+        return reply
 
-    def _taken(self, timeout_s: float) -> http.client.HTTPConnection:
+    def _taken(self, deadline: Deadline) -> http.client.HTTPConnection:
         """A connection that the server has not closed meanwhile, or a new one."""
+        connection = self._kept() or self._new(deadline.left())
+        if connection.sock is not None:
+            connection.sock.settimeout(deadline.left())
+        answers_until(connection, deadline)
+        return connection
+
+    def _kept(self) -> http.client.HTTPConnection | None:
         if self._process != os.getpid():
             self._idle, self._process = [], os.getpid()
         while self._idle:
             connection = self._idle.pop()
             if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
-                connection.sock.settimeout(timeout_s)
                 return connection
             connection.close()
+        return None
+
+    def _new(self, timeout_s: float) -> http.client.HTTPConnection:
         server = self.server
         if server.scheme == "http":
             return http.client.HTTPConnection(server.host, server.port, timeout=timeout_s)
@@ -254,28 +211,38 @@ class Wire:
         )
 
 
-def _reply(answer: http.client.HTTPResponse, body: bytes) -> Reply:
-    return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, body)
-
-
-def _save(answer: http.client.HTTPResponse, target: str, progress: Progress | None) -> None:
-    """Write an answer's bytes to a new file, all of them or none."""
-    expected = int(answer.headers.get("Content-Length") or 0)
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+def _answer(
+    connection: http.client.HTTPConnection, request: _Request, deadline: Deadline
+) -> http.client.HTTPResponse:
+    """Send a request and give what is answered. A server that refuses a body may do so, and hang
+    up, before it has read all of it: then its answer counts, and not that the rest wasn't taken.
+    """
+    data = request.data
+    sent = None if data is None else _pieces(connection, data, deadline)
+    length = {} if data is None else {"Content-Length": str(len(data))}
     try:
-        size = 0
-        with os.fdopen(descriptor, "wb") as file:
-            while part := answer.read(_PART_BYTES):
-                size += file.write(part)
-                if progress is not None:
-                    progress(size, max(size, expected))
-            file.flush()
-            os.fsync(file.fileno())
-        if size != expected:
-            raise http.client.IncompleteRead(b"", expected - size)
-    except BaseException:
-        os.unlink(target)
-        raise
+        connection.request(request.method, request.target, sent, {**request.headers, **length})
+    except OSError as broken:
+        if connection.sock is None or isinstance(broken, TimeoutError):
+            raise
+        try:
+            answer = connection.getresponse()
+        except _BROKEN:
+            raise broken from None
+        if answer.status < 400:
+            answer.close()
+            raise
+        return answer
+    return connection.getresponse()
+
+
+def _pieces(
+    connection: http.client.HTTPConnection, data: bytes, deadline: Deadline
+) -> Iterator[bytes]:
+    """A body piece by piece, all of which have to be taken by a deadline."""
+    for start in range(0, len(data), _PIECE_BYTES):
+        connection.sock.settimeout(deadline.left())
+        yield data[start : start + _PIECE_BYTES]
 
 
 def part(text: object) -> str:
@@ -326,32 +293,23 @@ def _check_version(given: object) -> None:
 def _wait_of(reply: Reply) -> float | None:
     """How long to wait before asking again; None where that would be of no use."""
     given = reply.headers.get("retry-after", "")
-    if reply.status not in (429, 503) or not given.isdigit():
+    if reply.status not in (429, 503) or not (given.isascii() and given.isdigit()):
         return None
     return float(given) if float(given) <= _LONGEST_WAIT_S else None
 
 
-def _checked(reply: Reply) -> Reply:
-    if reply.status < 300:
-        return reply
-    document: Document | None = None
-    if reply.headers.get("content-type", "").startswith("application/problem+json"):
-        try:
-            document = json.loads(reply.body)
-        except ValueError:
-            document = None
-    if not document or "code" not in document:
-        raise PassdownError(
-            f"the server answered with status {reply.status}, which is no answer of Passdown's",
-            next_step="Check the address; redirects are not followed.",
+def _unreachable(server: Server, error: Exception, is_safe: bool) -> PassdownError:
+    said = "" if is_safe else " Whether it was written is unknown: look, or use a key."
+    told = visible(str(error))[:200]
+    if isinstance(error, http.client.HTTPException) and not isinstance(
+        error, (ConnectionError, http.client.IncompleteRead)
+    ):
+        return PassdownError(
+            f"{server.url} doesn't answer as Passdown ({told}).{said}",
+            next_step="Check the address: a proxy or another program may answer there.",
             code="not_a_server",
         )
-    raise error_from({**document, "error": document["code"], "message": document["detail"]})
-
-
-def _unreachable(server: Server, error: Exception, is_safe: bool) -> StoreUnavailable:
-    said = "" if is_safe else " Whether it was written is unknown: look, or use a key."
-    return StoreUnavailable(
-        f"{server.url} can't be reached ({error}).{said}",
-        next_step="Check the address and the server, then try again.",
-    )
+    step = "Check the address and the server, then try again."
+    if isinstance(error, ssl.SSLError):
+        step = "It may speak plain HTTP (http://), or have a certificate that isn't trusted here."
+    return StoreUnavailable(f"{server.url} can't be reached ({told}).{said}", next_step=step)

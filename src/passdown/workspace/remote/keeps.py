@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
+_SQLITE = "application/vnd.sqlite3"
+
 
 class RemoteKeeps(Asking):
     """The methods that keep the data safe; see `Workspace` for what each one does."""
@@ -41,11 +43,13 @@ class RemoteKeeps(Asking):
 
     def backup(self, target: str, progress: Progress | None = None) -> Verified:
         """Copy the store to a new file here while others write, and verify the copy."""
-        from passdown.workspace.safety import check_new, verify_copy
+        from passdown.workspace.remote.saving import kept_if_whole
+        from passdown.workspace.safety import check_new
 
         check_new(target, ("", "-wal", "-shm"))
-        self._wire.fetch("/api/backup", target, progress)
-        return verify_copy(target)
+        return kept_if_whole(
+            target, lambda path: self._wire.fetch("/api/backup", _SQLITE, path, progress)
+        )
 
     def export(self, target: str, task: str | None = None, *, diff: bool = False) -> int:
         """Write a bundle here; gives the number of streams. It says where the repository here
@@ -61,22 +65,33 @@ class RemoteKeeps(Asking):
         write_bundle(target, data)
         return count
 
-    def import_bundle(self, path: str, *, fork: str = "", patch: str = "") -> Imported:
-        """Take in a bundle from here; `patch` is a new file here."""
+    def import_bundle(
+        self,
+        path: str,
+        *,
+        fork: str = "",
+        patch: str = "",
+        agent: str = "",
+        max_unpacked: int | None = None,
+    ) -> Imported:
+        """Take in a bundle from here; `patch` is a new file here. Who brings it is whom the token
+        says, and how large it may be there is up to the server.
+        """
         from passdown.workspace.bundling import bundle_at, imported_of, patch_written, strayed
         from passdown.workspace.safety import check_new
 
-        bundle = bundle_at(path)
-        if patch:
-            check_new(patch, ())
-        with open(path, "rb") as file:
-            body = {"bundle": base64.b64encode(file.read()).decode(), "fork": fork}
-        with patch_written(bundle, patch):
-            try:
-                found = self._post("/api/bundle", body, repeats=True, is_heavy=True)
-            except InvalidInput as error:
-                raise _too_large(error) from error
-        return imported_of(found)._replace(warnings=strayed(os.getcwd(), bundle.checkout))
+        with bundle_at(path, max_unpacked) as bundle:
+            if patch:
+                check_new(patch, ())
+            with open(path, "rb") as file:
+                packed = base64.b64encode(file.read()).decode()
+            body = {"bundle": packed, "fork": fork, "agent": agent or None}
+            with patch_written(bundle, patch):
+                try:
+                    found = self._post("/api/bundle", body, repeats=True, is_heavy=True)
+                except InvalidInput as error:
+                    raise _too_large(error) from error
+            return imported_of(found)._replace(warnings=strayed(os.getcwd(), bundle.checkout))
 
     def checkout(self) -> Checkout | None:
         """Where the repository here stands: branch, commit, uncommitted files."""

@@ -50,12 +50,14 @@ class RemoteKnows(Asking):
         told_to: str = "",
     ) -> list[Recalled]:
         """What was recorded that has to do with a question, best first."""
-        asked: Document = {"kinds": kinds, "agent": agent, "task": task, "tags": tags}
-        asked |= {"path": path, "statuses": statuses, "told_to": told_to, "limit": limit}
-        asked |= {"since": _time(since), "until": _time(until)}
+        from passdown.workspace.recalling import asked_for
+
+        filters: Document = {"kinds": kinds, "agent": agent, "task": task, "tags": tags}
+        filters |= {"path": path, "statuses": statuses, "since": since, "until": until}
+        asked = {**asked_for(query, filters)._asdict(), "told_to": told_to, "limit": limit}
         asked |= {"live_only": live_only or None, "by_words": by_words or None}
         kept = {name: value for name, value in asked.items() if value not in ("", None, (), [])}
-        found = self._check("/api/recall", {"query": query, **kept})
+        found = self._check("/api/recall", kept)
         return [recalled_of(entry) for entry in found["items"]]
 
     def embed(self, *, limit: int = 0, progress: Progress | None = None) -> Embedded:
@@ -214,7 +216,3 @@ def _listed(**lists: Sequence[str]) -> Document:
     found = {name: texts_given(given, name, problems) for name, given in lists.items()}
     refuse_any(_REFUSED, problems)
     return found
-
-
-def _time(given: str | date) -> str:
-    return given if isinstance(given, str) else given.isoformat()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.model.record import Head, Record
 from passdown.workspace.beside import READ_BY_ALL
-from passdown.workspace.remote.asking import Asking
+from passdown.workspace.remote.asking import Asking, Listing
 from passdown.workspace.remote.elsewhere import not_offered
+from passdown.workspace.remote.replies import not_passdown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,12 +34,16 @@ class RemoteStreams(Asking):
         """The records of a stream above a position, page by page."""
         self._check_shown(stream)
         found: list[Record] = []
+        listing = Listing(self._wire)
         while True:
             place = found[-1].position if found else after
-            page = self._get("/api/streams/records", stream=stream, after=place)
+            reply = listing.ask("/api/streams/records", {"stream": stream, "after": place})
+            page = reply.document()
             found += [Record(**{**one, "body": one["body"].encode()}) for one in page["items"]]
             if not page["more"]:
                 return found
+            if not page["items"] or found[-1].position <= place:
+                raise not_passdown(reply, "is a page that leads nowhere")
 
     def heads(self, prefix: str) -> list[Head]:
         """The heads of all streams whose name starts so, by name."""

@@ -6,7 +6,6 @@ sent. Where there is no profile here, the server's is taken.
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +52,7 @@ class RemoteTells(Asking):
         query: Document = {"agent": agent, "budget": budget}
         query["counter"] = named_counter(counter, _NO_BRIEF)
         query |= {"format": format, "tags": tags, "record": record}
-        return brief_of(self._get(f"/api/tasks/{part(task)}/brief", **query))
+        return _told_whose(brief_of(self._get(f"/api/tasks/{part(task)}/brief", **query)))
 
     def check_brief(self, task: str, text: str) -> Freshness:
         """Whether a brief was made from the version that is stored now."""
@@ -93,7 +92,7 @@ class RemoteTells(Asking):
         if found is not None or profiles:
             kept["profile"] = _sent(found) if found else None
         reply = self._wire.ask("POST", f"/api/tasks/{part(task)}/switch", body=kept)
-        return switched_of(json.loads(reply.body), os.getcwd())
+        return switched_of(reply.document(), os.getcwd())
 
     def save_artifact(self, task: str, *, to: str, from_agent: str = "") -> Document:
         """Leave a switch artifact for an agent that comes later; its file is the server's."""
@@ -178,6 +177,16 @@ class RemoteTells(Asking):
     def next_steps(self, task: str) -> list[Document]:
         """The open next steps of a task in the order in which they can be done."""
         return self._get(f"/api/tasks/{part(task)}/next-steps")["items"]
+
+
+def _told_whose(brief: Brief) -> Brief:
+    """A brief that says, where it calls something stale, whose files it went by."""
+    if not any(item.stale for item in brief.shown):
+        return brief
+    message = "what is marked as changed has changed in the server's checkout since"
+    fix = "artifacts(task) of a workspace in Python compares with the files here"
+    whose = Problem("files", "files_of_server", message, "", fix, "warning")
+    return brief._replace(warnings=(*brief.warnings, whose))
 
 
 def _profiles(folder: str) -> Profiles:

@@ -88,6 +88,14 @@ SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fing
 FROM items
 WHERE task = %(task)s AND is_open ORDER BY position, letter, ordinal;
 
+-- name: open_before
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note, grade, sizes
+FROM items
+WHERE task = %(task)s AND letter IN ('b', 'k', 'n', 'q', 'r') AND position < %(position)s
+    AND (is_open OR closed_at >= %(position)s OR (letter = 'k' AND status = 'rejected'))
+ORDER BY letter, ordinal;
+
 -- name: items_since
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes
@@ -154,6 +162,14 @@ FROM items WHERE task = %(task)s AND letter = 'a' AND ordinal = coalesce(
 SELECT p.value, (
     SELECT i.grade FROM items i
     WHERE i.task = %(task)s AND i.path = p.value AND i.path <> '' ORDER BY i.ordinal DESC LIMIT 1)
+FROM json_array_elements_text(%(paths)s::json) WITH ORDINALITY p (value, place)
+ORDER BY p.place;
+
+-- name: paths_before
+SELECT p.value, (
+    SELECT i.grade FROM items i
+    WHERE i.task = %(task)s AND i.path = p.value AND i.path <> '' AND i.position < %(position)s
+    ORDER BY i.ordinal DESC LIMIT 1)
 FROM json_array_elements_text(%(paths)s::json) WITH ORDINALITY p (value, place)
 ORDER BY p.place;
 
@@ -437,11 +453,11 @@ FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY j (value, place)
 JOIN entries e ON e.id = j.value::bigint ORDER BY j.place;
 
 -- name: sharing_marks
-SELECT e.id, e.address, e.task, e.kind, e.agent, e.at, e.status, e.position, e.length, e.traits,
-    t.words
-FROM texts t JOIN entries e ON e.id = t.id
-WHERE t.terms @@ %(query)s::tsquery AND e.kind = %(kind)s
-ORDER BY t.id DESC LIMIT %(limit)s;
+SELECT e.address, e.kind, e.agent, e.status, t.words
+FROM (
+    SELECT id, words FROM texts WHERE terms @@ %(query)s::tsquery
+    ORDER BY id DESC LIMIT %(limit)s) t
+JOIN entries e ON e.id = t.id ORDER BY t.id DESC;
 
 -- name: words_of
 SELECT t.id, t.words
