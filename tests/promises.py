@@ -447,6 +447,10 @@ STATE_IN_GRAPHS = {
     "guarded by a lock.",
     "S0-39": "Contexts, messages, decisions, integrity and chains of two and more agents are "
     "tested, with and without a framework.",
+    "S0-40": "A superseded decision leads to all that hold in its place, however long the chain; a "
+    "fork is warned of when it is written, and told by the audit until it is joined.",
+    "S0-41": "A store that can't be written, on a read-only mount or of another user, is read all "
+    "the same, and a write says what it needs.",
 }
 
 SERVING = {

@@ -390,3 +390,20 @@ def test_what_is_no_text_is_named(ws: Workspace, path: str, given: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         ws.learn(agent="a", **given)
     assert path in [problem.path for problem in caught.value.problems]
+
+
+def test_an_id_is_one_node_however_its_accents_were_typed(ws: Workspace) -> None:
+    together, apart = "Caf\u00e9", "Cafe\u0301"
+    ws.learn([node(apart, "A place"), node("B")], [edge(apart, "B")], agent="coder")
+    again = ws.learn([node(together, "Another")], [edge("B", apart)], agent="coder")
+    assert [warning.code for warning in again.warnings] == ["replaced"]
+    assert [n.id for n in ws.graph(types=["component"]).nodes] == ["B", together]
+    for name in (together, apart):
+        assert [n.summary for n in ws.graph(around=[name], depth=0).nodes] == ["Another"]
+        assert [place.node for place in ws.neighbours(name)] == ["B"]
+        assert ws.edges(source=name) == [Edge(together, "uses", "B")]
+    ws.learn(agent="coder", forget_edges=[("B", "uses", apart)])
+    assert ws.edges(target=together) == []
+    ws.learn(agent="coder", forget_nodes=[apart])
+    assert [n.id for n in ws.graph(types=["component"]).nodes] == ["B"]
+    assert ws.verify().findings == ()

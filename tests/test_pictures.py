@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 
@@ -116,6 +116,27 @@ def test_no_line_runs_through_a_box() -> None:
                 for name in column:
                     top = plan.boxes[name][1]
                     assert not top <= y <= top + heights[name]
+
+
+def test_a_long_way_turns_back_and_forth_without_touching_a_box() -> None:
+    """Lines within a column keep to the gap at its right, and so do their words."""
+    rng = random.Random(3)
+    for count in (9, 25, 60):
+        names = [f"n{number:02}" for number in range(count)]
+        pairs = {*pairwise(names), *((rng.choice(names), rng.choice(names)) for _ in range(20))}
+        edges = [Edge(a, "uses", b) for a, b in sorted(pairs) if a != b]
+        text = svg(graph_of([Node(name, "component", name) for name in names], edges))
+        root = ElementTree.fromstring(text)
+        found = boxes_of(text)
+        assert float(root.attrib["width"]) <= 2_500
+        assert not any(a.touches(b) for (a, _), (b, _) in combinations(found.values(), 2))
+        assert text.count('<path class="line"') == len(edges)
+        for label in root.iter(f"{NS}rect"):
+            if label.get("class") == "paper" and label.get("opacity"):
+                sizes = (float(label.attrib[name]) for name in ("x", "y", "width", "height"))
+                place = Box(*sizes)
+                assert not any(place.touches(box) for box, _ in found.values())
+                assert place.x + place.width + 28 <= float(root.attrib["width"])
 
 
 def test_relations_stand_at_their_lines_and_types_in_the_legend() -> None:

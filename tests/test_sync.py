@@ -332,3 +332,44 @@ def test_a_memory_of_the_last_time_that_was_tampered_with_counts_as_none(
     base.write_text(text, "utf-8")
     assert ws.sync_knowledge(agent="ana").reports == ()
     assert base.read_text("utf-8") != text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("app.py", "print(1)\n"),
+        ("README.md", "# Words\n"),
+        ("Makefile", ""),
+        ("notes.dot", "not a graph\n"),
+        ("package.json", '{"name": "x", "version": "1.0.0"}\n'),
+    ],
+)
+def test_a_file_that_holds_something_else_is_left_alone(
+    ws: Workspace, tmp_path: Path, name: str, content: str
+) -> None:
+    ws.learn([node("A")], agent="ana")
+    (tmp_path / name).write_text(content, "utf-8")
+    before = {each.name for each in tmp_path.iterdir()}
+    with pytest.raises(InvalidInput, match="not_a_graph"):
+        ws.sync_knowledge(name, agent="ana")
+    assert (tmp_path / name).read_text("utf-8") == content
+    assert {each.name for each in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["k.gv", "k.DOT", "k.json"])
+def test_a_graph_that_was_never_synced_is_taken_over(
+    ws: Workspace, tmp_path: Path, name: str
+) -> None:
+    text = '{"nodes": [{"id": "N", "type": "component", "summary": "New"}], "edges": []}'
+    dot = 'digraph { "N" [type="component", summary="New"]; }'
+    (tmp_path / name).write_text(text if name.endswith("json") else dot, "utf-8")
+    assert ws.sync_knowledge(name, agent="ana").taken == ("N",)
+
+
+def test_a_file_that_spells_accents_apart_says_the_same(ws: Workspace) -> None:
+    ws.learn([node("Caf\u00e9"), node("B")], agent="ana")
+    ws.sync_knowledge(agent="ana")
+    swap(file_of(ws), "Caf\u00e9", "Cafe\u0301")
+    synced = ws.sync_knowledge(agent="ana")
+    assert (synced.taken, synced.reports, synced.nodes) == ((), (), 2)
+    assert "Caf\u00e9" in file_of(ws).read_text("utf-8")

@@ -241,6 +241,20 @@ def test_a_pack_keeps_to_both_limits_and_counts_what_it_leaves_out(
     assert few.left_out
 
 
+@pytest.mark.promise("S4-31")
+def test_what_a_pack_leaves_out_is_the_same_for_either_limit(ws: Workspace) -> None:
+    stocked(ws, 3)
+    for number in range(6):
+        ws.decide(task="T-7", agent="a", summary=f"Step {number} of many", rationale="r")
+    total = len(ws.pack("T-7", budget=100_000).graph.nodes)
+    assert total > 14
+    limited: list[dict[str, Any]] = [{"nodes": 1}, {"nodes": 9}, {"budget": 10}, {"budget": 200}]
+    for limits in limited:
+        given: dict[str, Any] = {"budget": 100_000, **limits}
+        pack = ws.pack("T-7", **given)
+        assert len(pack.graph.nodes) + pack.left_out == total
+
+
 def test_a_pack_leaves_out_what_was_settled(ws: Workspace) -> None:
     stocked(ws, 3)
     old = ws.decide(task="T-1", agent="a", summary="Payment service by card", rationale="r")

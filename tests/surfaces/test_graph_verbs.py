@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -363,3 +364,112 @@ def test_what_a_handoff_found_hangs_on_its_task(known: Path, cli: Run, as_json: 
     for node in (pattern, gotcha):
         link = {"source": node["id"], "relation": "discovered_in", "target": "task:T-1"}
         assert link in node["edges"]
+
+
+@pytest.mark.promise("S3-38")
+@pytest.mark.parametrize("form", ["svg", "mermaid"])
+def test_a_picture_has_what_it_was_asked_for_and_the_nearest(
+    project: Path, cli: Run, form: str
+) -> None:
+    """A hundred others are as near to the hub, and better sorted."""
+    nodes = [{"id": "hub", "type": "component", "summary": "Hub"}]
+    names = [f"leaf{number:03}" for number in range(100)]
+    nodes += [{"id": name, "type": "component", "summary": f"No {name}."} for name in names]
+    edges = [{"source": name, "relation": "uses", "target": "hub"} for name in names]
+    (project / "hub.json").write_text(json.dumps({"nodes": nodes, "edges": edges}))
+    cli("knowledge", "add", "--file", "hub.json", *BY)
+    shown = cli("graph", "show", "--around", "leaf099", "--depth", "2", "--format", form).out
+    for name in ("hub", "leaf099", "leaf000"):
+        assert re.search(rf"\b{name}\b", shown)
+    assert "leaf098" not in shown
+    assert "shown are the nearest" in shown
+    best = cli("graph", "show", "--format", form).out
+    assert "leaf099" not in best
+    assert "shown are the best connected" in best
+
+
+@pytest.mark.promise("S3-38")
+def test_a_long_chain_is_folded_into_a_picture_that_fits_a_screen(project: Path, cli: Run) -> None:
+    names = [f"step{number:03}" for number in range(300)]
+    nodes = [{"id": name, "type": "component", "summary": name} for name in names]
+    edges = [
+        {"source": later, "relation": "supersedes", "target": name}
+        for name, later in pairwise(names)
+    ]
+    (project / "chain.json").write_text(json.dumps({"nodes": nodes, "edges": edges}))
+    cli("knowledge", "add", "--file", "chain.json", *BY)
+    text = cli("graph", "show", "--around", "step150", "--depth", "299", "--format", "svg").out
+    picture = ElementTree.fromstring(text)
+    assert float(picture.attrib["width"]) <= 2_500
+    assert float(picture.attrib["height"]) <= 1_500
+    space = "{http://www.w3.org/2000/svg}"
+    shown = {group.findtext(f"{space}title") for group in picture.iter(f"{space}g")} - {None}
+    assert shown == set(names[120:180])
+    assert len(re.findall(r'<path class="line"', text)) == 59
+
+
+def test_sync_stays_in_the_project_unless_an_absolute_path_says_otherwise(
+    known: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "leads out of the project" in cli("knowledge", "sync", "../x.dot", *BY, code=1).err
+    assert not (known.parent / "x.dot").exists()
+    below = known / "docs" / "deep"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    cli("knowledge", "sync", "../x.dot", *BY)
+    assert '"redis"' in (known / "docs" / "x.dot").read_text()
+    assert "leads out" in cli("knowledge", "sync", "../../../x.dot", *BY, code=1).err
+    assert not (known.parent / "x.dot").exists()
+    cli("knowledge", "sync", str(known.parent / "x.dot"), *BY)
+    assert (known.parent / "x.dot").exists()
+
+
+@pytest.mark.promise("S4-30")
+@pytest.mark.parametrize("form", ["json", "dot"])
+def test_what_graph_show_writes_can_be_added_again(
+    known: Path, cli: Run, as_json: Json, form: str
+) -> None:
+    """It holds items, tasks, agents and files, and which decision supersedes which."""
+    cli(
+        "decide",
+        "Sessions in a table",
+        "--why",
+        "x",
+        "--task",
+        "T-1",
+        "--supersedes",
+        "T-1#d1",
+        *BY,
+    )
+    before = as_json("graph", "show")
+    derived = [node for node in before["nodes"] if node["id"] not in ("redis", "session-store")]
+    cli("graph", "show", "--format", form, "--output", "whole")
+    out = cli("knowledge", "add", "--file", "whole", *BY).out
+    assert out.startswith("was recorded already")
+    assert f"records say the same: {len(derived)} nodes and 1 edge\n" in out
+    cli("knowledge", "forget", "redis", *BY)
+    told = as_json("knowledge", "add", "--file", "whole", *BY)
+    assert told["left_out"] == {"nodes": len(derived), "edges": 1}
+    assert as_json("graph", "show") == before
+    cli("graph", "show", "--format", form, "--type", "decision", "--output", "decisions")
+    said = "nothing to write down; left out, since records say the same: 2 nodes and 1 edge\n"
+    assert cli("knowledge", "add", "--file", "decisions", *BY).out == said
+    whole = known / "whole"
+    whole.write_text(whole.read_text().replace("Sessions in Redis", "Sessions in Memcached"))
+    assert (
+        "'T-1#d1' stands for itself" in cli("knowledge", "add", "--file", "whole", *BY, code=1).err
+    )
+
+
+def test_a_file_of_the_graph_may_be_as_large_as_one_that_is_synced(project: Path, cli: Run) -> None:
+    nodes = [
+        {"id": f"n{i:05}", "type": "component", "summary": f"Node {i}", "description": "x" * 300}
+        for i in range(4_000)
+    ]
+    text = json.dumps({"nodes": nodes, "edges": []})
+    assert len(text) > 1_200_000
+    (project / "large.json").write_text(text)
+    cli("knowledge", "add", "--file", "large.json", *BY)
+    assert "4000 nodes" in cli("knowledge", "sync", "k.json", *BY).out
+    (project / "huge.json").write_text(text + " " * 8_388_608)
+    assert "at most 8,388,608" in cli("knowledge", "add", "--file", "huge.json", *BY, code=1).err

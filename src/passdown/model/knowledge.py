@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ from passdown.model.graph import Edge, Node, check_graph, graph_of, stands_for, 
 from passdown.model.kinds import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from passdown.model.graph import Graph
 
@@ -35,6 +36,21 @@ def edge_document(edge: Edge) -> Document:
     if edge.attributes:
         document["attributes"] = dict(sorted(edge.attributes.items()))
     return document
+
+
+def composed(name: str) -> str:
+    """The one spelling of an id, as of a path: letters and their accents in one (NFC)."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def in_one_spelling(
+    nodes: Iterable[Node], edges: Iterable[Edge], spelled: Callable[[str], str] = composed
+) -> tuple[list[Node], list[Edge]]:
+    """Nodes and edges whose ids are spelled in one way: what looks the same is the same."""
+    return (
+        [node._replace(id=spelled(node.id)) for node in nodes],
+        [edge._replace(source=spelled(edge.source), target=spelled(edge.target)) for edge in edges],
+    )
 
 
 def learned_body(
@@ -71,14 +87,14 @@ def reserved_problems(nodes: Iterable[Node], edges: Iterable[Edge]) -> list[Prob
     """
     expected = "another id: items, tasks, agents and files are known by their own"
     found = [
-        Problem(f"nodes[{index}].id", "reserved_id", f"{node.id!r} stands for itself", expected)
+        Problem(f"nodes[{index}].id", "reserved_id", f"{node.id!r} {_SPOKEN_FOR}", expected, _FIX)
         for index, node in enumerate(nodes)
         if is_reserved(node.id)
     ]
     for index, edge in enumerate(edges):
         if says_itself(edge.key):
             message = f"{' '.join(edge.key)!r} is not for the graph to say"
-            found.append(Problem(f"edges[{index}]", "reserved_edge", message, _SAID_BY))
+            found.append(Problem(f"edges[{index}]", "reserved_edge", message, _SAID_BY, _FIX))
     return found
 
 
@@ -97,6 +113,8 @@ def says_itself(edge: tuple[str, str, str]) -> bool:
     return relation == "depends_on" and source.startswith("task:") and stands_for(source)
 
 
+_SPOKEN_FOR = "stands for itself"
+_FIX = "leave it out: what records say is taken from them alone"
 _SAID_BY = "a decision that names what it supersedes, or a change of the task"
 
 

@@ -12,6 +12,7 @@ from passdown.model.arguments import number_problems, refuse_any
 from passdown.model.findable import LIKENED
 from passdown.model.kinds import DELIVERY_STREAM, KINDS, LIVE, parse_address
 from passdown.model.likeness import alike_groups
+from passdown.recall.chains import holders
 from passdown.recall.told import Records, Stale
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def audit(
     `duplicates` are groups of items of one kind in nearly the same words; `stale` cite files that
     have changed; `never_recalled` were in no brief and no search result that was recorded;
     `orphaned` are written nodes without an edge, and items whose files are all gone; `forked` are
-    decisions that several standing decisions supersede. `incomplete` names what was only looked
-    for among the likeliest, since there was too much to compare.
+    decisions in whose place several stand, at the ends of chains. `incomplete` names what was only
+    looked for among the likeliest, since there was too much to compare.
     """
     refuse_any("can't be audited", number_problems(limit, "limit", 1))
     live = [entry for kind in _AUDITED for entry in _live(reader, kind)]
@@ -138,16 +139,27 @@ def _alone(reader: Reader) -> Iterator[str]:
 
 
 def _forked(reader: Reader) -> Iterator[Document]:
-    """Decisions that more than one standing decision supersedes: which of them holds?"""
+    """Decisions from which chains lead to several that stand: which of them holds?
+
+    Where chains parted is told, and not also of what comes before: what was superseded together
+    later has one end again.
+    """
     by: dict[str, list[str]] = defaultdict(list)
     for edge in reader.all_edges("supersedes"):
-        if _stands(reader, edge.source) and not _stands(reader, edge.target):
-            by[edge.target].append(edge.source)
-    for target in sorted(by):
-        if len(by[target]) > 1:
-            yield {"item": target, "superseded_by": sorted(by[target])}
+        by[edge.target].append(edge.source)
+    for target in sorted(target for target, sources in by.items() if len(sources) > 1):
+        entry = reader.entry_at(target)
+        branches = {name: reader.entry_at(name) for name in by[target]} if entry else {}
+        if entry is None or entry.status in LIVE:
+            continue
+        ends = {_standing(reader, branch) for branch in branches.values() if branch} - {()}
+        if len(ends) > 1:
+            yield {"item": target, "superseded_by": sorted({name for end in ends for name in end})}
 
 
-def _stands(reader: Reader, address: str) -> bool:
-    entry = reader.entry_at(address)
-    return entry is not None and entry.status in LIVE
+def _standing(reader: Reader, entry: Entry) -> tuple[str, ...]:
+    """Itself where a decision stands, else what holds in its place."""
+    if entry.status in LIVE:
+        return (entry.address,)
+    held = holders(reader, [entry]).get(entry.address, ())
+    return tuple(each.address for each in held if each.status in LIVE)

@@ -17,7 +17,7 @@ from passdown.model.found_rows import Sought
 from passdown.model.words import QUESTION
 from passdown.recall.asking import understood
 from passdown.recall.candidates import PROBE, Words
-from passdown.recall.chains import successor
+from passdown.recall.chains import holders
 from passdown.recall.scoring import (
     ALONE,
     LONGEST_BESIDE,
@@ -267,12 +267,12 @@ class Search:
     def _with_successors(self, scored: list[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
         """A decision that holds answers as well as the one that it took the place of."""
         best = {entry.id: (entry, score) for entry, score in scored}
+        held = holders(self._reader, (entry for entry, _ in scored))
         for entry, score in scored:
-            holder = successor(self._reader, entry) if entry.status == "superseded" else None
-            if holder is None or not self._passing([holder.id]):
-                continue
-            known = best.get(holder.id)
-            best[holder.id] = (holder, max(score, known[1] if known else 0.0))
+            for holder in held.get(entry.address, ()):
+                known = best.get(holder.id)
+                if known is not None or self._passing([holder.id]):
+                    best[holder.id] = (holder, max(score, known[1] if known else 0.0))
         return list(best.values())
 
     def _filled(

@@ -169,6 +169,18 @@ class FindingReader:
         name = "edges" if source else "edges_to"
         return [_edge(row) for row in self.run(name, values)]
 
+    def superseding(self, addresses: Sequence[str], most: int) -> dict[str, list[Entry]]:
+        """What supersedes some decisions, what supersedes that, and so on, each under what it
+        supersedes; of chains that come to more than `most` decisions, the beginning.
+        """
+        from passdown.store.found import Entry
+
+        found: dict[str, list[Entry]] = {}
+        values = {"addresses": json.dumps(list(addresses)), "most": most}
+        for row in self.run("superseding", values):
+            found.setdefault(row[0], []).append(Entry(*row[1:]))
+        return found
+
     def all_edges(self, relation: str = "") -> Iterator[Edge]:
         """Every edge, or every one of a relation, sorted."""
         return (edge for edge, _, _ in self.edges_with_origin(relation))

@@ -28,7 +28,7 @@ from passdown.model.intake.shapes import to_handoff_shape
 from passdown.model.names import normal_path, path_problems
 from passdown.model.redaction import removal
 from passdown.workspace.commands import command_of
-from passdown.workspace.noting import alike_warnings
+from passdown.workspace.noting import memory_warnings
 from passdown.workspace.seen import FILE_LISTS
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def hand_off(
     )
     notices: list[Problem] = []
     guard = handoff_guard(value.task, opened.settings, disk, notices)
-    alike = alike_warnings(opened, entry.body)
+    alike = memory_warnings(opened, entry.body)
     written = opened.ledger.append(entry, guard)
     warnings = [*checked.warnings, *notices, *_redactions(written)]
     warnings += [] if written.is_replay else alike
@@ -140,7 +140,7 @@ def check(
             gates += handoff_notices(reader, value.task, before, body)
         except NotFound as error:
             gates = [_no_task(error)]
-    alike = alike_warnings(opened, body)
+    alike = memory_warnings(opened, body)
     problems = (*checked.problems, *disk, *gates, *_needs(opened, value, body), *alike)
     return Check(listed(problems), completeness(plain), body)
 

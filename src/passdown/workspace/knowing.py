@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
@@ -25,13 +26,16 @@ from passdown.model.graph import (
 from passdown.model.kinds import stream_of
 from passdown.model.knowledge import (
     as_values,
+    composed,
     forgotten_problems,
+    in_one_spelling,
     learned_body,
     node_document,
     replaced,
     reserved_problems,
 )
 from passdown.model.names import agent_problems, id_problems
+from passdown.model.text import has_lone_surrogate
 from passdown.recall import graph as graphs
 
 if TYPE_CHECKING:
@@ -73,6 +77,10 @@ def learn(
     problems += forgotten_problems(forget_nodes, forget_edges)
     forget_edges = [] if problems else [(e[0], e[1], e[2]) for e in forget_edges]
     with opened.store.reading() as reader:
+        spelled = partial(_known_as, reader)
+        nodes, edges = in_one_spelling(nodes, edges, spelled)
+        forget_nodes = [] if problems else [spelled(name) for name in forget_nodes]
+        forget_edges = [(spelled(a), relation, spelled(b)) for a, relation, b in forget_edges]
         ends = {name for edge in edges for name in (edge.source, edge.target)}
         known = [name for name in ends if reader.known_node(name) is not None]
         problems += check_graph(nodes, edges, known)
@@ -86,6 +94,14 @@ def learn(
         nothing = Problem("nodes", "required", "nothing is given", "a node or an edge")
         raise InvalidInput(REFUSED, [nothing])
     return _written(opened, (task, agent, key), body, warnings)
+
+
+def _known_as(reader: Reader, name: str) -> str:
+    """The spelling under which an id is known: as it came, or composed, as all are written now."""
+    usual = composed(name)
+    if usual == name or has_lone_surrogate(name) or graphs.node_at(reader, name) is not None:
+        return name
+    return usual
 
 
 class Given(NamedTuple):
@@ -200,6 +216,7 @@ def edges(opened: Opened, source: str, relation: str, target: str) -> list[Edge]
         "can't look around", text_type_problems(source=source, relation=relation, target=target)
     )
     with opened.store.reading() as reader:
+        source, target = _known_as(reader, source), _known_as(reader, target)
         if source or target:
             return reader.edges(source=source, relation=relation, target=target)
         return list(reader.all_edges(relation))
@@ -219,6 +236,7 @@ def neighbours(
     problems += number_problems(depth, "depth", 1, graphs.MOST_STEPS)
     refuse_any("can't look around", problems)
     with opened.store.reading() as reader:
+        node = _known_as(reader, node)
         known_or_refused(reader, node)
         return graphs.neighbours(
             reader, node, depth=depth, direction=direction, relations=relations
@@ -292,7 +310,8 @@ def graph_of_workspace(
     types = _checked_types(types, problems)
     refuse_any("can't look around", problems)
     with opened.store.reading() as reader:
-        starts = [*around, *([f"task:{task}"] if task else [])]
+        starts = [_known_as(reader, name) for name in around]
+        starts += [f"task:{task}"] if task else []
         for name in starts:
             known_or_refused(reader, name)
         tagged = graphs.by_tags(reader, tags, limit=2**62) if tags else []

@@ -145,12 +145,13 @@ class Knows(Held):
         types: Sequence[str] = (),
     ) -> str:
         """The same graph as text: `json` and `dot` hold all of it, `mermaid` and `svg` are pictures
-        of its best connected nodes.
+        of its best connected nodes, or of those that were asked for and the nearest to them.
         """
-        from passdown.workspace.graph_texts import graph_text
+        from passdown.workspace.graph_texts import graph_text, starts_of
 
         found = self.graph(around=around, depth=depth, task=task, tags=tags, types=types)
-        return graph_text(found, form)
+        starts = starts_of(found, around=around, task=task, tags=tags)
+        return graph_text(found, form, starts=starts)
 
     def edges(self, *, source: str = "", relation: str = "", target: str = "") -> list[Edge]:
         """The edges by any mix of source, relation and target; all of them by none."""

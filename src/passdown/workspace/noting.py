@@ -122,10 +122,10 @@ def add_entry(
     warnings = [p for p in problems if p.level == "warning"]
     task = task or workspace_task(opened, agent, body)
     written = Entry(task, record, agent, opened.with_hashes(body), key, expect_version)
-    alike = alike_warnings(opened, body)
+    known = memory_warnings(opened, body)
     receipt = write_entry(opened, written, guard, warnings)
     if not receipt.is_replay:
-        receipt = receipt._replace(warnings=(*receipt.warnings, *alike))
+        receipt = receipt._replace(warnings=(*receipt.warnings, *known))
     if receipt.is_replay and not is_own_key and _was_taken_back(opened, receipt):
         # Said again after it was taken back: that is news, not a repeat.
         return write_entry(opened, written._replace(key=uuid.uuid4().hex), guard, warnings)
@@ -231,12 +231,15 @@ def _refuse(problems: list[Problem]) -> None:
         raise InvalidInput(REFUSED, told, next_step="Mend these and try again.")
 
 
-def alike_warnings(opened: Opened, body: dict[str, Any]) -> list[Problem]:
-    """What a body says that was recorded before in nearly the same words."""
+def memory_warnings(opened: Opened, body: dict[str, Any]) -> list[Problem]:
+    """What a body says that was recorded before in nearly the same words, and what it supersedes
+    that was superseded before.
+    """
+    from passdown.recall.chains import fork_warnings
     from passdown.recall.likeness import near_duplicates
 
     with opened.store.reading() as reader:
-        return near_duplicates(reader, body)
+        return [*near_duplicates(reader, body), *fork_warnings(reader, body)]
 
 
 def write_entry(

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from passdown.workspace.opened import Opened
 
 TERMS = 20
+USUAL = 20
+"""So many nodes are gathered at least, whatever a pack has room for: what it leaves out is counted
+among the same, whether nodes or tokens set the limit.
+"""
 _END = 2**62
 MOST_NODES = 500
 _KINDS = (*(KINDS[letter].word for letter in NODE_LETTERS), KNOWLEDGE)
@@ -113,8 +117,8 @@ def _own(reader: Reader, task: str, most: int) -> list[str]:
 
 
 def _names(reader: Reader, task: str, terms: Sequence[str], nodes: int, depth: int) -> list[str]:
-    """Ids of nodes in the order of their worth: the task's own, half of them at most, what fits
-    best, then what is around it.
+    """Ids of nodes in the order of their worth: the task's own, half of `nodes` at most, what fits
+    best, more of the task's own, then what is around it.
 
     What search gives without a term in it, to give as many as were asked for, is no part of this.
     """
@@ -126,9 +130,11 @@ def _names(reader: Reader, task: str, terms: Sequence[str], nodes: int, depth: i
         for entry in found
         if not set(terms).isdisjoint(said[entry.id].split())
     ]
-    best = list(dict.fromkeys([*_own(reader, task, max(1, nodes // 2)), *best]))
+    wanted = max(nodes, USUAL)
+    own = _own(reader, task, wanted // 2)
+    best = list(dict.fromkeys([*own[: max(1, nodes // 2)], *best, *own]))
     names = dict.fromkeys(best)
-    for name in best[:nodes]:
+    for name in best[:wanted]:
         around = neighbours(reader, name, depth=depth, direction="both", limit=MOST_NODES)
         names.update(dict.fromkeys(place.node for place in around))
     return list(names)

@@ -22,7 +22,7 @@ from passdown.model.kinds import (
 from passdown.model.names import agent_problems, normal_path
 from passdown.model.recalled import Recalled
 from passdown.model.text import has_lone_surrogate, text_problems
-from passdown.recall.chains import successor
+from passdown.recall.chains import holders
 from passdown.recall.filters import Filter
 from passdown.recall.passages import best_passage
 from passdown.recall.search import Search
@@ -190,13 +190,16 @@ class _Shown:
         rows = [reader.item(*address) if address else None for address in items]
         records = dict.fromkeys((stream_of(row.task), row.position) for row in rows if row)
         reader.ahead(*(methodcaller("record", *place) for place in records))
+        held = holders(reader, (entry for entry, _ in found))
         return [
-            self._answer(entry, score, row) for (entry, score), row in zip(found, rows, strict=True)
+            self._answer(entry, score, row, held.get(entry.address, ()))
+            for (entry, score), row in zip(found, rows, strict=True)
         ]
 
-    def _answer(self, entry: Entry, score: float, row: ItemRow | None) -> Recalled:
+    def _answer(
+        self, entry: Entry, score: float, row: ItemRow | None, later: Sequence[Entry]
+    ) -> Recalled:
         title, text = self._item(row) if row else self._node(entry)
-        later = successor(self._reader, entry) if entry.status == "superseded" else None
         return Recalled(
             address=entry.address,
             kind=entry.kind,
@@ -208,8 +211,9 @@ class _Shown:
             at=entry.at,
             task=entry.task,
             version=entry.position,
-            superseded_by=later.address if later else "",
-            holds=later is not None and later.status in LIVE,
+            superseded_by=later[0].address if later else "",
+            holds=bool(later) and later[0].status in LIVE,
+            also_hold=tuple(other.address for other in later[1:]),
             stale=self._stale.of(row, self._records.told(row)) if row else (),
         )
 

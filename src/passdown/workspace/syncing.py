@@ -20,9 +20,15 @@ from passdown.model.findable import node_of
 from passdown.model.graph import graph_of
 from passdown.model.graph_files import read_graph, write_graph
 from passdown.model.graph_merging import NO_BASE, Base, Merge, base_of, digest_of, merged
-from passdown.model.knowledge import is_reserved, reserved_problems, says_itself
+from passdown.model.knowledge import (
+    composed,
+    in_one_spelling,
+    is_reserved,
+    reserved_problems,
+    says_itself,
+)
 from passdown.workspace.knowing import learn, written_graph
-from passdown.workspace.sync_path import sync_path
+from passdown.workspace.sync_path import no_graph, sync_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,8 +120,9 @@ def sync_knowledge(opened: Opened, path: str, *, agent: str) -> Synced:
 def brought_together(side: Ledger, places: Places, path: str, *, agent: str) -> Synced:
     """Bring a knowledge file and the graph together; either may have changed since.
 
-    A file that can't be read is kept aside and reported, never overwritten; what it says that is
-    not for the graph to say is reported and left out. Nodes that several agents wrote differently
+    A file that can't be read is kept aside and reported, never overwritten, or refused where it was
+    never brought together before; what it says that is not for the graph to say is reported and
+    left out. Nodes that several agents wrote differently
     since the last time are reported too; the newest words stand.
 
     The file, once links are followed, is a regular one in the project, or has to be named by an
@@ -131,7 +138,7 @@ def brought_together(side: Ledger, places: Places, path: str, *, agent: str) -> 
         data = data.replace(b"\r\n", b"\n") if data is not None else None
         text = data.decode(errors="replace") if data is not None else None
         ledger, _, reports = side.written(base.seq)
-        file, aside, trouble = _read_file(target, data, ledger)
+        file, aside, trouble = _read_file(target, data, ledger, is_known=base is not NO_BASE)
         if file is not None:
             file, trouble = _without_reserved(file)
         merge = merged(ledger, file, base) if file is not None else Merge((), (), ())
@@ -158,16 +165,24 @@ def brought_together(side: Ledger, places: Places, path: str, *, agent: str) -> 
 
 
 def _read_file(
-    target: str, data: bytes | None, ledger: Graph
+    target: str, data: bytes | None, ledger: Graph, *, is_known: bool
 ) -> tuple[Graph | None, str, tuple[Problem, ...]]:
-    """The file's graph, or None with where a file was put that can't be read, and why."""
+    """The file's graph, or None with where a file was put that can't be read, and why.
+
+    Raises InvalidInput for one that can't be read and may never have been a graph.
+    """
     if not data:
         return (None, "", ())
     try:
-        return (read_graph(data.decode(), known=[node.id for node in ledger.nodes]), "", ())
+        known = {node.id for node in ledger.nodes}
+        file = read_graph(data.decode(), known=known)
+        spelled = in_one_spelling(*file, lambda name: name if name in known else composed(name))
+        return (graph_of(*spelled), "", ())
     except (InvalidInput, UnicodeDecodeError) as error:
-        aside = keep_aside(target)
         why = error.problems[0].line() if isinstance(error, InvalidInput) else str(error)
+        if not is_known:
+            raise no_graph(target, why) from error
+        aside = keep_aside(target)
         message = f"can't be read and was kept as {os.path.basename(aside)}: {why}"
         fix = "mend it and give it the name of the file again, or leave it"
         return (None, aside, (Problem(target, "unreadable", message, "", fix, "warning"),))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from passdown.model.graph import Node, summary_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from passdown.model.graph import Edge, Graph
 
@@ -38,13 +38,15 @@ class Shown(NamedTuple):
     wires: tuple[Wire, ...]
     nodes_left_out: int
     edges_left_out: int
+    is_around: bool = False
 
     @property
     def note(self) -> str:
         """A sentence about what is left out; empty when nothing is."""
         left = (_count(self.nodes_left_out, "node"), _count(self.edges_left_out, "edge"))
         told = " and ".join(part for part in left if part)
-        return f"Left out: {told}; shown are the best connected." if told else ""
+        kept = "nearest" if self.is_around else "best connected"
+        return f"Left out: {told}; shown are the {kept}." if told else ""
 
 
 def relation_words(edge: Edge) -> str:
@@ -59,9 +61,9 @@ def settled_status(node: Node) -> str:
     return status if status in _NOT_NOW else ""
 
 
-def chosen(graph: Graph) -> Shown:
+def chosen(graph: Graph, starts: Iterable[str] = ()) -> Shown:
     """The best connected nodes, and the edges among them: grown from the best along the edges, so
-    that what is shown hangs together.
+    that what is shown hangs together. With `starts`, these and the nearest to them.
 
     An end of an edge that no node is listed for (an item, a task, an agent, a file) is shown under
     its id.
@@ -70,7 +72,8 @@ def chosen(graph: Graph) -> Shown:
     for name in sorted({name for edge in graph.edges for name in (edge.source, edge.target)}):
         if name not in nodes:
             nodes[name] = Node(name, _type_of(name), summary_line(name))
-    kept = _grown(nodes, graph.edges)
+    known = [name for name in starts if name in nodes]
+    kept = _grown(nodes, graph.edges, known)
     inside = [edge for edge in graph.edges if edge.source in kept and edge.target in kept]
     drawn = inside[:MOST_EDGES]
     return Shown(
@@ -78,12 +81,15 @@ def chosen(graph: Graph) -> Shown:
         _wires(drawn),
         len(nodes) - len(kept),
         len(graph.edges) - len(drawn),
+        bool(known),
     )
 
 
-def _grown(nodes: Iterable[str], edges: Iterable[Edge]) -> set[str]:
+def _grown(nodes: Iterable[str], edges: Iterable[Edge], starts: Sequence[str]) -> set[str]:
     """Up to so many nodes as there is room for: the one with the most edges, then of those that it
     leads to the one with the most, and so on; anew with the next best where nothing leads on.
+
+    With starts it begins with these, and fewer steps from them count before more edges.
     """
     around: dict[str, set[str]] = {name: set() for name in nodes}
     degree: Counter[str] = Counter()
@@ -96,14 +102,15 @@ def _grown(nodes: Iterable[str], edges: Iterable[Edge]) -> set[str]:
         return set(order)
     place = {name: index for index, name in enumerate(order)}
     kept: set[str] = set()
-    reachable: list[int] = []
+    reachable = sorted((0, place[name]) for name in set(starts))
     seeds = iter(range(len(order)))
     while len(kept) < MOST_NODES:
-        name = order[heappop(reachable) if reachable else next(seeds)]
+        steps, index = heappop(reachable) if reachable else (0, next(seeds))
+        name = order[index]
         if name not in kept:
             kept.add(name)
             for other in around[name] - kept:
-                heappush(reachable, place[other])
+                heappush(reachable, (steps + 1 if starts else 0, place[other]))
     return kept
 
 

@@ -1,5 +1,7 @@
 """Places for boxes and lines: columns from left to right, in the direction of the arrows.
 
+What needs more columns than a person can look at turns back at the last, and again at the first.
+
 Boxes of one column never touch, and a line that passes a column has a lane of its own there, so
 that no line runs through a box. The same graph always gives the same places.
 """
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 BOX_WIDTH = 240
 BETWEEN_COLUMNS = 160
+MOST_COLUMNS = 8
+_FOLDED_COLUMNS = 6
 _BETWEEN_BOXES = 26
 _LANE = 12
 _SWEEPS = 12
@@ -37,7 +41,8 @@ Slot = str | Lane
 class Plan(NamedTuple):
     """The upper left corner of each box, the points of each line from its source to its target,
     and the size of it all. Between an even point and the next a line crosses from column to
-    column; between an odd one and the next it passes a column on its lane.
+    column, or returns to the same one; between an odd one and the next it passes a column on its
+    lane.
     """
 
     boxes: dict[str, Point]
@@ -51,9 +56,10 @@ def planned(heights: Mapping[str, float], pairs: Sequence[Pair]) -> Plan:
     linked = sorted({name for pair in pairs for name in pair})
     alone = [name for name in heights if name not in set(linked)]
     rank = _ranks(linked, pairs)
+    later = sorted({(a, b) if rank[a] < rank[b] else (b, a) for a, b in pairs})
+    column_of = _folded(_columns(rank, later, _most_in_a_column(len(heights))))
     # Lines that lead back are placed as if they led forward, and turned round at the end.
-    forward = sorted({(a, b) if rank[a] < rank[b] else (b, a) for a, b in pairs})
-    column_of = _columns(rank, forward, _most_in_a_column(len(heights)))
+    forward = sorted({_turned(pair, column_of) for pair in pairs})
     columns = _slots(rank, forward, column_of)
     links = _links(forward, column_of)
     _order(columns, links)
@@ -69,6 +75,8 @@ def planned(heights: Mapping[str, float], pairs: Sequence[Pair]) -> Plan:
     bottom = max([bottom, *(middle[s] for c in columns for s in c if isinstance(s, Lane))])
     _add_alone(boxes, alone, heights, bottom + _BETWEEN_BOXES)
     wide = max((x for x, _ in boxes.values()), default=0) + BOX_WIDTH
+    if any(column_of[a] == column_of[b] == len(columns) - 1 for a, b in pairs):
+        wide = max(wide, _left(len(columns)))  # lines within a column keep to its right
     high = max([bottom, *(y + heights[name] for name, (_, y) in boxes.items()), 0])
     lines = _lines(pairs, forward, boxes, heights, middle)
     return Plan(boxes, lines, wide, high)
@@ -130,6 +138,26 @@ def _columns(rank: dict[str, int], forward: list[Pair], most: int) -> dict[str, 
     return {name: used[column] for name, column in found.items()}
 
 
+def _folded(columns: dict[str, int]) -> dict[str, int]:
+    """Columns that are no more than can be looked at: the way goes back and forth between the first
+    and the last, so that what followed in the next column still does, or comes below.
+    """
+    count = max(columns.values(), default=0) + 1
+    if count <= MOST_COLUMNS:
+        return columns
+    across = math.ceil(count / math.ceil(count / _FOLDED_COLUMNS))
+    return {
+        name: column % across if column // across % 2 == 0 else across - 1 - column % across
+        for name, column in columns.items()
+    }
+
+
+def _turned(pair: Pair, at: Mapping[str, int]) -> Pair:
+    """A pair from left to right; in one column, in the order of their names."""
+    a, b = pair
+    return (a, b) if (at[a], a) < (at[b], b) else (b, a)
+
+
 def _slots(rank: dict[str, int], forward: list[Pair], at: dict[str, int]) -> list[list[Slot]]:
     columns: list[list[Slot]] = [[] for _ in range(max(at.values(), default=-1) + 1)]
     for name in sorted(rank, key=rank.__getitem__):
@@ -143,7 +171,7 @@ def _slots(rank: dict[str, int], forward: list[Pair], at: dict[str, int]) -> lis
 def _links(forward: list[Pair], at: dict[str, int]) -> dict[Slot, tuple[list[Slot], list[Slot]]]:
     """What each slot is connected with in the column to its left and to its right."""
     found: dict[Slot, tuple[list[Slot], list[Slot]]] = defaultdict(lambda: ([], []))
-    for pair in forward:
+    for pair in (pair for pair in forward if at[pair[0]] != at[pair[1]]):
         lanes = [Lane(pair, column) for column in range(at[pair[0]] + 1, at[pair[1]])]
         way: list[Slot] = [pair[0], *lanes, pair[1]]
         for left, right in pairwise(way):
@@ -264,18 +292,20 @@ def _lines(
         first, last = (round(boxes[name][0] / _left(1)) for name in pair)
         lanes = [(column, middle[Lane(pair, column)]) for column in range(first + 1, last)]
         ways[pair] = [p for c, y in lanes for p in ((_left(c), y), (_left(c) + BOX_WIDTH, y))]
-    for side in (0, 1):
-        groups: dict[str, list[tuple[float, Pair]]] = defaultdict(list)
-        for pair in forward:
-            way = ways[pair]
-            toward = way[0 if side == 0 else -1][1] if way else middle[pair[1]]
-            groups[pair[side]].append((toward, pair))
-        for name, group in groups.items():
-            for index, (_, pair) in enumerate(sorted(group)):
-                share = (index + 1) / (len(group) + 1)
-                end = (_edge_x(boxes[name], side), boxes[name][1] + heights[name] * share)
-                ways[pair] = [end, *ways[pair]] if side == 0 else [*ways[pair], end]
-    return {(a, b): ways[a, b] if (a, b) in ways else ways[b, a][::-1] for a, b in pairs}
+    groups: dict[tuple[str, int], list[tuple[float, Pair, int]]] = defaultdict(list)
+    for pair in forward:
+        is_in_one_column = boxes[pair[0]][0] == boxes[pair[1]][0]
+        for end in (0, 1):
+            toward = ways[pair][-end][1] if ways[pair] else middle[pair[1 - end]]
+            side = 0 if is_in_one_column else end
+            groups[pair[end], side].append((toward, pair, end))
+    ends: dict[tuple[Pair, int], Point] = {}
+    for (name, side), group in groups.items():
+        for index, (_, pair, end) in enumerate(sorted(group)):
+            share = (index + 1) / (len(group) + 1)
+            ends[pair, end] = (_edge_x(boxes[name], side), boxes[name][1] + heights[name] * share)
+    lines = {pair: [ends[pair, 0], *way, ends[pair, 1]] for pair, way in ways.items()}
+    return {(a, b): lines[a, b] if (a, b) in lines else lines[b, a][::-1] for a, b in pairs}
 
 
 def _edge_x(corner: Point, side: int) -> float:

@@ -1,4 +1,6 @@
-"""How lines bend between columns, and where on them words find room."""
+"""How lines bend between columns, or return to the one they come from, and where on them words find
+room.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
 LABEL_SIZE = 10.5
 _HIGH = 13
+_BULGE = 64
 _TRIED = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88)
 
 
@@ -30,7 +33,7 @@ def curve(points: Sequence[Point]) -> str:
     path = f"M{x:.1f} {y:.1f}"
     for index, (to_x, to_y) in enumerate(rest):
         if index % 2 == 0:
-            between = (x + to_x) / 2
+            between = (x + to_x) / 2 if x != to_x else x + _BULGE
             path += f" C{between:.1f} {y:.1f} {between:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
         else:
             path += f" L{to_x:.1f} {to_y:.1f}"
@@ -57,14 +60,16 @@ def _candidates(points: Sequence[Point], wide: float) -> Iterator[Place]:
     """Places along a line in the gaps between columns, the best of each gap first."""
     for index in range(0, len(points) - 1, 2):
         (x0, y0), (x1, y1) = points[index], points[index + 1]
+        bent = (x0 + x1) / 2 if x0 != x1 else x0 + _BULGE
         least, most = sorted((x0, x1))
         half = wide / 2 + 4
         for t in _TRIED:
             s = 1 - t
             bend = 3 * s * t
-            x = s**3 * x0 + bend * (x0 + x1) / 2 + t**3 * x1
+            x = s**3 * x0 + bend * bent + t**3 * x1
             y = (s**3 + bend * s) * y0 + (bend * t + t**3) * y1
-            yield Place(min(max(x, least + half), most - half), y, wide)
+            x = max(x, least + half)
+            yield Place(min(x, most - half) if x0 != x1 else x, y, wide)
 
 
 def _covered(place: Place, placed: Mapping[Pair, Place]) -> float:

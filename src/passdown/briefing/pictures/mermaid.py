@@ -14,7 +14,7 @@ from passdown.briefing.pictures.choosing import chosen, settled_status
 from passdown.model.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from passdown.model.graph import Graph, Node
 
@@ -54,9 +54,9 @@ _CODED = re.compile(
 )
 
 
-def mermaid(graph: Graph) -> str:
-    """The chart; a note in it says what is left out."""
-    shown = chosen(graph)
+def mermaid(graph: Graph, starts: Iterable[str] = ()) -> str:
+    """The chart; a note in it says what is left out. With `starts` it shows these first."""
+    shown = chosen(graph, starts)
     numbers = {name: f"n{index}" for index, name in enumerate(shown.nodes)}
     lines = ["flowchart LR"]
     lines += [f"  {numbers[name]}{_label(node)}" for name, node in shown.nodes.items()]

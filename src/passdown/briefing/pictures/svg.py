@@ -19,7 +19,7 @@ from passdown.model.graph import NODE_TYPES
 from passdown.model.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from passdown.briefing.pictures.choosing import Shown
     from passdown.briefing.pictures.layers import Plan, Point
@@ -90,11 +90,11 @@ class _Face(NamedTuple):
         return 26 + _LINE * len(self.summary) + (15 if self.tags else 0) + 8
 
 
-def svg(graph: Graph, title: str = "") -> str:
+def svg(graph: Graph, title: str = "", starts: Iterable[str] = ()) -> str:
     """The picture under a title that says what is shown. Of more than 60 nodes it shows the best
-    connected and counts the rest.
+    connected, or `starts` and the nearest to them, and counts the rest.
     """
-    shown = chosen(graph)
+    shown = chosen(graph, starts)
     faces = {name: _face(node) for name, node in shown.nodes.items()}
     pairs = [(wire.source, wire.target) for wire in shown.wires if wire.source != wire.target]
     ends = Counter(pair[side] + "<>"[side] for pair in pairs for side in (0, 1))

@@ -16,7 +16,7 @@ import apsw
 
 from passdown import spans
 from passdown.errors import Damaged, StoreUnavailable
-from passdown.store.sqlite import files, schema
+from passdown.store.sqlite import files, schema, unwritable
 from passdown.store.sqlite.asking import SqliteReader, SqliteWriter
 from passdown.store.sqlite.faults import (
     as_store_error,
@@ -71,6 +71,7 @@ class SqliteStore:
         self._exclusive = exclusive
         self._statements = load_statements("sqlite")
         self._forget_connections()
+        self._is_unwritable = not vfs and unwritable.is_unwritable(self.path)
         if not vfs:
             files.prepare(self.path)
         if exclusive:
@@ -159,7 +160,7 @@ class SqliteStore:
     def facts(self) -> dict[str, Any]:
         """Version, settings and sizes."""
         with self._turn(), translated(self.path):
-            connection = self._writer_connection()
+            connection = self._new_reader() if self._is_unwritable else self._writer_connection()
             names = ("journal_mode", "synchronous", "page_size", "page_count", "user_version")
             pragmas = {name: _pragma(connection, f"PRAGMA {name}") for name in names}
         return {
@@ -221,6 +222,8 @@ class SqliteStore:
             return connection
 
     def _writer_connection(self) -> apsw.Connection:
+        if self._is_unwritable:
+            raise unwritable.refusal(self.path)
         if self._writer is None:
             with translated(self.path, self._timeout_s):
                 connection = self._connect()
@@ -232,7 +235,10 @@ class SqliteStore:
         flags = apsw.SQLITE_OPEN_READWRITE
         if self._vfs:
             flags |= apsw.SQLITE_OPEN_CREATE
-        connection = apsw.Connection(self.path, flags=flags, vfs=self._vfs or None)
+        if self._is_unwritable:
+            connection = unwritable.connect(self.path)
+        else:
+            connection = apsw.Connection(self.path, flags=flags, vfs=self._vfs or None)
         connection.set_busy_handler(wait_with_jitter(self._timeout_s))
         # Plans must not depend on bound values: SQLite would prepare a statement anew for each.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)

@@ -142,9 +142,10 @@ def _show(args: Namespace) -> int:
     if form == "text":
         print_graph(found.nodes, found.edges)
         return 0
-    from passdown.workspace.graph_texts import graph_text
+    from passdown.workspace.graph_texts import graph_text, starts_of
 
-    text = graph_text(found, form, _title(args))
+    starts = starts_of(found, around=part["around"], task=args.task, tags=args.tags)
+    text = graph_text(found, form, _title(args), starts)
     if args.output:
         write_text(args.output, text)
     elif form == "json":

@@ -33,7 +33,6 @@ from passdown.surfaces.cli.session import Misuse, author, opened
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from passdown.model.command import Receipt
     from passdown.model.graph import Edge
     from passdown.surfaces.cli.parsing import Parser
     from passdown.workspace import Workspace
@@ -150,8 +149,9 @@ def _add(args: Namespace) -> int:
     if args.file:
         if args.node or given or args.replace:
             raise Misuse("--file brings its own nodes and edges: give a file or an ID, not both")
-        with opened(args) as workspace:
-            return print_receipt(_from_file(workspace, args), as_json=args.json)
+        from passdown.surfaces.cli.knowledge_files import add_file
+
+        return add_file(args)
     if not args.node:
         raise Misuse("name an ID for the node, or a --file")
     if not given:
@@ -202,25 +202,6 @@ def _edge(source: str, text: str) -> Document:
     if not mark or not target:
         raise Misuse(f"--edge {text}: expected RELATION:TARGET")
     return {"source": source, "relation": relation, "target": _id(target)}
-
-
-def _from_file(workspace: Workspace, args: Namespace) -> Receipt:
-    """Write down what a file holds; its edges may lead to what is known already."""
-    from passdown.errors import InvalidInput, Problem
-    from passdown.model.graph_files import read_graph
-    from passdown.surfaces.cli.session import read_input
-
-    try:
-        text = read_input(args.file).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        message = f"byte {error.start} is not UTF-8"
-        problem = Problem(args.file, "invalid_utf8", message, "UTF-8 text")
-        raise InvalidInput("the input can't be read", [problem]) from error
-    known = [node.id for node in workspace.graph().nodes]
-    found = read_graph(text, known=known)
-    return workspace.learn(
-        found.nodes, found.edges, agent=author(args), task=args.task, key=args.key
-    )
 
 
 def _show(args: Namespace) -> int:
@@ -290,8 +271,8 @@ def _known_edge(workspace: Workspace, key: tuple[str, str, str]) -> list[Edge]:
 def _sync(args: Namespace) -> int:
     """1 when a file was kept aside or a conflict was found."""
     with opened(args) as workspace:
-        path = os.path.abspath(args.file) if args.file else ""
-        target = path or os.path.join(workspace.root, _SYNCED)
+        path = _from_root(args.file, workspace.root) if args.file else ""
+        target = os.path.normpath(os.path.join(workspace.root, path or _SYNCED))
         before = workspace.edges()
         if not os.path.lexists(target) and not _is_anything_written(workspace):
             return _nothing_to_sync(target, as_json=args.json)
@@ -302,6 +283,15 @@ def _sync(args: Namespace) -> int:
     else:
         _print_synced(found, is_updated)
     return 1 if found.reports else 0
+
+
+def _from_root(path: str, root: str) -> str:
+    """A file named from the current folder, as it is named from the project's; whether it may be
+    outside of that, only an absolute path says.
+    """
+    if os.path.isabs(path):
+        return path
+    return os.path.relpath(os.path.abspath(path), os.path.realpath(root))
 
 
 def _is_anything_written(workspace: Workspace) -> bool:

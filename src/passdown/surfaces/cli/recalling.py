@@ -183,9 +183,8 @@ def _print_answer(answer: Recalled) -> None:
     if " ".join(answer.title.split())[:40] not in " ".join(answer.passage.split()):
         line(answer.title, 2)
     line(answer.passage, 2)
-    if answer.superseded_by:
-        what = "holds now" if answer.holds else "took its place and doesn't hold either"
-        labelled("superseded", "yellow", f"{answer.superseded_by} {what}", 2)
+    if answer.became:
+        labelled("superseded", "yellow", answer.became, 2)
     if answer.stale:
         labelled("stale", "yellow", "; ".join(answer.stale), 2)
 

@@ -79,11 +79,11 @@ def _account() -> str:
         return ""
 
 
-def read_input(path: str) -> bytes:
+def read_input(path: str, limit: int = MAX_INPUT_BYTES) -> bytes:
     """A regular file's bytes, or standard input's for `-`; too large or unreadable is refused."""
     from passdown.workspace.given_files import bytes_at
 
-    data = _standard_input() if path == "-" else bytes_at(path, MAX_INPUT_BYTES)
+    data = _standard_input(limit) if path == "-" else bytes_at(path, limit)
     if not isinstance(data, Problem):
         return data
     if data.code == "too_large":
@@ -93,11 +93,11 @@ def read_input(path: str) -> bytes:
     raise InvalidInput("the input can't be read", [data])
 
 
-def _standard_input() -> bytes | Problem:
+def _standard_input(limit: int) -> bytes | Problem:
     try:
-        data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+        data = sys.stdin.buffer.read(limit + 1)
     except OSError as error:
         return Problem("-", "unreadable", error.strerror or str(error), "text that can be read")
-    if len(data) > MAX_INPUT_BYTES:
-        return Problem("-", "too_large", "has too many bytes", f"at most {MAX_INPUT_BYTES:,}")
+    if len(data) > limit:
+        return Problem("-", "too_large", "has too many bytes", f"at most {limit:,}")
     return data

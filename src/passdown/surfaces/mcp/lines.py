@@ -79,10 +79,7 @@ def answer_row(answer: Recalled) -> str:
     passage = flat(answer.passage)
     title = flat(answer.title)
     words = passage if title[:40] in passage else f"{title}: {passage}"
-    later = ""
-    if answer.superseded_by:
-        what = "holds now" if answer.holds else "took its place and doesn't hold either"
-        later = f" [superseded: {answer.superseded_by} {what}]"
+    later = f" [superseded: {answer.became}]" if answer.became else ""
     stale = f" [stale: {flat('; '.join(answer.stale))}]" if answer.stale else ""
     return f"- {answer.address} ({told}) {words}{later}{stale}{suspicion(words)}"
 

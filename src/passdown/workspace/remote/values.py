@@ -64,7 +64,8 @@ def _shown(item: Document) -> Shown:
 
 def recalled_of(document: Document) -> Recalled:
     """One answer of a search."""
-    given: Document = {**document, "stale": tuple(document["stale"])}
+    given: Document = {name: tuple(document.get(name, ())) for name in ("stale", "also_hold")}
+    given = {**document, **given}
     return Recalled(**given)
 
 

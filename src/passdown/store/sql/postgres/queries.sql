@@ -528,6 +528,22 @@ SELECT source, relation, target, attributes, task, position FROM edges
 WHERE target = %(target)s AND (%(relation)s = '' OR relation = %(relation)s)
 ORDER BY source, relation, target LIMIT %(limit)s;
 
+-- What supersedes some decisions, what supersedes that, and so on: each place once, so that a circle
+-- ends. With each comes what it supersedes. No more is looked for than is taken.
+
+-- name: superseding
+WITH RECURSIVE later (address) AS (
+    SELECT value COLLATE "C" FROM json_array_elements_text(%(addresses)s::json)
+    UNION
+    SELECT g.source FROM later l
+    JOIN edges g ON g.target = l.address AND g.relation = 'supersedes'
+)
+SELECT l.address, e.id, e.address, e.task, e.kind, e.agent, e.at,
+    e.status, e.position, e.length, e.traits
+FROM (SELECT address FROM later LIMIT %(most)s) l
+JOIN edges g ON g.target = l.address AND g.relation = 'supersedes'
+JOIN entries e ON e.address = g.source;
+
 -- name: all_edges
 SELECT source, relation, target, attributes, task, position FROM edges
 WHERE (source, relation, target) > (%(source)s, %(relation)s, %(target)s)

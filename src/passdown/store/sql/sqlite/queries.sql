@@ -512,6 +512,23 @@ SELECT source, relation, target, attributes, task, position FROM edges INDEXED B
 WHERE target = :target AND (:relation = '' OR relation = :relation)
 ORDER BY source, relation, target LIMIT :limit;
 
+-- What supersedes some decisions, what supersedes that, and so on: each place once, so that a circle
+-- ends. With each comes what it supersedes.
+
+-- name: superseding
+WITH RECURSIVE later (address) AS (
+    SELECT value FROM json_each(:addresses)
+    UNION
+    SELECT g.source FROM later l CROSS JOIN edges g INDEXED BY edges_by_target
+        ON g.target = l.address AND g.relation = 'supersedes'
+    LIMIT :most
+)
+SELECT l.address, e.id, e.address, e.task, e.kind, e.agent, e.at,
+    e.status, e.position, e.length, e.traits
+FROM later l
+CROSS JOIN edges g INDEXED BY edges_by_target ON g.target = l.address AND g.relation = 'supersedes'
+CROSS JOIN entries e ON e.address = g.source;
+
 -- name: all_edges
 SELECT source, relation, target, attributes, task, position FROM edges
 WHERE (source, relation, target) > (:source, :relation, :target)
