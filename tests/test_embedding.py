@@ -503,6 +503,23 @@ def test_searching_lets_go_of_no_vectors(ws: Workspace) -> None:
     assert ws.embedding().done == 0
 
 
+def test_long_texts_are_embedded_a_few_at_a_time(ws: Workspace) -> None:
+    """So that whoever asks a question waits for one or two of them, and not for all."""
+    batches: list[int] = []
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        batches.append(sum(map(len, texts)))
+        return letters(texts)
+
+    for number in range(4):
+        ws.decide(task="T-1", agent="a", summary=f"Long {number}", rationale="so it is " * 1_000)
+    fill(ws, 3)
+    ws.embed_with("own", embed)
+    assert ws.embed().is_complete
+    assert len(batches) == 4
+    assert max(batches) < 16_000
+
+
 def test_large_numbers_are_a_vector_too(ws: Workspace) -> None:
     fill(ws, 3)
     ws.embed_with("large", lambda texts: [[1e308, 1e39 * len(text), 0.0] for text in texts])

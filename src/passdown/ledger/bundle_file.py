@@ -25,7 +25,7 @@ SWELLS = 100
 """To how many times its own size a bundle may unpack, unless somebody says otherwise. An export of
 the same handoff 300 times over swells 24 times, a bomb about a thousand times.
 """
-ALWAYS_BYTES = 1 << 22
+ALWAYS_BYTES = 1 << 24
 """What a small bundle may unpack to, however much that is of its own size."""
 MAX_LINE = 1 << 25
 _MAX_SMALL = 1 << 24

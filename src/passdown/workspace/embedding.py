@@ -40,6 +40,7 @@ REST_S = 30.0
 _DROPPED_AT_ONCE = 2_000
 _NEARLY_ALL = 0.9
 _REMEMBERED = 256
+_CHARACTERS_AT_ONCE = 16_000
 
 
 class Embedded(NamedTuple):
@@ -294,7 +295,9 @@ def _embed_batch(opened: Opened, embedding: Embedding) -> int:
         known = _known(reader, embedding.name)
         after = known.done if known else 0
         page = reader.without_vector(known.id if known else 0, after, BATCH)
-        texts = {row.id: _text_of(reader, row) for row in page if not row.is_there}
+        texts = _at_once(reader, page)
+    page = page[: len(texts)]
+    texts = {row.id: text for row, text in zip(page, texts, strict=True) if not row.is_there}
     if not page:
         return 0
     vectors = _vectors(embedding, list(texts.values()))
@@ -308,6 +311,21 @@ def _embed_batch(opened: Opened, embedding: Embedding) -> int:
         writer.add_vectors([(kept.id, n, passages[n], blob) for n, blob in blobs.items()])
         writer.embedded_up_to(kept.id, page[-1].id)
     return len(page)
+
+
+def _at_once(reader: Reader, page: Sequence[Unembedded]) -> list[str]:
+    """The texts of the first entries of a page, as far as they are read at once: at least one, and
+    no more than whoever asks a question can wait for.
+    """
+    found: list[str] = []
+    left = _CHARACTERS_AT_ONCE
+    for row in page:
+        text = "" if row.is_there else _text_of(reader, row)
+        left -= len(text)
+        if found and left < 0:
+            break
+        found.append(text)
+    return found
 
 
 def _vectors(embedding: Embedding, texts: list[str]) -> Sequence[Sequence[float]]:

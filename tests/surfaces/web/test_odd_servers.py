@@ -158,6 +158,35 @@ def test_an_answer_that_drips_is_given_up() -> None:
 
 
 @pytest.mark.promise("W-16")
+def test_an_answer_that_was_cut_off_is_asked_for_again() -> None:
+    """Half of an answer is none: what only reads, or has a key, is asked again, and what can't be
+    had is a connection that broke, not another program.
+    """
+
+    def half(client: Client) -> None:
+        client.answer(b'{"text": "graph', "text/plain", Content_Length="999")
+
+    with opened(half) as (ws, odd):
+        for call in (
+            lambda: ws.graph_text("mermaid"),
+            lambda: ws.decide(task="T-1", agent="a", summary="s", rationale="r", key="k"),
+        ):
+            odd.heads.clear()
+            assert isinstance(error_of(call), StoreUnavailable)
+            assert len(odd.heads) == 3
+
+
+@pytest.mark.parametrize("token", ["pdt_one\ntoken 2, for coder", "tok\u20acn", "two words"])
+def test_what_is_no_token_is_not_sent_and_not_shown(token: str) -> None:
+    with odd_server(lambda client: client.document({})) as odd:
+        with pytest.raises(InvalidInput) as caught:
+            passdown.open(odd.url, token=token)
+        assert caught.value.problems[0].path == "token"
+        assert token[:6] not in str(caught.value)
+        assert odd.heads == []
+
+
+@pytest.mark.promise("W-16")
 def test_an_answer_without_end_is_cut_off() -> None:
     """With no length, a huge one, or in chunks: no more is read than any document has."""
     endless: list[Callable[[Client], None]] = [

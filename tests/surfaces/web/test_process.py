@@ -151,8 +151,9 @@ def test_other_machines_are_served_only_with_names_and_tokens(project: Path) -> 
 def test_a_token_is_made_listed_and_taken_back(project: Path) -> None:
     made = run(project, "token", "new", "--person", "ana", "--rights", "approve", "--expires", "4w")
     assert made.returncode == 0, made.stderr
-    token = made.stdout.split("\n")[0]
+    token = made.stdout.removesuffix("\n")
     assert re.fullmatch(r"pdt_[a-z2-7]{10}_[\w-]{43}", token)
+    assert "it is not shown again" in made.stderr
     (listed,) = json.loads(run(project, "token", "list", "--json").stdout)
     assert (listed["name"], listed["is_person"], listed["rights"]) == (
         "ana",

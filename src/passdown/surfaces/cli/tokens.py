@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from passdown.model.access import RIGHTS
+from passdown.model.text import visible
 from passdown.surfaces.cli.parsing import AGENT, several, with_store
 from passdown.surfaces.cli.session import name_here, opened
 
@@ -67,7 +69,7 @@ def _expiry(text: str) -> float:
 
 
 def _new(args: Namespace) -> int:
-    from passdown.surfaces.cli.printing import line, print_json, verbatim
+    from passdown.surfaces.cli.printing import print_json, verbatim
     from passdown.workspace.access import Tokens
 
     with opened(args) as workspace:
@@ -83,7 +85,9 @@ def _new(args: Namespace) -> int:
         print_json({**minted.access.as_document(), "token": minted.token})
         return 0
     verbatim(minted.token)
-    line(f"token {minted.access.id}, {_said(minted.access)}; it is not shown again")
+    # Beside it, so that TOKEN=$(passdown token new ...) holds the token alone.
+    said = f"token {minted.access.id}, {_said(minted.access)}; it is not shown again"
+    print(visible(said), file=sys.stderr)
     return 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from passdown.errors import NotAllowed
+from passdown.errors import InvalidInput, NotAllowed, Problem
 from passdown.workspace import Workspace
 from passdown.workspace.remote.address import server_at
 from passdown.workspace.remote.connection import Wire
@@ -49,6 +49,11 @@ def _wire(url: str, token: str) -> Wire:
             "makes one where the server is.",
             code="no_token",
         )
+    if not token.isascii() or not token.isprintable() or " " in token:
+        message = "holds what stands in no token"
+        expected = "the line that passdown token new printed, and nothing else"
+        problem = Problem("token", "invalid_form", message, expected)
+        raise InvalidInput("the server can't be opened", [problem])
     return Wire(server, token)
 
 

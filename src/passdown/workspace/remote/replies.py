@@ -128,7 +128,9 @@ class Reply(NamedTuple):
 
 
 def reply_of(url: str, answer: http.client.HTTPResponse, most: int) -> Reply:
-    """A whole answer of at most so many bytes; raises PassdownError for a larger one."""
+    """A whole answer of at most so many bytes; raises PassdownError for a larger one, and
+    IncompleteRead for one that was cut off.
+    """
     headers = {name.lower(): value for name, value in answer.getheaders()}
     head = Reply(url, answer.status, headers, b"")
     length = headers.get("content-length", "")
@@ -140,6 +142,8 @@ def reply_of(url: str, answer: http.client.HTTPResponse, most: int) -> Reply:
         is_longer = len(body) > most
     if is_longer:
         raise too_large(url, most)
+    if answer.length:  # reading in pieces, it ends without a word where the connection does
+        raise http.client.IncompleteRead(bytes(body[:0]), answer.length)
     return head._replace(body=bytes(body))
 
 
