@@ -27,6 +27,7 @@ BUDGET = 8_000
 
 PROBE = 400
 _MOST_REFUSED = 4 * BUDGET
+_MOST_READ = 2 * BUDGET
 _GATHERED = 2_000
 _RARER = 8
 _SPARE = 1.1
@@ -52,6 +53,7 @@ class Words:
         self._reader = reader
         self._newest = newest
         self._whole: dict[str, list[int]] = {}
+        self._read = 0  # what was looked up for the last word to be sorted out in memory
         self._counts = self._counted(list(dict.fromkeys(words)))
         self.rarities: Mapping[str, float] = {
             word: rarity(count, newest) for word, count in self._counts.items()
@@ -87,11 +89,12 @@ class Words:
         words = sorted(self._counts, key=lambda word: self._counts[word])
         for word in words:
             limit = max(left, PROBE)
+            self._read = 0
             if only.is_by_row:
                 found = self._read_past(word, limit, only, allows)
             else:
                 found = self._having(word, limit, only, passing, allows)
-            left -= len(found)
+            left -= max(len(found), self._read // (_MOST_READ // BUDGET))
             is_last = left <= 0 or word == words[-1]
             coarse.add(found, self.rarities[word], is_last=is_last)
             if is_last:
@@ -126,22 +129,29 @@ class Words:
     def _told_by_mask(
         self, word: str, limit: int, passing: Passing, allows: Allows
     ) -> list[int] | None:
-        """The same from all that has the word; None where too few of what was read pass."""
+        """The same from all that has the word, or the newest of it; None where too few of what was
+        read pass.
+        """
         # As many as it takes for the limit to be reached, if those that pass are spread evenly.
-        most = int(limit * _SPARE * self._newest / max(passing.count, 1)) + PROBE
+        needed = int(limit * _SPARE * self._newest / max(passing.count, 1)) + PROBE
+        most = min(needed, _MOST_READ)
         whole = self._whole.get(word)
         if whole is None:
             whole = self._reader.matching(Sought(word), most)
+            self._read = len(whole)
         passes, untold = passing.of(whole)
         found = sorted(allows(untold) + passes, reverse=True) if untold else passes
         is_cut = len(whole) >= most and word not in self._whole
-        return None if is_cut and len(found) < limit else found[:limit]
+        enough = limit if most == needed else PROBE
+        return None if is_cut and len(found) < enough else found[:limit]
 
     def _is_common(self, word: str, passing: Passing) -> bool:
-        """Whether the index finds what has a word and marks faster than reading all that has the
-        word does: it walks all that has the marks.
+        """Whether the index finds what has a word and marks faster than reading what has the word
+        does: it walks all that has the marks, so that has to be little.
         """
-        return word not in self._whole and self._counts[word] * _RARER > passing.count
+        if word in self._whole or passing.count * _MOST_READ > 2 * PROBE * self._newest:
+            return False
+        return self._counts[word] * _RARER > passing.count
 
 
 class _Coarse:

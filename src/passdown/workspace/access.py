@@ -10,7 +10,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.errors import InvalidInput, NotFound
+from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.model.access import (
     RANDOM_BYTES,
     Access,
@@ -71,7 +71,7 @@ class Tokens:
         now = self._now()
         if days:
             expires = stamp(now + timedelta(days=days))
-        problems = access_problems(name, expires, now)
+        problems = access_problems(name, expires, now) + self._shared(name, is_person, now)
         if problems:
             raise InvalidInput("no token was made", problems)
         allowed = checked_rights(rights, is_person=is_person)
@@ -89,6 +89,17 @@ class Tokens:
         body = {**access._asdict(), "rights": list(allowed)}
         self._beside.add(Aside(ACCESS_STREAM, "token_made", by, body, f"made-{identity}"))
         return Minted(token, access)
+
+    def _shared(self, name: str, is_person: bool, now: datetime) -> list[Problem]:
+        """A problem where a person and an agent would bear one name: what either writes would look
+        like the other's.
+        """
+        for known in self.all().values():
+            if known.name == name and known.is_person != is_person and known.state(now) == "live":
+                whose = "a person's" if known.is_person else "an agent's"
+                message = f"{name!r} is {whose} name, by token {known.id}"
+                return [Problem("name", "name_taken", message, "a name of its own")]
+        return []
 
     def revoke(self, identity: str, *, by: str) -> Access:
         """Take a token back; doing it twice is fine. Raises NotFound."""

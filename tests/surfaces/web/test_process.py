@@ -175,6 +175,17 @@ def test_a_token_is_made_listed_and_taken_back(project: Path) -> None:
                    ["--agent", "coder"]), *bad).returncode in (1, 2)  # fmt: skip
 
 
+def test_an_agent_and_a_person_have_no_name_in_common(project: Path) -> None:
+    """What one writes would look like the other's."""
+    assert run(project, "token", "new", "--person", "kim", "--rights", "approve").returncode == 0
+    refused = run(project, "token", "new", "--agent", "kim")
+    assert refused.returncode == 1
+    assert "'kim' is a person's name, by token" in refused.stderr
+    (known,) = json.loads(run(project, "token", "list", "--json").stdout)
+    assert run(project, "token", "revoke", known["id"]).returncode == 0
+    assert run(project, "token", "new", "--agent", "kim").returncode == 0
+
+
 @pytest.mark.promise("W-7")
 def test_the_command_line_works_on_a_server(project: Path) -> None:
     """`--store` and PASSDOWN_STORE take its address; the token comes from the environment."""
