@@ -544,6 +544,7 @@ def test_without_an_address_an_endpoint_is_refused(
     for given, said in {
         "file:///etc/passwd": "'file' is no web address",
         "http://me:hidden@localhost/v1": "holds a name or password",
+        "https://me:hidden@[": "holds a name or password",
     }.items():
         monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", given)
         with pytest.raises(InvalidInput, match=said) as caught:

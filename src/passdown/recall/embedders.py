@@ -106,8 +106,6 @@ def _endpoint(name: str, model: str, environment: Mapping[str, str]) -> Embeddin
 
 def _address(given: str) -> str:
     """Where to ask. A base address, as clients of such endpoints are given, is completed."""
-    from urllib.parse import urlsplit
-
     expected = "the address of the endpoint, such as http://localhost:11434/v1/embeddings"
     problem = None
     if not given:
@@ -115,7 +113,7 @@ def _address(given: str) -> str:
     elif not given.startswith(("http://", "https://")):
         scheme = given.partition(":")[0][:20]
         problem = Problem(URL_VARIABLE, "invalid_choice", f"{scheme!r} is no web address", expected)
-    elif "@" in urlsplit(given).netloc:
+    elif "@" in given.split("/")[2]:
         message = "holds a name or password"
         problem = Problem(URL_VARIABLE, "not_safe", message, f"a key in {KEY_VARIABLE}")
     if problem is not None:
