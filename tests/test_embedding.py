@@ -520,6 +520,29 @@ def test_long_texts_are_embedded_a_few_at_a_time(ws: Workspace) -> None:
     assert max(batches) < 16_000
 
 
+def test_of_very_many_the_nearest_are_told_apart(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where vectors stay in the store, codes choose some, and the question's numbers fewer."""
+    import numpy as np
+
+    monkeypatch.setattr("passdown.recall.vectors.index.MANY", 50)
+    monkeypatch.setattr("passdown.recall.vectors.index.KEEP_OF_MANY", 30)
+    known = dict(enumerate(np.random.default_rng(3).standard_normal((300, 64))))
+    asked = known[7] + 0.9 * known[8]
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        numbers = [int(text.split()[1]) if text.startswith("Matter") else -1 for text in texts]
+        return [list(known.get(number, asked)) for number in numbers]
+
+    items = [{"summary": f"Matter {n}", "rationale": "so"} for n in known]
+    ws.hand_off({**full_handoff(), "decisions": items})
+    ws.embed_with("own", embed)
+    assert ws.embed().is_complete
+    found = ws.recall("quite another word", kinds=["decision"], limit=2)
+    assert {answer.title for answer in found} == {"Matter 7", "Matter 8"}
+
+
 def test_large_numbers_are_a_vector_too(ws: Workspace) -> None:
     fill(ws, 3)
     ws.embed_with("large", lambda texts: [[1e308, 1e39 * len(text), 0.0] for text in texts])
