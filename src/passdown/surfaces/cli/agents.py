@@ -80,6 +80,3 @@ def _document(standing: Standing) -> dict[str, object]:
         "machine": standing.machine,
         "seat": standing.agent,
     }
-
-
-BUILDERS = {"agents": agents}

@@ -182,6 +182,3 @@ def print_why(found: Document) -> None:
 def _first(addresses: list[str]) -> str:
     more = len(addresses) - _DISPLACED
     return ", ".join(addresses[:_DISPLACED]) + (f" and {more} more" if more > 0 else "")
-
-
-BUILDERS = {"brief": brief, "why": why}

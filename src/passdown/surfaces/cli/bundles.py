@@ -189,6 +189,3 @@ def _print_brought(found: Brought) -> None:
             labelled(word, style, f"{entry.source}: {entry.reason}")
         if len(entries) > _SHOWN:
             line(f"and {len(entries) - _SHOWN} more: {word}; --json lists all")
-
-
-BUILDERS = {"export": export, "import": import_}

@@ -235,6 +235,3 @@ def _fish_place(source: str) -> str:
     if source == "@files":
         return "-F"
     return f"-a {_fish_quoted(f'({_ASKED[source]})' if source in _ASKED else source)}"
-
-
-BUILDERS = {"completion": completion}

@@ -46,6 +46,3 @@ def _copy(args: Namespace) -> int:
     labelled(label, style, f"{counted(done.verified.records, 'record')} in {streams}, verified")
     print_problems(found)
     return 0 if not found else 1
-
-
-BUILDERS = {"copy": copy}

@@ -35,20 +35,20 @@ def demo(parser: Parser) -> None:
 def _demo(args: Namespace) -> int:
     import tempfile
 
-    from passdown.surfaces.cli.demo_relay import CHAPTERS, check_programs
-    from passdown.surfaces.cli.demo_story import CHAPTERS as TOLD
+    from passdown.surfaces.cli.demo_relay import RELAY_CHAPTERS, check_programs
+    from passdown.surfaces.cli.demo_story import STORY_CHAPTERS
 
     check_programs()
     if args.keep:
         _refuse_existing(args.keep)
-        Stage(os.path.abspath(args.keep)).play((*CHAPTERS, *TOLD))
+        Stage(os.path.abspath(args.keep)).play((*RELAY_CHAPTERS, *STORY_CHAPTERS))
         line(f"Kept in {args.keep}. Look further:")
         line(f"cd {args.keep}", 2)
         for command in _FURTHER:
             line(f"passdown {command}", 2)
         return 0
     with tempfile.TemporaryDirectory(prefix="passdown-demo-") as folder:
-        Stage(os.path.join(folder, "shop")).play((*CHAPTERS, *TOLD))
+        Stage(os.path.join(folder, "shop")).play((*RELAY_CHAPTERS, *STORY_CHAPTERS))
     line("Look further: passdown demo --keep DIR leaves everything to explore; docs/relay.md says")
     line("how to write a relay of your own agents. Without a relay:")
     for command in ("passdown init", "passdown help handoff", "passdown template"):
@@ -125,6 +125,3 @@ class Stage:
     def tells(self, text: str) -> None:
         """Something to look at."""
         line(text, 2 + _COLUMN)
-
-
-BUILDERS = {"demo": demo}

@@ -182,4 +182,4 @@ def history(stage: Stage) -> None:
         verbatim(f"    {text}")
 
 
-CHAPTERS: tuple[Callable[[Stage], None], ...] = (_prepare, _play)
+RELAY_CHAPTERS: tuple[Callable[[Stage], None], ...] = (_prepare, _play)

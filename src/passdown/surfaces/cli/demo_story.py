@@ -93,7 +93,7 @@ def _safety(stage: Stage) -> None:
         stage.found(copy.verify(heads).findings[0].line())
 
 
-CHAPTERS: tuple[Callable[[Stage], None], ...] = (
+STORY_CHAPTERS: tuple[Callable[[Stage], None], ...] = (
     _returned,
     _brief,
     _recall,

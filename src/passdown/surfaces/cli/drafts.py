@@ -65,6 +65,3 @@ def _only_one(workspace: Workspace) -> str:
     if not choice.task:
         raise Misuse(f"{len(choice.tasks)} tasks are open; name the one that is meant")
     return choice.task
-
-
-BUILDERS = {"draft": draft}

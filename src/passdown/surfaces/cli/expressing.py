@@ -377,6 +377,3 @@ def _show(args: Namespace) -> int:
         line(f"{short_time(at)}  {kind}")
         pairs(list(record.facts.get(kind, {}).items()), 4)
     return 0
-
-
-BUILDERS = {"express": express}

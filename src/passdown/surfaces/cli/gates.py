@@ -149,6 +149,3 @@ def _record(args: Namespace) -> int:
             detail=args.detail,
         )
     return print_receipt(receipt, as_json=args.json)
-
-
-BUILDERS = {"gate": gate}

@@ -85,5 +85,3 @@ def _compact(workspace: Workspace, args: Namespace) -> None:
 
 
 _SHOWN = {"next": _next, "computed": _computed, "compact": _compact}
-
-BUILDERS = {"context": context}

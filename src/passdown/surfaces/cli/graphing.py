@@ -323,6 +323,3 @@ def _tags(args: Namespace) -> int:
 def _first(nodes: list[str]) -> str:
     more = f" and {len(nodes) - _WHICH} more" if len(nodes) > _WHICH else ""
     return ", ".join(nodes[:_WHICH]) + more
-
-
-BUILDERS = {"graph": graph}

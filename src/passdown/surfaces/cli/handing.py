@@ -241,6 +241,3 @@ def _changed_files(workspace: Workspace, args: Namespace) -> list[str] | None:
 
         return [*args.changed, *changed_now(workspace.root)]
     return args.changed or None
-
-
-BUILDERS = {"handoff": handoff}

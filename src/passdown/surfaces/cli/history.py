@@ -248,6 +248,3 @@ def _history(args: Namespace) -> int:
     empty = f"{args.task} has no entry for {args.path}"
     table(headers, rows, empty, whole=headers[:-1])
     return 0
-
-
-BUILDERS = {"log": log, "show": show, "diff": diff, "history": history}

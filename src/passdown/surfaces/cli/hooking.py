@@ -60,6 +60,3 @@ def _without_store(words: Sequence[str], store: str | None) -> tuple[list[str], 
         else:
             left.append(word)
     return left, store
-
-
-BUILDERS = {"hook": hook}

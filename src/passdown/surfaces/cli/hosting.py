@@ -147,6 +147,3 @@ def diff_of(change: Change) -> str:
         for each in unified_diff(old, new, *names)
     ]
     return "".join(lines).replace("\r\n", "\n")
-
-
-__all__ = ["add_host_arguments", "concerns_hosts", "diff_of", "serve_hosts"]

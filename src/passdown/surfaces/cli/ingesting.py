@@ -133,6 +133,3 @@ def _print_result(result: Document) -> None:
         line(f"held by {gate} (passdown gate approve {gate} --by NAME)", 2)
     warnings = [Problem(**warning) for warning in result["warnings"]]
     print_problems(w for w in warnings if w.code != "recommended")
-
-
-BUILDERS = {"ingest": ingest}

@@ -150,6 +150,3 @@ def _finding(entry: object, contents: dict[str, str]) -> str:
         return " = ".join((first, *others)) + words
     item: Document = entry  # pyright: ignore[reportAssignmentType]
     return f"{first}: {', '.join(others) or '; '.join(item['files'])}{words}"
-
-
-BUILDERS = {"journal": journal, "audit": audit}

@@ -366,6 +366,3 @@ def _pack_document(found: Pack) -> Document:
         "left_out": found.left_out,
         "text": found.text,
     }
-
-
-BUILDERS = {"knowledge": knowledge}

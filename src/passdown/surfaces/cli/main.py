@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from passdown.errors import PassdownError
 from passdown.surfaces.cli.session import Misuse
-from passdown.surfaces.cli.verbs import VERBS, overview
+from passdown.surfaces.cli.verbs import MODULES, VERBS, overview
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
     from passdown.surfaces.cli.parsing import Parser
-
-_PACKAGE = "passdown.surfaces.cli."
 
 # What is loaded stays until the end. To look it over for garbage every 700 objects, as Python does,
 # takes a twentieth of the time of a short command.
@@ -148,7 +146,9 @@ def parser_of(verb: str) -> Parser:
     from passdown.surfaces.cli.parsing import Parser
 
     parser = Parser(f"passdown {verb}", VERBS[verb].line)
-    import_module(_PACKAGE + VERBS[verb].module).BUILDERS[verb](parser)
+    module = import_module(MODULES[verb])
+    add_arguments = getattr(module, "import_" if verb == "import" else verb)
+    add_arguments(parser)
     return parser
 
 

@@ -197,6 +197,3 @@ def _say(found: Growth, most: Limit | None, picture: str | None) -> None:
         line(f"the last context is {verdict} the limit: {said}")
     if picture:
         line(f"picture: {picture}")
-
-
-BUILDERS = {"measure": measure}

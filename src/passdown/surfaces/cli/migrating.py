@@ -300,6 +300,3 @@ def _print_shared(planned: list[str]) -> None:
     for task in dict.fromkeys(task for task in planned if planned.count(task) > 1):
         count = planned.count(task)
         line(f"{count} notes suggest {task}: the first gets it, the others their path in the name")
-
-
-BUILDERS = {"migrate": migrate}

@@ -148,6 +148,3 @@ def _mark(args: Namespace) -> int:
     with opened(args) as workspace:
         receipt = workspace.mark(args.item, args.status, agent=author(args), reason=args.reason)
     return print_receipt(receipt, as_json=args.json)
-
-
-BUILDERS = {"decide": decide, "note": note, "warn": warn, "mark": mark}

@@ -89,6 +89,3 @@ def _is_other(folder: str, name: str) -> bool:
         return found.get("name", NAME) != NAME
     except (ValueError, AttributeError):
         return True
-
-
-BUILDERS = {"plugin": plugin}

@@ -230,6 +230,3 @@ def _stands(entry: Document) -> str:
     if entry["held"]:
         return "held by a gate"
     return "came back" if entry["from_agent"] == entry["agent"] else "waits"
-
-
-BUILDERS = {"state": state, "summary": summary, "inbox": inbox}

@@ -234,6 +234,3 @@ def _embed(args: Namespace) -> int:
         rest = "" if found.is_complete or args.status else "; run it again to go on"
         line(f"{found.embedder}: {found.done:,} of {found.total:,} have vectors{rest}")
     return 1 if is_missing else 0
-
-
-BUILDERS = {"recall": recall, "embed": embed}

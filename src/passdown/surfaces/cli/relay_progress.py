@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.model.run import REVIEW
 from passdown.model.text import visible
+from passdown.relay.run_documents import leg_name, next_commands, turn_document
 from passdown.surfaces.cli.printing import counted
-from passdown.surfaces.cli.run_views import leg_name, next_commands, turn_document
 from passdown.surfaces.cli.terminal import cut, has_colours, styled, terminal_width
 
 if TYPE_CHECKING:

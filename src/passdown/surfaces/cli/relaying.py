@@ -176,8 +176,8 @@ def check_agents(relay: Relay, workspace: Workspace) -> None:
 
 
 def _detached(run: Run, *, as_json: bool) -> int:
+    from passdown.relay.run_documents import run_document
     from passdown.surfaces.cli.printing import line, print_json
-    from passdown.surfaces.cli.run_views import run_document
 
     if as_json:
         print_json(run_document(run, run.started_at))
@@ -232,8 +232,9 @@ def _said(workspace: Workspace, run: Run, *, as_json: bool, is_left: bool) -> in
     import json
 
     from passdown.model.times import stamp
+    from passdown.relay.run_documents import run_document
     from passdown.surfaces.cli.printing import line
-    from passdown.surfaces.cli.run_views import print_standing, print_turns, run_document
+    from passdown.surfaces.cli.run_views import print_standing, print_turns
     from passdown.workspace.beside import Beside
 
     now = stamp(Beside(workspace).now())
@@ -250,6 +251,3 @@ def _said(workspace: Workspace, run: Run, *, as_json: bool, is_left: bool) -> in
     if is_left:
         return INTERRUPTED
     return 0 if run.status == "completed" else 1
-
-
-BUILDERS = {"run": run}

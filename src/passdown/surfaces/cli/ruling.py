@@ -152,6 +152,3 @@ def _say(found: RulesInjected) -> None:
         said.append(f"compaction is due ({', '.join(found.compaction.reasons)})")
     for text in said:
         print(visible(text), file=sys.stderr)
-
-
-BUILDERS = {"rules": rules}

@@ -9,7 +9,6 @@ from passdown.relay.run_documents import (
     leg_name,
     next_commands,
     now_at,
-    run_document,
     seconds_between,
     turn_document,
 )
@@ -130,16 +129,3 @@ def _print_attempt(attempt: Document) -> None:
         if text:
             line(f"{name}:", 6)
             line(text.rstrip("\n"), 8)
-
-
-__all__ = [
-    "leg_name",
-    "next_commands",
-    "now_at",
-    "print_run",
-    "print_standing",
-    "print_turns",
-    "run_document",
-    "seconds_between",
-    "turn_document",
-]

@@ -97,8 +97,9 @@ def _list(workspace: Workspace, runs: Runs, args: Namespace) -> int:
 
 
 def _table(found: list[Run], now: str) -> None:
+    from passdown.relay.run_documents import now_at, seconds_between
     from passdown.surfaces.cli.printing import short_time, table
-    from passdown.surfaces.cli.run_views import lasting, now_at, seconds_between
+    from passdown.surfaces.cli.run_views import lasting
 
     rows = [
         [
@@ -120,8 +121,9 @@ def _table(found: list[Run], now: str) -> None:
 
 
 def _show(workspace: Workspace, run: Run, *, as_json: bool) -> int:
+    from passdown.relay.run_documents import run_document
     from passdown.surfaces.cli.printing import print_json
-    from passdown.surfaces.cli.run_views import print_run, run_document
+    from passdown.surfaces.cli.run_views import print_run
 
     if as_json:
         print_json(run_document(run, _now(workspace)))
@@ -131,9 +133,9 @@ def _show(workspace: Workspace, run: Run, *, as_json: bool) -> int:
 
 
 def _changed(workspace: Workspace, run: Run, said: str, *, as_json: bool) -> int:
+    from passdown.relay.run_documents import next_commands, run_document
     from passdown.surfaces.cli.printing import line, print_json
     from passdown.surfaces.cli.run_holding import who_goes_on
-    from passdown.surfaces.cli.run_views import next_commands, run_document
 
     if as_json:
         print_json(run_document(run, _now(workspace)))
@@ -151,6 +153,3 @@ def _now(workspace: Workspace) -> str:
     from passdown.workspace.beside import Beside
 
     return stamp(Beside(workspace).now())
-
-
-BUILDERS = {"runs": runs}

@@ -206,12 +206,3 @@ def _print_doctor(found: dict[str, Any]) -> None:
 def _shown_hook(last: dict[str, Any]) -> str:
     told = f"{last['about']}, {last['told']} characters" if last["told"] else "told nothing"
     return f"{last['at']}: {last['fault'] or told} ({last['ms']} ms)"
-
-
-BUILDERS = {
-    "verify": verify,
-    "heads": heads,
-    "backup": backup,
-    "reindex": reindex,
-    "doctor": doctor,
-}

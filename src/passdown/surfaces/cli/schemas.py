@@ -44,6 +44,3 @@ def _template(args: Namespace) -> int:
 
     print(task_template(args.task, args.title), end="")
     return 0
-
-
-BUILDERS = {"schema": schema, "template": template}

@@ -137,6 +137,3 @@ def _need_packages() -> None:
             next_step=f"Install it with: {_INSTALL}",
         ) from error
     del fastapi, httptools, uvicorn
-
-
-BUILDERS = {"serve": serve}

@@ -82,6 +82,3 @@ def _output_kept_clean() -> Generator[None]:
         sys.stdout.flush()
         os.dup2(wire, 1)
         os.close(wire)
-
-
-BUILDERS = {"mcp": mcp}

@@ -76,6 +76,3 @@ def _init(args: Namespace) -> int:
         line("all worktrees of this repository share it, so it is kept in the main one")
     line("next: passdown task new T-1 --title 'What has to be done'")
     return 0
-
-
-BUILDERS = {"init": init}

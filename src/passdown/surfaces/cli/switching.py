@@ -325,6 +325,3 @@ def _template(args: Namespace) -> int:
 
     print(artifact_template(), end="")
     return 0
-
-
-BUILDERS = {"switch": switch, "artifact": artifact}

@@ -178,6 +178,3 @@ def _show(args: Namespace) -> int:
     )
     print_items("open", found["open"])
     return 0
-
-
-BUILDERS = {"task": task}

@@ -137,6 +137,3 @@ def _said(access: Access) -> str:
     who = f"of {access.name}, a person" if access.is_person else f"of the agent {access.name}"
     until = f", until {access.expires[:10]}" if access.expires else ""
     return f"{who}, for {', '.join(access.rights)}{until}"
-
-
-BUILDERS = {"token": token}

@@ -118,6 +118,3 @@ def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
 def live_workers(workspace: Workspace, url: str = "") -> list[Worker]:
     """The workers that are alive."""
     return [each for each in workers_of(workspace, url) if state_of(each) == "alive"]
-
-
-BUILDERS = {"worker": worker}
