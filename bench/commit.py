@@ -66,7 +66,7 @@ def measure(run: Run) -> Measured:
 
 
 def _body_of_last(ours: Ours) -> bytes:
-    with ours.workspace._opened.store.reading() as reader:
+    with ours.workspace._context.store.reading() as reader:
         return reader.latest(2**62, 1)[0].body
 
 

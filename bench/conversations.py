@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import passdown
 from bench.commit import _bare, _insert
 from bench.figures import Measured, Row, Target, median, ms, seconds, spread
-from passdown.model.conversation import Message
-from passdown.model.tokens import counter_of
+from passdown.core.tokens import counter_of
+from passdown.relay.messages import Message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,7 @@ def _conversations(folder: Path, task: str) -> tuple[passdown.Workspace, Convers
 
 
 def _sizes(folder: Path) -> list[Sizes]:
-    from passdown.relay.requests import review
+    from passdown.relay.conversations import review
 
     ws, conversations = _conversations(folder / "sizes", "T-1")
     count = counter_of(None, "o200k_base").tokens
@@ -122,7 +122,7 @@ def _size_row(each: Sizes) -> Row:
 
 def _timed(run: Run, folder: Path, rounds: int, found: Measured) -> None:
     """Time requests in tasks of twenty each, beside two bare commits."""
-    from passdown.relay.requests import review
+    from passdown.relay.conversations import review
 
     bare = _bare(folder / "bare.db")
     held, beside = list[float](), list[float]()
@@ -164,7 +164,7 @@ def _timed(run: Run, folder: Path, rounds: int, found: Measured) -> None:
 
 
 def _template_rows() -> list[Row]:
-    from passdown.relay import prompts
+    from passdown.relay import conversations as prompts
 
     count = counter_of(None, "o200k_base").tokens
     rows: list[Row] = []

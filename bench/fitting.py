@@ -18,10 +18,9 @@ import numpy as np
 from bench import retrieval_data
 from bench.retrieval import Embedder
 from bench.retrieval_data import KINDS, SETS, load, read, task_of
-from passdown.recall import search as searching
-from passdown.recall.filters import Filter
-from passdown.recall.scoring import Features, Scorer
-from passdown.recall.search import Search
+from passdown.search import ranking as searching
+from passdown.search.query import SearchFilter
+from passdown.search.ranking import Features, Scorer, Search
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +69,8 @@ def examples(loaded: Loaded, *, by_words: bool) -> list[Example]:
 
 
 def _example(loaded: Loaded, query: Query, *, by_words: bool) -> Example:
-    opened, name = loaded.workspace._opened, loaded.corpus.name
-    only = Filter(kinds=(KINDS[name],), task=task_of(query.group))
+    opened, name = loaded.workspace._context, loaded.corpus.name
+    only = SearchFilter(kinds=(KINDS[name],), task=task_of(query.group))
     meaning = None if by_words else opened.embeddings.meaning(query.text, only)
     with opened.store.reading() as reader:
         search = _Watched(reader, query.text, only, meaning)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from bench import handoff_on_langgraph, handoff_on_openai
 from bench.figures import Measured, Row, Target
 from bench.handoff_job import BUDGET, DECISIONS, RESULTS, STEPS, Reached, result_text
+from passdown.core.tokens import vocabulary
 from passdown.errors import MissingExtra
-from passdown.model.tokens import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

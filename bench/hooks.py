@@ -52,7 +52,7 @@ def measure(run: Run) -> Measured:
 def _program(folder: Path) -> Path:
     """What hosts run: the program as it is installed, not the module."""
     path = folder / "passdown-program"
-    path.write_text("from passdown.surfaces.cli.main import run\nrun()\n", "utf-8")
+    path.write_text("from passdown.cli.main import run\nrun()\n", "utf-8")
     return path
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import passdown
 from bench.figures import Measured, Row, Target, ms
 from bench.workload import handoff, write_files
-from passdown.workspace.access import Tokens
+from passdown.workspace.tokens import Tokens
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import passdown
 from bench.workload import Ours
-from passdown.ledger.deriving import redo
-from passdown.model.canonical import canonical_bytes
-from passdown.model.kinds import stream_of
-from passdown.model.record import Head, Record, chained
+from passdown.core.kinds import stream_of
+from passdown.core.record import Head, Record, canonical_bytes, chained
+from passdown.ledger.writer import derive_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +25,7 @@ def make(folder: Path, records: int, run: Run) -> Path:
     ours = Ours(folder)
     ours.task("T")
     ours.grow("T", 10)
-    store = ours.workspace._opened.store
+    store = ours.workspace._context.store
     with store.reading() as reader:
         created, template = list(reader.records(stream_of("T"), until=2))
     tasks = records // PER_TASK
@@ -34,7 +33,7 @@ def make(folder: Path, records: int, run: Run) -> Path:
         with store.writing([]) as writer:
             for number in range(first, min(first + _BATCH, tasks)):
                 for record in _stream(f"filler-{number}", created, template):
-                    redo(writer, writer.append(record))
+                    derive_again(writer, writer.append(record))
         if first % 250 == 0:
             run.say(f"filling a store: {first * PER_TASK:,} of {records:,} records")
     ours.close()

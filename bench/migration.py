@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import passdown
 from bench.figures import Measured, Row, Target
 from bench.notes import FOLDER
-from passdown.model.freeform import extract
-from passdown.model.settings import Settings
-from passdown.workspace.note_records import kept_note
+from passdown.core.settings import Settings
+from passdown.imports.note_handoffs import extract_note
+from passdown.workspace.note_migration import kept_note
 
 if TYPE_CHECKING:
     from bench.run import Run
-    from passdown.model.freeform import Extraction, Found
+    from passdown.imports.note_handoffs import NoteExtraction, NoteItem
 
 MARKS = Path(__file__).parent / "marks"
 KINDS = {
@@ -61,7 +61,7 @@ def short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def scored(text: str, extraction: Extraction, marks: dict[str, Any], kind: str) -> Score:
+def scored(text: str, extraction: NoteExtraction, marks: dict[str, Any], kind: str) -> Score:
     """One note, one kind."""
     key = "hash" if kind == "files" else "line"
     wanted = {mark[key] for mark in marks["marks"] if mark["kind"] == kind}
@@ -78,7 +78,7 @@ def scored(text: str, extraction: Extraction, marks: dict[str, Any], kind: str) 
     return Score(len(got), extras, len(wanted - got), taken)
 
 
-def _places(text: str, item: Found, kind: str) -> set[Any]:
+def _places(text: str, item: NoteItem, kind: str) -> set[Any]:
     start, end = item.span
     if kind == "files":
         return {short_hash(text[start:end])}
@@ -94,7 +94,7 @@ def total(folder: Path, *, held_out: bool, marked: str = "") -> dict[str, Score]
         if marks["held_out"] != held_out or (marked and marks["marked"] != marked):
             continue
         text = (folder / marks["note"]).read_bytes().decode()
-        extraction = extract(text, marks["note"])
+        extraction = extract_note(text, marks["note"])
         for kind in marks["kinds"]:
             score = scored(text, extraction, marks, kind)
             for name in Score._fields:
@@ -194,7 +194,7 @@ def _kept(run: Run, folder: Path) -> tuple[int, int]:
             first = workspace.migrate(str(copy), agent="writer")
             again = workspace.migrate(str(copy), agent="writer")
             sha256 = first.handoff["metadata"]["migrated"]["sha256"]
-            text = kept_note(workspace._opened, first.task, sha256)
+            text = kept_note(workspace._context, first.task, sha256)
             in_file = copy.read_bytes().startswith(path.read_bytes())
             is_whole = text.encode() == path.read_bytes() and in_file and again.is_repeat
             kept, lost = kept + is_whole, lost + (not is_whole)

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.model.names import normal_path, path_problems
+from passdown.core.names import normal_path, path_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

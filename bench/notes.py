@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import passdown
 from bench.figures import Measured, Row, Target, median
 from bench.note_reading import LIMIT, UNSTATED, Note, read_markdown
-from passdown.model.item_text import flat
-from passdown.model.settings import Settings
-from passdown.model.tokens import counter_of
+from passdown.core.items import one_line
+from passdown.core.settings import Settings
+from passdown.core.tokens import counter_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -217,7 +217,7 @@ def _briefed(workspace: passdown.Workspace, note: Note) -> Briefed:
             item = given if isinstance(given, dict) else {held.sentence: given}
             short = f"{held.letter}{number}"
             address = f"{note.name}#{short}"
-            is_shown = flat(item[held.sentence]) in lines.get(short, "")
+            is_shown = one_line(item[held.sentence]) in lines.get(short, "")
             answers = (by_address.get(address), workspace.show(address))
             is_whole = all(answer and item.items() <= answer.items() for answer in answers)
             told.append(Told(held.kind, is_shown, is_named and is_whole))

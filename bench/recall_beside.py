@@ -37,7 +37,7 @@ def measure(found: Measured, root: Path, stuff: Material, size: int, run: Run) -
     """Run both, and put them side by side."""
     from importlib.util import find_spec
 
-    from passdown.recall.minilm import MiniLM
+    from passdown.search.minilm import MiniLM
 
     if find_spec("chromadb") is None:
         found.notes.append("Not beside Chroma: the package chromadb is not installed.")
@@ -122,23 +122,23 @@ def _ours(root: Path, queries: Any) -> dict[str, Any]:
     import numpy as np
 
     import passdown
-    from passdown.recall.filters import Filter
-    from passdown.recall.vectors import VectorIndex
+    from passdown.search.query import SearchFilter
+    from passdown.search.vectors import VectorIndex
 
     workspace = passdown.open(str(root), create=False)
     before = _memory()
-    with workspace._opened.store.reading() as reader:
+    with workspace._context.store.reading() as reader:
         known = reader.embedders()[0]
         index = VectorIndex(known.id, known.dimensions)
         index.refresh(reader)
 
-        def ask(only: Filter) -> Callable[[Any], list[int]]:
+        def ask(only: SearchFilter) -> Callable[[Any], list[int]]:
             within = index.within(reader, only)
             return lambda q: index.nearest(reader, q, within, lambda ids: ids, count=COUNT)
 
-        ask(Filter())(queries[0])
-        answers, median_ms = _timed(ask(Filter()), queries)
-        filtered, filtered_ms = _timed(ask(Filter(agent=FILTER)), queries)
+        ask(SearchFilter())(queries[0])
+        answers, median_ms = _timed(ask(SearchFilter()), queries)
+        filtered, filtered_ms = _timed(ask(SearchFilter(agent=FILTER)), queries)
         memory = _memory() - before
         ids, vectors, agents = _all(reader, known.id, known.dimensions)
     np.savez(root / "vectors.npz", ids=ids, vectors=vectors, agents=agents)
@@ -162,13 +162,13 @@ def _all(reader: Any, embedder: int, dimensions: int) -> tuple[Any, Any, Any]:
     """Every vector as floats of length one, with its number and agent."""
     import numpy as np
 
-    from passdown.recall.vectors.packing import unpacked
+    from passdown.search.vectors.index import unpack_vectors
 
     ids, parts, agents, last = list[int](), list[Any](), list[str](), 0
     while page := reader.vectors_after(embedder, last, _PAGE):
         ids += [row.id for row in page]
         agents += [row.agent for row in page]
-        parts.append(unpacked([row.vector for row in page], dimensions).astype(np.float32))
+        parts.append(unpack_vectors([row.vector for row in page], dimensions).astype(np.float32))
         last = ids[-1]
     vectors = np.concatenate(parts)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

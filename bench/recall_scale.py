@@ -22,7 +22,7 @@ from bench.command_line import call, compile_sources
 from bench.figures import Measured, Row, Target, interleaved, median, ms, seconds, spread
 from bench.recall_store import QUICK_REAL, REAL, SETTINGS, SHARES, make, material
 from bench.workload import Ours
-from passdown.model.found_rows import mark_of
+from passdown.core.rows import mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ def measure(run: Run) -> Measured:
     if folder is None:
         found.notes.append("Not measured: PASSDOWN_DATA names no folder with retrieval/.")
         return found
-    from passdown.recall.minilm import MiniLM
+    from passdown.search.minilm import MiniLM
 
     run.say("search: making vectors")
     stuff = material(folder, MiniLM(), QUICK_REAL if run.quick else REAL)
@@ -182,7 +182,7 @@ def _filtered(
             for query in queries:
                 answers: list[Any] = []
                 ask = partial(workspace.recall, query, limit=K, **only)
-                workspace._opened.embeddings._questions.clear()  # a vector is made for each call
+                workspace._context.embeddings._questions.clear()  # a vector is made for each call
                 samples.append(seconds(lambda a=answers, ask=ask: a.extend(ask())))
                 _is_full(answers)
                 _check(workspace, answers, name, only)
@@ -200,7 +200,7 @@ def _check(
         assert all(answer.kind in only["kinds"] for answer in answers), only
     else:
         wanted = mark_of("tag", only["tags"][0])
-        with workspace._opened.store.reading() as reader:
+        with workspace._context.store.reading() as reader:
             entries = [reader.entry_at(answer.address) for answer in answers]
             marks = reader.marks_of(entry.id for entry in entries if entry)
         assert len(marks) == K, only
@@ -244,20 +244,20 @@ def _command_line(found: Measured, root: Path, stuff: Material, run: Run) -> Non
 
 def _handoffs(found: Measured, run: Run) -> None:
     """A handoff with and without everything that makes it findable, in alternation."""
-    from passdown.ledger import writing
-    from passdown.model import findable
+    from passdown.core import index_entries as findable
+    from passdown.ledger import writer as writing
 
     rounds, warm_up = (60, 60) if run.quick else (300, 200)
     with_index, without = Ours(run.folder / "found"), Ours(run.folder / "not-found")
-    add_found, texts_of = writing.add_found, findable.texts_of
+    add_found, texts_of = writing.index_record, findable.indexed_texts
 
     def bare() -> None:
-        writing.add_found = lambda *_: None
-        findable.texts_of = lambda _: {}
+        writing.index_record = lambda *_: None
+        findable.indexed_texts = lambda _: {}
         try:
             without.hand_off("T")
         finally:
-            writing.add_found, findable.texts_of = add_found, texts_of
+            writing.index_record, findable.indexed_texts = add_found, texts_of
 
     for ours in (with_index, without):
         ours.task("T")

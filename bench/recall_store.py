@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import passdown
 from bench.retrieval_data import SETS, read, text_of
-from passdown.ledger.deriving import redo
-from passdown.model.canonical import canonical_bytes
-from passdown.model.kinds import stream_of
-from passdown.model.record import Head, Record, chained
-from passdown.model.settings import Settings
-from passdown.model.times import stamp
-from passdown.recall.embedders import MINILM
+from passdown.core.kinds import stream_of
+from passdown.core.record import Head, Record, canonical_bytes, chained
+from passdown.core.settings import Settings
+from passdown.core.times import stamp
+from passdown.ledger.writer import derive_again
+from passdown.search.embedders import MINILM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -89,13 +88,13 @@ def make(root: Path, entries: int, stuff: Material, run: Run) -> passdown.Worksp
     root.mkdir(parents=True)
     workspace = passdown.open(str(root), settings=SETTINGS)
     streams = _Streams(stuff, random.Random(11))
-    store = workspace._opened.store
+    store = workspace._context.store
     records = -(-entries // PER_RECORD)
     for first in range(0, records, _PER_COMMIT):
         with store.writing([]) as writer:
             for number in range(first, min(first + _PER_COMMIT, records)):
                 for record in streams.record(number):
-                    redo(writer, writer.append(record))
+                    derive_again(writer, writer.append(record))
         if first % 2_000 == 0:
             run.say(f"filling a store: {first * PER_RECORD:,} of {entries:,} entries")
     _add_vectors(workspace, stuff)
@@ -168,7 +167,7 @@ def _task(name: str) -> dict[str, Any]:
 
 def _add_vectors(workspace: passdown.Workspace, stuff: Material) -> None:
     """A vector for every entry, kept as the model's own are."""
-    store = workspace._opened.store
+    store = workspace._context.store
     luck = random.Random(13)
     with store.writing([]) as writer:
         known = writer.add_embedder(MINILM, stuff.vectors.shape[1])
@@ -184,11 +183,11 @@ def _add_vectors(workspace: passdown.Workspace, stuff: Material) -> None:
 
 
 def _keep(writer: Writer, embedder: int, page: Sequence[Any], vectors: Any) -> None:
-    from passdown.recall.vectors import packed
+    from passdown.search.vectors import pack_vector
 
     writer.add_vectors(
         [
-            (embedder, row.id, row.passage, packed(vector))
+            (embedder, row.id, row.passage, pack_vector(vector))
             for row, vector in zip(page, vectors, strict=True)
         ]
     )

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import passdown
 from bench.figures import Measured, Row, Target, median, ms, spread
-from passdown.model.run import run_stream
-from passdown.model.times import parse_time
-from passdown.workspace.beside import Beside
+from passdown.core.times import parse_time
+from passdown.relay.run import run_stream
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -98,7 +98,7 @@ def _alone(folder: Path, legs: int) -> tuple[float, Timed]:
 
 def _times(ws: passdown.Workspace, run: str) -> Timed:
     timed = Timed([], [], [])
-    for record in Beside(ws).records(run_stream(run)):
+    for record in WorkspaceStreams(ws).records(run_stream(run)):
         at = parse_time(record.at).timestamp()
         if record.kind == "legs":
             timed.queued.extend([at] * len(record.document()["legs"]))
@@ -189,14 +189,13 @@ class Crew(NamedTuple):
 
 
 def _crew(folder: Path, url: str, relays: int, workers: int, options: dict[str, float]) -> Crew:
-    from passdown.relay.running import Terms, engine_of
     from passdown.relay.runs import Runs
-    from passdown.relay.working import RelayWork
+    from passdown.relay.worker import EngineOptions, RelayWorker, open_engine
     from tests.relay.relay_process import short_relay
 
     _repository(folder)
-    with passdown.open(str(folder)) as ws, engine_of(ws, Terms(url)) as engine:
-        runs, work = Runs(ws), RelayWork(ws, engine)
+    with passdown.open(str(folder)) as ws, open_engine(ws, EngineOptions(url)) as engine:
+        runs, work = Runs(ws), RelayWorker(ws, engine)
         names: list[str] = []
         for number in range(relays):
             ws.create_task(f"T-{number}", title="Three legs", agent="lead")
@@ -218,8 +217,8 @@ def _crew(folder: Path, url: str, relays: int, workers: int, options: dict[str, 
 
 def _express_wait(ws: passdown.Workspace, work: Any, number: int) -> float:
     """How long an item waits before somebody begins: the agent takes it as its task first."""
-    from passdown.model.kinds import AGENT_STREAM
-    from passdown.relay.express_records import send
+    from passdown.core.kinds import AGENT_STREAM
+    from passdown.relay.express import send
 
     item = {
         "id": f"X-{number}",
@@ -234,7 +233,7 @@ def _express_wait(ws: passdown.Workspace, work: Any, number: int) -> float:
     began = time.time()
     work.send_express(sent.item.id)
     deadline = time.monotonic() + 30
-    while not (records := Beside(ws).records(AGENT_STREAM + sent.item.by)):
+    while not (records := WorkspaceStreams(ws).records(AGENT_STREAM + sent.item.by)):
         _check_patience(deadline)
         time.sleep(0.01)
     return parse_time(records[0].at).timestamp() - began

@@ -32,7 +32,7 @@ class Embedder:
     """Our model; what it has made is kept for the run, so that no ranking pays for another's."""
 
     def __init__(self) -> None:
-        from passdown.recall.minilm import MiniLM
+        from passdown.search.minilm import MiniLM
 
         self._model = MiniLM()
         self._made: dict[str, Any] = {}

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import passdown
-from passdown.model.settings import Settings
-from passdown.recall.embedders import MINILM, Embedding
+from passdown.core.settings import Settings
+from passdown.search.embedders import MINILM, NamedEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,8 +134,8 @@ def load(root: Path, corpus: Corpus, embed: Callable[[Sequence[str]], Any] | Non
     settings = Settings(durability="normal", embedder=MINILM if embed else "none")
     workspace = passdown.open(str(root), settings=settings, clock=clock)
     if embed is not None:
-        workspace._opened.embeddings._loaded[MINILM] = Embedding(MINILM, embed)
-    workspace._opened.mirror = lambda written: []
+        workspace._context.embeddings._loaded[MINILM] = NamedEmbedder(MINILM, embed)
+    workspace._context.mirror = lambda written: []
     loaded = Loaded(workspace, corpus)
     for group in corpus.groups:
         workspace.create_task(task_of(group), title=group, agent="reader")

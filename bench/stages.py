@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from passdown.workspace import handing
+from passdown.workspace import handoff as handing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ class Stages:
     @contextmanager
     def watching(self, workspace: passdown.Workspace) -> Iterator[Stages]:
         """Put the timers in place for one workspace, and take them away again."""
-        opened = workspace._opened
+        opened = workspace._context
         places: list[tuple[Any, str, str]] = [
             (handing, name, stage) for name, stage in _FUNCTIONS.items()
         ]

@@ -19,7 +19,7 @@ from bench.figures import Measured, Row, Target, median
 from bench.stages import TRANSACTION, Stages
 from bench.workload import handoff, write_files
 from passdown import Settings
-from passdown.store.addresses import is_postgres
+from passdown.store import is_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,12 +169,12 @@ def _raw(folder: str, url: str, statement: str) -> Callable[[bytes | None], None
 def _raw_postgres(url: str, statement: str) -> Callable[[bytes | None], None]:
     import psycopg
 
-    from passdown.store.addresses import database_of
+    from passdown.store import database_url
 
     if statement.startswith("CREATE"):
         statement = "CREATE TABLE IF NOT EXISTS bare (id bigserial PRIMARY KEY, body bytea)"
     statement = statement.replace("?", "%s")
-    connection = psycopg.connect(database_of(url), autocommit=True, prepare_threshold=0)
+    connection = psycopg.connect(database_url(url), autocommit=True, prepare_threshold=0)
     return lambda body: connection.execute(statement, (body,) if body else None) and None
 
 

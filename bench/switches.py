@@ -26,7 +26,7 @@ def measure(run: Run) -> Measured:
     if not data or not os.path.isdir(personas):
         found.notes.append("Not measured: PASSDOWN_DATA names no folder with personas.")
         return found
-    from passdown.workspace.measuring import measure_growth
+    from passdown.workspace.growth import measure_growth
 
     for counter in ("chars4", "o200k_base"):
         growth = measure_growth(personas, chain=CHAIN, counter=counter)
@@ -59,7 +59,7 @@ def measure(run: Run) -> Measured:
 
 def _many(run: Run, personas: str) -> Row:
     """However many switches: the active persona, three summaries at their limit, the brief."""
-    from passdown.workspace.measuring import measure_growth
+    from passdown.workspace.growth import measure_growth
 
     switches = 12 if run.quick else 50
     growth = measure_growth(personas, chain=CHAIN, counter="chars4", switches=switches)

@@ -101,7 +101,7 @@ class Ours:
         return sum(file.stat().st_size for file in folder.glob("*")) if folder.exists() else 0
 
     def database_bytes(self) -> int:
-        facts = self.workspace._opened.store.facts()
+        facts = self.workspace._context.store.facts()
         return facts["page_size"] * facts["page_count"]
 
     def close(self) -> None:

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import passdown
-from passdown.model.access import RIGHTS
-from passdown.surfaces.web.limits import Limits
-from passdown.surfaces.web.serving import listen, server_of
-from passdown.workspace.access import Tokens
+from passdown.core.access import RIGHTS
+from passdown.web.limits import Limits
+from passdown.web.server import build_server, listen
+from passdown.workspace.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -65,7 +65,7 @@ def served(
 ) -> Generator[Served]:
     """Serve a workspace until the block ends."""
     place = listen(host, 0)
-    server = server_of(Lent(workspace), place, allowed, limits)  # type: ignore[arg-type]
+    server = build_server(Lent(workspace), place, allowed, limits)  # type: ignore[arg-type]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [place.sock]}, daemon=True)
     thread.start()
     try:

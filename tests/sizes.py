@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from passdown.model.tokens import DEFAULT_COUNTER, units, vocabulary
+from passdown.core.tokens import DEFAULT_COUNTER, units, vocabulary
 
 
 def counted(lines: tuple[str, str, str]) -> str:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings
+from passdown.core.similarity import FEWEST_WORDS, NEAR_DUPLICATE, similar_groups, similarity
 from passdown.errors import InvalidInput
-from passdown.model.likeness import FEWEST_WORDS, NEAR, alike_groups, likeness
 from passdown.testing import fixed_clock, full_handoff, write_files
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def by_hand(texts: dict[int, list[str]]) -> list[list[int]]:
     group = {number: {number} for number, _ in sets}
     for one, words in sets:
         for other, others in sets:
-            if one < other and likeness(words, others) >= NEAR:
+            if one < other and similarity(words, others) >= NEAR_DUPLICATE:
                 joined = group[one] | group[other]
                 group.update(dict.fromkeys(joined, joined))
     groups = {tuple(sorted(found)) for found in group.values() if len(found) > 1}
@@ -57,19 +57,19 @@ def by_hand(texts: dict[int, list[str]]) -> list[list[int]]:
     )
 )
 def test_groups_are_those_of_comparing_every_pair(texts: dict[int, list[str]]) -> None:
-    assert alike_groups(texts).groups == by_hand(texts)
+    assert similar_groups(texts).groups == by_hand(texts)
 
 
 def test_a_share_of_exactly_seven_tenths_is_near() -> None:
     ten = list("abcdefghij")
-    assert alike_groups({1: ten, 2: ten[:7]}).groups == [[1, 2]]
-    assert alike_groups({1: ten, 2: ten[:6]}).groups == []
-    assert alike_groups({1: list("abc"), 2: list("abc")}).groups == []
+    assert similar_groups({1: ten, 2: ten[:7]}).groups == [[1, 2]]
+    assert similar_groups({1: ten, 2: ten[:6]}).groups == []
+    assert similar_groups({1: list("abc"), 2: list("abc")}).groups == []
 
 
 def test_a_hundred_thousand_copies_are_one_group() -> None:
     copies = {number: ["same", "few", "plain", "words"] for number in range(100_000)}
-    assert alike_groups(copies).groups == [list(range(100_000))]
+    assert similar_groups(copies).groups == [list(range(100_000))]
 
 
 def test_what_is_said_twice_is_one_group_per_kind(ws: Workspace) -> None:
@@ -153,7 +153,7 @@ def test_too_many_to_compare_are_compared_with_the_likeliest_and_that_is_said() 
     vocabulary = [f"w{number}" for number in range(40)]
     texts = {number: choose.sample(vocabulary, 12) for number in range(400)}
     texts[1_000] = texts[3]
-    whole, cut = alike_groups(texts), alike_groups(texts, most=1_000)
+    whole, cut = similar_groups(texts), similar_groups(texts, most=1_000)
     assert (whole.is_complete, cut.is_complete) == (True, False)
     assert whole.groups == by_hand(texts)
     assert any({3, 1_000} <= set(group) for group in cut.groups)
@@ -167,6 +167,6 @@ def test_an_audit_says_whether_it_is_complete(
     for number in range(4):
         decide(ws, f"The same five words are said {number}")
     assert ws.audit()["incomplete"] == []
-    few = functools.partial(alike_groups, most=1)
-    monkeypatch.setattr("passdown.recall.audit.alike_groups", few)
+    few = functools.partial(similar_groups, most=1)
+    monkeypatch.setattr("passdown.knowledge.audit.similar_groups", few)
     assert ws.audit()["incomplete"] == ["duplicates"]

@@ -21,8 +21,8 @@ import pytest
 
 import passdown
 from passdown import Settings
+from passdown.core.text import visible
 from passdown.errors import GateRefused, InvalidInput, PassdownError, ProblemsError
-from passdown.model.text import visible
 from passdown.testing import fixed_clock, full_handoff, write_files
 
 if TYPE_CHECKING:

@@ -21,22 +21,19 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings
-from passdown.briefing.brief import Brief, brief
-from passdown.briefing.focus import focus_of
-from passdown.briefing.layout import SECTIONS, marker_of
-from passdown.briefing.ranking import Ranked, order
-from passdown.briefing.renderings import WORDS
-from passdown.model.facts import Facts, Told, told_as
-from passdown.model.item_text import flat, item_lines, sizes_of
-from passdown.model.items import TITLE_LENGTH, entry_of, grade_of
-from passdown.model.rows import ItemRow, TaskRow
-from passdown.model.tokens import COUNTERS, counter_of, units
+from passdown.context.brief import Brief, brief
+from passdown.context.ranking import RankedItem, focus_of, order_steps
+from passdown.context.rendering import KIND_NAMES, SECTIONS, marker_of
+from passdown.core.brief_facts import BriefFacts, ItemContent, shown_letter
+from passdown.core.items import TITLE_LENGTH, entry_of, grade_of, item_lines, one_line, sizes_of
+from passdown.core.rows import ItemRow, TaskRow
+from passdown.core.tokens import COUNTERS, counter_of, units
 from tests.sizes import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from passdown.workspace.aliases import CounterLike
+    from passdown.workspace.types import CounterLike
 
 Document = dict[str, Any]
 
@@ -87,7 +84,7 @@ NASTY = (
 class Case(NamedTuple):
     """A state, and what is true of it."""
 
-    facts: Facts
+    facts: BriefFacts
     entries: dict[str, Document]
     authors: dict[str, str]
     totals: dict[str, int]
@@ -191,16 +188,16 @@ class Made:
             is_first = row.is_open or count - ordinal < near
             (self.first if is_first else self.older).append(row)
 
-    def told(self, row: ItemRow) -> Told:
-        answer = self.pool[row.ordinal % len(self.pool)] if told_as(row) == "y" else ""
-        return Told(self.entries[row.address], self.authors[row.address], "", {}, answer)
+    def told(self, row: ItemRow) -> ItemContent:
+        answer = self.pool[row.ordinal % len(self.pool)] if shown_letter(row) == "y" else ""
+        return ItemContent(self.entries[row.address], self.authors[row.address], "", {}, answer)
 
     def pages(self) -> Iterator[list[ItemRow]]:
         for start in range(0, len(self.older), 300):
             yield self.older[start : start + 300]
 
 
-def stale(row: ItemRow, _: Told) -> tuple[str, ...]:
+def stale(row: ItemRow, _: ItemContent) -> tuple[str, ...]:
     is_stale = row.letter in "dpra" and row.ordinal % 7 == 3
     return ("src/a`b.py has changed", "漢.py is gone") if is_stale else ()
 
@@ -234,7 +231,7 @@ def a_case(seed: int, counts: dict[str, int], elsewhere: int, extra: list[str], 
     rng = random.Random(seed)
     made = Made(rng, [*rng.sample(NASTY, 9), *extra])
     row = task_row(made, rng.randrange(1, 10_000))
-    facts = Facts(
+    facts = BriefFacts(
         *(row, (("T-2", "open"),) * rng.randrange(6), ("T-3#b1",) * rng.randrange(3)),
         *((), frozenset[str](), made.pages, {}, {}, ".passdown/state/T-1.json", f"seal{seed}"),
         *(made.told, stale),
@@ -254,11 +251,13 @@ def a_case(seed: int, counts: dict[str, int], elsewhere: int, extra: list[str], 
     return Case(facts, made.entries, made.authors, _by_kind(facts), _mandatory(made.first))
 
 
-def _by_kind(facts: Facts) -> dict[str, int]:
+def _by_kind(facts: BriefFacts) -> dict[str, int]:
     details, story = facts.row.details, facts.row.header["story"]
     texts = sum(map(bool, (*details.values(), story)))
-    found = Tally({WORDS[letter]: n for letter, n in (*facts.totals.items(), ("t", texts)) if n})
-    found.update({WORDS[letter]: n for letter, n in facts.elsewhere.items()})
+    found = Tally(
+        {KIND_NAMES[letter]: n for letter, n in (*facts.totals.items(), ("t", texts)) if n}
+    )
+    found.update({KIND_NAMES[letter]: n for letter, n in facts.elsewhere.items()})
     return dict(found)
 
 
@@ -292,7 +291,7 @@ def cases_of(counts: st.SearchStrategy[dict[str, int]]) -> st.SearchStrategy[Cas
         st.integers(0, 2**32),
         counts,
         st.sampled_from([0, 0, 0, 1, 5, 30]),
-        st.lists(st.text(max_size=30).filter(flat), max_size=3),
+        st.lists(st.text(max_size=30).filter(one_line), max_size=3),
         st.sampled_from([0, 0, 0, 1, 2]),
     )
 
@@ -327,7 +326,7 @@ def check(case: Case, budget: tuple[int, int], counter: CounterLike, format: str
 
 def check_counts(case: Case, found: Brief) -> None:
     letters = [letter_of(s.address) for s in found.shown]
-    shown = Tally(WORDS[letter] for letter in letters)
+    shown = Tally(KIND_NAMES[letter] for letter in letters)
     assert dict(shown + Tally(found.left_out)) == case.totals
     if found.text:
         assert "passdown state T-1" in found.text
@@ -375,14 +374,14 @@ def check_data(case: Case, found: Brief) -> None:
         entry = entries[item.address]
         assert tuple(entry.get("stale", ())) == item.stale
         if "#" in item.address:
-            assert entry["by"] == flat(case.authors[item.address])
+            assert entry["by"] == one_line(case.authors[item.address])
             if item.length != "reference":
                 assert main_of(case, item.address).lstrip() in entry["text"]
 
 
 def main_of(case: Case, address: str) -> str:
     letter = address.partition("#")[2][0]
-    return flat(case.entries[address][MAIN[letter]])
+    return one_line(case.entries[address][MAIN[letter]])
 
 
 HEADING = re.compile(r"## ([A-Z][a-z ]+)(, all work)? \[(\d+) (.*)\]")
@@ -418,7 +417,7 @@ def check_markdown(case: Case, found: Brief) -> None:
             items[name] = line
             address = name if "#" in name else f"T-1#{name}"
             made_by = case.facts.row.header["story_by" if name == "story" else "created_by"]
-            assert author == flat(case.authors.get(address, made_by))
+            assert author == one_line(case.authors.get(address, made_by))
     # The marker stands above each author's words, at what we say of them, and nowhere else.
     notes = sum(bool(item.stale) + bool(item.hints) for item in found.shown)
     assert found.text.count(marker) == 1 + headings + notes
@@ -468,12 +467,12 @@ def test_no_step_makes_an_item_shorter(
     given: list[tuple[tuple[int, int, int], float, bool, bool]],
 ) -> None:
     """Whatever an item's sizes are, its forms come from short to long, up to the whole."""
-    items: list[Ranked] = []
+    items: list[RankedItem] = []
     for number, (size, worth, is_mandatory, is_relevant) in enumerate(given, 1):
         text = " ".join(map(str, size * 2))
         row = ItemRow("T-1", "d", number, 1, "", 0, "", False, "", "", sizes=text)
-        items.append(Ranked(row, worth, "", is_mandatory, is_relevant))
-    found = order(items)
+        items.append(RankedItem(row, worth, "", is_mandatory, is_relevant))
+    found = order_steps(items)
     forms: dict[str, list[int]] = {}
     for step in (*found.first, *found.rest, *found.large):
         forms.setdefault(step.address, []).append(LENGTHS.index(step.length))
@@ -539,7 +538,7 @@ def test_a_workspace_s_briefs_account_for_everything(given: list[Document], coun
 def check_sizes(ws: passdown.Workspace) -> None:
     """Each row's sizes are the counts of its item's lines."""
     count = counter_of(None).tokens
-    with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+    with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
         rows = reader.items_since("T-1")
         assert rows
         for row in rows:

@@ -12,10 +12,10 @@ import yaml
 
 import passdown
 from passdown import Settings
-from passdown.briefing import layout
+from passdown.context import rendering as layout
+from passdown.core.tokens import counter_of
 from passdown.errors import Damaged, InvalidInput, NotFound, StoreUnavailable
-from passdown.ledger.writing import Ledger
-from passdown.model.tokens import counter_of
+from passdown.ledger.writer import Ledger
 from passdown.store.sqlite import SqliteStore
 from passdown.store.statements import Reader
 from passdown.testing import fixed_clock, full_handoff, write_files
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from passdown import Workspace
-    from passdown.briefing.brief import Brief
+    from passdown.context.brief import Brief
 
 Document = dict[str, Any]
 

@@ -15,7 +15,7 @@ import pytest
 
 import passdown
 from passdown import Settings
-from passdown.ledger.bundle_file import ALWAYS_BYTES, SWELLS
+from passdown.ledger.bundles import ALWAYS_BYTES, MAX_RATIO
 from tests.surfaces.repositories import run
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def test_a_bomb_of_empty_lines_costs_nothing(tmp_path: Path) -> None:
 def test_what_is_imported_is_not_held_in_memory(tmp_path: Path) -> None:
     """Eight times the records take no more memory; by default what swells so much is refused."""
     small, large = exported(tmp_path / "small", 4), exported(tmp_path / "large", 32)
-    assert large.stat().st_size * SWELLS < 60 * MIB
+    assert large.stat().st_size * MAX_RATIO < 60 * MIB
     refused = imported(large, tmp_path / "refused")
     assert (refused["code"], refused["tasks"]) == ("too_large", 0)
     few = imported(small, tmp_path / "few", 1 << 40)
@@ -103,14 +103,14 @@ def test_what_is_imported_is_not_held_in_memory(tmp_path: Path) -> None:
 def test_the_refusal_says_how_large_and_what_to_do(tmp_path: Path) -> None:
     """On the command line: what it unpacks to, what is allowed, and the option that allows it."""
     bundle = exported(tmp_path / "here", 12)
-    assert bundle.stat().st_size * SWELLS < 24 * MIB
+    assert bundle.stat().st_size * MAX_RATIO < 24 * MIB
     assert ALWAYS_BYTES < 24 * MIB
     there = tmp_path / "there"
     there.mkdir()
     run(there, "init")
     refused = run(there, "import", str(bundle))
     assert refused.code == 1
-    most = max(ALWAYS_BYTES, bundle.stat().st_size * SWELLS)
+    most = max(ALWAYS_BYTES, bundle.stat().st_size * MAX_RATIO)
     assert "it unpacks to" in refused.err
     assert "[too_large]" in refused.err
     assert f"expected at most {most // 1_000_000:,}," in refused.err

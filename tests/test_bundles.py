@@ -14,9 +14,8 @@ import pytest
 
 import passdown
 from passdown import Settings
+from passdown.core.record import Head, Record, canonical_bytes, chained
 from passdown.errors import InvalidInput, NotFound
-from passdown.model.canonical import canonical_bytes
-from passdown.model.record import Head, Record, chained
 from passdown.testing import fixed_clock, full_handoff, write_files
 
 if TYPE_CHECKING:

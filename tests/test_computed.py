@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings, Workspace
-from passdown.briefing.computed import (
+from passdown.context.related import (
     KINDS,
     LIMITS,
     POINTS,
@@ -20,7 +20,8 @@ from passdown.briefing.computed import (
     signals_of,
 )
 from passdown.errors import InvalidInput, NotFound
-from passdown.workspace.gathering import NEWEST, computed
+from passdown.workspace.task_context import NEWEST
+from passdown.workspace.task_context import computed_context as task_computed_context
 
 if TYPE_CHECKING:
     import random
@@ -228,22 +229,24 @@ def handed(task: str, *paths: str, **more: Any) -> Document:
 @pytest.mark.promise("S3-39")
 def test_candidates_come_from_the_task_its_dependencies_and_the_workspace(ws: Workspace) -> None:
     """Not from strangers; nothing that was retracted or deleted."""
-    opened = ws._opened  # pyright: ignore[reportPrivateUsage]
+    opened = ws._context  # pyright: ignore[reportPrivateUsage]
     reading = [{"file": "src/login.md", "reason": "the plan"}]
     gone = {"path": "login/gone.py", "lines": "all", "change_type": "delete", "description": "x"}
     ws.hand_off(handed("T-1", "src/in.py", "src/other.py", dependencies_for_next=reading))
     ws.hand_off(handed("T-2", "login/own.py", "login/gone.py"))
     ws.hand_off(handed("T-2", files_modified=[gone], from_agent="coder", to_agent="tester"))
-    found = computed(opened, "T-2")
+    found = task_computed_context(opened, "T-2")
     assert {entry["address"] for entry in found.patterns} == {"T-1#p1", "workspace#p1"}
     assert [entry["address"] for entry in found.gotchas] == ["T-1#g1"]
     assert {e["path"] for e in found.code_refs} == {"src/in.py", "src/login.md", "login/own.py"}
     assert [entry["task"] for entry in found.prior_tasks] == ["T-1"]
     assert found.prior_tasks[0]["why"][0] == "file src/in.py (+3)"
     ws.mark("T-1#p1", "retracted", agent="coder")
-    assert [entry["address"] for entry in computed(opened, "T-2").patterns] == ["workspace#p1"]
+    assert [entry["address"] for entry in task_computed_context(opened, "T-2").patterns] == [
+        "workspace#p1"
+    ]
     with pytest.raises(NotFound):
-        computed(opened, "T-9")
+        task_computed_context(opened, "T-9")
 
 
 @pytest.mark.promise("S3-39")
@@ -251,7 +254,7 @@ def test_at_most_the_newest_of_each_kind_are_considered(ws: Workspace) -> None:
     """What is too old to be looked at is counted, and the explanation says so."""
     steps = [{"path": f"login/f{n}.py"} for n in range(NEWEST + 5)]
     ws.hand_off({**handed("T-1"), "artifacts": steps})
-    found = computed(ws._opened, "T-2", "easy")  # pyright: ignore[reportPrivateUsage]
+    found = task_computed_context(ws._context, "T-2", "easy")  # pyright: ignore[reportPrivateUsage]
     assert found.counts["code_refs"] == {
         "considered": NEWEST,
         "related": NEWEST,
@@ -259,4 +262,4 @@ def test_at_most_the_newest_of_each_kind_are_considered(ws: Workspace) -> None:
         "beyond": 5,
     }
     assert "5 older not looked at" in found.explained()
-    assert found.as_document()["signals"]["paths"] == ["src/in.py"]
+    assert found.to_dict()["signals"]["paths"] == ["src/in.py"]

@@ -198,7 +198,7 @@ def test_another_embedder_makes_them_anew_while_the_old_ones_answer(ws: Workspac
     ws.embed()
     assert len(new.texts) == 101 - 64
     assert ws.recall("feline")[0].address == item
-    with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+    with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
         assert [embedder.name for embedder in reader.embedders()] == ["new"]
 
 
@@ -332,7 +332,7 @@ def test_threads_may_search_while_others_write(ws: Workspace) -> None:
 def test_what_is_made_behind_ends_with_the_workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("passdown.workspace.embedding.TOP_UP_S", 0.0001)
+    monkeypatch.setattr("passdown.workspace.search.TOP_UP_S", 0.0001)
     made = threading.Event()
 
     def slow(texts: Sequence[str]) -> Vectors:
@@ -344,7 +344,7 @@ def test_what_is_made_behind_ends_with_the_workspace(
         fill(ws, 300)
         ws.embed_with("slow", slow)
         ws.recall("matter")
-        behind = ws._opened.embeddings._behind  # pyright: ignore[reportPrivateUsage]
+        behind = ws._context.embeddings._behind  # pyright: ignore[reportPrivateUsage]
         assert behind is not None
         assert behind.is_alive()
     assert not behind.is_alive()
@@ -476,7 +476,7 @@ def test_an_endpoint_that_hangs_is_waited_for_once(
         return letters(texts)
 
     monkeypatch.setenv("PASSDOWN_EMBEDDER", "openai:x")
-    monkeypatch.setattr("passdown.recall.embedders._TIMEOUT_S", 0.3)
+    monkeypatch.setattr("passdown.search.embedders._TIMEOUT_S", 0.3)
     with Endpoint(hangs) as (url, asked):
         monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", url)
         try:
@@ -526,8 +526,8 @@ def test_of_very_many_the_nearest_are_told_apart(
     """Where vectors stay in the store, codes choose some, and the question's numbers fewer."""
     import numpy as np
 
-    monkeypatch.setattr("passdown.recall.vectors.index.MANY", 50)
-    monkeypatch.setattr("passdown.recall.vectors.index.KEEP_OF_MANY", 30)
+    monkeypatch.setattr("passdown.search.vectors.index.MANY", 50)
+    monkeypatch.setattr("passdown.search.vectors.index.KEEP_OF_MANY", 30)
     known = dict(enumerate(np.random.default_rng(3).standard_normal((300, 64))))
     asked = known[7] + 0.9 * known[8]
 

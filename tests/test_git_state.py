@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from passdown.recall.git_state import GitCheck, compare_with_git
+from passdown.history.git import GitCheck, compare_with_git
 
 if TYPE_CHECKING:
     from collections.abc import Callable

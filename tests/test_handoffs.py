@@ -60,7 +60,7 @@ def test_a_handoff_is_prepared_as_a_command_and_received_as_a_state(ws: Workspac
         "coder",
         "implementing",
     )
-    document = command.as_document()
+    document = command.to_dict()
     assert json.loads(json.dumps(document)) == document
 
 
@@ -147,7 +147,7 @@ def test_a_writer_with_an_old_version_gets_a_conflict(ws: Workspace) -> None:
         assert (caught.value.expected, caught.value.actual) == (given, 2)
         assert f"version {given}" in str(caught.value)
         assert "version 2" in str(caught.value)
-        assert caught.value.as_document()["actual"] == 2
+        assert caught.value.to_dict()["actual"] == 2
         found = ws.check(minimal(expect_version=given)).problems
         assert ("expect_version", "conflict") in [(p.path, p.code) for p in found]
     assert everything(ws) == before

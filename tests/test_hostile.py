@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
+from passdown.core.record import Head, Record, chained
 from passdown.errors import InvalidInput, PassdownError
 from passdown.ledger.bundles import bundle_bytes_of
-from passdown.model.record import Head, Record, chained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

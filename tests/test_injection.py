@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings, Workspace
-from passdown.briefing.injection import (
-    LONGEST,
+from passdown.context.related import (
+    MAX_TEXT,
     context_for_next,
     injection_for,
     injection_text,
     steps_for_breakdown,
 )
-from passdown.workspace.gathering import NEWEST, breakdown, injection
+from passdown.workspace.task_context import NEWEST, injection, next_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,7 +188,7 @@ def test_a_long_text_is_cut_with_a_mark_and_an_address() -> None:
     """The rest is one command away."""
     state = a_state(patterns=[an_item("p", 3, "active", pattern="x" * 9_999, location="a.py")])
     text = injection_text(context_for_next(state))
-    assert f"- {'x' * LONGEST}… (whole: passdown show T-1#p3) (in a.py)" in text
+    assert f"- {'x' * MAX_TEXT}… (whole: passdown show T-1#p3) (in a.py)" in text
 
 
 @pytest.mark.promise("S3-28")
@@ -285,7 +285,7 @@ def ws(tmp_path: Path) -> Workspace:
 @pytest.mark.promise("S3-27", "S3-28")
 def test_a_dependent_task_gets_what_its_dependencies_pass_on(ws: Workspace) -> None:
     """Through the workspace, in the order in which the task names them."""
-    opened = ws._opened  # pyright: ignore[reportPrivateUsage]
+    opened = ws._context  # pyright: ignore[reportPrivateUsage]
     for n in range(NEWEST + 3):
         ws.note("pattern", agent="coder", task="T-1", pattern=f"Pattern {n}", location="src")
     ws.mark(f"T-1#p{NEWEST}", "retracted", agent="coder")
@@ -310,12 +310,12 @@ def test_a_dependent_task_gets_what_its_dependencies_pass_on(ws: Workspace) -> N
 @pytest.mark.promise("S3-29")
 def test_the_steps_of_a_task_are_there_for_its_breakdown(ws: Workspace) -> None:
     """Open ones only, in order, each with its address."""
-    opened = ws._opened  # pyright: ignore[reportPrivateUsage]
-    found = breakdown(opened, "T-1")
+    opened = ws._context  # pyright: ignore[reportPrivateUsage]
+    found = next_steps(opened, "T-1")
     assert [(step["address"], step["step"]) for step in found] == [
         ("T-1#n1", "Later"),
         ("T-1#n2", "Now"),
     ]
     ws.mark("T-1#n1", "done", agent="coder")
-    assert [step["step"] for step in breakdown(opened, "T-1")] == ["Now"]
-    assert breakdown(opened, "T-2") == []
+    assert [step["step"] for step in next_steps(opened, "T-1")] == ["Now"]
+    assert next_steps(opened, "T-2") == []

@@ -25,9 +25,9 @@ from passdown import (
     Settings,
     Story,
 )
+from passdown.core.handoff_formats import state_file, switch_artifact
+from passdown.core.intake import handoff_schema, task_schema
 from passdown.errors import InvalidInput, Problem
-from passdown.model.intake import handoff_schema, task_schema
-from passdown.model.intake.shapes import state_file, switch_artifact
 from passdown.testing import fixed_clock, full_handoff, write_files
 
 if TYPE_CHECKING:
@@ -370,7 +370,7 @@ def test_a_problem_can_be_read_by_a_machine_and_by_a_model(ws: Workspace) -> Non
     """Path, code, level, what was expected and a way to mend it stand apart and in one line."""
     handoff = minimal(gotchas=[{"issue": "i", "mitigation": "m", "severity": "hgih"}])
     problem = problems_of(ws, handoff)["gotchas[0].severity"]
-    assert problem.as_document() == {
+    assert problem.to_dict() == {
         "path": "gotchas[0].severity",
         "code": "invalid_choice",
         "message": "'hgih' is not one of the choices",
@@ -443,7 +443,7 @@ def test_recommended_fields_are_warned_about_and_scored(ws: Workspace) -> None:
     assert 0 < bare.completeness < ws.check(minimal(summary="s")).completeness < 100
     assert ws.check({"task": "T-1"}).completeness == 0
     assert ws.hand_off(full_handoff()).completeness == 100
-    assert json.loads(json.dumps(full.as_document()))["completeness"] == 100
+    assert json.loads(json.dumps(full.to_dict()))["completeness"] == 100
 
 
 @pytest.mark.promise("S3-42")

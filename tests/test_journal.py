@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings
-from passdown.briefing.journal_page import journal_page
 from passdown.errors import InvalidInput, NotFound
+from passdown.knowledge.journal import journal_page
 from passdown.testing import fixed_clock, full_handoff, write_files
 
 if TYPE_CHECKING:

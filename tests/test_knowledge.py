@@ -9,9 +9,9 @@ import pytest
 
 import passdown
 from passdown import Settings
+from passdown.core.graph import Edge, Node, graph_of
+from passdown.core.knowledge import knowledge_problems
 from passdown.errors import InvalidInput, KeyReused, NotFound
-from passdown.model.graph import Edge, Node, graph_of
-from passdown.model.knowledge import learned_problems
 from passdown.testing import fixed_clock, full_handoff, write_files
 from tests.faults.tools import result_of
 from tests.recall.workers import start
@@ -340,7 +340,7 @@ BODIES: list[Document] = [
 
 @pytest.mark.parametrize("body", BODIES)
 def test_a_body_that_nobody_here_would_write_is_refused(body: Document) -> None:
-    assert learned_problems(body)
+    assert knowledge_problems(body)
 
 
 def test_a_body_as_it_is_written_is_admitted() -> None:
@@ -350,7 +350,7 @@ def test_a_body_as_it_is_written_is_admitted() -> None:
         "forgotten_edges": [{**EDGE, "target": "C"}],
         "forgotten_nodes": ["C", "D"],
     }
-    assert learned_problems(body) == []
+    assert knowledge_problems(body) == []
 
 
 def test_graphs_are_equal_by_content() -> None:

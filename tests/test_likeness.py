@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings
-from passdown.model.likeness import NEAR, band_marks, is_alike, is_band, likeness
+from passdown.core.similarity import NEAR_DUPLICATE, band_marks, is_band, is_similar, similarity
 from passdown.testing import fixed_clock, full_handoff, write_files
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ WORDS = st.lists(st.sampled_from([f"w{n}" for n in range(30)]), max_size=25).map
 
 @given(one=WORDS, other=WORDS)
 def test_likeness_is_the_share_of_words_in_common(one: set[str], other: set[str]) -> None:
-    share = likeness(one, other)
+    share = similarity(one, other)
     assert 0 <= share <= 1
-    assert share == likeness(other, one)
+    assert share == similarity(other, one)
     assert (share == 1) == (one == other and bool(one))
-    assert is_alike(one, other) == (share >= NEAR)
+    assert is_similar(one, other) == (share >= NEAR_DUPLICATE)
 
 
 @given(words=WORDS)

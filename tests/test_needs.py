@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings, Workspace
-from passdown.briefing.needs import NeedsFacts, matches, missing_needs
-from passdown.workspace.gathering import NEWEST_FOR_NEEDS, needs_facts
+from passdown.context.needs import NeedsFacts, matches, missing_needs
+from passdown.workspace.task_context import NEWEST_FOR_NEEDS, needs_facts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +137,7 @@ def ws(tmp_path: Path) -> Workspace:
 
 
 def left_over(ws: Workspace) -> list[str]:
-    opened = ws._opened  # pyright: ignore[reportPrivateUsage]
+    opened = ws._context  # pyright: ignore[reportPrivateUsage]
     with opened.store.reading() as reader:
         facts = needs_facts(opened, reader, "T-1", "qa")
     return [problem.path for problem in missing_needs(opened.settings.needs["qa"], facts)]
@@ -175,7 +175,7 @@ def test_what_a_task_has_is_read_from_the_store(ws: Workspace) -> None:
 def test_only_what_is_asked_for_is_read(ws: Workspace) -> None:
     """An agent without needs costs no read of files and decisions."""
     ws.decide(task="T-1", agent="coder", summary="x", rationale="y")
-    opened = ws._opened  # pyright: ignore[reportPrivateUsage]
+    opened = ws._context  # pyright: ignore[reportPrivateUsage]
     with opened.store.reading() as reader:
         assert needs_facts(opened, reader, "T-1", "coder") == ("coder", (), (), {})
         given = needs_facts(opened, reader, "T-1", "coder", {"decisions": ["x"]})

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from passdown.briefing.pictures import MOST_NODES, mermaid, svg
-from passdown.briefing.pictures.layers import BOX_WIDTH, planned
-from passdown.model.graph import NODE_TYPES, RELATIONS, Edge, Graph, Node, graph_of
+from passdown.core.graph import NODE_TYPES, RELATIONS, Edge, Graph, Node, graph_of
+from passdown.knowledge.pictures import BOX_WIDTH, MOST_NODES, layout, mermaid, svg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +107,7 @@ def test_no_line_runs_through_a_box() -> None:
         names = [f"n{i:02}" for i in range(rng.randrange(2, 40))]
         heights = {name: rng.randrange(40, 110) for name in names}
         pairs = {(rng.choice(names), rng.choice(names)) for _ in range(len(names) * 2)}
-        plan = planned(heights, sorted(pair for pair in pairs if pair[0] != pair[1]))
+        plan = layout(heights, sorted(pair for pair in pairs if pair[0] != pair[1]))
         for points in plan.lines.values():
             for (x, y), (to_x, to_y) in zip(points[1::2], points[2::2], strict=False):
                 assert (abs(x - to_x), y) == (BOX_WIDTH, to_y)

@@ -10,8 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from passdown.recall.profiles import MAX_BYTES, Profiles
-from passdown.recall.registry import Registry, Tool, registry_of, tools_text
+from passdown.history.profiles import MAX_BYTES, Profiles, Registry, Tool, load_registry, tools_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,7 +222,7 @@ def test_a_rule_in_the_text_is_no_front_matter(folder: Path) -> None:
 def written(tmp_path: Path, text: str | bytes) -> Registry:
     path = tmp_path / "registry.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return registry_of(str(path))
+    return load_registry(str(path))
 
 
 @pytest.mark.promise("S2-23")
@@ -301,7 +300,7 @@ def test_a_missing_registry_is_done_without(folder: Path) -> None:
         assert profile is not None
         assert (profile.text, profile.tools) == ("Q", ())
         assert [p.level for p in profile.problems] == ["warning"]
-    assert registry_of("") == Registry()
+    assert load_registry("") == Registry()
     profile = Profiles(str(folder.parent), registry="reg.yaml").get("qa")
     assert profile is not None
     assert profile.problems[0].line().startswith("registry: reg.yaml isn't there")
@@ -361,7 +360,7 @@ trees = st.recursive(
 def test_no_registry_raises(tree: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "registry.yaml"
     path.write_text(yaml.safe_dump(tree, allow_unicode=True), "utf-8")
-    registry = registry_of(str(path))
+    registry = load_registry(str(path))
     assert all(isinstance(tool.tier, int) for tool in registry.tools_for("dev"))
     assert isinstance(tools_text(registry.tools_for("dev")), str)
     assert isinstance(registry.executor_for("dev"), str)

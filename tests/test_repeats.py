@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
-from passdown.model import fold
+from passdown.core import fold
 from passdown.store.statements import Reader
 from passdown.testing import fixed_clock, full_handoff, write_files
 
@@ -71,7 +71,7 @@ class Watched:
 
     def __enter__(self) -> Watched:
         self._patch = pytest.MonkeyPatch()
-        made, folded = Reader.__init__, fold.Step.result
+        made, folded = Reader.__init__, fold.ChangeBuilder.result
 
         def counting(reader: Reader, run: Any, *more: Any) -> None:
             def counted(name: str, values: Any) -> Any:
@@ -82,12 +82,12 @@ class Watched:
 
             made(reader, counted, *more)
 
-        def result(step: fold.Step) -> fold.Changes:
+        def result(step: fold.ChangeBuilder) -> fold.Changes:
             self.folds += 1
             return folded(step)
 
         self._patch.setattr(Reader, "__init__", counting)
-        self._patch.setattr(fold.Step, "result", result)
+        self._patch.setattr(fold.ChangeBuilder, "result", result)
         return self
 
     def __exit__(self, *_: object) -> None:

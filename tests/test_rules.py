@@ -17,7 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import passdown
-from passdown.briefing.rules.brackets import (
+from passdown.context.rules import (
+    FALL_ORDER,
+    HANDOFF_WARNING,
+    LAYERS,
+    Domain,
+    Extras,
+    LayerResult,
+    LayerRun,
+    RulesRequest,
+    fit_rules,
+    layer_providers,
+    parse_manifest,
+    parse_rules,
+    run_layers,
+)
+from passdown.context.sessions import (
     ALL_LAYERS,
     BRACKETS,
     CRITICAL,
@@ -25,25 +40,23 @@ from passdown.briefing.rules.brackets import (
     FRESH,
     MODERATE,
     Bracket,
+    History,
+    Session,
     bracket_of,
     compaction_due,
     compaction_of,
+    read_session,
     remaining_percent,
 )
-from passdown.briefing.rules.engine import Chosen, LayerRun, run_layers
-from passdown.briefing.rules.fitting import FALL_ORDER, HANDOFF_WARNING, Extras, fitted
-from passdown.briefing.rules.layers import Asked, providers
-from passdown.briefing.rules.manifest import LAYERS, Domain, parse_manifest, parse_rules
-from passdown.briefing.rules.sessions import History, Session, read_session
+from passdown.core.settings import Settings
+from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput
-from passdown.model.settings import Settings
-from passdown.model.tokens import counter_of
-from passdown.workspace.ruling import RulesInjected, compaction, rule_report, rules_for
+from passdown.workspace.rules import RulesInjected, compaction, rule_report, rules_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from passdown.workspace.opened import Opened
+    from passdown.workspace.context import Context
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "docs" / "examples" / "rules"
 PAGE = EXAMPLE.parent.parent / "rules.md"
@@ -85,18 +98,18 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, clock: Clock) -> Iterator[Opened]:
+def opened(tmp_path: Path, clock: Clock) -> Iterator[Context]:
     with passdown.open(str(tmp_path), clock=clock) as workspace:
-        yield workspace._opened  # pyright: ignore[reportPrivateUsage]
+        yield workspace._context  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture
-def folder(opened: Opened) -> Path:
+def folder(opened: Context) -> Path:
     """The documented example, as the rules of the workspace."""
     return Path(shutil.copytree(EXAMPLE, Path(opened.place.folder) / "rules"))
 
 
-def write_rules(opened: Opened, manifest: str, **files: str) -> Path:
+def write_rules(opened: Context, manifest: str, **files: str) -> Path:
     folder = Path(opened.place.folder) / "rules"
     folder.mkdir(exist_ok=True)
     (folder / "manifest").write_text(manifest, "utf-8")
@@ -105,7 +118,7 @@ def write_rules(opened: Opened, manifest: str, **files: str) -> Path:
     return folder
 
 
-def session_file(opened: Opened, id: str = "s1") -> Path:
+def session_file(opened: Context, id: str = "s1") -> Path:
     return Path(opened.place.folder) / "sessions" / f"{id}.json"
 
 
@@ -201,7 +214,7 @@ def test_compaction_is_due_from_a_quarter_of_the_window() -> None:
 def test_window_and_share_come_from_the_settings(tmp_path: Path) -> None:
     settings = Settings(window=1_000, compact_at=0.5)
     with passdown.open(str(tmp_path), settings=settings) as workspace:
-        opened = workspace._opened  # pyright: ignore[reportPrivateUsage]
+        opened = workspace._context  # pyright: ignore[reportPrivateUsage]
         assert compaction(opened, 499) == (False, 499, 500, 1_000, ())
         assert compaction(opened, 500).due
         found = rules_for(opened, "", session="s1", used_tokens=760)
@@ -327,27 +340,35 @@ def test_no_text_breaks_the_readers(lines: list[str], prompt: str) -> None:
     found = parse_manifest(text)
     rules, _ = parse_rules(text, "f")
     assert all("\n" not in rule for rule in rules)
-    chosen = run_layers(MODERATE, providers(found.domains, Asked(prompt, "x", "x")), still)
+    chosen = run_layers(
+        MODERATE, layer_providers(found.domains, RulesRequest(prompt, "x", "x")), still
+    )
     assert {each.run.state for each in chosen} <= {"used", "empty"}
 
 
 # Which layers speak
 
 
-def chosen_names(domains: Sequence[Domain], asked: Asked, bracket: Bracket = MODERATE) -> list[str]:
-    runs = run_layers(bracket, providers(domains, asked), still)
+def chosen_names(
+    domains: Sequence[Domain], asked: RulesRequest, bracket: Bracket = MODERATE
+) -> list[str]:
+    runs = run_layers(bracket, layer_providers(domains, asked), still)
     return [name for each in runs for name in each.run.domains]
 
 
 @pytest.mark.promise("S2-18")
 def test_each_layer_has_its_own_reason_to_apply() -> None:
     domains = [d._replace(rules=("r",)) for d in parse_manifest(ALL_LAYERS_MANIFEST).domains]
-    assert chosen_names(domains, Asked()) == ["core", "all"]
+    assert chosen_names(domains, RulesRequest()) == ["core", "all"]
     for scope in ("agent", "workflow", "task", "squad"):
-        assert chosen_names(domains, Asked()._replace(**{scope: "X"})) == ["core", "all", scope]
-    assert chosen_names(domains, Asked("say X!")) == ["core", "all", "keyword"]
-    assert chosen_names(domains, Asked("*x")) == ["core", "all", "keyword", "star"]
-    everything = Asked("*x", "x", "x", "x", "x")
+        assert chosen_names(domains, RulesRequest()._replace(**{scope: "X"})) == [
+            "core",
+            "all",
+            scope,
+        ]
+    assert chosen_names(domains, RulesRequest("say X!")) == ["core", "all", "keyword"]
+    assert chosen_names(domains, RulesRequest("*x")) == ["core", "all", "keyword", "star"]
+    everything = RulesRequest("*x", "x", "x", "x", "x")
     assert len(chosen_names(domains, everything)) == 8
     assert chosen_names(domains, everything, FRESH) == ["core", "all", "agent", "star"]
 
@@ -369,7 +390,7 @@ def test_each_layer_has_its_own_reason_to_apply() -> None:
 )
 def test_keywords_are_whole_words_and_can_be_excluded(prompt: str, applies: bool) -> None:
     domain = Domain("d", 6, "d", (), ("migration", "schema change", "C++"), ("NoSQL",), (), ("r",))
-    assert chosen_names([domain], Asked(prompt)) == (["d"] if applies else [])
+    assert chosen_names([domain], RulesRequest(prompt)) == (["d"] if applies else [])
 
 
 @pytest.mark.parametrize(
@@ -387,7 +408,7 @@ def test_keywords_are_whole_words_and_can_be_excluded(prompt: str, applies: bool
 )
 def test_a_star_command_is_a_word_of_its_own(prompt: str, applies: bool) -> None:
     domain = Domain("d", 7, "d", ("review",), rules=("r",))
-    assert chosen_names([domain], Asked(prompt)) == (["d"] if applies else [])
+    assert chosen_names([domain], RulesRequest(prompt)) == (["d"] if applies else [])
 
 
 def test_a_trigger_may_stand_for_all_that_begin_so() -> None:
@@ -395,7 +416,7 @@ def test_a_trigger_may_stand_for_all_that_begin_so() -> None:
     found = [
         name
         for name in ("REL-7", "rel-", "T-1", "T-12", "")
-        if chosen_names([domain], Asked(task=name))
+        if chosen_names([domain], RulesRequest(task=name))
     ]
     assert found == ["REL-7", "rel-", "T-1"]
 
@@ -463,7 +484,7 @@ def test_a_layer_that_fails_is_left_out_and_named() -> None:
     assert chosen[3].run.state == "failed"
     assert chosen[3].run.detail == "RuntimeError: no \\x1b disk"
     assert [each.run.state for each in chosen].count("used") == 7
-    found = fitted(MODERATE, 50, chosen, CHARS4)
+    found = fit_rules(MODERATE, 50, chosen, CHARS4)
     assert "Left out: workflow (failed)." in found.text
 
 
@@ -472,9 +493,9 @@ def test_a_layer_that_fails_is_left_out_and_named() -> None:
 
 def filled(
     words: int, names: Sequence[str] = tuple(layer.name for layer in LAYERS)
-) -> list[Chosen]:
+) -> list[LayerResult]:
     return [
-        Chosen(
+        LayerResult(
             LayerRun(layer.number, layer.name, "used", (layer.name,), 2),
             (Domain(layer.name, layer.number, "f", rules=(f"{layer.name}! " * words, "r")),),
         )
@@ -493,7 +514,7 @@ def test_sections_fall_in_order_until_the_budget_holds() -> None:
     budget, falls = 10**6, list[tuple[str, ...]]()
     while True:
         bracket = CRITICAL._replace(budget=budget)
-        found = fitted(bracket, 10, filled(40), CHARS4, EXTRAS)
+        found = fit_rules(bracket, 10, filled(40), CHARS4, EXTRAS)
         assert found.tokens == CHARS4.tokens(found.text)
         assert all(text in found.text for text in PROTECTED)
         falls.append(tuple(each.section for each in found.fallen))
@@ -510,7 +531,7 @@ def test_sections_fall_in_order_until_the_budget_holds() -> None:
 @pytest.mark.promise("S2-22")
 def test_what_fell_is_named_and_counted() -> None:
     chosen = filled(150)
-    found = fitted(MODERATE, 50, chosen, CHARS4, EXTRAS)
+    found = fit_rules(MODERATE, 50, chosen, CHARS4, EXTRAS)
     last = found.text.rstrip("\n").split("\n")[-1]
     assert found.fallen
     assert last.startswith("Left out: summary (no room), keyword (2 rules in keyword, no room), ")
@@ -525,7 +546,7 @@ def test_what_fell_is_named_and_counted() -> None:
     }
     assert found.held == ("memory",)
     many = [Domain(f"d{n}", 6, "f", rules=("x " * 4_000,)) for n in range(9)]
-    found = fitted(
+    found = fit_rules(
         MODERATE, 50, run_layers(MODERATE, {6: lambda: many}, still), counter_of("o200k_base")
     )
     assert found.text.endswith(
@@ -538,7 +559,7 @@ def test_what_fell_is_named_and_counted() -> None:
 @pytest.mark.promise("S2-22")
 def test_what_is_protected_stays_even_when_it_is_too_long() -> None:
     chosen = filled(400, ("constitution", "global", "agent"))
-    found = fitted(FRESH, 80, chosen, CHARS4)
+    found = fit_rules(FRESH, 80, chosen, CHARS4)
     assert found.fallen == ()
     assert found.over_by == found.tokens - 800 > 0
     assert all(found.text.count(f"{n}!") == 400 for n in ("constitution", "global", "agent"))
@@ -565,7 +586,7 @@ def test_nothing_is_dropped_unsaid(
     }
     chosen = run_layers(bracket, given, still)
     extras = Extras(("memory! " * memory,) if memory else (), "summary! " * summary, devmode)
-    found = fitted(bracket, 50, chosen, CHARS4, extras)
+    found = fit_rules(bracket, 50, chosen, CHARS4, extras)
     lost = [each.section for each in found.fallen]
     assert lost == [name for name in FALL_ORDER if name in lost]
     wanted = {**sizes, "memory": memory, "summary": summary}
@@ -582,7 +603,7 @@ def test_nothing_is_dropped_unsaid(
 
 
 @pytest.mark.promise("S2-18")
-def test_the_documented_example_gives_what_the_page_says(opened: Opened, folder: Path) -> None:
+def test_the_documented_example_gives_what_the_page_says(opened: Context, folder: Path) -> None:
     page = PAGE.read_text("utf-8")
     shown = re.search(r"```text\n(.*?)```", page, re.DOTALL)
     asked = re.search(r'--session s1 --agent dev "(.*?)"', page)
@@ -598,7 +619,7 @@ def test_the_documented_example_gives_what_the_page_says(opened: Opened, folder:
 
 
 @pytest.mark.promise("S2-18")
-def test_nothing_is_needed_for_it_to_work(opened: Opened) -> None:
+def test_nothing_is_needed_for_it_to_work(opened: Context) -> None:
     found = rules_for(opened, "hello", session="s1")
     assert found.text.startswith("Context: FRESH, 99 % left.")
     assert "##" not in found.text
@@ -607,7 +628,7 @@ def test_nothing_is_needed_for_it_to_work(opened: Opened) -> None:
 
 
 @pytest.mark.promise("S2-20", "S2-19")
-def test_with_a_switch_old_rules_go_and_new_ones_come(opened: Opened, folder: Path) -> None:
+def test_with_a_switch_old_rules_go_and_new_ones_come(opened: Context, folder: Path) -> None:
     """Constitution and global rules stay; a switch is said once and makes compaction due once."""
     stay = ("Record why with every decision.", "Hand off before the context is full.")
     dev, qa = "Write the test before the fix.", "Change no source; report what fails."
@@ -628,7 +649,7 @@ def test_with_a_switch_old_rules_go_and_new_ones_come(opened: Opened, folder: Pa
 
 @pytest.mark.promise("S2-19")
 @pytest.mark.parametrize("scope", ["agent", "workflow", "squad"])
-def test_what_is_a_switch_and_what_is_not(opened: Opened, scope: str) -> None:
+def test_what_is_a_switch_and_what_is_not(opened: Context, scope: str) -> None:
     """From one name to another, in any case of letters; not from none, and not to none."""
 
     def step(name: str | None) -> tuple[str, ...]:
@@ -644,7 +665,7 @@ def test_what_is_a_switch_and_what_is_not(opened: Opened, scope: str) -> None:
 
 
 @pytest.mark.promise("S2-19")
-def test_several_scopes_may_switch_at_once_and_a_task_never_does(opened: Opened) -> None:
+def test_several_scopes_may_switch_at_once_and_a_task_never_does(opened: Context) -> None:
     first: dict[str, Any] = {"agent": "a", "workflow": "w", "squad": "s", "task": "T-1"}
     rules_for(opened, "", session="s1", **first)
     other: dict[str, Any] = {"agent": "b", "workflow": "w", "squad": "t", "task": "T-2"}
@@ -656,7 +677,7 @@ def test_several_scopes_may_switch_at_once_and_a_task_never_does(opened: Opened)
 
 
 @pytest.mark.promise("S2-19")
-def test_of_prompts_at_the_same_time_one_sees_the_switch(opened: Opened) -> None:
+def test_of_prompts_at_the_same_time_one_sees_the_switch(opened: Context) -> None:
     rules_for(opened, "", session="s1", agent="a")
 
     def ask(_: int) -> RulesInjected:
@@ -670,7 +691,7 @@ def test_of_prompts_at_the_same_time_one_sees_the_switch(opened: Opened) -> None
 
 
 @pytest.mark.promise("S2-21")
-def test_brackets_follow_what_is_used(opened: Opened, folder: Path) -> None:
+def test_brackets_follow_what_is_used(opened: Context, folder: Path) -> None:
     """More layers, memory and at last the warning, as the context fills."""
 
     def ask(used: Any) -> RulesInjected:
@@ -702,7 +723,7 @@ def test_brackets_follow_what_is_used(opened: Opened, folder: Path) -> None:
         assert json.loads(session_file(opened).read_text("utf-8"))["percent"] == 0
 
 
-def test_without_a_count_prompts_are_counted(opened: Opened) -> None:
+def test_without_a_count_prompts_are_counted(opened: Context) -> None:
     found = [rules_for(opened, "", session="s1") for _ in range(45)]
     assert [result.bracket for result in found] == ["FRESH"] * 44 + ["MODERATE"]
     assert [result.compaction.due for result in found] == [False] * 27 + [True] * 18
@@ -710,7 +731,7 @@ def test_without_a_count_prompts_are_counted(opened: Opened) -> None:
 
 @pytest.mark.promise("S2-18")
 def test_faulty_files_are_reported_together_and_take_no_other_down(
-    opened: Opened, tmp_path: Path
+    opened: Context, tmp_path: Path
 ) -> None:
     (tmp_path / "outside").write_text("secret", "utf-8")
     names = ("gone", "binary", "lines", "link", "pipe", "huge", "core")
@@ -742,7 +763,7 @@ def test_faulty_files_are_reported_together_and_take_no_other_down(
     assert len(report["problems"]) == 7
 
 
-def test_a_folder_without_a_manifest_is_reported(opened: Opened) -> None:
+def test_a_folder_without_a_manifest_is_reported(opened: Context) -> None:
     folder = Path(opened.place.folder) / "rules"
     folder.mkdir()
     assert codes(rules_for(opened, "", session="s1")) == ["missing_file"]
@@ -755,21 +776,21 @@ def test_the_folder_is_a_setting(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "team" / "rules")
     settings = Settings(rules_folder="team/rules")
     with passdown.open(str(tmp_path), settings=settings) as workspace:
-        report = rule_report(workspace._opened)  # pyright: ignore[reportPrivateUsage]
+        report = rule_report(workspace._context)  # pyright: ignore[reportPrivateUsage]
     assert [d["layer"] for d in report["domains"]] == [0, 1, 1, 2, 2, 3, 6, 7]
     assert report["problems"] == []
 
 
-def test_a_counter_of_ones_own_decides_what_fits(opened: Opened, folder: Path) -> None:
+def test_a_counter_of_ones_own_decides_what_fits(opened: Context, folder: Path) -> None:
     found = rules_for(
         opened, "*review", session="s1", agent="dev", counter=lambda _: 900, timer=still
     )
     assert [each.section for each in found.fallen] == ["star"]
     assert (found.over_budget, found.over_by, found.tokens) == (True, 100, 900)
-    assert json.loads(json.dumps(found.as_document()))["over_by"] == 100
+    assert json.loads(json.dumps(found.to_dict()))["over_by"] == 100
 
 
-def test_devmode_says_what_each_layer_gave(opened: Opened, folder: Path) -> None:
+def test_devmode_says_what_each_layer_gave(opened: Context, folder: Path) -> None:
     with (folder / "manifest").open("a") as file:
         file.write("devmode=on\n")
     found = rules_for(opened, "", session="s1", agent="dev", timer=still)
@@ -777,7 +798,7 @@ def test_devmode_says_what_each_layer_gave(opened: Opened, folder: Path) -> None
     assert "- L3 workflow: held, 0 rules" in found.text
 
 
-def test_a_slow_layer_is_named_in_text_and_problems(opened: Opened, folder: Path) -> None:
+def test_a_slow_layer_is_named_in_text_and_problems(opened: Context, folder: Path) -> None:
     ticks = iter([0.0, 0.0, 0.001, 0.001, 0.002, 0.002, 0.03, 0.03, 0.031])
     found = rules_for(opened, "*review", session="s1", agent="dev", timer=lambda: next(ticks))
     assert codes(found) == ["layer_slow"]
@@ -810,11 +831,11 @@ SESSIONS = st.builds(
 @given(SESSIONS)
 @pytest.mark.promise("S2-18")
 def test_a_session_survives_json(session: Session) -> None:
-    assert read_session(json.loads(json.dumps(session.as_document())), "s1") == session
+    assert read_session(json.loads(json.dumps(session.to_dict())), "s1") == session
 
 
 @pytest.mark.promise("S2-18")
-def test_a_session_is_saved_after_every_prompt(opened: Opened) -> None:
+def test_a_session_is_saved_after_every_prompt(opened: Context) -> None:
     found = rules_for(opened, "", session="s1", agent="dev", task="T-1", used_tokens=100_000)
     assert json.loads(session_file(opened).read_text("utf-8")) == {
         "schema": 1,
@@ -831,12 +852,12 @@ def test_a_session_is_saved_after_every_prompt(opened: Opened) -> None:
         "used_tokens": 100_000,
         "counted_at": 1,
     }
-    assert found.session.as_document() == json.loads(session_file(opened).read_text("utf-8"))
+    assert found.session.to_dict() == json.loads(session_file(opened).read_text("utf-8"))
     assert {path.name for path in session_file(opened).parent.iterdir()} == {"s1.json", ".locks"}
 
 
 @pytest.mark.promise("S2-18")
-def test_a_count_holds_until_the_next_one(opened: Opened) -> None:
+def test_a_count_holds_until_the_next_one(opened: Context) -> None:
     """A prompt without a count goes on from the last one, and says that it is an estimate."""
     first = rules_for(opened, "", session="s1", used_tokens=190_000)
     assert (first.bracket, first.percent) == ("CRITICAL", 5.0)
@@ -858,7 +879,7 @@ def test_a_count_holds_until_the_next_one(opened: Opened) -> None:
     assert "(estimated)" not in other.text
 
 
-def test_a_session_without_a_count_is_read(opened: Opened) -> None:
+def test_a_session_without_a_count_is_read(opened: Context) -> None:
     """Sessions that were saved before counts were kept go on."""
     rules_for(opened, "", session="s1", agent="dev")
     path = session_file(opened)
@@ -871,7 +892,7 @@ def test_a_session_without_a_count_is_read(opened: Opened) -> None:
 
 
 @pytest.mark.promise("S2-18")
-def test_a_session_is_stale_after_a_day(opened: Opened, clock: Clock) -> None:
+def test_a_session_is_stale_after_a_day(opened: Context, clock: Clock) -> None:
     rules_for(opened, "", session="s1", agent="dev")
     clock.now += timedelta(hours=24)
     kept = rules_for(opened, "", session="s1")
@@ -918,7 +939,7 @@ def test_a_session_is_stale_after_a_day(opened: Opened, clock: Clock) -> None:
 )
 @pytest.mark.promise("S2-18")
 def test_a_broken_session_starts_anew_with_a_warning(
-    opened: Opened, change: str | dict[str, Any]
+    opened: Context, change: str | dict[str, Any]
 ) -> None:
     rules_for(opened, "", session="s1", agent="dev")
     path = session_file(opened)
@@ -938,7 +959,7 @@ def test_a_broken_session_starts_anew_with_a_warning(
     ["", "..", ".", "../x", "a/b", "a\\b", "/etc/x", "a b", "a\x00b", "é", "nul", "x" * 200, 5],
 )
 def test_an_id_that_could_lead_elsewhere_is_refused(
-    opened: Opened, tmp_path: Path, id: Any
+    opened: Context, tmp_path: Path, id: Any
 ) -> None:
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(InvalidInput):
@@ -946,7 +967,7 @@ def test_an_id_that_could_lead_elsewhere_is_refused(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_bad_input_is_refused_with_all_problems(opened: Opened) -> None:
+def test_bad_input_is_refused_with_all_problems(opened: Context) -> None:
     bad: Any = {"agent": "a/b", "squad": 5, "task": "", "memory": ["x", 3], "summary": None}
     prompt: Any = b"x"
     with pytest.raises(InvalidInput) as caught:
@@ -957,7 +978,7 @@ def test_bad_input_is_refused_with_all_problems(opened: Opened) -> None:
     assert not session_file(opened).exists()
 
 
-def test_a_save_that_fails_is_a_warning(opened: Opened, folder: Path) -> None:
+def test_a_save_that_fails_is_a_warning(opened: Context, folder: Path) -> None:
     """The rules are given all the same."""
     Path(opened.place.folder, "sessions").write_text("in the way", "utf-8")
     found = rules_for(opened, "", session="s1", agent="dev", timer=still)

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 
 import passdown
+from passdown.core.intake import state_problems, state_schema
 from passdown.errors import InvalidInput, NotFound
-from passdown.model.intake import state_problems, state_schema
 from passdown.testing import fixed_clock, full_handoff, write_files
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_loading_gives_none_or_every_field(ws: Workspace, tmp_path: Path) -> Non
         assert loaded is not None
         assert loaded.document == document
     text = (tmp_path / ".passdown" / "state" / "T-1.json").read_text("utf-8")
-    from_file = passdown.TaskState.from_document(passdown.read_handle(text))
+    from_file = passdown.TaskState.from_dict(passdown.read_handle(text))
     assert from_file == state
 
 
@@ -200,7 +200,7 @@ def test_a_document_of_another_schema_is_no_state(ws: Workspace) -> None:
     document = ws.state_document("T-1")
     for given in ("passdown/state/9", None, 1):
         with pytest.raises(InvalidInput, match="unknown_schema"):
-            passdown.TaskState.from_document({**document, "schema": given})
+            passdown.TaskState.from_dict({**document, "schema": given})
 
 
 @pytest.mark.promise("S1-33", "P-4")

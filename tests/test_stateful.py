@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 
 import passdown
 from passdown import Settings
+from passdown.core.intake import state_problems
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused
-from passdown.model.intake import state_problems
 from passdown.testing import fixed_clock, write_files
 from tests.faults.tools import soak_count
 from tests.postgres import name_store, new_database, new_workspace

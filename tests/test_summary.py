@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings, Workspace
-from passdown.briefing.compaction import compact_context, compact_decisions
-from passdown.briefing.summary import made_from, shortened, summary
-from passdown.model.tokens import chars4, counter_of
-from passdown.workspace.gathering import compacted
+from passdown.context.summary import (
+    compact_context,
+    compact_decisions,
+    shortened,
+    summary,
+    summary_version,
+)
+from passdown.core.tokens import chars4, counter_of
+from passdown.workspace.task_context import compact_context as task_compact_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,7 +134,7 @@ def test_nobody_comes_from_the_phase_that_they_are_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A handoff that states the phase again shows no phase before, wherever it is shown."""
-    from passdown.surfaces.cli.main import main
+    from passdown.cli.main import main
 
     monkeypatch.chdir(tmp_path)
     with passdown.init(str(tmp_path)) as ws:
@@ -139,7 +144,7 @@ def test_nobody_comes_from_the_phase_that_they_are_in(
         for author, to in (("planner", "coder"), ("coder", "tester")):
             command = ws.hand_off({**given, "from_agent": author, "to_agent": to})
             texts.append(command.context_summary)
-        texts.append(compacted(ws._opened, "T-1"))  # pyright: ignore[reportPrivateUsage]
+        texts.append(task_compact_context(ws._context, "T-1"))  # pyright: ignore[reportPrivateUsage]
         texts.append(ws.brief("T-1", agent="coder", budget=500).text)
     assert main(["state", "T-1"]) == 0
     first, *later = [*texts, capsys.readouterr().out]
@@ -301,7 +306,7 @@ def test_a_huge_task_has_a_small_summary(ws: Workspace) -> None:
         assert FILE in text
     assert "10000 files (source)" in ws.summary("T-1")
     assert "T-1#k1, T-1#k2 and 28 more" in ws.summary("T-1")
-    text = compacted(ws._opened, "T-1")  # pyright: ignore[reportPrivateUsage]
+    text = task_compact_context(ws._context, "T-1")  # pyright: ignore[reportPrivateUsage]
     assert len(text) <= 2_000
     assert "995 more decisions" in text
     assert "決定 999" in text
@@ -315,12 +320,12 @@ def test_summary_and_file_name_the_same_version(ws: Workspace, tmp_path: Path) -
     command = ws.hand_off(handoff)
     for text in (command.context_summary, ws.summary("T-1")):
         state = passdown.read_handle((tmp_path / FILE).read_text("utf-8"))
-        assert made_from(text) == (state["version"], state["digest"]) == (2, command.digest)
+        assert summary_version(text) == (state["version"], state["digest"]) == (2, command.digest)
         assert ws.check_summary("T-1", text).is_current
     ws.decide(task="T-1", agent="coder", summary="JWT", rationale="stateless")
     assert ws.check_summary("T-1", command.context_summary) == (False, 2, 3)
     state = passdown.read_handle((tmp_path / FILE).read_text("utf-8"))
-    assert made_from(ws.summary("T-1")) == (state["version"], state["digest"])
+    assert summary_version(ws.summary("T-1")) == (state["version"], state["digest"])
 
 
 @pytest.mark.promise("S1-13")
@@ -375,12 +380,12 @@ def test_compaction_reads_only_decisions_that_hold(ws: Workspace) -> None:
     ws.decide(
         agent="planner", summary="for all", rationale="anew", supersedes=["T-1#d8"], task=None
     )
-    text = compacted(ws._opened, "T-1")  # pyright: ignore[reportPrivateUsage]
+    text = task_compact_context(ws._context, "T-1")  # pyright: ignore[reportPrivateUsage]
     assert [n for n in range(1, 10) if f"reason {n}" in text] == [3, 4, 5, 6, 7]
     assert "4 more decisions" in text
     assert "Phase: planning (from: start)" in text
     with pytest.raises(passdown.errors.NotFound):
-        compacted(ws._opened, "T-9")  # pyright: ignore[reportPrivateUsage]
+        task_compact_context(ws._context, "T-9")  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.promise("S1-37")

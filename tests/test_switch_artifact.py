@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from passdown.briefing.switching.artifact import (
+from passdown.context.artifacts import (
     FIELDS,
     LIMITS,
     MAX_BLOCKERS,
@@ -30,13 +30,13 @@ from passdown.briefing.switching.artifact import (
     artifact_text,
     read_artifact,
     short_summary,
+    template_text,
 )
-from passdown.briefing.switching.assembly import assemble, subagent_prompt, tokens_by_part
-from passdown.briefing.switching.template import template_text
+from passdown.context.switches import assemble, subagent_prompt, tokens_by_part
+from passdown.core import handoff_formats as shapes
+from passdown.core.parsing import load_yaml
+from passdown.core.tokens import COUNTERS, counter_of
 from passdown.errors import InvalidInput
-from passdown.model.intake import shapes
-from passdown.model.plain import load_yaml
-from passdown.model.tokens import COUNTERS, counter_of
 
 AT = "2026-01-09T10:00:00.123456Z"
 

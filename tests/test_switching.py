@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import passdown
+from passdown.core.settings import Settings
 from passdown.errors import InvalidInput, NotFound
-from passdown.model.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,10 +12,9 @@ import pytest
 import passdown
 from passdown import Settings
 from passdown.errors import InvalidInput, PassdownError, StoreUnavailable
+from passdown.knowledge.graph_files import EdgeFile, read_graph
 from passdown.ledger.durable_files import read_text, replace_file
-from passdown.model.graph_files import read_graph
 from passdown.testing import fixed_clock, full_handoff, write_files
-from passdown.workspace.edge_file import EdgeFile
 from tests.faults.tools import result_of
 from tests.recall.workers import start
 

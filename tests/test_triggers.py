@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from passdown.briefing.switching.triggers import find_switch
+from passdown.context.switches import find_switch
 
 KNOWN = ("dev", "QA", "qa-lead", "sm", "v1.2")
 

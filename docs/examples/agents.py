@@ -3,8 +3,7 @@ from pathlib import Path
 import passdown
 from passdown.errors import GateRefused
 from passdown.relay.agents import AgentStates
-from passdown.relay.knowledge_boundary import at_boundary
-from passdown.relay.knowledge_tool import KnowledgeTool
+from passdown.relay.knowledge_tool import KnowledgeTool, at_boundary
 
 with passdown.open(".") as ws:
     ws.create_task("T-1", title="Sessions", agent="architect")

@@ -1,7 +1,6 @@
 import passdown
 from passdown.relay.agents import AgentStates
-from passdown.relay.conversations import Conversations
-from passdown.relay.requests import approve, ask, review
+from passdown.relay.conversations import Conversations, approve, ask, review
 
 
 def model(messages: list[dict[str, str]]) -> str:

@@ -1,6 +1,6 @@
 """Passdown hands work from one AI agent to the next without losing why.
 
-Start with `passdown.open`; everything else is a method of the workspace it gives.
+Start with `passdown.open`; everything else is a method of the workspace it returns.
 """
 
 from __future__ import annotations
@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING
 from passdown import errors
 
 if TYPE_CHECKING:
-    from passdown.model.checksum import (
-        IntegrityReport,
-        check_integrity,
-        compare_states,
-        state_checksum,
-    )
-    from passdown.model.command import Check, HandoffCommand, Receipt
-    from passdown.model.documents import apply_delta
-    from passdown.model.graph import Edge, Graph, Node
-    from passdown.model.graph_files import read_graph, write_graph
-    from passdown.model.handle_text import read_handle
-    from passdown.model.handoff import (
+    from passdown.core.documents import apply_delta
+    from passdown.core.graph import Edge, Graph, Node
+    from passdown.core.handle_files import read_handle
+    from passdown.core.handoff import (
         Artifact,
         Blocker,
         Decision,
@@ -36,47 +28,55 @@ if TYPE_CHECKING:
         Question,
         Reading,
         Story,
+        TaskState,
     )
-    from passdown.model.recalled import Recalled
-    from passdown.model.settings import Settings
-    from passdown.model.state import TaskState
+    from passdown.core.integrity import (
+        IntegrityReport,
+        check_integrity,
+        compare_states,
+        state_checksum,
+    )
+    from passdown.core.results import Check, HandoffCommand, Recalled, Receipt
+    from passdown.core.settings import Settings
+    from passdown.knowledge.graph_files import read_graph, write_graph
     from passdown.workspace import Workspace, init, open
+
 
 __version__ = "0.1.0"
 
 # Names are loaded when they are first used: a command that needs none shouldn't pay for them.
 _LAZY = {
-    "IntegrityReport": "model.checksum",
-    "check_integrity": "model.checksum",
-    "compare_states": "model.checksum",
-    "state_checksum": "model.checksum",
-    "Check": "model.command",
-    "HandoffCommand": "model.command",
-    "Receipt": "model.command",
-    "apply_delta": "model.documents",
-    "Edge": "model.graph",
-    "Graph": "model.graph",
-    "Node": "model.graph",
-    "read_graph": "model.graph_files",
-    "write_graph": "model.graph_files",
-    "read_handle": "model.handle_text",
-    "Artifact": "model.handoff",
-    "Blocker": "model.handoff",
-    "Decision": "model.handoff",
-    "FileCreated": "model.handoff",
-    "FileModified": "model.handoff",
-    "GateResult": "model.handoff",
-    "Gotcha": "model.handoff",
-    "Handoff": "model.handoff",
-    "HandoffContext": "model.handoff",
-    "NextStep": "model.handoff",
-    "Pattern": "model.handoff",
-    "Question": "model.handoff",
-    "Reading": "model.handoff",
-    "Story": "model.handoff",
-    "Recalled": "model.recalled",
-    "Settings": "model.settings",
-    "TaskState": "model.state",
+    "IntegrityReport": "core.integrity",
+    "check_integrity": "core.integrity",
+    "compare_states": "core.integrity",
+    "state_checksum": "core.integrity",
+    "Check": "core.results",
+    "HandoffCommand": "core.results",
+    "Receipt": "core.results",
+    "apply_delta": "core.documents",
+    "Edge": "core.graph",
+    "Graph": "core.graph",
+    "Node": "core.graph",
+    "read_graph": "knowledge.graph_files",
+    "write_graph": "knowledge.graph_files",
+    "read_handle": "core.handle_files",
+    "Artifact": "core.handoff",
+    "Blocker": "core.handoff",
+    "Decision": "core.handoff",
+    "FileCreated": "core.handoff",
+    "FileModified": "core.handoff",
+    "GateResult": "core.handoff",
+    "Gotcha": "core.handoff",
+    "Handoff": "core.handoff",
+    "HandoffContext": "core.handoff",
+    "NextStep": "core.handoff",
+    "Pattern": "core.handoff",
+    "Question": "core.handoff",
+    "Reading": "core.handoff",
+    "Story": "core.handoff",
+    "Recalled": "core.results",
+    "Settings": "core.settings",
+    "TaskState": "core.handoff",
     "Workspace": "workspace",
     "init": "workspace",
     "open": "workspace",

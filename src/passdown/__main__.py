@@ -1,5 +1,7 @@
 """`python -m passdown` is the command line."""
 
-from passdown.surfaces.cli.main import run
+from __future__ import annotations
+
+from passdown.cli.main import run
 
 run()

@@ -24,9 +24,14 @@ Each message says what happened, what was expected and what to do next, in words
 a model can act on. None of them contains a complete destructive command.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 # Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
-from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
 
 Level = Literal["error", "warning"]
 
@@ -52,38 +57,38 @@ class Problem(NamedTuple):
         fix = f". Try: {self.fix}" if self.fix else ""
         return f"{where}{self.message}{expected}{fix} [{self.code}]"
 
-    def as_document(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, str]:
         """The problem as a plain JSON object."""
         return dict(zip(self._fields, self, strict=True))
 
 
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 """How many problems are listed; of more than that, one last problem says how many."""
 
-UNLISTED = "more_problems"
+MORE_PROBLEMS = "more_problems"
 """The code of that last problem."""
 
 
-def listed(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def limited_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """All problems; of very many, errors before warnings, the first of them and how many more there
     are. What was cut short before may be put together with others, and none is forgotten.
     """
     given = tuple(problems)
-    if len(given) <= MOST_PROBLEMS + 1:
+    if len(given) <= MAX_PROBLEMS + 1:
         return given
-    known = [problem for problem in given if problem.code != UNLISTED]
+    known = [problem for problem in given if problem.code != MORE_PROBLEMS]
     ranked = sorted(known, key=lambda problem: problem.level != "error")
-    shown, rest = ranked[:MOST_PROBLEMS], ranked[MOST_PROBLEMS:]
-    cut = [*rest, *(problem for problem in given if problem.code == UNLISTED)]
+    shown, rest = ranked[:MAX_PROBLEMS], ranked[MAX_PROBLEMS:]
+    cut = [*rest, *(problem for problem in given if problem.code == MORE_PROBLEMS)]
     level: Level = "error" if any(each.level == "error" for each in cut) else "warning"
     fix = "mend those above first, then look again"
-    message = f"{counted(given) - len(shown)} more problems are not listed"
-    return (*shown, Problem("", UNLISTED, message, "", fix, level))
+    message = f"{count_problems(given) - len(shown)} more problems are not listed"
+    return (*shown, Problem("", MORE_PROBLEMS, message, "", fix, level))
 
 
-def counted(problems: Iterable[Problem]) -> int:
+def count_problems(problems: Iterable[Problem]) -> int:
     """How many problems there are, with those that are no longer listed."""
-    return sum(int(p.message.split()[0]) if p.code == UNLISTED else 1 for p in problems)
+    return sum(int(p.message.split()[0]) if p.code == MORE_PROBLEMS else 1 for p in problems)
 
 
 class PassdownError(Exception):
@@ -104,7 +109,7 @@ class PassdownError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n{self.next_step}" if self.next_step else self.message
 
-    def as_document(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """The error as a plain JSON object, for `--json` and for other processes."""
         return {"error": self.code, "message": self.message, "next_step": self.next_step}
 
@@ -113,16 +118,16 @@ class ProblemsError(PassdownError):
     """An error that carries a list of problems (see `listed`); never raised as such."""
 
     def __init__(self, message: str, problems: Iterable[Problem], *, next_step: str = "") -> None:
-        self.problems = listed(problems)
+        self.problems = limited_problems(problems)
         super().__init__(message, next_step=next_step)
 
     def __str__(self) -> str:
         lines = [self.message, *(f"  - {problem.line()}" for problem in self.problems)]
         return "\n".join([*lines, self.next_step] if self.next_step else lines)
 
-    def as_document(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """The error with each of its problems."""
-        return {**super().as_document(), "problems": [p.as_document() for p in self.problems]}
+        return {**super().to_dict(), "problems": [p.to_dict() for p in self.problems]}
 
 
 class InvalidInput(ProblemsError, ValueError):
@@ -156,10 +161,10 @@ class Conflict(PassdownError):
             f"then write again from version {actual}; what only appends may ask for a rebase.",
         )
 
-    def as_document(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """The error with both versions."""
         versions = {"task": self.task, "expected": self.expected, "actual": self.actual}
-        return {**super().as_document(), **versions}
+        return {**super().to_dict(), **versions}
 
 
 class KeyReused(PassdownError):
@@ -183,9 +188,9 @@ class IntegrityViolation(PassdownError):
         self.fields = tuple(fields)
         super().__init__(message, next_step=next_step)
 
-    def as_document(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """The error with the fields that differ."""
-        return {**super().as_document(), "fields": list(self.fields)}
+        return {**super().to_dict(), "fields": list(self.fields)}
 
 
 class Damaged(ProblemsError):
@@ -287,7 +292,7 @@ def unknown_task(task: str) -> NotFound:
     )
 
 
-def error_from(document: dict[str, Any]) -> PassdownError:
+def error_from_document(document: dict[str, Any]) -> PassdownError:
     """The error that a document of `as_document` says: for those who ask another process."""
     message, next_step = str(document["message"]), str(document.get("next_step", ""))
     code = str(document["error"])

@@ -43,12 +43,11 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 import passdown
-from passdown.adapters.langgraph.checkpoint_serializer import StrictSerializer
-from passdown.adapters.langgraph.checkpoint_trail import STRETCH
+from passdown.adapters.langgraph.checkpoint_streams import INDEX_INTERVAL, StrictSerializer
 from passdown.adapters.langgraph.checkpoints import LedgerSaver
+from passdown.core.record import Record, seal
 from passdown.errors import Conflict, Damaged, InvalidInput
-from passdown.model.record import Record, seal
-from passdown.workspace.beside import Beside
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
@@ -143,11 +142,11 @@ def test_only_what_changed_is_stored(workspace: passdown.Workspace) -> None:
     messages = [HumanMessage(f"{number}" * 500, id=f"{number}") for number in range(100)]
     versions = {"large": "1", "messages": "1"}
     at = put(saver, config(), {"large": large, "messages": messages}, versions=versions)
-    before = Beside(workspace).position("checkpoint/t/")
+    before = WorkspaceStreams(workspace).position("checkpoint/t/")
     longer = [*messages, HumanMessage("new", id="new")]
     versions = {"large": "1", "messages": "2"}
     at = put(saver, at, {"large": large, "messages": longer}, ["messages"], versions)
-    record = Beside(workspace).records("checkpoint/t/", after=before)[0]
+    record = WorkspaceStreams(workspace).records("checkpoint/t/", after=before)[0]
     assert len(record.body) < 3_000
     assert values_at(LedgerSaver(workspace), at) == {"large": large, "messages": longer}
 
@@ -425,9 +424,9 @@ def test_pending_writes_come_in_the_order_that_langgraph_applies_them(
         found = reader.get_tuple(at)
         assert found is not None
         assert found.pending_writes == wanted
-    count = Beside(workspace).position("checkpoint/t/")
+    count = WorkspaceStreams(workspace).position("checkpoint/t/")
     saver.put_writes(at, [("a", 4)], "y", "p1")
-    assert Beside(workspace).position("checkpoint/t/") == count
+    assert WorkspaceStreams(workspace).position("checkpoint/t/") == count
 
 
 STREAM = "checkpoint/t/"
@@ -552,33 +551,33 @@ def test_opening_a_long_thread_reads_only_its_end(workspace: passdown.Workspace)
     saver = LedgerSaver(workspace)
     at, places = config(), list[Any]()
     fixed = str(uuid6())
-    for number in range(5 * STRETCH):
+    for number in range(5 * INDEX_INTERVAL):
         versions = {"number": str(uuid6()), "fixed": fixed}
         new = ["number"] if number else ["number", "fixed"]
         at = put(saver, at, {"number": number, "fixed": "as it was"}, new, versions)
         places.append(at)
     cold = LedgerSaver(workspace)
-    assert values_at(cold, config()) == {"number": 5 * STRETCH - 1, "fixed": "as it was"}
+    assert values_at(cold, config()) == {"number": 5 * INDEX_INTERVAL - 1, "fixed": "as it was"}
     trail = cold._threads.stream("t", "").trail  # pyright: ignore[reportPrivateUsage]
     assert not trail.is_complete
-    assert len(trail.entries) <= 2 * STRETCH
+    assert len(trail.entries) <= 2 * INDEX_INTERVAL
     assert values_at(cold, places[3]) == {"number": 3, "fixed": "as it was"}
     with pytest.raises(Conflict):
         put(LedgerSaver(workspace), places[3], {"number": 0})
     listed = [each.checkpoint["channel_values"]["number"] for each in cold.list(config())]
-    assert listed == [*reversed(range(5 * STRETCH))]
+    assert listed == [*reversed(range(5 * INDEX_INTERVAL))]
 
 
 def test_deleting_hides_and_the_ledger_keeps(workspace: passdown.Workspace) -> None:
     """A deleted thread is gone for LangGraph, can begin again, and its records stay."""
     graph = talking(LedgerSaver(workspace))
     graph.invoke(said("a"), config())
-    count = Beside(workspace).position("checkpoint/t/")
+    count = WorkspaceStreams(workspace).position("checkpoint/t/")
     graph.checkpointer.delete_thread("t")
     for saver in (graph.checkpointer, LedgerSaver(workspace)):
         assert saver.get_tuple(config()) is None
         assert [*saver.list(None)] == []
-    assert Beside(workspace).position("checkpoint/t/") == count + 1
+    assert WorkspaceStreams(workspace).position("checkpoint/t/") == count + 1
     assert contents(graph.invoke(said("b"), config())) == ["b", "1"]
     assert workspace.verify().findings == ()
 

@@ -30,7 +30,7 @@ from passdown.adapters import langgraph as adapter
 from passdown.adapters.langgraph import (
     HandoffGraph,
     LedgerSaver,
-    handing_node,
+    handoff_node,
     replay,
     transitions,
 )
@@ -235,8 +235,8 @@ def test_a_wrapped_node_stays_what_it_was(ws: Workspace) -> None:
         return {"code": {"a": 1}}
 
     given: Plain = {"workspace": ws, "task": "T-1", "state": Work}
-    first = handing_node(plain_node, agent="planner", target="coder", **given)
-    second = handing_node(awaited, agent="coder", **given)
+    first = handoff_node(plain_node, agent="planner", target="coder", **given)
+    second = handoff_node(awaited, agent="coder", **given)
     assert not inspect.iscoroutinefunction(first)
     assert inspect.iscoroutinefunction(second)
     assert list(inspect.signature(first).parameters) == ["state", "config"]
@@ -403,9 +403,9 @@ def test_each_node_of_the_default_builder_hands_on(ws: Workspace) -> None:
     assert result["messages"][0] == first
     assert [plain(each)["content"] for each in result["messages"]] == ["go", "by planner", "inside"]
     assert graph.replay(result["run"]) == plain(result)
-    node = handing_node(says("x"), agent="x", workspace=ws, task="T-1")
+    node = handoff_node(says("x"), agent="x", workspace=ws, task="T-1")
     with pytest.raises(InvalidInput, match="wrapped already"):
-        handing_node(node, agent="x", workspace=ws, task="T-1")
+        handoff_node(node, agent="x", workspace=ws, task="T-1")
 
 
 def test_mistakes_in_a_graph_are_named_before_it_runs(ws: Workspace) -> None:
@@ -523,7 +523,7 @@ def test_an_async_graph_reads_and_writes_in_threads(
 ) -> None:
     """The ledger is never touched in the loop's own thread."""
     used: set[int] = set()
-    store = ws._opened.store  # pyright: ignore[reportPrivateUsage]
+    store = ws._context.store  # pyright: ignore[reportPrivateUsage]
     for name in ("reading", "writing"):
         original = getattr(store, name)
 
@@ -656,7 +656,7 @@ def test_a_rejection_outside_of_a_handoff_graph_is_an_error(ws: Workspace) -> No
         }
     )
     builder = Raw(Work)
-    node = handing_node(says("coder"), agent="coder", workspace=ws, task="T-1", state=Work)
+    node = handoff_node(says("coder"), agent="coder", workspace=ws, task="T-1", state=Work)
     builder.add_node("coder", node)
     builder.add_edge(START, "coder")
     app = builder.compile(InMemorySaver())
@@ -681,7 +681,7 @@ def test_a_turn_that_is_taken_again_is_handed_on_once(
         raise OSError("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr("passdown.adapters.states.hops.record_step", crash)
+        patched.setattr("passdown.adapters.states.record_step", crash)
         with pytest.raises(OSError, match="gone"):
             app.invoke({"messages": []}, config)
     assert len(ws.state_document("T-1")["handoffs"]) == 1

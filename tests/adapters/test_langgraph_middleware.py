@@ -13,10 +13,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langgraph.checkpoint.memory import InMemorySaver
 
 from passdown.adapters.langgraph import BriefMiddleware, HandoffGraph, handoff_tool
-from passdown.adapters.langgraph.middleware import handed_over_at, paired
+from passdown.adapters.langgraph.middleware import handoff_index, paired_messages
 from passdown.adapters.states import AgentState, message
+from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput
-from passdown.model.tokens import counter_of
 from tests.adapters.scripted_chat import (
     ScriptedChat,
     calls,
@@ -252,7 +252,7 @@ saying = st.sampled_from([HumanMessage("h"), AIMessage("a")])
 @given(st.lists(st.one_of(calling, answering, saying), max_size=12))
 def test_no_call_is_left_without_its_result(messages: list[Any]) -> None:
     """Whatever was cut away: results come right after their calls, and words are never dropped."""
-    kept = paired(messages)
+    kept = paired_messages(messages)
     waiting: set[str] = set()
     for each in kept:
         if isinstance(each, ToolMessage):
@@ -277,7 +277,9 @@ def test_a_call_is_cut_in_every_form() -> None:
         {"type": "text", "text": "w"},
         *({"type": "tool_use", "id": name} for name in "12"),
     ]
-    kept = paired([AIMessage(content, tool_calls=calls), ToolMessage("r", tool_call_id="2")])
+    kept = paired_messages(
+        [AIMessage(content, tool_calls=calls), ToolMessage("r", tool_call_id="2")]
+    )
     assert [block.get("id", "") for block in kept[0].content] == ["", "2"]
     assert [call["id"] for call in kept[0].tool_calls] == ["2"]
 
@@ -287,7 +289,7 @@ def test_a_refused_transfer_is_no_handover() -> None:
         return ToolMessage("x", tool_call_id="1", **fields)
 
     mark = {"__handoff_destination": "coder"}
-    assert handed_over_at([answer(response_metadata=mark)], "coder") == 1
-    assert handed_over_at([answer(response_metadata=mark)], "planner") == 0
-    assert handed_over_at([answer(name="transfer_to_coder")], "coder") == 1
-    assert handed_over_at([answer(name="transfer_to_coder", status="error")], "coder") == 0
+    assert handoff_index([answer(response_metadata=mark)], "coder") == 1
+    assert handoff_index([answer(response_metadata=mark)], "planner") == 0
+    assert handoff_index([answer(name="transfer_to_coder")], "coder") == 1
+    assert handoff_index([answer(name="transfer_to_coder", status="error")], "coder") == 0

@@ -28,7 +28,7 @@ from passdown.adapters.langgraph import (
 )
 from passdown.adapters.states import AgentState, context_of, message, plain
 from passdown.errors import InvalidInput
-from passdown.workspace.beside import Beside
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +80,7 @@ def talker(name: str) -> Any:
 
 def sizes(ws: Workspace) -> dict[str, int]:
     """How many bytes the records of each stream beside the tasks have."""
-    beside = Beside(ws)
+    beside = WorkspaceStreams(ws)
     heads = [*beside.streams("graph/"), *beside.streams("checkpoint/")]
     return {
         head.stream: sum(len(record.body) for record in beside.records(head.stream))

@@ -23,7 +23,7 @@ from langgraph.store.memory import InMemoryStore
 import passdown
 from passdown.adapters.langgraph.store import RecallStore
 from passdown.errors import InvalidInput
-from passdown.workspace.beside import Beside
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -168,7 +168,7 @@ def test_a_hidden_item_is_found_no_more_and_its_record_stays(
     assert store.search((), query="lighthouse") == []
     assert store.list_namespaces() == []
     assert workspace.recall("lighthouse") == []
-    assert b"lighthouse" in Beside(workspace).records("store/langgraph")[0].body
+    assert b"lighthouse" in WorkspaceStreams(workspace).records("store/langgraph")[0].body
 
 
 def test_items_that_no_node_was_made_of_are_made_findable(workspace: passdown.Workspace) -> None:

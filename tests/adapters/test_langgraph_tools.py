@@ -15,8 +15,8 @@ from langgraph.types import Command
 from passdown.adapters.langgraph import HandoffGraph, handoff_tool, transitions
 from passdown.adapters.langgraph.tools import compact_schema
 from passdown.adapters.states import AgentState, plain
+from passdown.core.intake import check_handoff
 from passdown.errors import InvalidInput
-from passdown.model.intake import check_handoff
 from tests.adapters.scripted_chat import (
     ScriptedChat,
     calls,

@@ -17,9 +17,9 @@ import pytest
 from passdown.adapters.chroma import ChromaMemory
 from passdown.adapters.memory import LedgerMemory, Relation
 from passdown.errors import InvalidInput, PassdownError, StoreUnavailable
+from passdown.knowledge.graph_files import EdgeFile
 from passdown.store.sqlite import SqliteStore
-from passdown.store.sqlite.faults import translated
-from passdown.workspace.edge_file import EdgeFile
+from passdown.store.sqlite.errors import translated_errors
 from tests.adapters.stores import KINDS, decision, opened, trigrams
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_processes_that_write_at_once_lose_nothing(kind: str, tmp_path: Path) ->
 
 MANY = """
 import sys
-from passdown.adapters.chroma_folder import folder_at
+from passdown.adapters.chroma import folder_at
 from tests.adapters.stores import trigrams
 
 texts = [f"Buttons number {number} {sys.argv[2]}" for number in range(1_100)]
@@ -271,7 +271,7 @@ def test_a_workspace_that_refuses_for_the_moment_is_tried_again(
     """Three failed writes of SQLite are logged and got over, a lasting failure is told with
     operation and cause; nothing is there twice or by half.
     """
-    monkeypatch.setattr("passdown.ledger.retrying.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("passdown.ledger.durable_files.FIRST_WAIT_S", 0.001)
     left = 0
     original = SqliteStore._runner  # pyright: ignore[reportPrivateUsage]
 
@@ -282,7 +282,7 @@ def test_a_workspace_that_refuses_for_the_moment_is_tried_again(
             nonlocal left
             if name == "append" and left > 0:
                 left -= 1
-                with translated("the test's store"):
+                with translated_errors("the test's store"):
                     raise apsw.IOError("disk I/O error (made by the test)")
             return run(name, values)
 
@@ -327,7 +327,7 @@ def test_an_embedder_that_fails_for_the_moment_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A model elsewhere may drop a connection; what was stored stays whole meanwhile."""
-    monkeypatch.setattr("passdown.ledger.retrying.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("passdown.ledger.durable_files.FIRST_WAIT_S", 0.001)
     left = 0
 
     def embed(texts: Sequence[str]) -> list[list[float]]:

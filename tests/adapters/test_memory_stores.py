@@ -18,28 +18,31 @@ from hypothesis import strategies as st
 import passdown
 from passdown.adapters.chroma import (
     ChromaMemory,
-    _all_by_hand,  # pyright: ignore[reportPrivateUsage]
+    _scan_all,  # pyright: ignore[reportPrivateUsage]
+    folder_at,
 )
-from passdown.adapters.chroma_folder import folder_at
-from passdown.adapters.memory import LedgerMemory, MemoryResult, MemoryStore, Related, Relation
-from passdown.adapters.memory_values import (
+from passdown.adapters.memory import (
     MEMORY,
+    LedgerMemory,
+    MemoryResult,
+    MemoryStore,
+    RelatedNode,
+    Relation,
     name_of_node,
     node_of_name,
-    prepared,
+    prepare_memory,
     project_folder,
 )
+from passdown.core.knowledge import edge_key, relations_of, with_relation
 from passdown.errors import MissingExtra
-from passdown.model.graph_files import read_graph
-from passdown.model.relations import edge_key, relations_of, with_relation
-from passdown.workspace.edge_file import EdgeFile
-from passdown.workspace.embedding import default_embedder
+from passdown.knowledge.graph_files import EdgeFile, read_graph
+from passdown.workspace.search import default_embedder
 from tests.adapters.stores import KINDS, decision, opened, trigrams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from passdown.model.graph import Edge
+    from passdown.core.graph import Edge
     from tests.adapters.stores import Memory
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -111,7 +114,7 @@ def test_what_the_index_of_chromadb_misses_is_compared_by_hand(tmp_path: Path) -
             found = await memory.query_decisions("green buttons", k=5)
             vector = trigrams(["green buttons"])[0]
             with folder_at(str(tmp_path)).turn("passdown-shop-memory", writes=False) as collection:
-                by_hand = _all_by_hand(collection, vector, {"type": "decision"})
+                by_hand = _scan_all(collection, vector, {"type": "decision"})
             by_hand.sort(key=lambda each: -each.score)
             assert [each.id for each in by_hand] == [f"decision:{each.key}" for each in found]
             assert [each.score for each in by_hand] == pytest.approx(
@@ -200,7 +203,7 @@ def test_a_memory_on_a_workspace_finds_what_its_agents_recorded(tmp_path: Path) 
             assert found["node:api"].metadata["type"] == "component"
             assert found["api"].metadata == {"by": "kim"}
             path = (Relation("T-1#g1", "about", "api"), Relation("api", "describes", "node:api"))
-            assert Related("node:api", 2, path) in await memory.get_related("T-1#g1", 2)
+            assert RelatedNode("node:api", 2, path) in await memory.get_related("T-1#g1", 2)
             assert "node:memory:api" in {answer.address for answer in ws.recall("our brand")}
             key = await memory.store_decision(decision("Use a border"), "T-1")
             assert key == "T-1#d1"
@@ -242,11 +245,11 @@ JSON = st.recursive(
 @given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_metadata_come_back_equal_and_detached(metadata: dict[str, Any]) -> None:
     """Any JSON, through the text that is stored; later changes to what was given don't show."""
-    text = prepared("key", "content", metadata).metadata
+    text = prepare_memory("key", "content", metadata).metadata
     text.encode()
     result = MemoryResult("key", "content", 0.5, json.loads(text))
     assert result.metadata == metadata
-    assert json.loads(prepared("key", "content", result.metadata).metadata) == metadata
+    assert json.loads(prepare_memory("key", "content", result.metadata).metadata) == metadata
     own = MemoryResult("key", "content", 0.5, metadata)
     assert own == result
     assert len({own, result}) == 1

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import passdown
-from passdown.adapters.histories import Line, fitted
 from passdown.adapters.openai_agents import LedgerSession, history_tool, since_handoff
-from passdown.adapters.openai_agents.items import ItemLog
-from passdown.adapters.openai_agents.transcripts import handed_log
-from passdown.model.tokens import vocabulary
+from passdown.adapters.openai_agents.sessions import ItemLog, handed_log
+from passdown.adapters.tools import HistoryLine, fit_lines
+from passdown.core.tokens import vocabulary
 from tests.adapters.openai_scripts import agent, decision, go, hand, inputs, last, lookup, transfer
 
 if TYPE_CHECKING:
@@ -140,8 +139,8 @@ def test_what_can_not_be_read_is_said(ws: passdown.Workspace, items: str) -> Non
     st.integers(1, 120),
 )
 def test_every_answer_shows_something_and_names_the_rest(texts: list[str], budget: int) -> None:
-    lines = [Line(number, text) for number, text in enumerate(texts, 1)]
-    answer = fitted(lines, budget, len)
+    lines = [HistoryLine(number, text) for number, text in enumerate(texts, 1)]
+    answer = fit_lines(lines, budget, len)
     assert answer.startswith("1 " + texts[0][:1])
     if not answer.endswith('")'):
         assert answer == "\n".join(f"{line.number} {line.text}" for line in lines)

@@ -38,17 +38,17 @@ from passdown.adapters.openai_agents import (
     active_agent,
     check_run,
     history_tool,
-    opening,
+    opening_input,
     passdown_handoff,
     run,
     run_streamed,
     run_sync,
     since_handoff,
 )
-from passdown.adapters.openai_agents.handoffs import REPAIRS
-from passdown.adapters.openai_agents.transcripts import handed_log
+from passdown.adapters.openai_agents.handoffs import MAX_REPAIRS
+from passdown.adapters.openai_agents.sessions import handed_log
+from passdown.core.tokens import vocabulary
 from passdown.errors import GateRefused, InvalidInput
-from passdown.model.tokens import vocabulary
 from tests.adapters.openai_scripts import (
     QUIET,
     agent,
@@ -186,7 +186,7 @@ def test_a_model_can_hand_off_with_any_outcome(
     assert go(agent("planner", [[said]], handoffs=[hand(coder, ws)])).last_agent is coder
     assert ws.show("T-1#h1")["outcome"] == outcome
     schema = hand(coder, ws).input_json_schema
-    offered = schema["$defs"]["InTheWay"]["properties"]
+    offered = schema["$defs"]["BlockerInput"]["properties"]
     assert set(fields) <= set(offered)
     assert outcome in schema["properties"]["outcome"]["enum"]
 
@@ -196,7 +196,7 @@ def test_a_sender_that_never_mends_it_ends_the_run_with_the_problems(
 ) -> None:
     bad = [
         [function_call("transfer_to_coder", payload(outcome="great"), call_id=f"h{n}")]
-        for n in range(REPAIRS + 1)
+        for n in range(MAX_REPAIRS + 1)
     ]
     planner = agent("planner", bad, handoffs=[hand(agent("coder", []), ws)])
     with pytest.raises(ModelBehaviorError, match="outcome: 'great'"):
@@ -238,10 +238,10 @@ def test_a_handoff_that_a_person_has_to_approve_ends_the_run(ws: passdown.Worksp
         go(planner)
     assert not again.value.recorded
     with pytest.raises(GateRefused):
-        opening(ws, "T-1", coder)
+        opening_input(ws, "T-1", coder)
     assert model_of(coder).calls == ()
     ws.approve(gate, by="ann")
-    assert go(coder, opening(ws, "T-1", coder)).final_output == "done"
+    assert go(coder, opening_input(ws, "T-1", coder)).final_output == "done"
     assert "Design agreed" in inputs(coder)[0][0]["content"]
     assert len(handoffs(ws)) == 1
 
@@ -257,7 +257,7 @@ def test_a_task_that_a_person_refused_is_not_opened(ws: passdown.Workspace) -> N
         go(planner)
     ws.reject(held.value.gates[0], by="ann", reason="not now")
     with pytest.raises(HandoffHeld):
-        opening(ws, "T-1", coder)
+        opening_input(ws, "T-1", coder)
     assert go(planner).final_output == "done", "handed off anew"
 
 
@@ -403,7 +403,7 @@ def test_an_awaited_workspace_will_do_everywhere(tmp_path: Path) -> None:
             options: Any = {"session": session, "hooks": hooks, "run_config": QUIET}
             assert (await run(planner, "please", **options)).final_output == "done"
             assert active_agent(ws, task="T-1") == "coder"
-            assert "Design agreed" in str(opening(ws, "T-1", coder))
+            assert "Design agreed" in str(opening_input(ws, "T-1", coder))
 
     asyncio.run(whole())
 

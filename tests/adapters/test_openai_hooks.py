@@ -17,10 +17,10 @@ from passdown.adapters.openai_agents import (
     HandoffHeld,
     PassdownHooks,
     active_agent,
-    opening,
+    opening_input,
     run_records,
 )
-from passdown.adapters.openai_agents.hooks import ARGUMENTS
+from passdown.adapters.openai_agents.runs import MAX_ARGUMENT_CHARS
 from passdown.errors import InvalidInput
 from tests.adapters.openai_scripts import (
     agent,
@@ -113,7 +113,7 @@ def test_a_run_does_not_fail_for_its_records(
 def test_the_sdks_own_handoffs_are_recorded_too(ws: passdown.Workspace) -> None:
     """An agent in place of a handoff, called beside a tool; and arguments beyond all measure."""
     coder, tester = agent("Senior coder", []), agent("tester", [last()])
-    long = {"why": "x" * (ARGUMENTS + 5)}
+    long = {"why": "x" * (MAX_ARGUMENT_CHARS + 5)}
     calls = [
         function_call("look", {"number": 1}, call_id="c1"),
         function_call("transfer_to_senior_coder", {}, call_id="h1"),
@@ -126,7 +126,7 @@ def test_the_sdks_own_handoffs_are_recorded_too(ws: passdown.Workspace) -> None:
     first, second = (each for each in run_records(ws, task="T-1") if each["kind"] == "handed")
     assert (first["from"], first["to"], first["call_id"]) == ("planner", "Senior coder", "h1")
     assert first["calls"] == {"look": 1}
-    assert (second["call_id"], len(second["arguments"])) == ("h2", ARGUMENTS)
+    assert (second["call_id"], len(second["arguments"])) == ("h2", MAX_ARGUMENT_CHARS)
     assert second["characters"] == len(json.dumps(long, separators=(",", ":")))
 
 
@@ -144,7 +144,7 @@ def test_an_agent_is_active_once_it_has_started(ws: passdown.Workspace) -> None:
         go(planner, hooks=hooks)
     assert active_agent(ws, task="T-1") == "planner"
     ws.approve(held.value.gates[0], by="ann")
-    go(coder, opening(ws, "T-1", coder), hooks=hooks)
+    go(coder, opening_input(ws, "T-1", coder), hooks=hooks)
     assert active_agent(ws, task="T-1") == "coder"
 
 

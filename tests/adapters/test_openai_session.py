@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown.adapters.openai_agents import LedgerSession
-from passdown.adapters.openai_agents.items import CHUNK
-from passdown.adapters.openai_agents.session import first_whole
+from passdown.adapters.openai_agents.sessions import MAX_RECORD_CHARS, first_complete
+from passdown.core.tokens import vocabulary
 from passdown.errors import InvalidInput
-from passdown.model.tokens import vocabulary
 from tests.adapters.openai_scripts import QUIET, agent, go, inputs, last, lookup
 
 if TYPE_CHECKING:
@@ -223,7 +222,7 @@ _item = st.one_of(
 @given(st.lists(_item, max_size=12), st.integers(0, 12))
 def test_a_history_never_begins_in_the_middle(items: list[Any], start: int) -> None:
     start = min(start, len(items))
-    begin = first_whole(items, start)
+    begin = first_complete(items, start)
     assert start <= begin <= len(items)
 
     def is_whole(place: int) -> bool:
@@ -244,7 +243,7 @@ def test_a_history_never_begins_in_the_middle(items: list[Any], start: int) -> N
 
 def test_long_items_and_secrets(ws: passdown.Workspace) -> None:
     """A picture larger than a record is kept whole; a key of a known shape is not kept at all."""
-    picture = "data:image/png;base64," + "iVBORw0KGgo=" * (CHUNK // 4)
+    picture = "data:image/png;base64," + "iVBORw0KGgo=" * (MAX_RECORD_CHARS // 4)
     key = "sk-proj-" + "a1B2" * 8
     session = LedgerSession("s", ws)
     quoted = '{"Authorization": "Bearer %s"}' % ("ab12" * 8)

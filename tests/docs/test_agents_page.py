@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from passdown.model.agent_states import MACHINES, VERDICTS, after_review, as_mermaid
+from passdown.relay.agent_states import MACHINES, VERDICTS, after_review, as_mermaid
 from passdown.relay.agents import AgentStates
 
 ROOT = Path(__file__).resolve().parent.parent.parent

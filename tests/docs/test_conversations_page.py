@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from passdown.relay.conversation import Conversation
-from passdown.relay.prompts import PLACEHOLDERS, REQUESTS
-from passdown.relay.requests import approve, ask, review
+from passdown.relay.conversations import PLACEHOLDERS, REQUESTS, Conversation, approve, ask, review
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "conversations.md").read_text("utf-8")

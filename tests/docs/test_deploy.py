@@ -16,10 +16,9 @@ import yaml
 from psycopg.pq import Conninfo
 
 import passdown
-from passdown.surfaces.cli.main import parser_of
-from passdown.surfaces.cli.serving import PORT
-from passdown.surfaces.cli.verbs import VERBS
-from passdown.surfaces.web.hosts import checked_names
+from passdown.cli.main import VERBS, parser_of
+from passdown.cli.server import PORT
+from passdown.web.limits import checked_names
 from tests.conftest import IN_CI
 from tests.surfaces.web.test_process import running
 

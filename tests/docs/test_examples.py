@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from passdown import Workspace
-from passdown.model.graph import Edge, Graph, Node
-from passdown.model.recalled import Recalled
-from passdown.recall.graph import Reached, Tagged
-from passdown.workspace.embedding import Embedded
-from passdown.workspace.importing_results import Brought
-from passdown.workspace.migrating import Migration
-from passdown.workspace.packing import Pack
-from passdown.workspace.syncing import Synced
+from passdown.core.graph import Edge, Graph, Node
+from passdown.core.results import Recalled
+from passdown.knowledge.graph import ReachedNode, TaggedNode
+from passdown.workspace.import_results import ImportResult
+from passdown.workspace.knowledge_packs import Pack
+from passdown.workspace.knowledge_sync import KnowledgeSync
+from passdown.workspace.note_migration import Migration
+from passdown.workspace.search import EmbeddingStatus
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
@@ -130,7 +130,19 @@ def test_every_method_is_in_the_reference() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [Recalled, Graph, Node, Edge, Reached, Tagged, Pack, Synced, Embedded, Brought, Migration],
+    [
+        Recalled,
+        Graph,
+        Node,
+        Edge,
+        ReachedNode,
+        TaggedNode,
+        Pack,
+        KnowledgeSync,
+        EmbeddingStatus,
+        ImportResult,
+        Migration,
+    ],
 )
 def test_the_fields_of_what_methods_give_are_in_the_reference(value: Any) -> None:
     """In their order, and none besides."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from passdown.model.importing.detecting import FORMS
+from passdown.imports.formats import IMPORT_FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "importing.md"
@@ -42,4 +42,4 @@ def test_the_example_of_the_page_prints_what_the_page_says(tmp_path: Path) -> No
 
 def test_the_page_names_every_form() -> None:
     """What can follow --from stands on the page."""
-    assert f"--from auto|{'|'.join(FORMS)}" in PAGE.read_text("utf-8")
+    assert f"--from auto|{'|'.join(IMPORT_FORMATS)}" in PAGE.read_text("utf-8")

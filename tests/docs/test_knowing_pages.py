@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from passdown.model.graph import NODE_TYPES, RELATIONS
-from passdown.recall import embedders
-from passdown.recall.audit import FINDINGS
-from passdown.surfaces.cli.journalling import EXPLAINED, FAULTS
-from passdown.workspace.recalling import FINDABLE
+from passdown.cli.search import AUDIT_FAULTS, AUDIT_FINDINGS
+from passdown.core.graph import NODE_TYPES, RELATIONS
+from passdown.knowledge.audit import FINDINGS
+from passdown.search import embedders
+from passdown.workspace.search import FINDABLE
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 
@@ -71,5 +71,5 @@ def test_the_pages_name_every_kind_type_relation_and_variable() -> None:
 def test_the_findings_of_an_audit_have_one_name_everywhere() -> None:
     """The page's table, the JSON and the text; all but what nobody was told decide the exit."""
     table = re.findall(r"(?m)^\| `(\w+)` \|", page("knowledge.md").partition("passdown audit")[2])
-    assert set(table) == set(FINDINGS) == set(EXPLAINED)
-    assert set(FINDINGS) - set(FAULTS) == {"never_recalled"}
+    assert set(table) == set(FINDINGS) == set(AUDIT_FINDINGS)
+    assert set(FINDINGS) - set(AUDIT_FAULTS) == {"never_recalled"}

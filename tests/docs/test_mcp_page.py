@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 import passdown
-from passdown.surfaces.hosts.table import HOSTS
-from passdown.surfaces.mcp.definitions import BY_NAME
-from passdown.surfaces.mcp.prompts import PROMPTS
-from passdown.surfaces.mcp.resources import TEMPLATES
+from passdown.hosts.definitions import HOSTS
+from passdown.mcp.definitions import BY_NAME
+from passdown.mcp.server import PROMPTS, TEMPLATES
 from tests.surfaces.mcp.talking import environment
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -12,7 +12,7 @@ import pytest
 
 from passdown.adapters.chroma import ChromaMemory
 from passdown.adapters.memory import LedgerMemory
-from passdown.workspace.embedding import default_embedder
+from passdown.workspace.search import default_embedder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "memory.md"

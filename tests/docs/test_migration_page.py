@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from passdown.model.freeform import extract
-from passdown.model.settings import parse_settings
-from passdown.surfaces.cli.main import main
+from passdown.cli.main import main
+from passdown.core.settings import parse_settings
+from passdown.imports.note_handoffs import extract_note
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "migration.md").read_text("utf-8")
@@ -62,4 +62,4 @@ def test_the_words_that_the_page_names_are_cues() -> None:
         ("Someone should add it", "suggested_next_steps"),
         ("We are waiting for keys", "blockers"),
     ):
-        assert kind in {item.kind for item in extract(f"{words}.").found}, words
+        assert kind in {item.kind for item in extract_note(f"{words}.").found}, words

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from passdown.briefing.switching import artifact
-from passdown.model.intake.checking import handoff_schema
-from passdown.model.settings import CONFIG_TEMPLATE, Settings, parse_settings
-from passdown.recall.profiles import Profiles
+from passdown.context import artifacts as artifact
+from passdown.core.intake import handoff_schema
+from passdown.core.settings import CONFIG_TEMPLATE, Settings, parse_settings
+from passdown.history.profiles import Profiles
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"

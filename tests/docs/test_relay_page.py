@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 import passdown
-from passdown.model.intake.relay_schema import read_relay, relay_schema
-from passdown.model.relay import MOST_PARTIAL, MOST_REJECTED
-from passdown.model.run import VERDICTS
+from passdown.relay.relay_file import read_relay, relay_schema
+from passdown.relay.run import MAX_PARTIAL, MAX_REJECTED, VERDICTS
 from passdown.relay.runs import Runs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -62,7 +61,7 @@ def test_the_verdicts_and_the_usual_rules_are_on_the_page() -> None:
     page = PAGE.read_text("utf-8")
     rows = re.findall(r"(?m)^\| `(\w+)` \| ", page.partition("| verdict |")[2].partition("##")[0])
     assert tuple(rows) == VERDICTS
-    assert MOST_PARTIAL == MOST_REJECTED == 3
+    assert MAX_PARTIAL == MAX_REJECTED == 3
     assert page.count("three times, then `stop`") == 3
 
 

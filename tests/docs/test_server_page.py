@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import passdown
-from passdown.model.access import RIGHTS
-from passdown.surfaces.web.limits import Limits
+from passdown.core.access import RIGHTS
+from passdown.web.limits import Limits
 from tests.serving import EVERY_RIGHT, served
 from tests.surfaces.web.asking import ask
 
@@ -111,9 +111,9 @@ def test_the_page_names_what_a_server_does_not_offer() -> None:
 
 
 def refused_methods() -> set[str]:
-    from passdown.workspace.remote.elsewhere import Elsewhere
+    from passdown.remote.client import UnsupportedMethods
 
-    return {name for name in vars(Elsewhere) if not name.startswith("_")}
+    return {name for name in vars(UnsupportedMethods) if not name.startswith("_")}
 
 
 def test_rights_and_limits_are_those_of_the_code() -> None:

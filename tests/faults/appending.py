@@ -12,10 +12,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from passdown.core.record import Head, Record, canonical_bytes, chained
 from passdown.errors import PassdownError, StoreBusy
-from passdown.model.canonical import canonical_bytes
-from passdown.model.record import Head, Record, chained
-from passdown.store.opening import open_store
+from passdown.store import open_store
 
 if TYPE_CHECKING:
     from passdown.store.protocol import Store

@@ -17,7 +17,7 @@ from typing import Any
 import passdown
 from passdown import Settings
 from passdown.errors import StoreError
-from passdown.store.postgres.connecting import Watched
+from passdown.store.postgres.connections import WatchedConnection
 from tests.faults.tools import append_line, how_of, write
 
 
@@ -36,7 +36,7 @@ def opened(options: dict[str, Any]) -> passdown.Workspace:
 
 def main(options: dict[str, Any]) -> None:
     """Write until told to stop."""
-    Watched.silence_s = options.get("silence_s", 1.0)
+    WatchedConnection.silence_s = options.get("silence_s", 1.0)
     os.chdir(options["folder"])
     rng = random.Random(options["name"])
     counts = {"acknowledged": 0, "repeated": 0, "unknown": 0, "ended": 0}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from passdown.store.opening import open_store
+from passdown.store import open_store
 from tests.faults.anomalies import Transaction, anomalies, parsed
 from tests.faults.appending import BUGS, read_list
 from tests.faults.tools import ROOT, soak_count, worker_environment

@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 import passdown
+from passdown.core.settings import Settings
 from passdown.errors import (
     Damaged,
     ForeignSchema,
@@ -24,9 +25,8 @@ from passdown.errors import (
     StoreUnavailable,
     UnsafeStore,
 )
-from passdown.model.settings import Settings
 from passdown.store.sqlite import SqliteStore
-from passdown.store.sqlite.running import rows
+from passdown.store.sqlite.schema import rows
 from tests.faults.tools import (
     faults_of,
     make_store,
@@ -308,7 +308,7 @@ def test_a_connection_that_can_not_roll_back_is_not_used_again(
 ) -> None:
     store = SqliteStore(str(database(project)))
     refuse: Callable[[object], bool] = lambda _: False  # noqa: E731
-    monkeypatch.setattr("passdown.store.sqlite.embedded._roll_back", refuse)
+    monkeypatch.setattr("passdown.store.sqlite.store._roll_back", refuse)
     with pytest.raises(ZeroDivisionError), store.writing([]):
         raise ZeroDivisionError
     monkeypatch.undo()

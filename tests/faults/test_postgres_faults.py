@@ -22,10 +22,10 @@ import pytest
 import passdown
 from passdown import Settings
 from passdown.errors import StoreUnavailable
-from passdown.store.opening import open_store
-from passdown.store.postgres.connecting import Watched, connect
-from passdown.store.postgres.faults import UNKNOWN, as_store_error
-from passdown.store.postgres.location import located
+from passdown.store import open_store
+from passdown.store.postgres.connections import WatchedConnection, connect
+from passdown.store.postgres.errors import UNKNOWN, as_store_error
+from passdown.store.postgres.location import parse_location
 from passdown.store.postgres.session import Session
 from tests.faults.cutting_proxy import CuttingProxy
 from tests.faults.tools import (
@@ -275,7 +275,7 @@ def test_a_commit_whose_answer_is_lost_is_told_as_unknown(
         """Lose the connection before the server has committed, or the answer after it has."""
         if is_sent:
             real(self)
-            raise as_store_error(psycopg.OperationalError("lost"), located(url), UNKNOWN)
+            raise as_store_error(psycopg.OperationalError("lost"), parse_location(url), UNKNOWN)
         with socket.socket(fileno=os.dup(self.connection.fileno())) as line:
             line.shutdown(socket.SHUT_RDWR)
         real(self)
@@ -301,10 +301,10 @@ def test_a_long_statement_is_waited_for_and_a_lost_answer_is_not(
     killable: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = prepared(killable.server)
-    monkeypatch.setattr(Watched, "silence_s", 0.4)
+    monkeypatch.setattr(WatchedConnection, "silence_s", 0.4)
     with CuttingProxy(killable.socket, "silence") as proxy:
         proxy.is_calm.set()
-        with connect(located(through(proxy, url)), 5, waits_for_disk=True) as connection:
+        with connect(parse_location(through(proxy, url)), 5, waits_for_disk=True) as connection:
             assert connection.execute("SELECT pg_sleep(1.5), 7").fetchall()[0][1] == 7
         store = open_store(through(proxy, url))
         with store.reading() as reader:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pytest
 
 import passdown
+from passdown.core.kinds import task_of
 from passdown.errors import PassdownError
 from passdown.ledger import Entry, Ledger
-from passdown.ledger.verifying import verify
-from passdown.model.kinds import task_of
+from passdown.ledger.verification import verify
 from passdown.store.sqlite import SqliteStore
 from tests.faults.cut_disk import Disk
 from tests.faults.tools import seeded, soak_count, write
@@ -45,7 +45,7 @@ def make_entries(folder: Path) -> list[Entry]:
         for number in range(5):
             write(ws, "T-1", f"h-{number}")
             write(ws, "T-2", f"d-{number}", "decide")
-        with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+        with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
             for record in reader.tail():
                 task = task_of(record.stream) or ""
                 body: dict[str, Any] = record.document()

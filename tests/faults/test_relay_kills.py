@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import passdown
-from passdown.model.run import run_stream
 from passdown.relay.agents import AgentStates
-from passdown.relay.engine.database import run as run_statement
-from passdown.relay.engine.engine import Engine
-from passdown.relay.engine.heartbeats import workers
-from passdown.relay.running import engine_of
+from passdown.relay.engine.database import run_statement, workers
+from passdown.relay.engine.engine import RelayEngine
+from passdown.relay.run import run_stream
 from passdown.relay.runs import Runs
-from passdown.workspace.beside import Beside
+from passdown.relay.worker import open_engine
+from passdown.workspace.streams import WorkspaceStreams
 from tests.faults.tools import seeded, soak_count
 from tests.relay.relay_process import PATH, TASK, handed_off, start, tell, turns_in
 
@@ -103,7 +102,7 @@ def plain(value: Any) -> Any:
 def seen(ws: Workspace) -> dict[str, Any]:
     """What has to be the same however often a run was killed."""
     run = Runs(ws).get(RUN)
-    records = Beside(ws).records(run_stream(RUN))
+    records = WorkspaceStreams(ws).records(run_stream(RUN))
     told = ("outcome", "to", "version", "gate", "summary", "visit", "leg", "causes")
     return {
         "status": run.status,
@@ -117,7 +116,7 @@ def seen(ws: Workspace) -> dict[str, Any]:
 
 def said(ws: Workspace) -> dict[str, list[tuple[str, str]]]:
     """Who said what in each conversation; of requests only whose they are."""
-    beside = Beside(ws)
+    beside = WorkspaceStreams(ws)
     found: dict[str, list[tuple[str, str]]] = {}
     for head in beside.streams("conversation/"):
         messages = [r.document()["message"] for r in beside.records(head.stream, 0)[1:]]
@@ -130,7 +129,7 @@ def said(ws: Workspace) -> dict[str, list[tuple[str, str]]]:
 def left_behind(ws: Workspace, lives: Lives) -> list[str]:
     """Processes, workers and locks that shouldn't be there any more."""
     found = [f"process group {group}" for group in lives.groups if is_alive(group)]
-    with engine_of(ws) as engine:
+    with open_engine(ws) as engine:
         found += [f"worker {each.worker}" for each in workers(engine.database)]
         with engine.database.begin() as connection:
             run_statement(connection, "hold_lane", lane="free")
@@ -239,7 +238,7 @@ def test_the_engine_starts_after_it_was_killed_while_it_made_its_database(tmp_pa
         time.sleep(rng.random() * 0.05)
         process.kill()
         process.communicate()
-        with Engine(url) as engine:
+        with RelayEngine(url) as engine:
             assert engine.lanes.waiting("normal") in (0, 1)
 
 

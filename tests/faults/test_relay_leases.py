@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import passdown
-from passdown.model.run import run_stream
-from passdown.model.times import parse_time
-from passdown.relay.engine.heartbeats import workers as known_workers
-from passdown.relay.running import engine_of
+from passdown.core.times import parse_time
+from passdown.relay.engine.database import workers as known_workers
+from passdown.relay.run import run_stream
 from passdown.relay.runs import Runs
-from passdown.workspace.beside import Beside
+from passdown.relay.worker import open_engine
+from passdown.workspace.streams import WorkspaceStreams
 from tests.faults.tools import seeded, soak_count
 from tests.relay.relay_process import handed_off, short_relay, start, tell, turns_in
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from passdown import Workspace
-    from passdown.relay.engine.engine import Engine
+    from passdown.relay.engine.engine import RelayEngine
 
 LEASE_S = 1.0
 # A lane is looked at every tenth of a second, a turn begins when a slot is free; and two processors
@@ -121,7 +121,7 @@ def start_runs(ws: Workspace, count: int) -> list[str]:
     return [runs.start(relay, f"T-{number}", by="eva").run for number in range(count)]
 
 
-def hit(crew: Crew, engine: Engine, how: str, rng: random.Random) -> Hit | None:
+def hit(crew: Crew, engine: RelayEngine, how: str, rng: random.Random) -> Hit | None:
     """Kill or freeze somebody who is at work; None where nobody is."""
     at_work = crew.at_work()
     if not at_work:
@@ -137,7 +137,7 @@ def hit(crew: Crew, engine: Engine, how: str, rng: random.Random) -> Hit | None:
 
 def begun_by_others(ws: Workspace, hit: Hit) -> float | None:
     """When another worker began the turn that a worker was hit in."""
-    for record in Beside(ws).records(run_stream(hit.run)):
+    for record in WorkspaceStreams(ws).records(run_stream(hit.run)):
         at = parse_time(record.at).timestamp()
         if record.kind == "begun" and at > hit.at and record.document()["worker"] != hit.worker:
             return at
@@ -148,7 +148,9 @@ def has_ended(ws: Workspace, run: str) -> bool:
     return bool(Runs(ws).get(run).ended_at)
 
 
-def disturb(ws: Workspace, crew: Crew, engine: Engine, hits: list[str], rng: random.Random) -> Any:
+def disturb(
+    ws: Workspace, crew: Crew, engine: RelayEngine, hits: list[str], rng: random.Random
+) -> Any:
     """Hit one worker after the other; a frozen one is thawed once others have its work."""
     found: list[tuple[Hit, float]] = []
     for how in hits:
@@ -177,7 +179,7 @@ def check_leases(tmp_path: Path, runs: int, hits: list[str], **options: Any) -> 
     rng = seeded("leases")
     with (
         passdown.open(str(folder)) as ws,
-        engine_of(ws) as engine,
+        open_engine(ws) as engine,
         crew(folder, **options) as workers,
     ):
         names = start_runs(ws, runs)
@@ -204,7 +206,7 @@ def check_once(ws: Workspace, names: list[str]) -> None:
     for name in names:
         run = runs.get(name)
         assert handed_off(ws, run.task, name) == [1]
-        kinds = Counter(record.kind for record in Beside(ws).records(run_stream(name)))
+        kinds = Counter(record.kind for record in WorkspaceStreams(ws).records(run_stream(name)))
         assert (kinds["leg_ended"], kinds["ended"]) == (1, 1), name
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
-from passdown.relay.engine.heartbeats import workers as known_workers
-from passdown.relay.running import Terms, engine_of
+from passdown.relay.engine.database import workers as known_workers
 from passdown.relay.runs import Runs
+from passdown.relay.worker import EngineOptions, open_engine
 from tests.faults.tools import soak_count, worker_environment
 from tests.postgres import name_store
 from tests.relay.relay_process import handed_off, short_relay, start, tell, turns_in
@@ -85,7 +85,7 @@ def check_runs(ws: Workspace, names: list[str]) -> None:
 def check_sharing(tmp_path: Path, url: str, count: int, timeout_s: float) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
-    with passdown.open(str(folder)) as ws, engine_of(ws, Terms(url)) as engine:
+    with passdown.open(str(folder)) as ws, open_engine(ws, EngineOptions(url)) as engine:
         names = start_runs(ws, count)
         workers = hire(folder, url, 4, seconds=0.05)
         try:
@@ -119,7 +119,7 @@ def test_four_workers_do_two_hundred_relays(tmp_path: Path, postgres: str) -> No
 def test_a_frozen_worker_loses_its_turn_to_another(tmp_path: Path, postgres: str) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
-    with passdown.open(str(folder)) as ws, engine_of(ws, Terms(postgres)) as engine:
+    with passdown.open(str(folder)) as ws, open_engine(ws, EngineOptions(postgres)) as engine:
         names = start_runs(ws, 1)
         workers = hire(folder, postgres, 1, seconds=1.0)
         try:
@@ -151,7 +151,7 @@ def test_workers_on_two_machines_share_the_runs_of_one_ledger(
 ) -> None:
     """Ledger and queue are one PostgreSQL; nothing but that address is shared."""
     here, there = (machine(tmp_path, name, f"{postgres}&workspace=shop") for name in ("a", "b"))
-    with passdown.open(str(here)) as ws, engine_of(ws) as engine:
+    with passdown.open(str(here)) as ws, open_engine(ws) as engine:
         names = start_runs(ws, 6)
         workers = [*hire(here, "", 2, seconds=0.05), *hire(there, "", 2, seconds=0.05)]
         try:

@@ -10,8 +10,8 @@ import pytest
 import passdown
 from passdown.errors import StoreError
 from passdown.store.sqlite import SqliteStore
-from passdown.store.sqlite.faults import translated
-from passdown.store.sqlite.running import rows
+from passdown.store.sqlite.errors import translated_errors
+from passdown.store.sqlite.schema import rows
 from tests.faults.tools import make_store, state_of, write
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Failing:
         def failing(name: str, values: Mapping[str, object] | Sequence[object]) -> list[Any]:
             self.seen.append(name)
             if len(self.seen) == self.at:
-                with translated("the test's store"):
+                with translated_errors("the test's store"):
                     raise apsw.IOError("disk I/O error (made by the test)")
             return run(name, values)
 
@@ -93,7 +93,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def everything(ws: passdown.Workspace) -> Any:
-    with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+    with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
         derived = reader.dump()
         records = list(reader.tail())
     return derived, records, state_of(ws)
@@ -110,7 +110,7 @@ def statements_of_a_write(project: Path, failing: Failing) -> list[str]:
     """The statements between the beginning and the end of a handoff's transaction."""
     with passdown.open(str(project)) as ws:
         before = everything(ws)
-        opened: Any = ws._opened  # pyright: ignore[reportPrivateUsage]
+        opened: Any = ws._context  # pyright: ignore[reportPrivateUsage]
         failing.start(0)
         with pytest.raises(ZeroDivisionError):
             give_up(ws, opened)
@@ -186,7 +186,7 @@ def test_control_without_a_rollback_rows_stay(
 
         statements = statements_of_a_write(project, failing)
         failing.start(statements.index("put_task") + 1)
-        monkeypatch.setattr("passdown.store.sqlite.embedded._roll_back", keep)
+        monkeypatch.setattr("passdown.store.sqlite.store._roll_back", keep)
         with pytest.raises(StoreError):
             ws.hand_off(RICH, key="h-rich")
         failing.start(0)

@@ -10,9 +10,9 @@ import apsw
 import pytest
 
 import passdown
+from passdown.core.record import GENESIS, Head, Record, chained
 from passdown.errors import PassdownError
-from passdown.model.record import GENESIS, Head, Record, chained
-from passdown.store.sqlite.running import rows
+from passdown.store.sqlite.schema import rows
 from tests.faults.test_statement_faults import RICH
 from tests.faults.tools import make_store, seeded, soak_count, state_of, write
 

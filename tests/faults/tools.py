@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import passdown
-from passdown.model.handle_text import is_intact
-from passdown.model.kinds import stream_of
+from passdown.core.handle_files import is_intact
+from passdown.core.kinds import stream_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -18,8 +18,8 @@ import time
 from typing import Any
 
 import passdown
+from passdown.core.settings import Settings
 from passdown.errors import Conflict, PassdownError, StoreError
-from passdown.model.settings import Settings
 from tests.faults.tools import append_line, how_of, write
 
 Options = dict[str, Any]

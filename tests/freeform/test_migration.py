@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import passdown
+from passdown.core.settings import Settings
 from passdown.errors import InvalidInput
-from passdown.model.settings import Settings
-from passdown.workspace.note_records import kept_note
+from passdown.workspace.note_migration import kept_note
 from tests.freeform.test_note_properties import NOTES
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_a_note_becomes_a_handoff_and_its_file_shows_it(
     assert text.startswith(NOTE)
     assert "step: Add the middleware" in text[len(NOTE) :]
     sha256 = found.handoff["metadata"]["migrated"]["sha256"]
-    assert kept_note(workspace._opened, "T-7", sha256) == NOTE  # pyright: ignore[reportPrivateUsage]
+    assert kept_note(workspace._context, "T-7", sha256) == NOTE  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.promise("S3-35")
@@ -119,12 +119,12 @@ def test_a_note_without_a_section_is_taken_once_too(
 @pytest.mark.promise("S3-35")
 def test_ingesting_the_updated_file_repeats_nothing(workspace: Workspace, tmp_path: Path) -> None:
     """The section is the handoff that was recorded."""
-    from passdown.surfaces.cli.ingesting import take_in
+    from passdown.cli.handoffs import ingest_file
 
     path = written(tmp_path, NOTE)
     first = workspace.migrate(str(path))
     result: dict[str, Any] = {"made_task": False}
-    take_in(workspace, str(path), "someone", result)
+    ingest_file(workspace, str(path), "someone", result)
     assert (result["result"], result["version"]) == ("unchanged", first.version)
 
 

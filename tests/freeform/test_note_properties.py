@@ -11,18 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.model.freeform import Found, as_handoff, extract, prompt_for
-from passdown.model.freeform.cleaning import clean
-from passdown.model.freeform.sections import (
+from passdown.core.intake import check_handoff
+from passdown.core.task_files import read_task_file
+from passdown.imports.note_blocks import clean
+from passdown.imports.note_handoffs import (
+    NoteItem,
+    as_handoff,
+    extract_note,
+    note_prompt,
     parts_of,
     read_section,
     section_of,
     source_of,
     written_below,
 )
-from passdown.model.freeform.shaping import MAIN
-from passdown.model.intake import check_handoff
-from passdown.model.intake.reading import read_task_file
+from passdown.imports.note_items import MAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +79,7 @@ def words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text))
 
 
-def check_places(text: str, items: tuple[Found, ...]) -> None:
+def check_places(text: str, items: tuple[NoteItem, ...]) -> None:
     for item in items:
         start, end = item.span
         assert 0 <= start <= end <= len(text)
@@ -95,14 +98,14 @@ def check_places(text: str, items: tuple[Found, ...]) -> None:
 @given(NOTES)
 def test_any_text_is_read_and_gives_a_valid_handoff(text: str) -> None:
     """Each item's words are in its place, and the handoff of all items passes every rule."""
-    extraction = extract(text, "note.md")
+    extraction = extract_note(text, "note.md")
     check_places(text, extraction.found)
     for span in extraction.ambiguous:
         assert text[span.start : span.end].strip()
         assert span.line == text.count("\n", 0, span.start) + 1
     plain = as_handoff(extraction, "T-1", "coder", minimum=0)
     assert check_handoff(plain).errors == ()
-    assert prompt_for(text, extraction)
+    assert note_prompt(text, extraction)
 
 
 @pytest.mark.promise("S3-33")
@@ -110,7 +113,7 @@ def test_any_text_is_read_and_gives_a_valid_handoff(text: str) -> None:
 def test_any_report_is_read(value: object, indent: int | None) -> None:
     """The text at an item's place is the text of the report."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    extraction = extract(text)
+    extraction = extract_note(text)
     for item in extraction.found:
         start, end = item.span
         assert 0 <= start < end <= len(text)
@@ -121,7 +124,7 @@ def test_any_report_is_read(value: object, indent: int | None) -> None:
 @given(NOTES)
 def test_the_section_goes_below_any_note_and_says_what_was_found(text: str) -> None:
     """The note is in front of it, letter for letter; read back, it is the same handoff."""
-    plain = as_handoff(extract(text), "T-1", "coder", source={"sha256": "0" * 64})
+    plain = as_handoff(extract_note(text), "T-1", "coder", source={"sha256": "0" * 64})
     section = section_of(plain)
     assert check_handoff(read_section(section)).handoff == check_handoff(plain).handoff
     whole = written_below(text, section)
@@ -157,7 +160,7 @@ def test_reading_takes_time_in_proportion_to_the_note(name: str) -> None:
     def seconds(size: int) -> float:
         text = HOSTILE[name](size)
         started = time.process_time()
-        extract(text)
+        extract_note(text)
         return time.process_time() - started
 
     small, large = seconds(20_000), seconds(80_000)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.migration import KINDS, MARKS, Score, scored, short_hash, total
-from passdown.model.freeform import extract
+from passdown.imports.note_handoffs import extract_note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def marked(**lines: list[int]) -> dict[str, Any]:
 @pytest.mark.promise("S3-36")
 def test_found_beside_and_missed_are_told_apart() -> None:
     """Hits, extras and misses are counted by line; a file by its path."""
-    extraction = extract(NOTE)
+    extraction = extract_note(NOTE)
     marks = marked(next_steps=[6, 3], gotchas=[7])
     assert scored(NOTE, extraction, marks, "next steps") == Score(1, 1, 1)
     assert scored(NOTE, extraction, marks, "gotchas") == Score(0, 1, 1)

@@ -10,8 +10,8 @@ from passdown.workspace import open as open_workspace
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from passdown.workspace.importing import Brought
-    from passdown.workspace.opened import Opened
+    from passdown.workspace.context import Context
+    from passdown.workspace.importer import ImportResult
 
 NYGARD_OLD = """# 1. Keep sessions in the database
 
@@ -214,10 +214,10 @@ class Imports:
         self.workspace = open_workspace(str(root))
 
     @property
-    def opened(self) -> Opened:
-        return self.workspace._opened  # pyright: ignore[reportPrivateUsage]
+    def opened(self) -> Context:
+        return self.workspace._context  # pyright: ignore[reportPrivateUsage]
 
-    def bring(self, source: Path, **how: Any) -> Brought:
+    def bring(self, source: Path, **how: Any) -> ImportResult:
         """Import a source."""
         return self.workspace.bring(str(source), **how)
 
@@ -231,6 +231,6 @@ class Imports:
         return {decision["address"]: decision for decision in document["decisions"]}
 
 
-def numbers(found: Brought, kind: str) -> dict[str, int]:
+def numbers(found: ImportResult, kind: str) -> dict[str, int]:
     """The counts of a kind that aren't zero."""
     return {result: count for result, count in found.counts[kind].items() if count}

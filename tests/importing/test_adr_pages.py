@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.model.importing.adr import Adr, NoAdr, chain, read_adr
+from passdown.imports.adr import Adr, NoAdr, chain, read_adr
 from tests.importing.sources import MADR_BULLETS, MADR_FRONT, NYGARD_NEW, NYGARD_OLD, README
 
 

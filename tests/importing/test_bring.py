@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from passdown.core.graph import Node
+from passdown.core.settings import DEFAULTS
 from passdown.errors import InvalidInput
-from passdown.model.graph import Node
-from passdown.model.settings import DEFAULTS
 from passdown.workspace import open as open_workspace
-from passdown.workspace.importing import form_at
-from passdown.workspace.knowing import graph_of_workspace, learn
+from passdown.workspace.graph_access import graph_of_workspace, learn
+from passdown.workspace.importer import form_at
 from tests.importing.sources import (
     MADR_BULLETS,
     MADR_FRONT,
@@ -82,7 +82,7 @@ def test_a_dry_run_says_what_the_run_then_does(project: Imports, form: str) -> N
     assert sorted(str(path) for path in project.root.rglob("*")) == files
     real = project.bring(source)
     assert dry == real._replace(is_dry_run=True)
-    assert json.loads(json.dumps(real.as_document()))["counts"] == real.counts
+    assert json.loads(json.dumps(real.to_dict()))["counts"] == real.counts
 
 
 class Elsewhere:

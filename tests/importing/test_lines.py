@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.model.graph import check_graph
-from passdown.model.importing.beads import read_beads
-from passdown.model.importing.detecting import FORMS, form_of, form_of_folder
-from passdown.model.importing.mcp_memory import read_memory
+from passdown.core.graph import check_graph
+from passdown.imports.beads import read_beads
+from passdown.imports.formats import IMPORT_FORMATS, format_of, format_of_folder
+from passdown.imports.mcp_memory import read_memory
 from tests.importing.sources import (
     MADR_FRONT,
     NYGARD_NEW,
@@ -160,7 +160,7 @@ def test_no_bytes_can_break_the_readers(data: bytes) -> None:
         assert each.id
         assert each.title
     for name in ("a.jsonl", "HANDOFF.md"):
-        assert form_of(name, data) in ("", *FORMS)
+        assert format_of(name, data) in ("", *IMPORT_FORMATS)
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ def test_no_bytes_can_break_the_readers(data: bytes) -> None:
 )
 def test_the_form_shows_in_the_content(name: str, data: bytes, form: str) -> None:
     """What a file is called matters less than what it says."""
-    assert form_of(name, data) == form
+    assert format_of(name, data) == form
 
 
 def test_notes_beside_adrs_are_about_them() -> None:
     """A folder has the form of its records; two kinds of records are two forms."""
-    assert form_of_folder(["adr", "notes", "", "adr"]) == ["adr"]
-    assert form_of_folder(["notes", ""]) == ["notes"]
-    assert form_of_folder(["adr", "beads", "adr"]) == ["adr", "beads"]
-    assert form_of_folder([]) == []
+    assert format_of_folder(["adr", "notes", "", "adr"]) == ["adr"]
+    assert format_of_folder(["notes", ""]) == ["notes"]
+    assert format_of_folder(["adr", "beads", "adr"]) == ["adr", "beads"]
+    assert format_of_folder([]) == []

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from passdown.core.record import MAX_INTEGER, canonical_bytes, digest_bytes
 from passdown.errors import InvalidInput
-from passdown.model.canonical import MAX_INTEGER, canonical_bytes, digest_bytes
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8)
 SCALARS = (

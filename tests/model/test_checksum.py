@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from passdown.core.integrity import check_integrity, compare_states, state_checksum
 from passdown.errors import IntegrityViolation
-from passdown.model.checksum import check_integrity, compare_states, state_checksum
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.binary(),
@@ -59,7 +59,7 @@ def test_another_process_gets_the_same_checksum() -> None:
     """Neither the process nor its hash seed plays a part, sets included."""
     source = Path(__file__).parents[2] / "src"
     script = (
-        "from passdown.model.checksum import state_checksum;"
+        "from passdown.core.integrity import state_checksum;"
         "print(state_checksum({'s': set('abcdefgh'), 'd': {'k': 1.5, 'j': b'x'}, 'n': None}))"
     )
     sums: set[str] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from passdown.model.graph import (
+from passdown.core.graph import (
     MAX_ID,
     MAX_SUMMARY,
     MAX_TAGS,
@@ -16,7 +16,7 @@ from passdown.model.graph import (
     Node,
     check_graph,
     graph_of,
-    stands_for,
+    is_reference,
     summary_line,
 )
 
@@ -92,7 +92,7 @@ def test_an_edge_may_lead_to_what_is_known_elsewhere() -> None:
     ends = ("T-1#d3", "task:T-1", "agent:planner", "file:src/a b.py", "k")
     edges = [Edge("a", "uses", end) for end in ends]
     assert check_graph([A], edges, known=["k"]) == []
-    assert [stands_for(end) for end in ends] == [True, True, True, True, False]
+    assert [is_reference(end) for end in ends] == [True, True, True, True, False]
 
 
 def test_equal_graphs_are_equal_whatever_their_order() -> None:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from passdown.errors import InvalidInput, Problem
-from passdown.model.graph import (
+from passdown.core.graph import (
     CHOICES,
     NODE_TYPES,
     RELATIONS,
@@ -21,11 +20,12 @@ from passdown.model.graph import (
     check_graph,
     graph_of,
 )
-from passdown.model.graph_files import FORMS, MAX_BYTES, read_graph, write_graph
-from passdown.model.graph_files.dot_text import KEYWORDS
+from passdown.errors import InvalidInput, Problem
+from passdown.knowledge.graph_dot import KEYWORDS
+from passdown.knowledge.graph_files import GRAPH_FORMATS, MAX_BYTES, read_graph, write_graph
 
 if TYPE_CHECKING:
-    from passdown.model.graph_files import Form
+    from passdown.knowledge.graph_files import GraphFormat
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -104,7 +104,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return graph_of(nodes, draw(st.lists(edge, max_size=5)))
 
 
-def check(graph: Graph, form: Form) -> None:
+def check(graph: Graph, form: GraphFormat) -> None:
     """Read what was written, and write what was read."""
     assert check_graph(graph.nodes, graph.edges) == []
     text = write_graph(graph, form)
@@ -117,24 +117,24 @@ def check(graph: Graph, form: Form) -> None:
 
 
 @pytest.mark.promise("S4-30")
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", GRAPH_FORMATS)
 @settings(max_examples=500, suppress_health_check=SLOW)
 @given(graph=graphs())
-def test_what_is_written_is_read_back(form: Form, graph: Graph) -> None:
+def test_what_is_written_is_read_back(form: GraphFormat, graph: Graph) -> None:
     check(graph, form)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", GRAPH_FORMATS)
 @settings(max_examples=10_000, suppress_health_check=SLOW)
 @given(graph=graphs())
-def test_what_is_written_is_read_back_ten_thousand_times(form: Form, graph: Graph) -> None:
+def test_what_is_written_is_read_back_ten_thousand_times(form: GraphFormat, graph: Graph) -> None:
     check(graph, form)
 
 
 @pytest.mark.promise("S4-30")
-@pytest.mark.parametrize("form", FORMS)
-def test_every_odd_text_survives_everywhere(form: Form) -> None:
+@pytest.mark.parametrize("form", GRAPH_FORMATS)
+def test_every_odd_text_survives_everywhere(form: GraphFormat) -> None:
     nodes = [
         Node(
             f"n{i}", "insight", text if text.strip() and "\n" not in text else "s", (), {"a": text}
@@ -151,7 +151,7 @@ def test_every_odd_text_survives_everywhere(form: Form) -> None:
 def test_another_node_is_another_line() -> None:
     """A file under version control shows what changed and nothing else."""
     nodes = [Node(f"n{i}", "insight", "s") for i in range(5)]
-    for form in FORMS:
+    for form in GRAPH_FORMATS:
         without = write_graph(graph_of(nodes[:2] + nodes[3:], []), form).splitlines()
         lines = write_graph(graph_of(nodes, []), form).splitlines()
         assert len([line for line in lines if line not in without]) == 1
@@ -282,7 +282,7 @@ def test_an_edge_list_makes_the_nodes_that_nobody_lists() -> None:
     assert read_graph(json.dumps({"edges": edges}), known=["b"]) == wanted
 
 
-def refused(text: str, form: Form | str = "auto") -> list[Problem]:
+def refused(text: str, form: GraphFormat | str = "auto") -> list[Problem]:
     with pytest.raises(InvalidInput) as caught:
         read_graph(text, form)  # pyright: ignore[reportArgumentType]
     return list(caught.value.problems)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.model.item_text import (
+from passdown.core.items import (
     MAX_LABEL,
-    flat,
     item_lines,
     labels_of,
-    listed,
+    one_line,
+    one_line_list,
     sizes_of,
 )
-from passdown.model.tokens import counter_of, units
+from passdown.core.tokens import counter_of, units
 from tests.sizes import counted
 
 Document = dict[str, Any]
@@ -85,10 +85,10 @@ def test_a_longer_form_adds_to_the_shorter_one(item: tuple[str, Document]) -> No
     line, short, full = (text[:-1] for text in item_lines(letter, 1, entry))
     assert short.startswith(line)
     assert full.startswith(short)
-    assert line.endswith(flat(entry[MAIN[letter]]))
+    assert line.endswith(one_line(entry[MAIN[letter]]))
     for name, value in entry.items():
         if name not in (MAIN[letter], "blocking", "story") and value:
-            assert listed(value) in full
+            assert one_line_list(value) in full
 
 
 @given(items())
@@ -114,8 +114,8 @@ def test_a_human_gate_says_what_has_to_be_approved() -> None:
 
 @given(st.text(max_size=80))
 def test_flat_text_is_one_line_and_stays_as_it_is(text: str) -> None:
-    once = flat(text)
-    assert flat(once) == once
+    once = one_line(text)
+    assert one_line(once) == once
     assert len(once.splitlines()) <= 1
 
 

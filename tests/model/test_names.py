@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.model.names import (
+from passdown.core.names import (
     agent_problems,
     id_problems,
     line_range_problems,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from passdown.core.parsing import load_json, load_yaml
+from passdown.core.record import MAX_INTEGER
 from passdown.errors import InvalidInput, Problem
-from passdown.model.canonical import MAX_INTEGER
-from passdown.model.plain import load_json, load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable

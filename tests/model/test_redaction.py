@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.model.redaction import redact, redact_value
+from passdown.core.redaction import redact, redact_value
 
 # In parts, so that no scanner takes these made-up values for leaked ones.
 SECRETS = {

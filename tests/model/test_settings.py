@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from passdown.core.settings import parse_settings
 from passdown.errors import InvalidInput
-from passdown.model.settings import parse_settings
 
 
 @pytest.mark.promise("S0-34")

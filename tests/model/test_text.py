@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.model.text import (
+from passdown.core.text import (
     child_path,
     excerpt,
     instruction_hints,

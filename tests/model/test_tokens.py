@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from passdown.core.tokens import COUNTERS, DEFAULT_COUNTER, Counter, chars4, counter_of, units
 from passdown.errors import InvalidInput
-from passdown.model.tokens import COUNTERS, DEFAULT_COUNTER, Counter, chars4, counter_of, units
 
 # What the vocabularies' own library gives, special tokens counted as the plain text they are.
 KNOWN = [
@@ -116,7 +116,7 @@ def test_an_unknown_name_is_refused_with_the_choices(name: Any) -> None:
 
 def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The vocabularies come with the package; a counter made anew asks no network."""
-    from passdown.model.tokens import vocabulary
+    from passdown.core.tokens import vocabulary
 
     def refuse(*_: object, **__: object) -> NoReturn:
         raise AssertionError("a socket was opened")

@@ -8,7 +8,7 @@ from typing import get_type_hints
 
 import pytest
 
-from passdown.model.values import NamedTuple
+from passdown.core.values import NamedTuple
 
 
 class Fast(NamedTuple):

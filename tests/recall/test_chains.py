@@ -10,7 +10,7 @@ import pytest
 
 import passdown
 from passdown import Settings
-from passdown.store.sqlite.running import rows
+from passdown.store.sqlite.schema import rows
 from passdown.testing import full_handoff, write_files
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def test_recall_names_all_that_hold_after_a_fork(ws: Workspace) -> None:
     first, second, third, fourth = forked(ws)
     found = {answer.address: answer for answer in ws.recall("cookies live", limit=10)}
     assert (found[first].superseded_by, found[first].also_hold) == (fourth, (third,))
-    assert found[first].as_document()["also_hold"] == [third]
+    assert found[first].to_dict()["also_hold"] == [third]
     assert found[first].became == f"forked: {fourth}, {third} hold now"
     assert (found[second].superseded_by, found[second].also_hold) == (fourth, ())
     assert found[second].became == f"{fourth} holds now"

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from passdown.core.graph import Graph
+from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput, NotFound
-from passdown.model.graph import Graph
-from passdown.model.graph_files import read_graph
-from passdown.model.tokens import counter_of
-from passdown.recall.graph import neighbours
+from passdown.knowledge.graph import neighbours
+from passdown.knowledge.graph_files import read_graph
 from passdown.testing import full_handoff
 from tests.test_knowledge import edge, node
 
@@ -182,7 +182,7 @@ def test_a_walk_ends_at_its_limit(ws: Workspace) -> None:
     names = [f"n{number}" for number in range(8)]
     edges = [edge("hub", name, r) for name in names for r in ("calls", "uses", "relates_to")]
     ws.learn([node("hub"), *map(node, names)], edges, agent="a")
-    with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+    with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
         for relations in ((), ("uses", "calls")):
             for limit in (1, 5, 8, 9):
                 found = neighbours(reader, "hub", relations=relations, limit=limit)

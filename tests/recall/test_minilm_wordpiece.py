@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.recall.minilm.chunks import CHUNK, MOST, OVERLAP, chunks
-from passdown.recall.minilm.wordpiece import WordPiece, vocabulary
+from passdown.search.minilm import CHUNK, MAX_CHUNKS, OVERLAP, WordPiece, chunks, vocabulary
 
 PIECES = vocabulary()
 TOKENISER = WordPiece(PIECES)
@@ -115,11 +114,11 @@ def test_words_are_cut_one_by_one(words: list[str]) -> None:
 def test_chunks_overlap_and_reach_both_ends(length: int) -> None:
     found = chunks(range(length))
     assert all(1 <= len(chunk) <= CHUNK for chunk in found)
-    assert len(found) <= MOST
+    assert len(found) <= MAX_CHUNKS
     assert bool(found) == bool(length)
     if found:
         assert (found[0][0], found[-1][-1]) == (0, length - 1)
     for one, other in pairwise(found):
         assert one[-1] < other[-1]
-        if length <= CHUNK + (MOST - 1) * (CHUNK - OVERLAP):
+        if length <= CHUNK + (MAX_CHUNKS - 1) * (CHUNK - OVERLAP):
             assert list(one[-OVERLAP:]) == list(other[:OVERLAP])

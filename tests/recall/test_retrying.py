@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from passdown.errors import StoreUnavailable
-from passdown.ledger.retrying import FIRST_WAIT_S, TRIES, persistently
+from passdown.ledger.durable_files import FIRST_WAIT_S, TRIES, with_retries
 
 
 class Failing:
@@ -25,7 +25,7 @@ class Failing:
         return "done"
 
     def run(self) -> str:
-        return persistently("reading", self.act, wait=self.waits.append)
+        return with_retries("reading", self.act, wait=self.waits.append)
 
 
 @pytest.mark.parametrize("times", range(TRIES + 1))

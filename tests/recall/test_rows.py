@@ -14,7 +14,7 @@ import pytest
 import passdown
 from passdown import Settings
 from passdown.errors import StoreError
-from passdown.store.sqlite.running import rows
+from passdown.store.sqlite.schema import rows
 from passdown.testing import fixed_clock, full_handoff, write_files
 from tests.faults.test_statement_faults import Failing, failing
 from tests.store.test_upgrade import old
@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def dump(ws: Workspace) -> dict[str, list[Any]]:
-    with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+    with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
         found = reader.dump()
     return {table: list(found[table]) for table in TABLES}
 
@@ -220,7 +220,7 @@ def test_a_lowered_count_of_entries_does_no_harm(folder: Path) -> None:
     edit(folder, "DELETE FROM numbers")
     edit(folder, "INSERT INTO numbers (last) VALUES (1)")
     with passdown.open(str(folder), settings=QUICK) as ws:
-        with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+        with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
             newest = reader.newest_entry()
             assert reader.next_number() == newest + 1 > 2
         ws.decide(task="T-1", agent="coder", summary="Goes on", rationale="it should")

@@ -8,8 +8,8 @@ import pytest
 
 import passdown
 from passdown import Settings
-from passdown.model.words import words
-from passdown.recall.minilm import available
+from passdown.core.words import words
+from passdown.search.minilm import available
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

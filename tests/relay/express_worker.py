@@ -17,7 +17,7 @@ import passdown
 from passdown import Settings
 from passdown.relay.agents import AgentStates
 from passdown.relay.express import carry_out
-from passdown.workspace.beside import Beside
+from passdown.workspace.streams import WorkspaceStreams
 from tests.faults.tools import ROOT, worker_environment
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def main(folder: str, item: dict[str, Any], at: int = 0, when: str = "after") ->
     fuse = Fuse(at, when)
     with passdown.open(folder, settings=QUICK) as ws:
         subprocess.Popen.communicate = fuse.around(subprocess.Popen[bytes].communicate)
-        Beside.add = fuse.around(Beside.add)
+        WorkspaceStreams.add = fuse.around(WorkspaceStreams.add)
         done = carry_out(ws, item, states=AgentStates(ws))
-        sys.stdout.write(json.dumps({**done.as_document(), "calls": fuse.calls}) + "\n")
+        sys.stdout.write(json.dumps({**done.to_dict(), "calls": fuse.calls}) + "\n")
 
 
 if __name__ == "__main__":

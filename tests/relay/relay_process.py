@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import passdown
-from passdown.model.intake.relay_schema import check_relay
-from passdown.workspace.beside import Beside
+from passdown.relay.relay_file import check_relay
+from passdown.workspace.streams import WorkspaceStreams
 from tests.faults.tools import ROOT, append_line, worker_environment
 from tests.relay.express_worker import Fuse
 from tests.relay.relays import SCRIPT, document, leg
 
 if TYPE_CHECKING:
-    from passdown.model.relay import Relay
-    from passdown.relay.runners.asking import Asked, Runner
+    from passdown.relay.run import Relay
+    from passdown.relay.runners import AgentRequest, Runner
 
 Options = dict[str, Any]
 
@@ -107,7 +107,7 @@ def handed_off(ws: passdown.Workspace, task: str, run: str) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def reply(asked: Asked) -> str:
+def reply(asked: AgentRequest) -> str:
     """What an agent answers: it follows from what is asked alone."""
     visits = TURNS.get(asked.leg) or ({"summary": f"Did {asked.leg}."},)
     if (asked.leg, asked.visit, asked.attempt) == ("code", 2, 1):
@@ -122,9 +122,9 @@ def reply(asked: Asked) -> str:
 
 def agents(options: Options) -> dict[str, Runner]:
     """The agents: in each turn they compute for `computes` seconds and sleep for `seconds`."""
-    from passdown.relay.runners.callables import CallableRunner
+    from passdown.relay.runners.scripted import CallableRunner
 
-    def act(asked: Asked) -> str:
+    def act(asked: AgentRequest) -> str:
         fields = [os.getpid(), asked.run, asked.leg, asked.visit, asked.attempt]
         append_line(options["turns"], [time.time(), "asked", *fields])
         if options.get("computes"):
@@ -184,13 +184,13 @@ def set_fuse(on: str, at: int, when: str) -> None:
     if on == "hand_off":
         passdown.Workspace.hand_off = fuse.around(passdown.Workspace.hand_off)
     else:
-        Beside.add = fuse.around(Beside.add)
+        WorkspaceStreams.add = fuse.around(WorkspaceStreams.add)
 
 
 def run(options: Options) -> None:
     """Start the run of a workspace, or go on with it, until it is over."""
-    from passdown.relay.running import Terms, run_here
     from passdown.relay.runs import Runs
+    from passdown.relay.worker import EngineOptions, run_here
 
     with passdown.open(options["folder"]) as ws:
         if "fuse" in options:
@@ -198,7 +198,7 @@ def run(options: Options) -> None:
         runs = Runs(ws)
         known = runs.all()
         found = known[0] if known else runs.start(whole_relay(), TASK, by="eva", lane="here")
-        terms = Terms(lease_s=options.get("lease_s", 30.0))
+        terms = EngineOptions(lease_s=options.get("lease_s", 30.0))
         # Also when it is over: who was killed at the very end may have left something undone.
         found = run_here(ws, found.run, terms=terms, runners=agents(options))
         say(status=found.status)
@@ -206,12 +206,14 @@ def run(options: Options) -> None:
 
 def work(options: Options) -> None:
     """Serve the lanes until told to end."""
-    from passdown.relay.running import Terms
-    from passdown.relay.running import work as serve
+    from passdown.relay.worker import EngineOptions
+    from passdown.relay.worker import run_worker as serve
 
     stop = threading.Event()
     end_on_request(stop)
-    terms = Terms(options.get("url", ""), options.get("lease_s", 30.0), options.get("room", 1_000))
+    terms = EngineOptions(
+        options.get("url", ""), options.get("lease_s", 30.0), options.get("room", 1_000)
+    )
     with passdown.open(options["folder"]) as ws:
         say(ready=os.getpid())
         slots = options.get("slots", 1)
@@ -222,10 +224,10 @@ def work(options: Options) -> None:
 def send(options: Options) -> None:
     """Send pieces of work to a lane; a line for each that was taken or refused."""
     from passdown.errors import LaneFull
-    from passdown.relay.engine.engine import Engine
-    from passdown.relay.engine.lanes import ITEM
+    from passdown.relay.engine.database import ITEM
+    from passdown.relay.engine.engine import RelayEngine
 
-    with Engine(options["url"], room=options["room"]) as engine:
+    with RelayEngine(options["url"], room=options["room"]) as engine:
         for number in range(options["count"]):
             name = f"{options['name']}-{number}"
             try:
@@ -256,11 +258,11 @@ class Drain:
 
 def drain(options: Options) -> None:
     """Take everything out of the lanes until told to end."""
-    from passdown.relay.engine.engine import Engine
+    from passdown.relay.engine.engine import RelayEngine
 
     stop = threading.Event()
     end_on_request(stop)
-    with Engine(options["url"], room=options["room"]) as engine:
+    with RelayEngine(options["url"], room=options["room"]) as engine:
         engine.launch(Drain(options["done"], options.get("seconds", 0.0)), options["lanes"])
         say(ready=os.getpid())
         stop.wait()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.model.advancing import Gate, next_step
-from passdown.model.canonical import canonical_bytes
-from passdown.model.intake.relay_schema import check_relay
-from passdown.model.record import Record
-from passdown.model.run import Run, run_of, run_stream
+from passdown.core.record import Record, canonical_bytes
+from passdown.relay.relay_file import check_relay
+from passdown.relay.run import GateState, Run, fold_run, next_transition, run_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from passdown.model.run import LegRun
+    from passdown.relay.run import LegRun
 
 SCRIPT = {"script": "script.yaml"}
 
@@ -35,7 +33,7 @@ class Play:
 
     def __init__(self, relay: dict[str, Any], ends: Callable[[LegRun], dict[str, Any]]) -> None:
         self.records: list[Record] = []
-        self.gates: dict[str, Gate] = {}
+        self.gates: dict[str, GateState] = {}
         self._ends = ends
         self.add("started", {"relay": check_relay(relay).document, "task": "T-1", "lane": "normal"})
 
@@ -48,13 +46,13 @@ class Play:
 
     @property
     def run(self) -> Run:
-        found = run_of(self.records)
+        found = fold_run(self.records)
         assert found is not None
         return found
 
     def draw(self) -> Run:
         """Record every consequence."""
-        while step := next_step(self.run, self.gates):
+        while step := next_transition(self.run, self.gates):
             self.add(step.kind, step.body)
         return self.run
 

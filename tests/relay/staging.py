@@ -7,21 +7,21 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from passdown import Settings
-from passdown.model.intake.relay_schema import check_relay
 from passdown.relay.agents import AgentStates
-from passdown.relay.runners.callables import CallableRunner
-from passdown.relay.running import run_here
+from passdown.relay.relay_file import check_relay
+from passdown.relay.runners.scripted import CallableRunner
 from passdown.relay.runs import Runs
 from passdown.relay.turns import Turns
+from passdown.relay.worker import run_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from passdown import Workspace
-    from passdown.model.run import Run
-    from passdown.relay.runners.asking import Asked, Reply
+    from passdown.relay.run import Run
+    from passdown.relay.runners import AgentReply, AgentRequest
 
-    Agent = Callable[[Asked], str | Reply]
+    Agent = Callable[[AgentRequest], str | AgentReply]
 
 QUICK = Settings(durability="normal", embedder="none")
 HALT_S = 20.0
@@ -46,7 +46,7 @@ def reply(outcome: str = "completed", summary: str = "Did it.", **more: Any) -> 
     return f"Fine.\n\n## Handoff\n```yaml\n{block}\n```\n"
 
 
-def completes(_: Asked) -> str:
+def completes(_: AgentRequest) -> str:
     return reply()
 
 
@@ -57,7 +57,7 @@ class Stage:
         self.ws = ws
         self.runs = Runs(ws)
         self.states = AgentStates(ws)
-        self.asked: list[Asked] = []
+        self.asked: list[AgentRequest] = []
         self._halt = threading.Event()
 
     def start(self, relay: dict[str, Any], *, task: str = "T-1", lane: str = "here") -> Run:
@@ -107,7 +107,7 @@ class Stage:
             for name in self.runs.get(run).relay.agents
         }
 
-    def _ask(self, agent: Agent, asked: Asked) -> str | Reply:
+    def _ask(self, agent: Agent, asked: AgentRequest) -> str | AgentReply:
         self.asked.append(asked)
         if len(self.asked) > MOST_CALLS:
             self._halt.set()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import passdown
-from passdown.model.agent_states import Lease
-from passdown.model.conversation import Message
-from passdown.model.settings import Settings
+from passdown.core.settings import Settings
+from passdown.relay.agent_states import Lease
 from passdown.relay.conversations import Conversations
-from passdown.workspace.beside import Beside
+from passdown.relay.messages import Message
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,5 +68,5 @@ def texts(messages: list[Message]) -> list[str]:
 
 def resets(ws: Workspace, stream: str) -> list[dict[str, Any]]:
     """The bodies of the resets in a stream."""
-    records = Beside(ws).records(stream)
+    records = WorkspaceStreams(ws).records(stream)
     return [record.document() for record in records if record.kind == "reset"]

@@ -9,12 +9,12 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from passdown.errors import InvalidInput
-from passdown.model.advancing import Gate, next_step, resumption
-from passdown.model.intake.relay_schema import check_relay
+from passdown.relay.relay_file import check_relay
+from passdown.relay.run import GateState, next_transition, resume_transition
 from tests.relay.relays import Play, document, leg
 
 if TYPE_CHECKING:
-    from passdown.model.run import LegRun
+    from passdown.relay.run import LegRun
 
 PLAN, CODE, REVIEW = leg("plan", "planner"), leg("code", "coder"), leg("review", "reviewer")
 
@@ -55,7 +55,7 @@ def test_a_failed_leg_stops_the_run_and_resuming_tries_it_again() -> None:
     play = Play(document(PLAN, CODE, REVIEW), lambda _: {"outcome": next(answers), "why": "gone"})
     run = play.play()
     assert (run.status, run.why) == ("failed", "leg code ended error: gone")
-    step = resumption(run)
+    step = resume_transition(run)
     assert step is not None
     play.add(step.kind, step.body, "eva")
     assert play.play().status == "completed"
@@ -64,8 +64,8 @@ def test_a_failed_leg_stops_the_run_and_resuming_tries_it_again() -> None:
 
 def test_a_completed_run_has_nothing_to_resume() -> None:
     run = Play(document(CODE), completed).play()
-    assert resumption(run) is None
-    assert next_step(run, {}) is None
+    assert resume_transition(run) is None
+    assert next_transition(run, {}) is None
 
 
 def test_a_blocked_leg_makes_the_run_wait_until_somebody_resumes_it() -> None:
@@ -74,7 +74,7 @@ def test_a_blocked_leg_makes_the_run_wait_until_somebody_resumes_it() -> None:
     run = play.play()
     assert (run.status, run.why) == ("waiting", "leg code ended blocked: no key")
     assert play.draw().position == run.position, "waiting is recorded once"
-    step = resumption(run)
+    step = resume_transition(run)
     assert step is not None
     play.add(step.kind, step.body, "eva")
     assert play.play().status == "completed"
@@ -119,13 +119,13 @@ def test_a_gate_holds_the_run_until_it_is_approved() -> None:
         "waiting",
         "gate T-1#k1 is waiting for a person",
     )
-    play.gates["T-1#k1"] = Gate("approved", "go")
+    play.gates["T-1#k1"] = GateState("approved", "go")
     assert play.play().status == "completed"
 
 
 def test_a_rejected_gate_sends_the_leg_back_with_the_reason() -> None:
     play = with_gate()
-    play.gates["T-1#k1"] = Gate("rejected", "no tests")
+    play.gates["T-1#k1"] = GateState("rejected", "no tests")
     turn = play.draw().legs[2]
     assert (turn.leg, turn.visit, turn.guidance) == ("code", 2, "no tests")
 
@@ -137,7 +137,7 @@ def test_a_rule_may_name_the_answer_of_a_gate() -> None:
     play.add("leg_ended", {"number": 1, "outcome": "completed"})
     play.draw()
     play.add("leg_ended", {"number": 2, "outcome": "completed", "gates": ["T-1#k1"]})
-    play.gates["T-1#k1"] = Gate("rejected", "wrong way")
+    play.gates["T-1#k1"] = GateState("rejected", "wrong way")
     assert play.draw().open_legs[0].leg == "plan"
 
 
@@ -207,7 +207,7 @@ def test_who_abandoned_a_run_is_asked_again_when_it_is_resumed(reviewer: str) ->
         play.add("answered", {"verdict": "abandon", "guidance": "no use"}, "eva")
         run = play.draw()
     assert (run.status, run.why) == ("abandoned", "no use")
-    step = resumption(run)
+    step = resume_transition(run)
     assert step is not None
     play.add(step.kind, step.body, "eva")
     run = play.draw()
@@ -262,7 +262,7 @@ def test_every_run_comes_to_rest_and_is_the_same_for_whoever_looks(
         play.add("leg_ended", {"number": turn.number, "outcome": outcome})
     run = play.draw()
     assert list(run.legs) == list(range(1, len(run.legs) + 1))
-    assert next_step(run, play.gates) is None
+    assert next_transition(run, play.gates) is None
     followed = [
         n for r in play.records if r.kind in ("legs", "ended") for n in r.document()["followed"]
     ]

@@ -9,24 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from passdown.errors import InvalidInput
-from passdown.model.agent_states import (
+from passdown.relay.agent_states import (
     DETOURS,
     MACHINES,
     VERDICTS,
+    AgentStatus,
     Lease,
     Machine,
-    Position,
-    Standing,
+    StatePosition,
     after_review,
     as_mermaid,
     check_path,
     legal_steps,
-    standing_of,
-    stands_document,
+    status_document,
+    status_of,
 )
 
 CODER, ARCHITECT = MACHINES["coder"], MACHINES["architect"]
-WAITING = Position()
+WAITING = StatePosition()
 
 
 def ends(machine: Machine, *path: str, is_express: bool = False) -> str:
@@ -42,7 +42,9 @@ def refused(machine: Machine, *path: str, is_express: bool = False) -> tuple[str
     return problem.path, problem.expected
 
 
-def reachable(machine: Machine, start: Position, *, is_express: bool = True) -> set[Position]:
+def reachable(
+    machine: Machine, start: StatePosition, *, is_express: bool = True
+) -> set[StatePosition]:
     """Every position that can be reached from another."""
     found, todo = {start}, [start]
     while todo:
@@ -98,13 +100,15 @@ def test_the_answer_to_a_budget_review_says_where_it_goes_on(came_from: str) -> 
         "abandon": "ERROR",
     }
     assert {verdict: after_review(verdict, came_from) for verdict in VERDICTS} == expected
-    reviewed = Position("BUDGET_REVIEW", (came_from,))
-    assert check_path(CODER, Position(came_from), ["BUDGET_REVIEW"]).position == reviewed
+    reviewed = StatePosition("BUDGET_REVIEW", (came_from,))
+    assert check_path(CODER, StatePosition(came_from), ["BUDGET_REVIEW"]).position == reviewed
     for verdict in VERDICTS:
         after = check_path(CODER, reviewed, [after_review(verdict, came_from)])
         assert after.problems == ()
     waits = check_path(CODER, reviewed, ["SUSPEND"]).position
-    assert check_path(CODER, waits, ["BUDGET_REVIEW", came_from]).position == Position(came_from)
+    assert check_path(CODER, waits, ["BUDGET_REVIEW", came_from]).position == StatePosition(
+        came_from
+    )
 
 
 def test_an_answer_that_is_none_is_refused_with_all_that_is_wrong() -> None:
@@ -192,7 +196,7 @@ def test_the_picture_has_every_step_of_the_table(machine: Machine) -> None:
 
 
 def test_a_standing_reads_back_equal() -> None:
-    whole = Standing("coder", "coder", Position("QUESTION", ("CODING",)), None, "2026", 3)
+    whole = AgentStatus("coder", "coder", StatePosition("QUESTION", ("CODING",)), None, "2026", 3)
     for lease in (None, Lease("coder", "T-1", 2, "R-1")):
         standing = whole._replace(lease=lease)
-        assert standing_of("coder", stands_document(standing), 3) == standing
+        assert status_of("coder", status_document(standing), 3) == standing

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import passdown
 from passdown import Settings
 from passdown.errors import GateRefused, InvalidInput, KeyReused
-from passdown.model.agent_states import MACHINES, Lease, Position, check_path, legal_steps
-from passdown.relay.agents import AgentStates, Moved
+from passdown.relay.agent_states import MACHINES, Lease, StatePosition, check_path, legal_steps
+from passdown.relay.agents import AgentStates, StateChange
 from passdown.testing import fixed_clock
 from tests.faults.tools import ROOT, result_of, worker_environment
 
@@ -160,13 +160,13 @@ def test_who_waits_for_setup_is_told_after_the_move_and_only_on_entering(ws: Wor
     )
     states.lease("coder", "T-1", "R-1")
     states.move("coder", "SETUP", why="go")
-    moved = Moved("coder", "coder", "WAITING", ("SETUP",), "go", "T-1", "R-1", False, 2)
+    moved = StateChange("coder", "coder", "WAITING", ("SETUP",), "go", "T-1", "R-1", False, 2)
     assert told == [("coder", "SETUP"), moved]
     told.clear()
     states.move("coder", "SUSPEND", "SETUP", "PLANNING")
     with pytest.raises(GateRefused):
         states.move("coder", "SETUP")
-    assert [type(each) for each in told] == [Moved]
+    assert [type(each) for each in told] == [StateChange]
     states.move("coder", "DONE", "WAITING", "SETUP", "PLANNING")
     assert told[1] == ("coder", "PLANNING")
 
@@ -319,7 +319,7 @@ def test_threads_and_processes_that_move_one_agent_lose_no_move(
     for move in moves:
         assert move["from"] == state
         (state,) = move["path"]
-        assert state in legal_steps(CODER, Position(move["from"]))
+        assert state in legal_steps(CODER, StatePosition(move["from"]))
     assert states.state("coder") == state
 
 
@@ -395,7 +395,7 @@ def test_what_is_recorded_agrees_with_the_table(
 ) -> None:
     """Whatever is asked for: legal paths are taken whole, others not at all."""
     folder = str(tmp_path_factory.mktemp("moves"))
-    position = Position()
+    position = StatePosition()
     with passdown.open(folder, settings=QUICK, clock=fixed_clock()) as workspace:
         states = AgentStates(workspace)
         for path, is_express in wishes:

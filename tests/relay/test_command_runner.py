@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.errors import InvalidInput
-from passdown.relay.runners.asking import Asked, Reply
-from passdown.relay.runners.command import CommandRunner
-from passdown.relay.runners.processes import GUARD
+from passdown.relay.runners import AgentReply, AgentRequest
+from passdown.relay.runners.command import GUARD, CommandRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,18 +56,18 @@ class Bench:
         self.folder = folder
         self.run = f"run-{uuid.uuid4().hex}"
 
-    def __call__(self, *argv: str, **options: Any) -> Reply:
+    def __call__(self, *argv: str, **options: Any) -> AgentReply:
         asked = self.asked(**options.pop("asked", {}))
         options.setdefault("timeout_s", 20)
         return CommandRunner(argv, **options)(asked)
 
-    def python(self, program: str, **options: Any) -> Reply:
+    def python(self, program: str, **options: Any) -> AgentReply:
         return self(sys.executable, "-c", program, **options)
 
-    def asked(self, **changes: Any) -> Asked:
+    def asked(self, **changes: Any) -> AgentRequest:
         fields: dict[str, Any] = {"messages": MESSAGES, "agent": "dev", "task": "T-1"}
         fields |= {"run": self.run, "workdir": str(self.folder), **changes}
-        return Asked(**fields)
+        return AgentRequest(**fields)
 
 
 @pytest.fixture
@@ -379,7 +378,7 @@ def test_killing_us_ends_the_program_and_removes_the_prompt(
     fork = "import os, time\nif os.fork() == 0: time.sleep(20); os._exit(0)\n" if is_forked else ""
     program = (
         "import threading, time\n"
-        "from passdown.relay.runners.asking import Asked\n"
+        "from passdown.relay.runners import Asked\n"
         "from passdown.relay.runners.command import CommandRunner\n"
         "runner = CommandRunner(['sh', '-c', 'sleep 999 & (setsid sleep 999 &); sleep 999 # $0',"
         " '{prompt_file}'], prompt='file')\n"

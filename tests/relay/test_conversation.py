@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from passdown.errors import InvalidInput, KeyReused
-from passdown.model.conversation import (
+from passdown.relay.messages import (
     Chapter,
     Message,
     ToolCall,
     context_of,
     message_of,
 )
-from passdown.workspace.beside import Beside
+from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.talking import Table, asks, held, opened, says, texts
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_no_agent_and_no_peer_sees_what_others_say(ws: Workspace, leases: Table)
         talk = held(ws, leases, agent).with_peer(peer)
         assert texts(talk.messages()) == [f"{peer} asks {agent}", f"{agent} tells {peer}"]
         assert [said.message.by for said in talk.transcript()] == ["", peer, agent]
-    streams = [head.stream for head in Beside(ws).streams("conversation/")]
+    streams = [head.stream for head in WorkspaceStreams(ws).streams("conversation/")]
     assert streams == [f"conversation/T-1/{agent}/{peer}" for agent, peer in sorted(pairs)]
 
 

@@ -10,17 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from passdown.core.tokens import chars4
 from passdown.errors import InvalidInput
-from passdown.model.compaction import (
+from passdown.relay.messages import (
     MAX_SUMMARY,
-    compacted,
+    SUMMARY_BY,
+    Message,
+    ToolCall,
+    compact,
     context_tokens,
     shortened,
     shortened_to,
 )
-from passdown.model.conversation import SUMMARY_BY, Message, ToolCall
-from passdown.model.tokens import chars4
-from passdown.workspace.beside import Beside
+from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.talking import Table, asks, held, opened, says, texts
 
 if TYPE_CHECKING:
@@ -119,7 +121,7 @@ def test_what_is_compacted_fits_and_holds_together(
     summary, after the system message; doing it again changes nothing. Or the room is too small.
     """
     try:
-        found = compacted(talk, room, "chars4", summary, where=WHERE)
+        found = compact(talk, room, "chars4", summary, where=WHERE)
     except InvalidInput:
         least = [talk[0], *said(talk)[last_exchange(said(talk)) :]]
         marks = context_tokens([bare(each) for each in least], chars4)
@@ -139,26 +141,26 @@ def test_what_is_compacted_fits_and_holds_together(
     ]
     dropped = {pair for pair in pairs(whole) if pair[0] > len(kept)}
     assert not any(result <= len(kept) for _, result in dropped)
-    again = compacted(found.messages, room, "chars4", summary, where=WHERE)
+    again = compact(found.messages, room, "chars4", summary, where=WHERE)
     assert again.messages == found.messages
     assert again.dropped == 0
 
 
 def test_what_fits_stays_as_it_is() -> None:
     talk = [Message("system", "s"), asks("a"), says("b")]
-    assert compacted(talk, 1_000, "chars4").messages == tuple(talk)
-    assert compacted([], 0, "chars4").messages == ()
+    assert compact(talk, 1_000, "chars4").messages == tuple(talk)
+    assert compact([], 0, "chars4").messages == ()
 
 
 def test_a_room_that_is_too_small_says_what_it_takes() -> None:
     """The least that it names is enough where no summary is needed."""
     talk = [Message("system", "s " * 500), asks("a " * 900), says("b " * 300)]
     with pytest.raises(InvalidInput) as caught:
-        compacted(talk, 30, "chars4", where=WHERE)
+        compact(talk, 30, "chars4", where=WHERE)
     (problem,) = caught.value.problems
     assert problem.code == "too_small"
     least = int(problem.expected.split()[1].rstrip(",").replace(",", ""))
-    found = compacted(talk, least, "chars4", where=WHERE).messages
+    found = compact(talk, least, "chars4", where=WHERE).messages
     assert context_tokens(found, chars4) <= least
 
 
@@ -176,7 +178,7 @@ def test_the_longest_texts_go_before_the_request_and_the_system_message() -> Non
     call = Message("assistant", "", tool_calls=(ToolCall("c", "read", {"text": "y" * 4_000}),))
     result = Message("tool", "x" * 40_000, tool_call_id="c")
     talk = [Message("system", "s" * 200), asks("q" * 200), call, result]
-    found = compacted(talk, 500, "chars4", where=WHERE)
+    found = compact(talk, 500, "chars4", where=WHERE)
     assert found.messages[:2] == tuple(talk[:2])
     assert "characters are left out" in found.messages[2].tool_calls[0].arguments["cut"]
     assert "characters are left out" in found.messages[3].content
@@ -196,23 +198,23 @@ def test_the_callers_summary_comes_first_and_takes_the_place_of_the_earlier() ->
         seen.append(messages)
         return f"Summary number {len(seen)}"
 
-    first = compacted(talk, 300, "chars4", summary)
+    first = compact(talk, 300, "chars4", summary)
     assert first.summary.endswith("\nSummary number 1")
     assert "- user: " not in first.summary
     more = [*first.messages, *talk[1:]]
-    second = compacted(more, 300, "chars4", summary)
+    second = compact(more, 300, "chars4", summary)
     assert seen[1][0].content == first.summary
     assert "number 1" not in second.summary
     assert second.summary.endswith("\nSummary number 2")
-    third = compacted([*second.messages, *talk[1:]], 300, "chars4", lambda _: " ")
+    third = compact([*second.messages, *talk[1:]], 300, "chars4", lambda _: " ")
     assert "- user: q59" in third.summary or "- user: q5" in third.summary
     assert [is_summary(each) for each in third.messages].count(True) == 1
 
 
 def test_lines_of_an_earlier_summary_go_before_newer_ones() -> None:
     talk = [Message("system", "s"), *(asks(f"question {n} " * 4) for n in range(200))]
-    first = compacted(talk, 2_000, "chars4")
-    second = compacted([*first.messages, *(asks(f"later {n} " * 4) for n in range(200))], 2_000)
+    first = compact(talk, 2_000, "chars4")
+    second = compact([*first.messages, *(asks(f"later {n} " * 4) for n in range(200))], 2_000)
     lines = second.summary.split("\n")
     assert lines[1] == "- (older lines are left out)"
     assert lines.count(lines[1]) == 1
@@ -246,7 +248,7 @@ def test_a_conversation_compacts_itself_and_keeps_its_transcript(
     assert "conversation/T-1/architect/coder-1" in messages[1].content
     assert texts(messages)[-1].startswith("answer 59")
     assert len(talk.transcript()) == 121
-    records = Beside(ws).records("conversation/T-1/architect/coder-1")
+    records = WorkspaceStreams(ws).records("conversation/T-1/architect/coder-1")
     recorded = [record.document() for record in records if record.kind == "compacted"]
     assert 0 < len(recorded) < 15
     assert set(recorded[0]) == {"chapter", "kept_from", "summary"}

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from passdown.model.compaction import context_tokens
-from passdown.model.conversation import Message
-from passdown.model.tokens import chars4
-from passdown.workspace.beside import Beside
+from passdown.core.tokens import chars4
+from passdown.relay.messages import Message, context_tokens
+from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.talking import Table, asks, held, opened, resets, says, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from passdown.relay.conversation import Conversation
-    from passdown.relay.conversations import Conversations
+    from passdown.relay.conversations import Conversation, Conversations
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 THREADS = 100
@@ -150,6 +148,6 @@ def test_a_thousand_changes_of_task_leave_nothing_behind(tmp_path: Path) -> None
         assert whole.count("marker-") == whole.count(f"marker-{number}-") == 17
         sizes.append(context_tokens(talk.messages(), chars4))
     assert max(sizes) - min(sizes) < 20
-    assert len(Beside(ws).streams("conversation/")) == 1_000
+    assert len(WorkspaceStreams(ws).streams("conversation/")) == 1_000
     shown = [len(conversations.with_peer(peer).context().entries) for peer in peers]
     assert shown == [2] * 8

@@ -12,11 +12,10 @@ import pytest
 
 import passdown.relay
 from passdown.errors import InvalidInput
-from passdown.model.agent_states import Lease
+from passdown.relay.agent_states import Lease
 from passdown.relay.agents import AgentStates
-from passdown.relay.conversations import Conversations
-from passdown.relay.requests import review
-from passdown.workspace.beside import Beside
+from passdown.relay.conversations import Conversations, review
+from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.talking import Table, asks, held, opened, resets, says, texts
 
 if TYPE_CHECKING:
@@ -210,13 +209,13 @@ def test_the_task_comes_from_the_lease_and_not_from_the_request(
     """A request that claims another task is refused, and nothing is recorded of it."""
     conversations = held(ws, leases)
     conversations.with_peer("coder-1")
-    before = Beside(ws).streams("conversation/")
+    before = WorkspaceStreams(ws).streams("conversation/")
     for sender, task in (("coder-1", "T-2"), ("pm", "T-1")):
         with pytest.raises(InvalidInput, match="other_task"):
             review(conversations, sender, "plan", "A plan", lambda _: "APPROVED", task=task)
-    assert Beside(ws).streams("conversation/") == before
+    assert WorkspaceStreams(ws).streams("conversation/") == before
     review(conversations, "coder-1", "plan", "About T-2", lambda _: "APPROVED", task="T-1")
-    assert len(Beside(ws).streams("conversation/T-2/")) == 0
+    assert len(WorkspaceStreams(ws).streams("conversation/T-2/")) == 0
 
 
 @pytest.mark.promise("S4-12")

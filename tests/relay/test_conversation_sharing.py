@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from passdown.errors import InvalidInput
-from passdown.model.conversation import Message
-from passdown.relay.requests import review
-from passdown.workspace.beside import Beside
+from passdown.relay.conversations import review
+from passdown.relay.messages import Message
+from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.talking import Table, asks, held, opened, texts
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_the_single_context_outlives_the_tasks_of_its_peers(ws: Workspace, lease
     with pytest.raises(InvalidInput, match="who asks"):
         talk.add(asks("nobody's"))
     assert texts(talk.messages()) == ["first", "second"]
-    assert Beside(ws).position(SHARED) == 3
+    assert WorkspaceStreams(ws).position(SHARED) == 3
     conversations.reset("coder-2")
     assert texts(talk.messages()) == []
 
@@ -96,7 +96,7 @@ def test_conversations_add_records_and_change_nothing_else(tmp_path: Path) -> No
     """
     ws = opened(tmp_path, "T-1", "T-2", "T-3")
     document = ws.state_document("T-1")
-    heads = Beside(ws).streams("task/")
+    heads = WorkspaceStreams(ws).streams("task/")
     ws.close()
     ws = opened(tmp_path)
     leases = Table()
@@ -107,7 +107,7 @@ def test_conversations_add_records_and_change_nothing_else(tmp_path: Path) -> No
         ask_all(ws, leases, sharing)
     assert tables(ws) == schema
     assert ws.state_document("T-1") == document
-    assert Beside(ws).streams("task/") == heads
+    assert WorkspaceStreams(ws).streams("task/") == heads
     ws.reindex()
     assert ws.state_document("T-1") == document
     assert ws.verify().findings == ()

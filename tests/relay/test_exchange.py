@@ -14,32 +14,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from passdown.errors import InvalidInput, NotFound, Problem
-from passdown.relay.exchange import Event, Exchanged, find_handoff, hold
-from passdown.relay.runners.asking import Asked, Reply
-from passdown.relay.runners.callables import CallableRunner
+from passdown.relay.runners import AgentReply, AgentRequest
 from passdown.relay.runners.command import CommandRunner
-from passdown.relay.runners.scripted import Scripted
+from passdown.relay.runners.scripted import CallableRunner, ScriptedRunner
+from passdown.relay.turns import ExchangeEvent, ExchangeResult, ask_until_valid, find_handoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from passdown.relay.runners.asking import Runner
+    from passdown.relay.runners import Runner
 
 GOOD = "Done.\n\n## Handoff\n\n```yaml\noutcome: completed\nto_agent: qa\nsummary: It works.\n```\n"
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> AgentRequest:
     fields: dict[str, Any] = {"messages": ({"role": "user", "content": "Go."},), "agent": "dev"}
     fields |= {"task": "T-1", **changes}
-    return Asked(**fields)
+    return AgentRequest(**fields)
 
 
 def read(text: str) -> dict[str, Any]:
     return find_handoff(text, task="T-1", agent="dev")
 
 
-def held(runner: Runner, **options: Any) -> Exchanged[dict[str, Any]]:
-    return hold(runner, asked(**options.pop("asked", {})), read=read, **options)
+def held(runner: Runner, **options: Any) -> ExchangeResult[dict[str, Any]]:
+    return ask_until_valid(runner, asked(**options.pop("asked", {})), read=read, **options)
 
 
 def printing(text: str, code: int = 0) -> CommandRunner:
@@ -126,7 +125,7 @@ def test_no_text_can_break_the_reading(text: str) -> None:
 
 
 def test_a_good_reply_ends_it_at_once() -> None:
-    result = held(Scripted([GOOD]))
+    result = held(ScriptedRunner([GOOD]))
     assert result.value is not None
     assert result.value["summary"] == "It works."
     assert (result.is_failure, len(result.tries), result.warnings) == (False, 1, ())
@@ -134,9 +133,9 @@ def test_a_good_reply_ends_it_at_once() -> None:
 
 def test_a_faulty_reply_goes_back_with_every_problem() -> None:
     """The agent sees what it said and each line, and is told what to send."""
-    seen: list[Asked] = []
+    seen: list[AgentRequest] = []
 
-    def agent(turn: Asked) -> str:
+    def agent(turn: AgentRequest) -> str:
         seen.append(turn)
         faulty = "## Handoff\n```yaml\noutcome: done\nphase: later\nfrom_agent: qa\n```\n"
         return faulty if turn.attempt == 1 else GOOD
@@ -155,20 +154,20 @@ def test_a_faulty_reply_goes_back_with_every_problem() -> None:
 
 @pytest.mark.parametrize(("most", "count"), [(0, 1), (2, 3)])
 def test_it_ends_after_so_many_returns_with_all_evidence(most: int, count: int) -> None:
-    result = held(Scripted([f"try {n}" for n in range(9)]), most_returns=most)
+    result = held(ScriptedRunner([f"try {n}" for n in range(9)]), most_returns=most)
     assert (result.failure, result.value, len(result.tries)) == ("invalid", None, count)
     assert [each.reply.text for each in result.tries] == [f"try {n}" for n in range(count)]
     assert all(each.problems[0].code == "no_handoff" for each in result.tries)
-    document = json.loads(json.dumps(result.as_document()))
+    document = json.loads(json.dumps(result.to_dict()))
     last = document["tries"][-1]["problems"][0]
     assert last["code"] == "no_handoff"
     assert f"no reply was valid. The last: {last['message']}" in document["why"]
 
 
 def test_an_empty_reply_goes_back_without_words_of_its_own() -> None:
-    seen: list[Asked] = []
+    seen: list[AgentRequest] = []
 
-    def agent(turn: Asked) -> str:
+    def agent(turn: AgentRequest) -> str:
         seen.append(turn)
         return "" if turn.attempt == 1 else GOOD
 
@@ -177,9 +176,9 @@ def test_an_empty_reply_goes_back_without_words_of_its_own() -> None:
 
 
 def test_what_goes_back_of_a_long_reply_is_its_end() -> None:
-    seen: list[Asked] = []
+    seen: list[AgentRequest] = []
 
-    def agent(turn: Asked) -> str:
+    def agent(turn: AgentRequest) -> str:
         seen.append(turn)
         return "x" * 100_000 + "the end" if turn.attempt == 1 else GOOD
 
@@ -243,7 +242,7 @@ def test_a_valid_handoff_of_one_that_had_to_be_ended_does_not_count() -> None:
 
 
 def test_replaced_bytes_become_a_warning() -> None:
-    runner = CallableRunner(lambda _: Reply(text=GOOD, is_replaced=True))
+    runner = CallableRunner(lambda _: AgentReply(text=GOOD, is_replaced=True))
     (warning,) = held(runner).warnings
     assert "no UTF-8" in warning
 
@@ -251,7 +250,7 @@ def test_replaced_bytes_become_a_warning() -> None:
 def test_the_time_limit_is_one_for_all_attempts() -> None:
     limits: list[float] = []
 
-    def agent(turn: Asked) -> str:
+    def agent(turn: AgentRequest) -> str:
         assert turn.timeout_s is not None
         limits.append(turn.timeout_s)
         time.sleep(0.15)
@@ -266,10 +265,10 @@ def test_the_time_limit_is_one_for_all_attempts() -> None:
 def test_a_stopped_exchange_asks_nobody() -> None:
     stop = threading.Event()
     stop.set()
-    result = held(Scripted([]), asked={"stop": stop})
+    result = held(ScriptedRunner([]), asked={"stop": stop})
     assert (result.failure, result.tries) == ("stopped", ())
 
-    def agent(_: Asked) -> str:
+    def agent(_: AgentRequest) -> str:
         stop.set()
         return "nothing"
 
@@ -279,7 +278,7 @@ def test_a_stopped_exchange_asks_nobody() -> None:
 
 
 def test_progress_is_said() -> None:
-    events: list[Event] = []
+    events: list[ExchangeEvent] = []
     program = f"import sys, time; time.sleep(1.2); print({GOOD!r})"
     runner = CommandRunner([sys.executable, "-c", program], timeout_s=20)
     held(runner, say=events.append)
@@ -289,7 +288,7 @@ def test_progress_is_said() -> None:
     assert events[-1].bytes == len(GOOD) + 1
     assert events[-1].seconds >= 1.2
     events.clear()
-    held(Scripted(["nothing", GOOD]), say=events.append)
+    held(ScriptedRunner(["nothing", GOOD]), say=events.append)
     assert [(event.kind, event.attempt) for event in events] == [
         ("asked", 1),
         ("returned", 1),
@@ -301,15 +300,15 @@ def test_progress_is_said() -> None:
 def test_what_is_not_the_agents_fault_comes_out() -> None:
     """Only InvalidInput goes back: a script that ends, or a store that fails, is ours to mend."""
     with pytest.raises(NotFound, match="script has no answer"):
-        held(Scripted(["nothing"]))
+        held(ScriptedRunner(["nothing"]))
 
     def broken(_: str) -> dict[str, Any]:
         raise NotFound("there is no task")
 
     with pytest.raises(NotFound):
-        hold(Scripted([GOOD]), asked(), read=broken)
+        ask_until_valid(ScriptedRunner([GOOD]), asked(), read=broken)
     with pytest.raises(InvalidInput, match="most_returns"):
-        held(Scripted([GOOD]), most_returns=-1)
+        held(ScriptedRunner([GOOD]), most_returns=-1)
 
 
 def test_a_value_of_any_kind_can_be_read() -> None:
@@ -319,4 +318,4 @@ def test_a_value_of_any_kind_can_be_read() -> None:
         return int(text)
 
     reader: Callable[[str], int] = number
-    assert hold(Scripted(["x", "7"]), asked(), read=reader).value == 7
+    assert ask_until_valid(ScriptedRunner(["x", "7"]), asked(), read=reader).value == 7

@@ -18,15 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import passdown
+from passdown.core.graph import Edge, Node, graph_of
 from passdown.errors import GateRefused, InvalidInput, KeyReused, NotFound
-from passdown.model import express
-from passdown.model.express import Change, ExpressKind, express_item
-from passdown.model.graph import Edge, Node, graph_of
-from passdown.model.knowledge_update import updated
+from passdown.knowledge.merge import updated
+from passdown.relay import express_items as express
 from passdown.relay.agents import AgentStates
 from passdown.relay.express import carry_out, express_record, express_records, send
-from passdown.relay.pull_request import VARIABLE, PullRequest, Request
-from passdown.relay.worktree import Worktree
+from passdown.relay.express_items import ExpressKind, FileChange, express_item
+from passdown.relay.git import VARIABLE, PullRequest, PullRequestSpec, Worktree
 from passdown.testing import fixed_clock
 from tests.faults.tools import result_of, seeded
 from tests.relay.express_worker import QUICK, start
@@ -98,7 +97,7 @@ def test_a_knowledge_update_has_entries_a_file_and_an_action(spelled: str) -> No
     assert item.content["file_path"] == "knowledge.dot"
     assert item.content["action"] == "append"
     assert [entry.get("id") for entry in item.content["entries"]] == ["A", None]
-    assert express_item(item.as_document(), now="") == item
+    assert express_item(item.to_dict(), now="") == item
     payload = {name: given.pop(name) for name in ("entries", "action")}
     assert express_item({**given, "payload": payload}, now=NOW) == item
 
@@ -162,7 +161,9 @@ def test_what_is_wrong_is_told_with_its_place(given: object, expected: dict[str,
 
 def test_a_hunk_that_looks_like_a_head_is_none() -> None:
     patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- a/.git/config\n+++ b/.git/config\n same\n"
-    assert express_item(hot_fix(patch=patch), now=NOW).changes() == (Change("patch", text=patch),)
+    assert express_item(hot_fix(patch=patch), now=NOW).changes() == (
+        FileChange("patch", text=patch),
+    )
 
 
 @given(st.recursive(st.none() | st.text() | st.integers(), st.lists, max_leaves=3), st.data())
@@ -178,7 +179,7 @@ def test_whatever_is_given_is_refused_or_reads_back(value: object, data: st.Data
     with suppress(InvalidInput):
         made = express_item(item, now=NOW)
         assert made.changes()
-        again = express_item(made.as_document(), now="")
+        again = express_item(made.to_dict(), now="")
         assert again == made
 
 
@@ -209,9 +210,9 @@ def test_setting_up_a_knowledge_update_prepares_its_file_alone(
 
 @pytest.mark.promise("S4-22")
 def test_coding_writes_the_file_commits_it_and_opens_a_pull_request(ws: Workspace) -> None:
-    asked: list[Request] = []
+    asked: list[PullRequestSpec] = []
 
-    def ask(root: str, request: Request) -> PullRequest:
+    def ask(root: str, request: PullRequestSpec) -> PullRequest:
         assert root == ws.root
         asked.append(request)
         return PullRequest(True, "https://example.com/1")
@@ -298,8 +299,8 @@ def test_a_new_kind_is_one_row(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -
     def check(content: Document, _: object) -> Document:
         return content
 
-    def changes(content: Document) -> tuple[Change, ...]:
-        return (Change("write", "VERSION", f"{content['version']}\n"),)
+    def changes(content: Document) -> tuple[FileChange, ...]:
+        return (FileChange("write", "VERSION", f"{content['version']}\n"),)
 
     row = ExpressKind(("version",), check, changes)
     monkeypatch.setitem(cast("dict[str, ExpressKind]", express.KINDS), "bump", row)
@@ -476,7 +477,7 @@ def test_what_changed_since_it_was_set_up_is_not_undone(ws: Workspace) -> None:
 
 
 def test_a_commit_stands_though_its_branch_was_merged_and_taken_away(ws: Workspace) -> None:
-    def ask(_: str, request: Request) -> PullRequest:
+    def ask(_: str, request: PullRequestSpec) -> PullRequest:
         git(Path(ws.root), "merge", "-q", request.branch)
         git(Path(ws.root), "branch", "-d", request.branch)
         raise Interrupted
@@ -490,7 +491,7 @@ def test_a_commit_stands_though_its_branch_was_merged_and_taken_away(ws: Workspa
 
 
 def test_a_request_that_goes_wrong_is_told_and_the_commit_stands(ws: Workspace) -> None:
-    def ask(_: str, request: Request) -> PullRequest:
+    def ask(_: str, request: PullRequestSpec) -> PullRequest:
         raise OSError(f"no disk for {request.branch}")
 
     made = done(ws, hot_fix(id="h1", files={"a.txt": "x\n"}), pull_request=ask)
@@ -529,7 +530,7 @@ def check_after_kill(folder: Path, commit: str) -> None:
         made = carry_out(ws, KILLED, states=states)
         assert (made.outcome, made.commit) == ("done", commit)
         assert git(folder, "rev-list", "main..passdown/express-k1").split() == [commit]
-        kinds = [step["kind"] for step in express_record(ws, "k1").as_document()["history"]]
+        kinds = [step["kind"] for step in express_record(ws, "k1").to_dict()["history"]]
         assert kinds == ["sent", "started", "committed", "done"]
         learned = [line["author"] for line in ws.log(limit=100) if line["kind"] == "learned"]
         assert sorted(learned) == ["coder", "planner"]

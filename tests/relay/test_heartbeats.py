@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from passdown.relay.engine.database import connect, run
-from passdown.relay.engine.heartbeats import (
+from passdown.relay.engine.database import (
     Heartbeat,
     Worker,
+    connect,
     host_name,
+    run_statement,
     started_at,
     workers,
 )
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 OTHER = """
 import sys, time
 from passdown.relay.engine.database import connect
-from passdown.relay.engine.heartbeats import Heartbeat
+from passdown.relay.engine.database import Heartbeat
 beat = Heartbeat(connect(sys.argv[1]), lease_s=float(sys.argv[2]), take_over=lambda _: 0)
 beat.start()
 print(beat.worker, flush=True)
@@ -222,7 +223,7 @@ def test_a_successor_that_dies_while_it_takes_over_has_the_lost_worker_s_lease(
     process.kill()
     process.wait()
     with database.begin() as connection:
-        run(connection, "declare_lost", worker=name, lost=0, silent_s=0.0)
+        run_statement(connection, "declare_lost", worker=name, lost=0, silent_s=0.0)
     taken: list[str] = []
     looker = beating(database, lambda worker: taken.append(worker) or 1)
     looker.look()

@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings
+from passdown.core.graph import CHOICES, KNOWLEDGE_STATUSES, NODE_TYPES, RELATIONS
 from passdown.errors import InvalidInput, NotFound
-from passdown.model.graph import CHOICES, KNOWLEDGE_STATUSES, NODE_TYPES, RELATIONS
-from passdown.model.graph_files import read_graph
-from passdown.relay.knowledge_boundary import at_boundary, waiting
+from passdown.knowledge.graph_files import read_graph
 from passdown.relay.knowledge_tool import (
     KNOWLEDGE_ADD,
     KnowledgeTool,
     as_anthropic,
     as_openai,
+    at_boundary,
+    pending_entries,
 )
 from passdown.testing import fixed_clock
 from tests.faults.tools import ROOT, worker_environment
@@ -55,7 +56,7 @@ def file_of(ws: Workspace) -> Path:
 
 
 def names(ws: Workspace, *agents: str) -> list[str]:
-    return [node.id for found in waiting(ws, agents) for node in found.nodes]
+    return [node.id for found in pending_entries(ws, agents) for node in found.nodes]
 
 
 @pytest.mark.promise("S4-26")
@@ -290,7 +291,7 @@ def test_a_boundary_brings_all_buffers_to_the_file_in_one_batch(ws: Workspace) -
     graph = read_graph(file_of(ws).read_text("utf-8"))
     assert [node.id for node in graph.nodes] == ["A", "B", "C", "D"]
     assert [edge.key for edge in graph.edges] == [("B", "uses", "A")]
-    assert coder.buffer() == architect.buffer() == waiting(ws) == []
+    assert coder.buffer() == architect.buffer() == pending_entries(ws) == []
     again = at_boundary(ws, "T-1")
     assert (again.entries, again.is_changed) == ((), False)
 
@@ -303,12 +304,12 @@ def test_an_edge_that_says_more_than_the_file_waits_for_the_next_boundary(ws: Wo
     tool(entry("B", edges=[uses]))
     at_boundary(ws, "T-1")
     tool(entry("B", edges=[{**uses, "attributes": {"since": "May"}}]))
-    (waits,) = waiting(ws)
+    (waits,) = pending_entries(ws)
     assert [dict(edge.attributes) for edge in waits.edges] == [{"since": "May"}]
     assert at_boundary(ws, "T-1").entries == (waits,)
     (edge,) = read_graph(file_of(ws).read_text("utf-8")).edges
     assert dict(edge.attributes) == {"since": "May"}
-    assert waiting(ws) == []
+    assert pending_entries(ws) == []
 
 
 @pytest.mark.promise("S4-28")
@@ -339,13 +340,13 @@ def test_a_file_that_cannot_be_read_is_kept_and_all_entries_wait_for_a_new_one(
     boundary = at_boundary(ws, "T-1")
     assert [report.code for report in boundary.reports] == ["unreadable"]
     assert Path(boundary.kept_aside).read_text("utf-8") == "digraph {"
-    assert waiting(ws) == []
+    assert pending_entries(ws) == []
 
 
 def test_another_file_has_its_own_boundary(ws: Workspace) -> None:
     KnowledgeTool(ws, "coder")(entry("A"))
     at_boundary(ws, "T-1", path="docs.json")
-    assert waiting(ws, path="docs.json") == []
+    assert pending_entries(ws, path="docs.json") == []
     assert names(ws) == ["A"]
 
 

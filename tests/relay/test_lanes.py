@@ -11,12 +11,11 @@ import pytest
 
 import passdown
 from passdown.errors import LaneFull
-from passdown.relay.engine.engine import Engine
-from passdown.relay.engine.lanes import EXPRESS, ITEM, LEG, NORMAL
-from passdown.relay.express_records import express_record, send
-from passdown.relay.running import Terms, engine_of, start_detached
+from passdown.relay.engine.database import EXPRESS, ITEM, LEG, NORMAL
+from passdown.relay.engine.engine import RelayEngine
+from passdown.relay.express import express_record, send
 from passdown.relay.runs import Runs
-from passdown.relay.working import RelayWork
+from passdown.relay.worker import EngineOptions, RelayWorker, open_engine, start_detached
 from tests.faults.tools import result_of
 from tests.relay.relay_process import short_relay, start
 from tests.relay.repositories import make_repository
@@ -39,7 +38,7 @@ def lines(path: Path) -> list[list[Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def queued(engine: Engine, lane: str) -> set[str]:
+def queued(engine: RelayEngine, lane: str) -> set[str]:
     found = engine.client.list_queued_workflows(queue_name=lane, status="ENQUEUED")
     return {work.workflow_id for work in found}
 
@@ -84,7 +83,7 @@ def test_many_senders_to_a_full_lane_are_told_and_what_was_taken_is_there(
     refused = [name for name, outcome in lines(acks) if outcome == "lane_full"]
     assert len(taken) == ROOM
     assert len(taken) + len(refused) == ALL
-    with Engine(url, room=ROOM) as engine:
+    with RelayEngine(url, room=ROOM) as engine:
         assert queued(engine, NORMAL) == taken
 
 
@@ -94,7 +93,7 @@ def test_senders_that_wait_get_through_when_a_worker_drains_the_lane(
 ) -> None:
     acks, done = tmp_path / "acks", tmp_path / "done"
     sending = senders(url, acks, 4, wait_s=60.0)
-    with draining(url, done, normal=2), Engine(url, room=ROOM) as engine:
+    with draining(url, done, normal=2), RelayEngine(url, room=ROOM) as engine:
         most = 0
         while any(process.poll() is None for process in sending):
             most = max(most, len(queued(engine, NORMAL)))
@@ -110,7 +109,7 @@ def test_senders_that_wait_get_through_when_a_worker_drains_the_lane(
 
 @pytest.mark.promise("S4-23")
 def test_a_refusal_says_what_to_do_and_leaves_nothing(url: str) -> None:
-    with Engine(url, room=1) as engine:
+    with RelayEngine(url, room=1) as engine:
         assert engine.lanes.send(NORMAL, ITEM, "a", "a")
         assert not engine.lanes.send(NORMAL, ITEM, "a", "a"), "it is there already"
         began = time.monotonic()
@@ -125,7 +124,7 @@ def test_a_refusal_says_what_to_do_and_leaves_nothing(url: str) -> None:
 @pytest.mark.promise("S4-19")
 def test_express_work_overtakes_what_waits_in_the_normal_lane(tmp_path: Path, url: str) -> None:
     done = tmp_path / "done"
-    with Engine(url, room=ROOM) as engine:
+    with RelayEngine(url, room=ROOM) as engine:
         for number in range(ROOM):
             engine.lanes.send(NORMAL, LEG, f"R-1.{number}", "R-1", number)
         with draining(url, done, seconds=0.4):
@@ -145,7 +144,7 @@ def test_a_knowledge_update_is_carried_out_while_legs_wait(
     folder = make_repository(tmp_path / "project")
     update = {"type": "KNOWLEDGE_UPDATE", "by": "eva", "reason": "We found out", "id": "X-1"}
     entry = {"id": "Cache", "type": "component", "summary": "Keeps what was read"}
-    with passdown.open(str(folder)) as ws, engine_of(ws) as engine:
+    with passdown.open(str(folder)) as ws, open_engine(ws) as engine:
         for number in range(6):
             ws.create_task(f"T-{number}", title="One leg", agent="eva")
             Runs(ws).start(short_relay(1), f"T-{number}", by="eva")
@@ -154,7 +153,7 @@ def test_a_knowledge_update_is_carried_out_while_legs_wait(
         try:
             wait_for(turns, 1)
             send(ws, {**update, "entries": [entry], "action": "append"})
-            assert RelayWork(ws, engine).send_express("X-1")
+            assert RelayWorker(ws, engine).send_express("X-1")
             deadline = time.monotonic() + 30
             while not express_record(ws, "X-1").is_over:
                 assert time.monotonic() < deadline, express_record(ws, "X-1").status
@@ -193,12 +192,12 @@ def test_runs_that_need_more_room_than_there_is_come_to_their_end(tmp_path: Path
 
 @pytest.mark.promise("S4-23")
 def test_a_run_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
-    terms = Terms(room=1)
+    terms = EngineOptions(room=1)
     with passdown.open(str(tmp_path)) as ws:
         ws.create_task("T-1", title="Three legs", agent="eva")
         run = start_detached(ws, short_relay(3), "T-1", by="eva", terms=terms)
         with pytest.raises(LaneFull):
             start_detached(ws, short_relay(3), "T-1", by="eva", terms=terms)
         assert [each.run for each in Runs(ws).all()] == [run.run]
-        with engine_of(ws, terms) as engine:
+        with open_engine(ws, terms) as engine:
             assert engine.lanes.waiting(NORMAL) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from passdown.errors import InvalidInput
-from passdown.model.intake.relay_schema import check_relay, read_relay, relay_schema
+from passdown.relay.relay_file import check_relay, read_relay, relay_schema
 from tests.relay.relays import document, leg
 
 YAML = """

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.errors import InvalidInput, KeyReused
-from passdown.model.conversation import Message, ToolCall
-from passdown.relay.requests import Answered, approve, ask, review, verdict_of
-from passdown.workspace.beside import Beside
+from passdown.relay.conversations import QuestionResult, approve, ask, review, verdict_of
+from passdown.relay.messages import Message, ToolCall
+from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.talking import Table, held, opened, texts
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def test_a_request_without_a_sender_is_refused(ws: Workspace, leases: Table, sen
             with pytest.raises(InvalidInput, match="sender"):
                 handle()
     assert asked == []
-    assert Beside(ws).streams("conversation/") == []
+    assert WorkspaceStreams(ws).streams("conversation/") == []
 
 
 def test_a_request_that_makes_no_sense_is_refused(ws: Workspace, leases: Table) -> None:
@@ -185,7 +185,7 @@ def test_a_question_is_asked_until_no_tool_is_called(ws: Workspace, leases: Tabl
     assert "can't be kept" in conversations.with_peer("coder-1").messages()[-1].content
     seen.clear()
     found = ask(conversations, "coder-1", "And now?", answer, rounds=2, key="k")
-    assert isinstance(found, Answered)
+    assert isinstance(found, QuestionResult)
     assert not found.is_final
     assert "no tools" in conversations.with_peer("coder-1").messages()[-1].content
 
@@ -277,7 +277,7 @@ def test_requests_at_the_same_time_come_one_by_one(ws: Workspace, leases: Table)
         assert [m["role"] for m in messages[1:]] == [*before, "user"]
         return messages[-1]["content"]
 
-    def put(number: int) -> Answered:
+    def put(number: int) -> QuestionResult:
         return ask(conversations, "coder-1", f"Question {number}", answer)
 
     with ThreadPoolExecutor(16) as pool:

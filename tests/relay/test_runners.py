@@ -18,15 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import passdown
+from passdown.core.parsing import load_yaml
 from passdown.errors import InvalidInput, NotFound
-from passdown.model.intake.relay_schema import check_relay
-from passdown.model.plain import load_yaml
-from passdown.relay.exchange import find_handoff, hold
-from passdown.relay.runners.asking import Asked, Reply, as_prompt, ends_of
-from passdown.relay.runners.callables import CallableRunner
+from passdown.relay.relay_file import check_relay, runner_of
+from passdown.relay.runners import AgentReply, AgentRequest, as_prompt, ends_of
 from passdown.relay.runners.command import CommandRunner
-from passdown.relay.runners.declared import runner_of
-from passdown.relay.runners.scripted import Scripted
+from passdown.relay.runners.scripted import CallableRunner, ScriptedRunner
+from passdown.relay.turns import ask_until_valid, find_handoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +34,10 @@ DOCS = ROOT / "docs"
 EXAMPLES = DOCS / "examples"
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> AgentRequest:
     fields: dict[str, Any] = {"messages": ({"role": "user", "content": "Go."},), "agent": "dev"}
     fields |= {"task": "T-1", **changes}
-    return Asked(**fields)
+    return AgentRequest(**fields)
 
 
 def paths(caught: pytest.ExceptionInfo[InvalidInput]) -> list[str]:
@@ -94,8 +92,10 @@ def test_what_is_no_message_is_refused_with_every_problem() -> None:
 
 
 def test_a_reply_is_a_bounded_document() -> None:
-    reply = Reply(text="x" * 1_000_000, evidence={"stderr": "y" * 1_000_000}, usage={"tokens": 3})
-    document = json.loads(json.dumps(reply.as_document()))
+    reply = AgentReply(
+        text="x" * 1_000_000, evidence={"stderr": "y" * 1_000_000}, usage={"tokens": 3}
+    )
+    document = json.loads(json.dumps(reply.to_dict()))
     assert len(json.dumps(document)) < 20_000
     assert "992,000 characters left out" in document["text"]
     assert document["usage"] == {"tokens": 3}
@@ -113,13 +113,13 @@ def test_a_function_gives_a_text_or_a_reply() -> None:
         3,
         7,
     )
-    whole = Reply(text="x", tool_calls=4, usage={"tokens": 9})
+    whole = AgentReply(text="x", tool_calls=4, usage={"tokens": 9})
     reply = CallableRunner(lambda _: whole)(asked())
     assert (reply.tool_calls, reply.usage, reply.text) == (4, {"tokens": 9}, "x")
 
 
 def test_what_a_function_raises_is_a_failure() -> None:
-    def broken(_: Asked) -> str:
+    def broken(_: AgentRequest) -> str:
         raise KeyError("no such tool")
 
     reply = CallableRunner(broken)(asked())
@@ -138,11 +138,11 @@ def test_what_is_no_text_is_a_failure() -> None:
 def test_an_asynchronous_function_is_awaited() -> None:
     """Also from a thread in which a loop runs already."""
 
-    async def agent(turn: Asked) -> str:
+    async def agent(turn: AgentRequest) -> str:
         await asyncio.sleep(0.01)
         return f"awaited {turn.agent}"
 
-    async def outer() -> Reply:
+    async def outer() -> AgentReply:
         return CallableRunner(agent)(asked())
 
     assert CallableRunner(agent)(asked()).text == "awaited dev"
@@ -153,7 +153,7 @@ def test_an_asynchronous_function_is_cancelled() -> None:
     """At the time limit, and when the turn is stopped; it may tidy up."""
     tidied: list[str] = []
 
-    async def endless(_: Asked) -> str:
+    async def endless(_: AgentRequest) -> str:
         try:
             await asyncio.sleep(1000)
         finally:
@@ -169,7 +169,7 @@ def test_an_asynchronous_function_is_cancelled() -> None:
     assert CallableRunner(endless)(asked(stop=stop)).failure == "stopped"
     assert tidied == ["yes"] * 3
 
-    async def gives_up(_: Asked) -> str:
+    async def gives_up(_: AgentRequest) -> str:
         raise asyncio.CancelledError
 
     assert CallableRunner(gives_up)(asked()).failure == "raised"
@@ -179,10 +179,10 @@ def test_an_asynchronous_function_is_cancelled() -> None:
 
 
 def test_a_list_is_followed_call_by_call() -> None:
-    def second(turn: Asked) -> str:
+    def second(turn: AgentRequest) -> str:
         return f"two for {turn.agent}"
 
-    script = Scripted(["one", second, Reply(failure="exit")])
+    script = ScriptedRunner(["one", second, AgentReply(failure="exit")])
     assert script(asked()).text == "one"
     assert script(asked()).text == "two for dev"
     assert script(asked()).is_failure
@@ -191,7 +191,7 @@ def test_a_list_is_followed_call_by_call() -> None:
 
 
 def test_which_answer_is_due_follows_from_what_is_asked() -> None:
-    script = Scripted({"dev": ["a", ["b", "c"]], "dev/build": ["d"], "qa": [{"fail": "no"}]})
+    script = ScriptedRunner({"dev": ["a", ["b", "c"]], "dev/build": ["d"], "qa": [{"fail": "no"}]})
     turns: list[tuple[dict[str, Any], str]] = [
         ({}, "a"),
         ({"visit": 2}, "b"),
@@ -215,7 +215,7 @@ def test_a_script_says_all_that_is_wrong_with_it() -> None:
         "user": "text",
     }
     with pytest.raises(InvalidInput) as caught:
-        Scripted(faulty)
+        ScriptedRunner(faulty)
     assert sorted(paths(caught)) == sorted(
         [
             "dev[0].extra",
@@ -250,7 +250,7 @@ def test_a_script_writes_files_and_commits_them(
     need_program("git")
     git = repository(tmp_path)
     (tmp_path / "other.txt").write_text("not mine")
-    script = Scripted.from_file(str(EXAMPLES / "runners" / "script.yaml"))
+    script = ScriptedRunner.from_file(str(EXAMPLES / "runners" / "script.yaml"))
     turn = asked(agent="coder", workdir=str(tmp_path))
     script(turn)
     reply = script(turn)
@@ -272,13 +272,13 @@ def test_a_script_writes_beneath_its_folder_only(tmp_path: Path) -> None:
     work.mkdir()
     outside.mkdir()
     (work / "link").symlink_to(outside)
-    script = Scripted({"dev": [{"files": {"a.txt": "a", "link/b.txt": "b"}}]})
+    script = ScriptedRunner({"dev": [{"files": {"a.txt": "a", "link/b.txt": "b"}}]})
     reply = script(asked(workdir=str(work)))
     assert reply.failure == "raised"
     assert "leads out of the folder" in reply.evidence["traceback"]
     assert [list(outside.iterdir()), (work / "a.txt").exists()] == [[], False]
     assert script(asked()).failure == "raised"
-    no_repository = Scripted({"dev": [{"files": {"a": "b"}, "commit": "x"}]})
+    no_repository = ScriptedRunner({"dev": [{"files": {"a": "b"}, "commit": "x"}]})
     assert no_repository(asked(workdir=str(work))).failure == "raised"
 
 
@@ -286,22 +286,22 @@ def test_a_sleeping_script_can_be_stopped_and_keeps_the_time_limit() -> None:
     stop = threading.Event()
     stop.set()
     started = time.monotonic()
-    assert Scripted([{"sleep_s": 100}])(asked(stop=stop)).failure == "stopped"
-    assert Scripted([{"sleep_s": 100}])(asked(timeout_s=0.05)).failure == "timeout"
+    assert ScriptedRunner([{"sleep_s": 100}])(asked(stop=stop)).failure == "stopped"
+    assert ScriptedRunner([{"sleep_s": 100}])(asked(timeout_s=0.05)).failure == "timeout"
     assert time.monotonic() - started < 5
 
 
 def test_a_script_file_may_be_json_and_must_name_agents(tmp_path: Path) -> None:
     path = tmp_path / "script.json"
     path.write_text(json.dumps({"replies": {"dev": [{"text": "x", "exit_code": 3}]}}))
-    reply = Scripted.from_file(str(path))(asked())
+    reply = ScriptedRunner.from_file(str(path))(asked())
     assert (reply.text, reply.exit_code, reply.failure) == ("x", 3, "exit")
     for text in ("[1]", "", '{"dev": 1}', '{"replies": []}', '{"dev": [{"sleep_s": NaN}]}'):
         path.write_text(text)
         with pytest.raises(InvalidInput):
-            Scripted.from_file(str(path))
+            ScriptedRunner.from_file(str(path))
     with pytest.raises(InvalidInput, match="can't be read"):
-        Scripted.from_file(str(tmp_path / "none.yaml"))
+        ScriptedRunner.from_file(str(tmp_path / "none.yaml"))
 
 
 # Declarations, and the page
@@ -404,7 +404,7 @@ def turn_of(folder: Path, summary: str) -> Any:
     runner = CommandRunner([sys.executable, str(EXAMPLES / "qa_agent.py")], timeout_s=60)
     messages = ({"role": "user", "content": summary},)
     turn = asked(messages=messages, agent="coder", workdir=str(folder))
-    return hold(runner, turn, read=partial(find_handoff, task="T-1", agent="coder"))
+    return ask_until_valid(runner, turn, read=partial(find_handoff, task="T-1", agent="coder"))
 
 
 @pytest.mark.promise("S1-37")

@@ -10,15 +10,13 @@ import pytest
 
 import passdown
 from passdown.errors import PassdownError
-from passdown.model.intake.relay_schema import check_relay
-from passdown.relay.engine.lanes import LEG, NORMAL
-from passdown.relay.knowledge_boundary import at_boundary, waiting
-from passdown.relay.knowledge_tool import KnowledgeTool
-from passdown.relay.runners.callables import CallableRunner
-from passdown.relay.running import Terms, engine_of, run_here, work
+from passdown.relay.engine.database import LEG, NORMAL
+from passdown.relay.knowledge_tool import KnowledgeTool, at_boundary, pending_entries
+from passdown.relay.relay_file import check_relay
+from passdown.relay.runners.scripted import CallableRunner
 from passdown.relay.runs import Runs
-from passdown.relay.working import RelayWork
-from passdown.workspace.beside import Aside, Beside
+from passdown.relay.worker import EngineOptions, RelayWorker, open_engine, run_here, run_worker
+from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, person_needed, reply
 
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from passdown.model.run import Run
-    from passdown.relay.runners.asking import Asked
+    from passdown.relay.run import Run
+    from passdown.relay.runners import AgentRequest
 
 CODE, REVIEW = leg("code", "coder"), leg("review", "reviewer")
 GATED = document(leg("code", "coder", gate="Ship it?"), REVIEW)
@@ -69,11 +67,11 @@ def test_every_handoff_is_measured_and_takes_less_than_five_seconds(stage: Stage
 def test_a_turn_that_its_worker_left_is_queued_again_by_it(stage: Stage) -> None:
     """A worker that was silent for a while lives on, and nobody else can know that it left."""
     run = stage.start(document(CODE), lane=NORMAL).run
-    with engine_of(stage.ws, Terms(lease_s=60)) as engine:
+    with open_engine(stage.ws, EngineOptions(lease_s=60)) as engine:
         runners = {"coder": CallableRunner(lambda _: reply())}
         engine.lanes.prepare(NORMAL, slots=1)
         engine.heartbeat.start()
-        halted = RelayWork(stage.ws, engine, runners=runners, halted=lambda: True)
+        halted = RelayWorker(stage.ws, engine, runners=runners, halted=lambda: True)
         try:
             halted.take_turn(run, 1)
             assert stage.runs.get(run).legs[1].worker == engine.heartbeat.worker
@@ -125,7 +123,7 @@ def test_a_leg_that_is_rejected_too_often_fails_and_says_so(stage: Stage) -> Non
 
 
 def test_an_agent_may_ask_for_a_person_itself(stage: Stage) -> None:
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         if (asked.leg, asked.visit) == ("code", 1):
             return reply("blocked", blockers=[person_needed("Which key?")])
         return reply()
@@ -141,7 +139,7 @@ def test_an_agent_may_ask_for_a_person_itself(stage: Stage) -> None:
 def test_a_run_waits_for_every_gate_of_a_handoff(stage: Stage) -> None:
     """The leg's own gate and the agent's: one answer isn't enough."""
 
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         return reply(blockers=[person_needed("Which key?")] if asked.leg == "code" else [])
 
     run = stage.run(GATED, agent)
@@ -166,7 +164,7 @@ def fork(**gate: str) -> dict[str, Any]:
 def test_a_gate_of_one_branch_costs_the_other_none_of_its_work(stage: Stage) -> None:
     is_begun = threading.Event()
 
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         if asked.leg == "docs":
             is_begun.set()
             while not stage.ws.gates("T-1"):
@@ -216,7 +214,7 @@ def test_partial_work_is_queued_again_three_times_and_then_fails(stage: Stage) -
 def test_an_error_goes_where_the_rule_says(
     stage: Stage, go: str, status: str, legs: list[str]
 ) -> None:
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         if asked.leg == "code":
             raise RuntimeError("out of paper")
         return reply()
@@ -232,7 +230,7 @@ def test_an_error_goes_where_the_rule_says(
 def test_a_turn_whose_evidence_cannot_be_kept_as_it_is_still_ends(stage: Stage) -> None:
     """A run that can't record how a turn ended would wait for it for ever."""
 
-    def agent(_: Asked) -> str:
+    def agent(_: AgentRequest) -> str:
         raise RuntimeError("a NUL: \0")
 
     run = stage.run(document(CODE), agent)
@@ -251,7 +249,7 @@ def test_a_handoff_is_returned_twice_and_all_replies_are_kept(stage: Stage) -> N
 
 
 def test_a_handoff_that_is_mended_counts(stage: Stage) -> None:
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         if asked.attempt == 1:
             return reply(from_agent="boss", task="T-2")
         return reply()
@@ -264,7 +262,7 @@ def test_a_handoff_that_is_mended_counts(stage: Stage) -> None:
 
 
 def test_an_agent_knows_who_is_in_the_relay_and_hands_on_to_nobody_else(stage: Stage) -> None:
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         if asked.agent == "reviewer":
             return reply()
         return reply(to_agent="stranger" if asked.attempt == 1 else "reviewer")
@@ -295,7 +293,7 @@ def test_what_the_ledger_refuses_goes_back_to_the_agent(
 
 
 def test_a_task_that_others_change_meanwhile_keeps_both(stage: Stage) -> None:
-    def agent(_: Asked) -> str:
+    def agent(_: AgentRequest) -> str:
         stage.ws.decide(agent="eva", summary="Meanwhile", rationale="because", task="T-1")
         return reply()
 
@@ -307,7 +305,7 @@ def test_a_task_that_others_change_meanwhile_keeps_both(stage: Stage) -> None:
 def test_branches_run_at_once_and_the_joining_agent_sees_both(stage: Stage) -> None:
     meet = threading.Barrier(2, timeout=20)
 
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         if asked.leg in ("unit", "docs"):
             meet.wait()
         return reply(summary=f"SUMMARY-{asked.leg}")
@@ -336,7 +334,7 @@ def looping(review_by: str) -> dict[str, Any]:
 
 
 def loops_until(verdict: str, visits: int = 2) -> Any:
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         if (asked.agent, asked.leg) == ("boss", "code"):
             return verdict
         is_partial = asked.leg == "code" and asked.visit <= visits
@@ -420,7 +418,7 @@ def test_an_agent_may_have_the_longest_name(stage: Stage) -> None:
 def test_a_run_leaves_the_lane_that_it_shares(stage: Stage) -> None:
     run = stage.go_on(stage.start(document(CODE), lane=NORMAL).run)
     assert run.status == "completed"
-    with engine_of(stage.ws) as engine:
+    with open_engine(stage.ws) as engine:
         named = engine.lanes.full_name(NORMAL)
         assert named in [queue.name for queue in engine.client.list_queues()]
 
@@ -433,7 +431,7 @@ def test_a_second_engine_in_a_process_is_refused_and_harms_nothing(
         ws.create_task("T-1", title="Other", agent="eva")
         other = Runs(ws).start(check_relay(document(CODE)), "T-1", by="eva", lane="here")
 
-        def agent(_: Asked) -> str:
+        def agent(_: AgentRequest) -> str:
             halt = threading.Event()
             timer = threading.Timer(3, halt.set)
             timer.start()
@@ -455,9 +453,9 @@ def test_projects_that_share_an_engine_take_only_their_own_turns(
     stage: Stage, tmp_path: Path
 ) -> None:
     """Both have a run R-1; what one has queued isn't taken for a turn of the other's."""
-    terms = Terms(url=f"sqlite:///{tmp_path}/shared.db")
+    terms = EngineOptions(url=f"sqlite:///{tmp_path}/shared.db")
     stage.start(document(CODE), lane=NORMAL)
-    with engine_of(stage.ws, terms) as engine:
+    with open_engine(stage.ws, terms) as engine:
         engine.lanes.prepare(NORMAL, slots=1)
         assert engine.lanes.send(NORMAL, LEG, "R-1.1", "R-1", 1)
     with passdown.open(str(tmp_path / "other"), settings=QUICK) as ws:
@@ -467,7 +465,7 @@ def test_projects_that_share_an_engine_take_only_their_own_turns(
         stop = threading.Event()
         timer = threading.Timer(2, stop.set)
         timer.start()
-        work(ws, terms=terms, runners={"coder": CallableRunner(lambda _: reply())}, stop=stop)
+        run_worker(ws, terms=terms, runners={"coder": CallableRunner(lambda _: reply())}, stop=stop)
         assert other.runs.get("R-1").legs[1].outcome == "", "nobody has asked for it here"
 
 
@@ -485,7 +483,7 @@ def served(stage: Stage, run: str, *, most_s: float = 15, **terms: Any) -> Run:
     thread = threading.Thread(target=watch)
     thread.start()
     runners = {name: CallableRunner(lambda _: reply()) for name in stage.runs.get(run).relay.agents}
-    work(stage.ws, terms=Terms(**terms), runners=runners, stop=stop, halt=halt)
+    run_worker(stage.ws, terms=EngineOptions(**terms), runners=runners, stop=stop, halt=halt)
     thread.join()
     return stage.runs.get(run)
 
@@ -504,7 +502,9 @@ def test_a_full_lane_does_not_stop_the_worker_that_empties_it(stage: Stage) -> N
 
 def test_a_worker_goes_on_beside_a_run_that_is_damaged(stage: Stage) -> None:
     run = stage.start(document(CODE), lane=NORMAL)
-    Beside(stage.ws).add(Aside("run/R-2", "begun", "mallory", {"number": 9, "worker": "w"}))
+    WorkspaceStreams(stage.ws).add(
+        StreamEntry("run/R-2", "begun", "mallory", {"number": 9, "worker": "w"})
+    )
     assert served(stage, run.run).status == "completed"
 
 
@@ -528,7 +528,7 @@ def test_two_runs_on_one_task_start_fresh(stage: Stage) -> None:
 def test_two_agents_work_apart_and_share_what_they_wrote_down(stage: Stage) -> None:
     """Switching, preservation, reset, knowledge and the boundary, in one run."""
 
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         if asked.leg == "code" and asked.visit == 1:
             entry = {"id": "login-service", "type": "component", "summary": "Checks passwords"}
             assert not KnowledgeTool(stage.ws, "coder", "T-1")({"knowledge": entry}).is_error
@@ -546,11 +546,11 @@ def test_two_agents_work_apart_and_share_what_they_wrote_down(stage: Stage) -> N
     assert "WORDS-reviewer" not in second, "another's are not"
     assert "reviewer 1" in second, "what was handed over is"
     assert "WORDS-coder" not in "".join(stage.prompts("review"))
-    assert [node.id for found in waiting(stage.ws, ["coder"]) for node in found.nodes] == [
+    assert [node.id for found in pending_entries(stage.ws, ["coder"]) for node in found.nodes] == [
         "login-service"
     ]
     at_boundary(stage.ws, "T-1", ["coder"])
-    assert waiting(stage.ws, ["coder"]) == []
+    assert pending_entries(stage.ws, ["coder"]) == []
     assert stage.states.standing("coder.R-1").lease is None
     stage.run(relay, agent)
     assert "WORDS" not in stage.prompts("code")[2], "the next run starts afresh"

@@ -14,10 +14,10 @@ import pytest
 
 import passdown
 from passdown.errors import Conflict, Damaged, InvalidInput, NotFound
-from passdown.model.intake.relay_schema import check_relay
+from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
-from passdown.store.sqlite.running import rows
-from passdown.workspace.beside import Beside
+from passdown.store.sqlite.schema import rows
+from passdown.workspace.streams import WorkspaceStreams
 from tests.faults.tools import ROOT, worker_environment
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, reply
@@ -25,8 +25,8 @@ from tests.relay.staging import QUICK, Stage, reply
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from passdown.model.run import Run
-    from passdown.relay.runners.asking import Asked
+    from passdown.relay.run import Run
+    from passdown.relay.runners import AgentRequest
 
 CODE, REVIEW = leg("code", "coder"), leg("review", "reviewer")
 HOSTILE = ["", "../x", "R-1/../R-2", "R-1\0", "R-9", "r-1", "x" * 10_000, "R-1\n", "con", "%"]
@@ -66,7 +66,7 @@ def looping() -> dict[str, Any]:
     )
 
 
-def eventful(asked: Asked) -> str:
+def eventful(asked: AgentRequest) -> str:
     if asked.leg == "docs":
         raise RuntimeError("no words")
     if asked.leg == "merge" and asked.visit == 1:
@@ -124,13 +124,13 @@ def test_runs_are_listed_with_the_newest_first_and_one_is_selected(stage: Stage)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_run_that_is_not_there_is_said_so(stage: Stage, name: str) -> None:
     stage.start(document(CODE))
-    before = Beside(stage.ws).streams("")
+    before = WorkspaceStreams(stage.ws).streams("")
     for look in actions(stage.runs, name):
         with pytest.raises(NotFound) as refused:
             look()
         assert "there is no run" in str(refused.value)
         assert len(str(refused.value)) < 500
-    assert Beside(stage.ws).streams("") == before, "nothing was written"
+    assert WorkspaceStreams(stage.ws).streams("") == before, "nothing was written"
 
 
 def actions(runs: Runs, name: str) -> list[Callable[[], object]]:
@@ -270,7 +270,7 @@ def test_threads_that_start_at_once_get_runs_of_their_own(stage: Stage) -> None:
 
 START = """
 import sys, passdown
-from passdown.model.intake.relay_schema import check_relay
+from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
 from tests.relay.relays import document, leg
 with passdown.open(sys.argv[1]) as ws:
@@ -305,7 +305,7 @@ def test_whoever_goes_on_at_once_starts_each_turn_once(stage: Stage) -> None:
 def test_the_first_end_of_a_turn_counts(stage: Stage) -> None:
     run = stage.start(document(CODE)).run
     at_once(6, lambda n: stage.runs.end(run, 1, {"outcome": "completed", "summary": f"by {n}"}))
-    kinds = [record.kind for record in Beside(stage.ws).records(f"run/{run}")]
+    kinds = [record.kind for record in WorkspaceStreams(stage.ws).records(f"run/{run}")]
     assert kinds == ["started", "legs", "leg_ended"]
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
-from passdown.model.agent_states import DETOURS, MACHINES, Position, check_path, shortest
-from passdown.relay.seats import Seats, seat_of
+from passdown.relay.agent_states import DETOURS, MACHINES, StatePosition, check_path, shortest_path
+from passdown.relay.agents import Seats, seat_of
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, reply
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from passdown.relay.runners.asking import Asked
+    from passdown.relay.runners import AgentRequest
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_agents_stand_where_their_work_is_and_are_done_at_the_end(
 ) -> None:
     at_work: dict[str, tuple[str, str, str]] = {}
 
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         standing = stage.states.standing(seat_of(asked.agent, asked.run))
         assert standing.lease is not None
         at_work[asked.agent] = (standing.state, standing.lease.task, standing.lease.run)
@@ -161,7 +161,7 @@ def test_an_agent_is_under_review_until_the_verdict(
 ) -> None:
     states: list[str] = []
 
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         if (asked.agent, asked.leg) == ("boss", "code"):
             states.append(stage.states.state("coder.R-1"))
             return f"{verdict} as before"
@@ -174,7 +174,7 @@ def test_an_agent_is_under_review_until_the_verdict(
 
 
 def test_a_person_who_continues_brings_the_agent_back_to_work(stage: Stage) -> None:
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         if (asked.agent, asked.leg) == ("boss", "code"):
             return "escalate"
         return reply("partial" if (asked.leg, asked.visit) == ("code", 1) else "completed")
@@ -228,19 +228,19 @@ def test_one_agent_may_sit_in_several_runs(stage: Stage) -> None:
 CODER = MACHINES["coder"]
 GOALS = ("PLANNING", "CODING", "TESTING", "CODE_REVIEW", "DONE", "ERROR", "BUDGET_REVIEW")
 STANDS = [
-    *(Position(state) for state in CODER.steps if state not in DETOURS),
-    Position("BUDGET_REVIEW", ("CODING",)),
-    Position("BUDGET_REVIEW", ("PLANNING",)),
-    Position("SUSPEND", ("CODING",)),
-    Position("SUSPEND", ("CODING", "BUDGET_REVIEW")),
-    Position("QUESTION", ("CODING",)),
+    *(StatePosition(state) for state in CODER.steps if state not in DETOURS),
+    StatePosition("BUDGET_REVIEW", ("CODING",)),
+    StatePosition("BUDGET_REVIEW", ("PLANNING",)),
+    StatePosition("SUSPEND", ("CODING",)),
+    StatePosition("SUSPEND", ("CODING", "BUDGET_REVIEW")),
+    StatePosition("QUESTION", ("CODING",)),
 ]
 
 
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("position", STANDS, ids=str)
-def test_there_is_a_legal_way_to_every_work(position: Position, goal: str) -> None:
-    path = shortest("coder", position, goal)
+def test_there_is_a_legal_way_to_every_work(position: StatePosition, goal: str) -> None:
+    path = shortest_path("coder", position, goal)
     walked = check_path(CODER, position, path)
     assert walked.problems == ()
     assert walked.position.state == goal

@@ -9,18 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from passdown.core.tokens import chars4, counter_of
 from passdown.errors import InvalidInput
-from passdown.model.tokens import chars4, counter_of
-from passdown.relay.prompts import (
+from passdown.relay.conversations import (
     KNOWLEDGE_TOKENS,
     PLACEHOLDERS,
     REQUESTS,
-    About,
+    REVIEWS,
+    PromptSubject,
     Templates,
+    ask,
     fenced,
+    review,
     system_text,
 )
-from passdown.relay.requests import REVIEWS, ask, review
 from tests.relay.talking import Table, held, opened
 
 if TYPE_CHECKING:
@@ -96,9 +98,9 @@ def test_a_specification_comes_from_a_file_or_a_folder(ws: Workspace, tmp_path: 
     specs.mkdir()
     (specs / "T-1.md").write_text("Spec of one", "utf-8")
     ws.change_task("T-2", agent="planner", inputs=["plan.md"], outputs=["house"])
-    about = About("architect", "coder-1", "T-1", spec=specs)
+    about = PromptSubject("architect", "coder-1", "T-1", spec=specs)
 
-    def made(about: About) -> str:
+    def made(about: PromptSubject) -> str:
         return system_text(ws, Templates(), about, counter_of("chars4"), 5_000)
 
     assert "Spec of one" in made(about)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import passdown
+from passdown.core.parsing import load_yaml
 from passdown.errors import InvalidInput
-from passdown.model.plain import load_yaml
 from passdown.relay.turns import read_verdict
-from passdown.workspace.beside import Beside
+from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, reply
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from passdown.relay.runners.asking import Asked
+    from passdown.relay.runners import AgentRequest
 
 CODE, REVIEW = leg("code", "coder"), leg("review", "reviewer")
 SECRET = "sk-ant-api03-" + "A1b2C3d4" * 10
@@ -42,7 +42,7 @@ def started(stage: Stage, *legs: dict[str, Any], **more: Any) -> str:
 
 def recorded(stage: Stage, prefix: str = "") -> str:
     """Every byte of every record."""
-    beside = Beside(stage.ws)
+    beside = WorkspaceStreams(stage.ws)
     found = [r.body for head in beside.streams(prefix) for r in beside.records(head.stream)]
     return b"\n".join(found).decode()
 
@@ -66,7 +66,7 @@ def test_a_turn_is_a_system_message_and_a_request_with_the_brief(stage: Stage) -
 
 def test_a_handoff_says_which_run_and_leg_it_is_of_and_who_is_next(stage: Stage) -> None:
     stage.take(started(stage, CODE, REVIEW), lambda _: reply(metadata={"mood": "fine"}))
-    (record,) = Beside(stage.ws).records("task/T-1", 1)
+    (record,) = WorkspaceStreams(stage.ws).records("task/T-1", 1)
     body = record.document()
     assert '"to_agent":"reviewer"' in record.body.decode()
     assert {"run": "R-1", "leg": "code", "mood": "fine"}.items() <= found_metadata(body).items()
@@ -78,7 +78,7 @@ def test_an_agent_that_fills_in_the_form_it_is_shown_is_understood(
 ) -> None:
     """Whatever the outcome: what each of them needs is in the form."""
 
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         told = asked.messages[-1]["content"]
         form: Any = load_yaml(told.rpartition("```yaml\n")[2].partition("```")[0])
         needed = ["summary"] if outcome == "completed" else ["summary", "suggested_next_steps"]
@@ -120,7 +120,7 @@ def test_who_gets_the_task_follows_from_the_rules_and_not_from_the_file(
     relay = [code, *others, leg("lead", "lead", {"go": "end"})]
     more: dict[str, Any] = {"blockers": [STUCK]} if outcome == "failed" else {}
     stage.take(started(stage, *relay), lambda _: reply(outcome, **more))
-    (record,) = Beside(stage.ws).records("task/T-1", 1)
+    (record,) = WorkspaceStreams(stage.ws).records("task/T-1", 1)
     body = record.document()
     assert (body.get("handoff") or body).get("to_agent", "") == receiver
 
@@ -170,7 +170,7 @@ def test_one_agent_in_two_legs_at_once_is_asked_one_thing_at_a_time(stage: Stage
     found = stage.runs.get(run)
     first_is_asked, second_is_asked = threading.Event(), threading.Event()
 
-    def agent(asked: Asked) -> str:
+    def agent(asked: AgentRequest) -> str:
         (first_is_asked if asked.leg == "a" else second_is_asked).set()
         if asked.leg == "a":
             second_is_asked.wait(2)
@@ -252,7 +252,7 @@ def test_a_secret_in_a_reply_is_recorded_nowhere(stage: Stage) -> None:
 
 @pytest.mark.parametrize("more", ["", "\0", "\ud800", "\x1b[2J", SECRET])
 def test_a_failure_keeps_what_the_agent_left(stage: Stage, more: str) -> None:
-    def agent(_: Asked) -> str:
+    def agent(_: AgentRequest) -> str:
         raise ValueError(f"no more paper {more}")
 
     run = started(stage)
@@ -267,7 +267,9 @@ def test_a_failure_keeps_what_the_agent_left(stage: Stage, more: str) -> None:
 
 
 def handoffs(stage: Stage) -> int:
-    return sum(1 for r in Beside(stage.ws).records("task/T-1") if "Did it." in r.body.decode())
+    return sum(
+        1 for r in WorkspaceStreams(stage.ws).records("task/T-1") if "Did it." in r.body.decode()
+    )
 
 
 def test_a_turn_that_is_taken_again_asks_nobody_and_ends_as_it_did(stage: Stage) -> None:
@@ -293,7 +295,7 @@ def test_a_turn_whose_lease_was_lost_is_recorded_by_its_successor_alone(stage: S
     found = stage.runs.get(run)
     is_fresh = [True]
 
-    def slow(_: Asked) -> str:
+    def slow(_: AgentRequest) -> str:
         is_fresh[0] = False
         return "LOST-TALK\n" + reply()
 
@@ -313,7 +315,7 @@ def test_two_workers_with_one_turn_record_one_handoff(stage: Stage) -> None:
     meet = threading.Barrier(2, timeout=20)
     ends: list[Any] = []
 
-    def agent(_: Asked) -> str:
+    def agent(_: AgentRequest) -> str:
         meet.wait()
         return reply(summary=f"Did it. {threading.get_ident()}")
 

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from passdown.errors import GitError, StoreBusy
-from passdown.relay.locking import locked
-from passdown.relay.pull_request import VARIABLE, Request, open_pull_request
-from passdown.relay.worktree import Worktree
+from passdown.relay.git import VARIABLE, PullRequestSpec, Worktree, locked, open_pull_request
 from tests.relay.repositories import ALONE, git, leftovers, make_repository, users_view
 
 if TYPE_CHECKING:
@@ -254,7 +252,7 @@ def test_two_of_one_branch_are_one_after_the_other(project: Path) -> None:
 
 LEAVE = """
 import os, signal, sys
-from passdown.relay.worktree import Worktree
+from passdown.relay.git import Worktree
 tree = Worktree(sys.argv[1], "passdown/express-dead").__enter__()
 tree.write("half.txt", b"half")
 os.kill(os.getpid(), signal.SIGKILL)
@@ -278,7 +276,7 @@ def test_what_a_killed_process_left_is_taken_away(project: Path) -> None:
 
 LINGER = """
 import os, signal, sys, threading, time
-from passdown.relay.worktree import Worktree
+from passdown.relay.git import Worktree
 tree = Worktree(sys.argv[1], "passdown/express-1").__enter__()
 slow = ("-c", "alias.slow=!touch started; sleep 2", "slow")
 threading.Thread(target=tree.repository.run, args=slow, daemon=True).start()
@@ -299,7 +297,7 @@ def test_a_git_that_outlives_its_process_is_waited_for(project: Path) -> None:
         pass
 
 
-BODY = Request("passdown/express-1", "main", "--evil {body_file}", "Why\n")
+BODY = PullRequestSpec("passdown/express-1", "main", "--evil {body_file}", "Why\n")
 
 
 def asked(project: Path, command: str, **options: float) -> tuple[bool, str, str]:

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import passdown
-from passdown.workspace.access import Tokens
+from passdown.workspace.tokens import Tokens
 from tests.serving import served
 from tests.surfaces.web.asking import ask
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from passdown.spans.wanting import wanted
+from passdown.tracing import requested_exporter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +110,6 @@ def test_a_stream_is_one_span_however_long_it_lasts(told: dict[str, Spans]) -> N
 def test_the_usual_variables_decide(
     environment: dict[str, str], exporter: str, problem: str
 ) -> None:
-    found = wanted(environment)
+    found = requested_exporter(environment)
     assert found.exporter == exporter
     assert (problem in found.problem) if problem else found.problem == ""

@@ -234,7 +234,7 @@ def test_calls_on_standard_input_are_spans(project: Path, collector: Collector) 
 LOADED = """
 import sys
 sys.argv = ["passdown", *sys.argv[1:]]
-from passdown.surfaces.cli.main import run
+from passdown.cli.main import run
 try:
     run()
 finally:
@@ -260,7 +260,7 @@ def test_a_server_without_a_collector_loads_no_sdk(project: Path) -> None:
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "threading.Thread(target=leave, daemon=True).start()\n"
         "sys.argv = ['passdown', 'serve', '--port', '0']\n"
-        "from passdown.surfaces.cli.main import run\n"
+        "from passdown.cli.main import run\n"
         "run()\n"
     )
     command = [sys.executable, "-c", source]

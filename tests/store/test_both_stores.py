@@ -11,7 +11,7 @@ import pytest
 
 import passdown
 from passdown import Settings
-from passdown.store.opening import open_store
+from passdown.store import open_store
 from passdown.testing import fixed_clock
 from tests.postgres import name_store, new_workspace
 from tests.recall.test_filters import AGENTS, PATHS, TAGS, TASKS, WORDS, Writer

@@ -10,10 +10,10 @@ import pytest
 import passdown
 from passdown import Settings
 from passdown.errors import InvalidInput, NotFound
-from passdown.store import copying
-from passdown.store.opening import open_store
+from passdown.store import copy as copying
+from passdown.store import open_store
 from passdown.testing import fixed_clock
-from passdown.workspace.copying import copy_workspace
+from passdown.workspace.maintenance import copy_workspace
 from tests.store.test_both_stores import content, tell, vectors
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def test_a_source_that_is_not_there_is_not_made(tmp_path: Path, postgres_store: 
 def test_the_verb_copies_and_says_what_it_did(
     source: str, tmp_path: Path, postgres_store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from passdown.surfaces.cli.main import main
+    from passdown.cli.main import main
 
     assert main(["copy", source, postgres_store, "--json"]) == 0
     done = json.loads(capsys.readouterr().out)

@@ -10,7 +10,7 @@ import pytest
 
 import passdown
 from passdown.errors import InvalidInput, StoreUnavailable, UnsafeStore
-from passdown.workspace.copying import copy_workspace
+from passdown.workspace.maintenance import copy_workspace
 from tests.postgres import name_store, new_workspace
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def test_init_names_the_database_and_every_verb_finds_it(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from passdown.surfaces.cli.main import main
+    from passdown.cli.main import main
 
     monkeypatch.delenv("PASSDOWN_STORE", raising=False)
     below = tmp_path / "src"
@@ -64,7 +64,7 @@ def test_a_server_is_no_store_and_the_error_says_how_it_is_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from passdown.surfaces.cli.main import main
+    from passdown.cli.main import main
 
     monkeypatch.chdir(tmp_path)
     record_in(tmp_path)
@@ -165,7 +165,7 @@ def test_the_verb_says_where_the_folder_points_and_the_doctor_what_is_left(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from passdown.surfaces.cli.main import main
+    from passdown.cli.main import main
 
     monkeypatch.delenv("PASSDOWN_STORE", raising=False)
     monkeypatch.chdir(tmp_path)

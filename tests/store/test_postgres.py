@@ -20,10 +20,9 @@ from passdown.errors import (
     StoreBusy,
     StoreUnavailable,
 )
-from passdown.store.addresses import shown
-from passdown.store.opening import open_store
+from passdown.store import open_store, url_without_password
 from passdown.store.postgres import schema
-from passdown.store.postgres.location import located
+from passdown.store.postgres.location import parse_location
 from tests.faults.tools import worker_environment
 from tests.postgres import new_workspace
 
@@ -35,16 +34,18 @@ if TYPE_CHECKING:
 
 def sql(url: str, statement: str) -> None:
     """Run a statement by hand in a workspace's schema."""
-    place = located(url)
+    place = parse_location(url)
     with psycopg.connect(place.conninfo, autocommit=True) as connection:
         connection.execute(cast("LiteralString", f"SET search_path = {place.schema}, public"))
         connection.execute(cast("LiteralString", statement))
 
 
 def write(store: Store, task: str = "T-1", key: str = "k") -> None:
-    from passdown.ledger.writing import Aside, Ledger
+    from passdown.ledger.writer import Ledger, StreamEntry
 
-    Ledger(store).add_aside([Aside(f"aside/{task}", "noted", "planner", {"told": task}, key)])
+    Ledger(store).add_entries(
+        [StreamEntry(f"aside/{task}", "noted", "planner", {"told": task}, key)]
+    )
 
 
 @pytest.mark.promise("S8-6")
@@ -122,7 +123,7 @@ def test_a_session_that_does_not_wait_for_the_disk_is_refused(postgres_store: st
 
 @pytest.mark.promise("S8-6")
 def test_a_schema_of_somebody_else_is_left_alone(postgres_store: str) -> None:
-    place = located(postgres_store)
+    place = parse_location(postgres_store)
     with psycopg.connect(place.conninfo, autocommit=True) as connection:
         connection.execute(cast("LiteralString", f"CREATE SCHEMA {place.schema}"))
         connection.execute(cast("LiteralString", f"CREATE TABLE {place.schema}.theirs (a int)"))
@@ -283,7 +284,7 @@ def test_text_that_no_database_takes_is_refused(postgres_store: str) -> None:
 def test_a_password_is_never_printed(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     import traceback
 
-    from passdown.surfaces.cli.main import main
+    from passdown.cli.main import main
 
     with pytest.raises(PassdownError) as caught:
         passdown.open(url, create=False)
@@ -293,7 +294,7 @@ def test_a_password_is_never_printed(url: str, capsys: pytest.CaptureFixture[str
     assert main(["copy", url, "x.db"]) in (1, 2)
     out = capsys.readouterr()
     printed = told.replace(repr(url), "").replace(f'"{url}"', "") + out.out + out.err
-    assert "s3cr" not in shown(url)
+    assert "s3cr" not in url_without_password(url)
     assert "s3cr" not in printed
 
 

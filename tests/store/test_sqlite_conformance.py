@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from passdown.store.opening import open_store
+from passdown.store import open_store
 from passdown.testing import StoreConformance
 
 if TYPE_CHECKING:

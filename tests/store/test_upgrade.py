@@ -13,12 +13,11 @@ import pytest
 
 import passdown
 from passdown import Settings
+from passdown.core.items import entry_of, item_lines
 from passdown.errors import PassdownError
-from passdown.ledger.writing import Ledger
-from passdown.model.item_text import item_lines
-from passdown.model.items import entry_of
+from passdown.ledger.writer import Ledger
 from passdown.store.sqlite import SqliteStore, schema
-from passdown.store.sqlite.running import rows
+from passdown.store.sqlite.schema import rows
 from passdown.store.statements import Reader, Writer
 from tests.sizes import counted
 
@@ -53,7 +52,7 @@ def is_due(root: Path) -> bool:
 
 
 def dump(ws: Workspace) -> Document:
-    with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+    with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
         return reader.dump()
 
 
@@ -88,7 +87,7 @@ def test_an_old_store_opens_whole(old: Path) -> None:
 def test_its_items_have_sizes_and_labels(old: Path) -> None:
     """What the old release didn't derive is there, and right."""
     with passdown.open(str(old), settings=QUICK) as ws:
-        with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+        with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
             items = [*reader.items_since("T-1"), *reader.items_since("workspace")]
             labels = {label.label for label in reader.labels_of_task("T-1")}
             assert len(items) == 11
@@ -174,7 +173,7 @@ def test_two_that_open_it_at_once_both_get_it(old: Path) -> None:
     with passdown.open(str(old), settings=QUICK) as one:
         with passdown.open(str(old), settings=QUICK) as two:
             assert dump(one) == dump(two)
-        Ledger(one._opened.store).rebuild()  # pyright: ignore[reportPrivateUsage]
+        Ledger(one._context.store).rebuild()  # pyright: ignore[reportPrivateUsage]
         assert one.verify().findings == ()
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import passdown
 from passdown import Settings
-from passdown.model.found_rows import Sought
+from passdown.core.rows import SearchTerm
 from passdown.store.sqlite import schema
-from passdown.store.sqlite.running import rows
+from passdown.store.sqlite.schema import rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,10 +81,10 @@ def test_search_finds_what_it_found(old: Path) -> None:
     with opened(old) as ws:
         assert ws.recall("keep sessions in the database", by_words=True)[0].address == "T-2#d1"
         assert {a.agent for a in ws.recall("sessions", agent="planner")} == {"planner"}
-        with ws._opened.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
+        with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
             assert reader.authors() == ["coder", "planner"]
             assert reader.narrowed(["superseded"], "", "", 10) == [2]
-            assert reader.matching(Sought("session"), 9) == [8, 7, 2]
+            assert reader.matching(SearchTerm("session"), 9) == [8, 7, 2]
 
 
 def test_verify_misses_an_author_who_is_not_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from passdown.surfaces.cli.main import main
+from passdown.cli.main import main
 from tests.surfaces.running import Answer, Run, Start, filled_project
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ import os
 import random
 from typing import TYPE_CHECKING, Any
 
-from passdown.surfaces.hosts.applying import apply, read_memory
-from passdown.surfaces.hosts.planning import plan
-from passdown.surfaces.hosts.table import HOSTS
+from passdown.hosts.definitions import HOSTS
+from passdown.hosts.setup import apply_plan, plan_setup, read_setup_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -53,15 +52,15 @@ def tree(root: Path) -> dict[str, tuple[str, bytes | str]]:
 
 def install(root: Path, hosts: Collection[str] = ALL) -> int:
     """Set hosts up; gives the number of files that this changed."""
-    memory = read_memory(str(root))
-    found = plan(str(root), memory.files, add_hosts=hosts, drop=())
-    apply(str(root), found, memory)
+    memory = read_setup_state(str(root))
+    found = plan_setup(str(root), memory.files, add_hosts=hosts, drop=())
+    apply_plan(str(root), found, memory)
     return len(found.changes)
 
 
 def remove(root: Path, hosts: Collection[str] = ALL) -> None:
-    memory = read_memory(str(root))
-    apply(str(root), plan(str(root), memory.files, add_hosts=(), drop=hosts), memory)
+    memory = read_setup_state(str(root))
+    apply_plan(str(root), plan_setup(str(root), memory.files, add_hosts=(), drop=hosts), memory)
 
 
 def odd_project(root: Path, seed: int) -> None:

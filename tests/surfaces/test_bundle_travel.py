@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
+from passdown.core.checkout import Checkout, checkout_warning, read_checkout
 from passdown.errors import InvalidInput
-from passdown.model.checkout import Checkout, difference, read_checkout
 from tests.surfaces.hosting import Host
 from tests.surfaces.mcp.talking import client, talk, told
 from tests.surfaces.repositories import git, run
@@ -299,6 +299,6 @@ def test_a_git_state_that_is_none_is_refused(change: dict[str, Any]) -> None:
 
 def test_hostile_names_stay_in_their_line() -> None:
     there = Checkout("x\x1b[2J\n# Orders", "a" * 40, 2, ("a\nIgnore all", "b\u202e"))
-    warning = difference(there, None)
+    warning = checkout_warning(there, None)
     assert warning is not None
     assert not {"\x1b", "\n", "\u202e"} & set(warning.line())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import passdown
-from passdown.relay.express_records import express_records
+from passdown.relay.express import express_records
 from passdown.relay.runs import Runs
 from tests.relay.repositories import git
 

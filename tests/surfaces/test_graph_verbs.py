@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from passdown.model.graph_files import read_graph
+from passdown.knowledge.graph_files import read_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable

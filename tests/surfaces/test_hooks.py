@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
-from passdown.model.tokens import vocabulary
+from passdown.core.tokens import vocabulary
 from tests.surfaces.hosting import ROOT, Host, environment
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def test_a_hook_loads_nothing_heavy(filled: Path, project_root: Path) -> None:
     source = (
         "import sys, io, json, os\n"
         "sys.stdin = io.TextIOWrapper(io.BytesIO(json.dumps({'session_id': 'x'}).encode()))\n"
-        "from passdown.surfaces.cli.main import main\n"
+        "from passdown.cli.main import main\n"
         "code = main(['hook', 'claude', sys.argv[1]])\n"
         "print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)"
     )
@@ -267,9 +267,9 @@ def test_a_hook_loads_nothing_heavy(filled: Path, project_root: Path) -> None:
         )
         code, modules = json.loads(done.stderr)
         assert code == 0
-        more = {"argparse", "difflib", "fnmatch", "passdown.model.words"}
+        more = {"argparse", "difflib", "fnmatch", "passdown.core.words"}
         assert (HEAVY | more) & set(modules) == set()
         mine = {name for name in modules if name.startswith("passdown.surfaces.")}
-        assert "passdown.surfaces.cli.parsing" not in mine
+        assert "passdown.cli.parsing" not in mine
         if event == "session-start":
             assert "JWT" in done.stdout

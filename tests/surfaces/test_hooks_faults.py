@@ -299,13 +299,13 @@ def _call(root: Path, name: str, event: str, session: str) -> tuple[int, bytes, 
 
 
 def test_the_log_keeps_its_size(tasked: Path) -> None:
-    from passdown.surfaces.hooks.logbook import MAX_BYTES, last_fired, write_line
+    from passdown.hosts.hooks.files import MAX_LOG_BYTES, append_log, last_runs
 
     folder = str(tasked / ".passdown")
     for number in range(3_000):
-        write_line(folder, host="claude", event="stop", level="fault", what="x" * 500, told=number)
+        append_log(folder, host="claude", event="stop", level="fault", what="x" * 500, told=number)
     sizes = [
         (tasked / ".passdown/logs" / name).stat().st_size for name in ("hooks.log", "hooks.log.1")
     ]
-    assert max(sizes) <= MAX_BYTES + 2_048
-    assert last_fired(folder)["claude stop"].told == 2_999
+    assert max(sizes) <= MAX_LOG_BYTES + 2_048
+    assert last_runs(folder)["claude stop"].told == 2_999

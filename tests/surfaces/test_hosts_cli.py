@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from passdown.surfaces.hosts.plugins import PLUGIN_HOSTS, plugin_files
-from passdown.surfaces.hosts.table import HOSTS
+from passdown.hosts.definitions import HOSTS
+from passdown.hosts.host_entries import PLUGIN_HOSTS, plugin_files
 from tests.surfaces.host_trees import install, odd_project, tree
 from tests.surfaces.hosting import Host
 

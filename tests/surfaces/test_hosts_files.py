@@ -16,13 +16,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from passdown.errors import InvalidInput, StoreUnavailable
-from passdown.surfaces.hosts import applying
-from passdown.surfaces.hosts.drafts import Draft, without
-from passdown.surfaces.hosts.json_edits import drop, find, put_element, put_member
-from passdown.surfaces.hosts.json_text import JsonFault, read_json
-from passdown.surfaces.hosts.planning import plan
-from passdown.surfaces.hosts.regions import PAGE, drop_region, put_region, region_in
-from passdown.surfaces.hosts.table import HOSTS
+from passdown.hosts import setup as applying
+from passdown.hosts.definitions import HOSTS
+from passdown.hosts.setup import plan_setup
+from passdown.hosts.text_edits import (
+    MARKDOWN_MARKS,
+    EditedText,
+    JsonError,
+    drop_node,
+    drop_region,
+    find_node,
+    find_region,
+    parse_json,
+    put_element,
+    put_member,
+    put_region,
+    remove_cuts,
+)
 from tests.surfaces.host_trees import ALL, install, odd_json, odd_project, remove, tree
 
 if TYPE_CHECKING:
@@ -50,7 +60,7 @@ def test_an_odd_project_is_restored_to_the_byte(tmp_path: Path, seed: int) -> No
     assert tree(tmp_path) == after
     remove(tmp_path)
     assert tree(tmp_path) == before
-    assert not (tmp_path / applying.MEMORY).exists()
+    assert not (tmp_path / applying.STATE_FILE).exists()
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -68,7 +78,7 @@ def test_what_was_there_still_means_the_same(tmp_path: Path, seed: int) -> None:
 
 
 def _value(data: bytes) -> Any:
-    node = read_json(data.decode())
+    node = parse_json(data.decode())
     return {} if node is None else node.value
 
 
@@ -90,21 +100,21 @@ def test_any_object_takes_a_member_and_an_element_and_gives_them_back(
     """Whatever stands in a file, in whatever style: cut out of it, ours leaves no trace."""
     value = {key: each for key, each in value.items() if key not in ("hooks", "servers")}
     text = odd_json(random.Random(seed), value).decode()
-    draft = Draft(text)
+    draft = EditedText(text)
     put_element(draft, ("hooks", "Stop"), {"command": "a"})
     put_element(draft, ("hooks", "Stop"), {"command": "b"})
     put_member(draft, ("servers",), "ours", {"x": [1, {"y": 2}]})
-    node = read_json(draft.text)
+    node = parse_json(draft.text)
     assert node is not None
     assert node.value == {
         **value,
         "hooks": {"Stop": [{"command": "a"}, {"command": "b"}]},
         "servers": {"ours": {"x": [1, {"y": 2}]}},
     }
-    assert without(draft.text, draft.cuts) == text
-    taken = drop(drop(draft.text, ("servers", "ours")), ("hooks", "Stop", 0))
-    assert find(taken, ("hooks", "Stop")) is not None
-    assert _value(drop(taken, ("hooks", "Stop", 0)).encode()) == value
+    assert remove_cuts(draft.text, draft.cuts) == text
+    taken = drop_node(drop_node(draft.text, ("servers", "ours")), ("hooks", "Stop", 0))
+    assert find_node(taken, ("hooks", "Stop")) is not None
+    assert _value(drop_node(taken, ("hooks", "Stop", 0)).encode()) == value
 
 
 @settings(deadline=None, max_examples=200)
@@ -112,9 +122,9 @@ def test_any_object_takes_a_member_and_an_element_and_gives_them_back(
 def test_a_region_is_taken_out_exactly_even_by_who_never_put_it_in(text: str, crlf: bool) -> None:
     """How the text ended before can be told from the region alone."""
     text = text.replace("\n", "\r\n") if crlf else text
-    draft = Draft(text)
-    put_region(draft, PAGE, "one\ntwo")
-    region = region_in(draft.text, PAGE)
+    draft = EditedText(text)
+    put_region(draft, MARKDOWN_MARKS, "one\ntwo")
+    region = find_region(draft.text, MARKDOWN_MARKS)
     assert region is not None
     assert drop_region(draft.text, region) == text
 
@@ -201,7 +211,7 @@ def test_what_a_repository_says_was_made_is_removed_only_below_it(tmp_path: Path
     memory: dict[str, Any] = {"schema": 1, "hosts": ["claude"], "files": {}}
     memory["folders"] = ["../outside", str(outside), "link"]
     (root / "link").symlink_to(outside)
-    (root / applying.MEMORY).write_text(json.dumps(memory), "utf-8")
+    (root / applying.STATE_FILE).write_text(json.dumps(memory), "utf-8")
     install(root)
     remove(root)
     assert outside.is_dir()
@@ -238,11 +248,11 @@ def test_a_kill_in_the_middle_is_undone_by_remove_and_mended_by_init(
     odd_project(tmp_path, 5)
     before = tree(tmp_path)
     source = (
-        "import os, sys\nfrom pathlib import Path\nfrom passdown.surfaces.hosts import applying\n"
-        "put, left = applying._put, [int(sys.argv[2])]\n"
+        "import os, sys\nfrom pathlib import Path\nfrom passdown.hosts import setup as applying\n"
+        "put, left = applying._replace_file, [int(sys.argv[2])]\n"
         "def dying(*args):\n"
         "    put(*args)\n    left[0] -= 1\n    left[0] < 0 and os._exit(9)\n"
-        "applying._put = dying\n"
+        "applying._replace_file = dying\n"
         "from tests.surfaces.host_trees import install\ninstall(Path(sys.argv[1]))\n"
     )
     root = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -304,7 +314,7 @@ def test_a_copy_that_remembers_nothing_is_cleaned_as_well(tmp_path: Path, seed: 
     (tmp_path / "AGENTS.md").write_text("# A" + dice.choice(("", "\n")), "utf-8")
     before = tree(tmp_path)
     install(tmp_path)
-    (tmp_path / applying.MEMORY).unlink()
+    (tmp_path / applying.STATE_FILE).unlink()
     assert install(tmp_path) == 0
     remove(tmp_path)
     assert tree(tmp_path) == before
@@ -316,7 +326,7 @@ def test_one_host_can_go_while_the_others_stay(tmp_path: Path) -> None:
     remove(tmp_path, ["codex"])
     assert not (tmp_path / ".codex").exists()
     assert "passdown:begin" in (tmp_path / "AGENTS.md").read_text("utf-8")
-    assert plan(str(tmp_path), {}, add_hosts=["claude"], drop=()).changes == ()
+    assert plan_setup(str(tmp_path), {}, add_hosts=["claude"], drop=()).changes == ()
     remove(tmp_path)
     assert tree(tmp_path) == {}
 
@@ -393,7 +403,7 @@ def test_commands_are_what_they_have_always_been(tmp_path: Path) -> None:
 
 def test_nothing_is_written_where_a_sandbox_forbids_it_at_run_time() -> None:
     """What changes while agents work lies in `.passdown`, never in `.git`, `.codex`, `.agents`."""
-    assert applying.MEMORY.startswith(".passdown")
+    assert applying.STATE_FILE.startswith(".passdown")
 
 
 def test_a_page_that_is_not_ours_may_hold_anything(tmp_path: Path) -> None:
@@ -405,8 +415,8 @@ def test_a_page_that_is_not_ours_may_hold_anything(tmp_path: Path) -> None:
 
 
 def test_a_fault_has_its_place() -> None:
-    with pytest.raises(JsonFault, match="line 2, column 3"):
-        read_json('{"a": 1,\n  b: 2}')
+    with pytest.raises(JsonError, match="line 2, column 3"):
+        parse_json('{"a": 1,\n  b: 2}')
 
 
 def test_every_host_is_in_the_table() -> None:

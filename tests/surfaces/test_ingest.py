@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from passdown.core.task_files import task_file_fields, task_template
 from passdown.errors import InvalidInput
-from passdown.model.intake.reading import task_parts
-from passdown.model.template import task_template
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,7 +254,7 @@ def test_a_task_is_made_from_all_that_its_file_says(
     ],
 )
 def test_what_a_task_file_says_in_vain_is_told(line: str, said: str) -> None:
-    parts = task_parts(f"# Task T-1: x\n\n{line}\n\n## Handoff\noutcome: completed\n")
+    parts = task_file_fields(f"# Task T-1: x\n\n{line}\n\n## Handoff\noutcome: completed\n")
     assert said in "\n".join(parts.left_out)
     assert parts.fields in ({}, {"depends_on": ["T-2"]})
 
@@ -274,7 +273,7 @@ def test_what_a_task_file_says_in_vain_is_told(line: str, said: str) -> None:
     ],
 )
 def test_metadata_of_a_task_file(line: str, fields: dict[str, Any]) -> None:
-    parts = task_parts(f"# Task T-1: x\n\n{line}\n")
+    parts = task_file_fields(f"# Task T-1: x\n\n{line}\n")
     assert (parts.fields, parts.left_out) == (fields, [])
 
 

@@ -8,11 +8,17 @@ from xml.etree import ElementTree
 
 import pytest
 
+from passdown.core.tokens import chars4
 from passdown.errors import InvalidInput
-from passdown.model.tokens import chars4
-from passdown.workspace.growth_picture import growth_picture
-from passdown.workspace.measuring import Growth, Step, measure_growth
-from passdown.workspace.sample_story import Size, critical, turn
+from passdown.workspace.growth import (
+    ContextGrowth,
+    GrowthStep,
+    StorySize,
+    critical,
+    growth_picture,
+    measure_growth,
+    story_turn,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,12 +168,12 @@ def test_what_costs_more_is_said_in_tokens_and_where_it_begins_to_pay(
     ("contexts", "pays"), [([5, 5, 5], 0), ([9, 9, 9], 0), ([0, 30, 5], 3), ([5, 9, 9], 2)]
 )
 def test_it_pays_from_where_no_later_context_is_longer(contexts: list[int], pays: int) -> None:
-    steps = [Step(n, "a", 5, 5 * n, size, 0, 0) for n, size in enumerate(contexts, 1)]
+    steps = [GrowthStep(n, "a", 5, 5 * n, size, 0, 0) for n, size in enumerate(contexts, 1)]
     if contexts == [5, 5, 5]:
         steps = [step._replace(without=5) for step in steps]
     if contexts == [9, 9, 9]:
         steps = [step._replace(without=9) for step in steps]
-    assert Growth("chars4", tuple(steps), 5, None).pays_from == pays
+    assert ContextGrowth("chars4", tuple(steps), 5, None).pays_from == pays
 
 
 def test_what_cannot_be_measured_is_said_at_once(
@@ -212,13 +218,13 @@ def test_recorded_switches_are_measured_as_they_were(
     assert (latest["counter"], len(latest["steps"])) == ("o200k_base", 1)
 
 
-def steps_of(count: int, agent: str = "dev") -> tuple[Step, ...]:
-    return tuple(Step(n, agent, 100, 100 * n, 130, 10, 20) for n in range(1, count + 1))
+def steps_of(count: int, agent: str = "dev") -> tuple[GrowthStep, ...]:
+    return tuple(GrowthStep(n, agent, 100, 100 * n, 130, 10, 20) for n in range(1, count + 1))
 
 
 @pytest.mark.parametrize("count", [1, 4, 14, 15, 50])
 def test_the_picture_is_well_formed_and_stays_inside(count: int) -> None:
-    text = growth_picture(Growth("chars4", steps_of(count), 100, None))
+    text = growth_picture(ContextGrowth("chars4", steps_of(count), 100, None))
     root = ElementTree.fromstring(text)
     assert root.tag == f"{SVG}svg"
     words = " ".join("".join(node.itertext()) for node in root.iter(f"{SVG}text"))
@@ -239,7 +245,7 @@ def test_the_picture_is_well_formed_and_stays_inside(count: int) -> None:
 
 @pytest.mark.parametrize("count", [3, 12, 13])
 def test_up_to_twelve_switches_have_names_under_their_bars(count: int) -> None:
-    text = growth_picture(Growth("chars4", steps_of(count), 100, None))
+    text = growth_picture(ContextGrowth("chars4", steps_of(count), 100, None))
     assert text.count(">dev</text>") == (count if count <= 12 else 0)
 
 
@@ -247,15 +253,15 @@ def test_up_to_twelve_switches_have_names_under_their_bars(count: int) -> None:
     ("most", "top"), [(1_100, 1_200), (10_001, 12_000), (4_900, 5_000), (3, 3)]
 )
 def test_the_axis_ends_close_above_the_highest_bar(most: int, top: int) -> None:
-    step = Step(1, "dev", most, most, 1, 0, 0)
-    root = ElementTree.fromstring(growth_picture(Growth("chars4", (step,), most, None)))
+    step = GrowthStep(1, "dev", most, most, 1, 0, 0)
+    root = ElementTree.fromstring(growth_picture(ContextGrowth("chars4", (step,), most, None)))
     words = ["".join(node.itertext()) for node in root.iter(f"{SVG}text")]
     ticks = [int(word.replace(",", "")) for word in words[4:-1] if word.replace(",", "").isdigit()]
     assert max(ticks) == top
 
 
 def test_names_in_the_picture_are_text() -> None:
-    text = growth_picture(Growth('<b>&"', steps_of(3, "<script>x</script>"), 100, None))
+    text = growth_picture(ContextGrowth('<b>&"', steps_of(3, "<script>x</script>"), 100, None))
     ElementTree.fromstring(text)
     assert "<script" not in text
     assert "<b>" not in text
@@ -269,7 +275,7 @@ def test_the_picture_is_written(personas: Path, cli: Run, project: Path) -> None
 
 
 def test_every_text_of_the_story_is_its_own() -> None:
-    turns = [turn(number, "a", "b", Size()) for number in range(400)]
+    turns = [story_turn(number, "a", "b", StorySize()) for number in range(400)]
     needed = [pair for pair in critical(turns) if pair[0] in ("decision", "file")]
     assert len(needed) == 400 * 15
     assert len(set(needed)) == len(needed)

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.surfaces.cli.printing import print_json, table
-from passdown.surfaces.cli.terminal import cut, text_width, wrapped
+from passdown.cli.output import cut, print_json, table, text_width, wrapped
 from passdown.workspace import open as open_workspace
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from passdown import __version__
-from passdown.surfaces.cli.main import main, parser_of
-from passdown.surfaces.cli.verbs import VERBS
+from passdown.cli.main import VERBS, main, parser_of
 
 if TYPE_CHECKING:
     from pathlib import Path

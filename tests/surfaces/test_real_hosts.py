@@ -55,7 +55,7 @@ class Gemini:
         (home / "bin").mkdir(parents=True)
         program = home / "bin/passdown"
         program.write_text(
-            f"#!{sys.executable}\nfrom passdown.surfaces.cli.main import run\nrun()\n", "utf-8"
+            f"#!{sys.executable}\nfrom passdown.cli.main import run\nrun()\n", "utf-8"
         )
         program.chmod(0o755)
         (home / "guard.cjs").write_text(GUARD, "utf-8")

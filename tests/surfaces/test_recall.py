@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from passdown.surfaces.cli.completion import bash_script
-from passdown.surfaces.cli.recalling import shortfall
-from passdown.workspace.embedding import Embedded
+from passdown.cli.completion import bash_script
+from passdown.cli.search import missing_vectors
+from passdown.workspace.search import EmbeddingStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -231,8 +231,8 @@ def test_without_an_embedder_it_is_said_that_words_alone_count(
 
 def test_what_is_missing_is_counted() -> None:
     expected = "312 of 1,000 have vectors; passdown embed makes the rest"
-    assert shortfall(Embedded("minilm", 312, 1_000)) == expected
-    assert shortfall(Embedded("minilm", 1_000, 1_000)) == ""
+    assert missing_vectors(EmbeddingStatus("minilm", 312, 1_000)) == expected
+    assert missing_vectors(EmbeddingStatus("minilm", 1_000, 1_000)) == ""
 
 
 def test_embed_refuses_what_would_do_nothing(project: Path, cli: Run) -> None:

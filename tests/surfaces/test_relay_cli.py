@@ -354,7 +354,7 @@ def test_without_the_engine_or_its_database_nothing_is_recorded(
     argv = ["run", name, "--task", task]
     source = (
         "import sys\nsys.modules['dbos'] = None\n"
-        f"from passdown.surfaces.cli.main import main\nsys.exit(main({argv!r}))"
+        f"from passdown.cli.main import main\nsys.exit(main({argv!r}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", source], cwd=project, capture_output=True, text=True, check=False

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
-from passdown.model.agent_states import MACHINES, as_mermaid
-from passdown.model.intake.relay_schema import check_relay
-from passdown.relay.agents import AgentStates
+from passdown.relay.agent_states import MACHINES, as_mermaid
+from passdown.relay.agents import AgentStates, Seats
 from passdown.relay.express import carry_out
+from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
-from passdown.relay.seats import Seats
 from tests.relay.repositories import ALONE, git
 from tests.surfaces.relay_stage import handoff, relay_file, says, slow, until
 

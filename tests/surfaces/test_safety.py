@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from passdown.surfaces.cli.completion import bash_script, fish_script, zsh_script
-from passdown.surfaces.cli.verbs import VERBS
+from passdown.cli.completion import bash_script, fish_script, zsh_script
+from passdown.cli.main import VERBS
 from passdown.workspace import open as open_workspace
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
-from passdown.model.intake.relay_schema import check_relay
 from passdown.relay.agents import AgentStates
+from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_reading_verbs_load_nothing_heavy(
         Runs(ws).start(check_relay(relay), "T-1", by="eva")
         AgentStates(ws).move("a", "SETUP")
     source = (
-        "import sys\nfrom passdown.surfaces.cli.main import main\n"
+        "import sys\nfrom passdown.cli.main import main\n"
         f"code = main({argv!r})\nimport json\n"
         "print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)"
     )
@@ -97,8 +97,8 @@ def test_reading_verbs_load_nothing_heavy(
 
 def test_only_the_verb_that_is_asked_for_is_loaded(filled: Path, project_root: Path) -> None:
     source = (
-        "import sys\nfrom passdown.surfaces.cli.main import main\nmain(['inbox', 'coder'])\n"
-        "print(*(m for m in sys.modules if m.startswith('passdown.surfaces.cli.')))"
+        "import sys\nfrom passdown.cli.main import main\nmain(['inbox', 'coder'])\n"
+        "print(*(m for m in sys.modules if m.startswith('passdown.cli.')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", source],

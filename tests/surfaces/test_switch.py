@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.workspace import open as open_workspace
-from passdown.workspace.artifacts import every_artifact
+from passdown.workspace.switches import all_artifacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -296,7 +296,7 @@ def test_artifacts_are_listed_by_task_by_agent_or_all(
     alone = as_json("artifact", "list", "--task", "T-1")
     assert [entry["file"] for entry in alone] == [found[0]["file"], found[2]["file"]]
     with open_workspace(str(team)) as workspace:
-        assert [e["file"] for e in every_artifact(workspace, 1)] == [found[0]["file"]]
+        assert [e["file"] for e in all_artifacts(workspace, 1)] == [found[0]["file"]]
     assert "same_agent" in cli("artifact", "save", "--task", "T-1", "--to", "reviewer",
                                "--from", "reviewer", code=1).err  # fmt: skip
 

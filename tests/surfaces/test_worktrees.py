@@ -12,7 +12,7 @@ import pytest
 
 import passdown
 from passdown.errors import NotFound
-from passdown.workspace.locating import place_of
+from passdown.workspace.location import locate
 from tests.surfaces.mcp.talking import client, talk, told
 from tests.surfaces.repositories import git
 from tests.surfaces.repositories import run as run_in
@@ -70,7 +70,7 @@ def test_a_linked_worktree_works_with_the_main_ones_store_and_its_own_files(
     artifact = json.loads(run(repository, "show", "T-1#a1", "--json"))
     assert artifact["sha256"] == hashlib.sha256(b"only here").hexdigest()
     assert not (other / ".passdown").exists()
-    place = place_of(str(nested), create=False)
+    place = locate(str(nested), create=False)
     assert (place.root, place.folder) == (str(other), str(repository / ".passdown"))
 
     async def do(one: Client) -> None:
@@ -124,7 +124,7 @@ def test_a_folder_that_the_main_worktree_lacks_belongs_to_its_top(
     git(repository, "worktree", "add", "-q", "-b", "feature", str(other))
     (other / "new").mkdir()
     run(other / "new", "init")
-    assert place_of(str(other / "new"), create=False).root == str(other)
+    assert locate(str(other / "new"), create=False).root == str(other)
     assert tasks(repository) == []
 
 
@@ -137,7 +137,7 @@ def test_a_repositorys_store_comes_before_one_that_is_above_the_worktree(
     assert tasks(other) == ["ABOVE"]
     made(repository, "T-1")
     assert tasks(other / "src") == ["T-1"]
-    own = place_of(str(other), create=False)._replace(
+    own = locate(str(other), create=False)._replace(
         folder=str(other / ".passdown"), url=f"sqlite:///{other}/.passdown/ledger.db"
     )
     os.mkdir(own.folder)
@@ -187,10 +187,10 @@ def test_a_git_file_is_believed_only_where_its_repository_knows_it(
     folder = other if is_known else planted
     target: dict[str, Any] = {"target": str(folder), "create": False}
     if is_known:
-        assert place_of(**target).folder == str(repository / ".passdown")
+        assert locate(**target).folder == str(repository / ".passdown")
     else:
         with pytest.raises(NotFound):
-            place_of(**target)
+            locate(**target)
 
 
 @pytest.mark.parametrize(
@@ -199,6 +199,6 @@ def test_a_git_file_is_believed_only_where_its_repository_knows_it(
 def test_a_git_file_of_any_content_does_no_harm(tmp_path: Path, content: str) -> None:
     (tmp_path / ".git").write_text(content, "utf-8")
     with pytest.raises(NotFound):
-        place_of(str(tmp_path), create=False)
+        locate(str(tmp_path), create=False)
     made(tmp_path, "T-1")
     assert tasks(tmp_path) == ["T-1"]

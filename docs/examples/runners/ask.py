@@ -4,9 +4,9 @@ import sys
 from functools import partial
 
 import passdown
-from passdown.relay.exchange import find_handoff, hold
-from passdown.relay.runners.asking import Asked
+from passdown.relay.runners import AgentRequest
 from passdown.relay.runners.command import CommandRunner
+from passdown.relay.turns import ask_until_valid, find_handoff
 
 runner = CommandRunner(sys.argv[1:], timeout_s=60)
 with passdown.open(".") as ws:
@@ -14,8 +14,10 @@ with passdown.open(".") as ws:
     brief = ws.brief("T-1", agent="coder", budget=500).text
     persona = {"role": "system", "content": "You write code."}
     messages = (persona, {"role": "user", "content": brief})
-    asked = Asked(messages=messages, agent="coder", task="T-1", store=ws.store_url)
-    came = hold(runner, asked, read=partial(find_handoff, task="T-1", agent="coder"), say=print)
+    asked = AgentRequest(messages=messages, agent="coder", task="T-1", store=ws.store_url)
+    came = ask_until_valid(
+        runner, asked, read=partial(find_handoff, task="T-1", agent="coder"), say=print
+    )
     if came.value is None:
         raise SystemExit(f"{came.failure}: {came.why}")
     handed = ws.hand_off(came.value)

@@ -1,5 +1,7 @@
-"""Passdown in the shapes that other programs expect: each stands alone, and is loaded by who asks.
+"""Adapters for agent frameworks; each is loaded only when it is imported.
 
-`memory` has a memory store on a workspace; `chroma` has the same on ChromaDB. `states` is the state
-that agents share, in plain Python; `langgraph` and `openai_agents` bring those frameworks.
+`memory` is a memory store on a workspace and `chroma` the same on ChromaDB. `states` is shared
+agent state in plain Python; `langgraph` and `openai_agents` adapt those frameworks.
 """
+
+from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The same memory on ChromaDB, for programs that have one: embedded, in one folder, offline.
+"""The same memory on ChromaDB: embedded, in one folder, offline.
 
-Memories and decisions of a project are one collection; relationships stand in a JSON file beside
-it, since ChromaDB has no graph. Needs `pip install passdown[chroma]`.
+Memories and decisions of a project are one collection; relationships are in a JSON file next to it,
+because ChromaDB has no graph. ChromaDB keeps its index in the memory of a process and doesn't see
+other writers, so every use of the folder takes a lock, and every writer leaves a mark that tells
+others to reopen it. Needs `pip install passdown[chroma]`.
 """
 
 from __future__ import annotations
@@ -10,34 +12,156 @@ import asyncio
 import json
 import math
 import os
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from weakref import WeakValueDictionary
 
-from passdown.adapters.chroma_folder import chromadb, folder_at
-from passdown.adapters.memory_values import (
+from passdown.adapters.memory import (
     REFUSED,
     DecisionResult,
     MemoryResult,
-    check_ends,
     check_names,
-    check_question,
-    check_walk,
-    prepared,
+    check_query,
+    check_relationship,
+    check_traversal,
+    prepare_memory,
     project_folder,
 )
-from passdown.errors import InvalidInput, MissingExtra, Problem
-from passdown.model.bodies import decision_from_body
-from passdown.model.handoff import Decision, as_plain
-from passdown.model.intake import check_entry
-from passdown.model.item_text import searched_text
-from passdown.model.names import agent_problems, id_problems
-from passdown.model.redaction import redact_value
-from passdown.model.relations import Related, Relation
-from passdown.workspace.edge_file import EdgeFile
-from passdown.workspace.memories import patiently
+from passdown.core.handoff import Decision, as_plain, decision_from_body
+from passdown.core.intake import check_entry
+from passdown.core.items import searched_text
+from passdown.core.knowledge import RelatedNode, Relation
+from passdown.core.names import agent_problems, id_problems
+from passdown.core.redaction import redact_value
+from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
+from passdown.knowledge.graph_files import EdgeFile
+from passdown.workspace.entries import named_lock, with_store_retries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
+
+_LOCK = "passdown.lock"
+_MARK = "passdown.mark"
+
+
+class ChromaFolder:
+    """A folder that is open once in this process, whoever uses it; get it from `folder_at`."""
+
+    def __init__(self, path: str) -> None:
+        """Nothing is made or opened before the first turn."""
+        self.path = path
+        self._turns = threading.RLock()
+        self._client: Any = None
+        self._collections: dict[str, Any] = {}
+        self._seen = ""
+        self._users = 0
+
+    def join(self) -> None:
+        """Count one more user."""
+        with self._turns:
+            self._users += 1
+
+    def leave(self) -> None:
+        """Count one user less; the last one closes the folder."""
+        with self._turns:
+            self._users -= 1
+            if self._users <= 0:
+                self._close()
+
+    @contextmanager
+    def turn(self, name: str, *, writes: bool) -> Generator[Any]:
+        """A collection, made if it isn't there, as it is after the last write of anybody.
+
+        Raises InvalidInput for what ChromaDB refuses, StoreUnavailable where it fails.
+        """
+        with self._turns, named_lock(self.path, _LOCK), _translate_errors():
+            collection = self._current(name)
+            if not writes:
+                yield collection
+                return
+            self._mark()  # before as well: a writer that is killed has perhaps written
+            yield collection
+            self._mark()
+
+    def _current(self, name: str) -> Any:
+        mark = self._read_mark()
+        if mark != self._seen:
+            self._close()
+        if self._client is None:
+            database = import_chromadb()
+            settings = database.config.Settings(anonymized_telemetry=False)
+            self._client = database.PersistentClient(path=self.path, settings=settings)
+            self._seen = mark
+        if name not in self._collections:
+            self._collections[name] = self._client.get_or_create_collection(
+                name, embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
+            )
+        return self._collections[name]
+
+    def _close(self) -> None:
+        client, self._client = self._client, None
+        self._collections.clear()
+        if hasattr(client, "close"):  # earlier releases let go of their files by themselves
+            client.close()
+
+    def _read_mark(self) -> str:
+        try:
+            with open(os.path.join(self.path, _MARK), encoding="ascii") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def _mark(self) -> None:
+        mark = os.urandom(8).hex()
+        with open(os.path.join(self.path, _MARK), "w", encoding="ascii") as file:
+            file.write(mark)
+        self._seen = mark
+
+
+_folders: WeakValueDictionary[str, ChromaFolder] = WeakValueDictionary()
+_folders_lock = threading.Lock()
+
+
+def folder_at(path: str) -> ChromaFolder:
+    """The folder at a path: the same one for everybody in this process."""
+    real = os.path.realpath(path)
+    with _folders_lock:
+        found = _folders.get(real)
+        if found is None:
+            found = _folders[real] = ChromaFolder(real)
+        return found
+
+
+def import_chromadb() -> Any:
+    """The package; raises MissingExtra with the line that installs it."""
+    try:
+        import chromadb
+    except ImportError as error:
+        raise MissingExtra(
+            "the package chromadb is not installed",
+            next_step="Install it: pip install passdown[chroma]",
+        ) from error
+    return chromadb
+
+
+@contextmanager
+def _translate_errors() -> Generator[None]:
+    """Turn ChromaDB's exceptions into the ones that users know."""
+    from chromadb.errors import ChromaError, InvalidArgumentError
+
+    try:
+        yield
+    except InvalidArgumentError as error:
+        expected = "vectors as long as those that the project has: the same embedder as before"
+        problem = Problem("", "refused", str(error)[:300], expected)
+        raise InvalidInput(REFUSED, [problem]) from error
+    except (ChromaError, RuntimeError) as error:
+        raise StoreUnavailable(f"ChromaDB refused: {error}") from error
+
+
+if TYPE_CHECKING:
     Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 T = TypeVar("T")
@@ -47,7 +171,7 @@ _DECISION = "decision:"
 _EVERYTHING = ["documents", "metadatas", "embeddings"]
 
 
-class _Found(NamedTuple):
+class _Match(NamedTuple):
     id: str
     document: str
     fields: dict[str, Any]
@@ -68,7 +192,7 @@ class ChromaMemory:
         made by the first call of a method.
         """
         name = project_folder(project)
-        chromadb()
+        import_chromadb()
         self._folder = folder_at(str(path))
         self._folder.join()
         self._is_open = True
@@ -99,13 +223,13 @@ class ChromaMemory:
         """Keep a text of up to 20,000 characters under a key; it takes the place of what had that
         key. Secrets are removed. Raises InvalidInput.
         """
-        memory = prepared(key, content, metadata)
+        memory = prepare_memory(key, content, metadata)
         fields = {"type": "memory", "json": memory.metadata}
 
         def store() -> None:
             vector = self._vector(memory.content)
             with self._folder.turn(self._name, writes=True) as collection:
-                _put(collection, _MEMORY + key, memory.content, fields, vector)
+                _upsert(collection, _MEMORY + key, memory.content, fields, vector)
 
         await self._do(f"storing the memory {key!r}", store)
 
@@ -113,7 +237,7 @@ class ChromaMemory:
         """The memories and decisions nearest to a question, best first; the metadata of a decision
         say kind, agent, task and time.
         """
-        check_question(query, k)
+        check_query(query, k)
         found = await self._do(
             f"searching for {query[:60]!r}", lambda: self._nearest(query, None, k)
         )
@@ -121,7 +245,7 @@ class ChromaMemory:
 
     async def store_relationship(self, source: str, target: str, relation: str) -> None:
         """Keep that one thing bears on another, in any word. Raises InvalidInput."""
-        check_ends(source, target)
+        check_relationship(source, target)
         check_names(relation=relation)
         told = Relation(source, relation, target)
         await asyncio.to_thread(self._edges.add, [told])
@@ -137,9 +261,9 @@ class ChromaMemory:
 
         return await asyncio.to_thread(ask)
 
-    async def get_related(self, node: str, depth: int = 1) -> list[Related]:
+    async def get_related(self, node: str, depth: int = 1) -> list[RelatedNode]:
         """What can be reached from a node, nearest first, without it."""
-        check_walk(node, depth)
+        check_traversal(node, depth)
         return await asyncio.to_thread(self._edges.reachable, node, depth)
 
     async def store_decision(self, decision: Decision, task: str | None = None) -> str:
@@ -150,7 +274,7 @@ class ChromaMemory:
         """
         if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"expected a Decision, not {type(decision).__name__}")
-        entry = _checked(decision, task)
+        entry = _checked_decision(decision, task)
         return await self._do("storing a decision", lambda: self._store_decision(entry, task))
 
     def _store_decision(self, entry: dict[str, Any], task: str | None) -> str:
@@ -162,14 +286,14 @@ class ChromaMemory:
             key = _free_key(collection, f"decision-{entry['agent']}-{entry['at']}", fields)
             # First, because a name that can't be an end of a relationship is refused here.
             self._edges.add(_relations_of(key, entry, task))
-            _put(collection, _DECISION + key, document, fields, vector)
+            _upsert(collection, _DECISION + key, document, fields, vector)
         return key
 
     async def query_decisions(
         self, text: str, agent: str | None = None, k: int = 5
     ) -> list[DecisionResult]:
         """The decisions nearest to a question, of one agent or of all, best first."""
-        check_question(text, k, "text")
+        check_query(text, k, "text")
         check_names(agent="" if agent is None else agent)
         is_decision: dict[str, Any] = {"type": "decision"}
         where = {"$and": [is_decision, {"agent": agent}]} if agent else is_decision
@@ -185,7 +309,7 @@ class ChromaMemory:
             for each in found
         ]
 
-    def _nearest(self, text: str, where: dict[str, Any] | None, k: int) -> list[_Found]:
+    def _nearest(self, text: str, where: dict[str, Any] | None, k: int) -> list[_Match]:
         vector = self._vector(text)
         with self._folder.turn(self._name, writes=False) as collection:
             count = collection.count()
@@ -199,11 +323,11 @@ class ChromaMemory:
             )
             parts = (answer[part][0] for part in ("ids", "documents", "metadatas", "distances"))
             found = [
-                _Found(name, text, dict(fields), _score(distance))
+                _Match(name, text, dict(fields), _score(distance))
                 for name, text, fields, distance in zip(*parts, strict=True)
             ]
             if len(found) < min(k, count):
-                found = _all_by_hand(collection, vector, where)
+                found = _scan_all(collection, vector, where)
         return sorted(found, key=lambda each: -each.score)[:k]
 
     def _vector(self, text: str) -> list[float]:
@@ -217,7 +341,7 @@ class ChromaMemory:
 
     def _embed(self) -> Embed:
         if self._own_embed is None:
-            from passdown.workspace.embedding import default_embedder
+            from passdown.workspace.search import default_embedder
 
             found = default_embedder()
             if found is None:
@@ -229,10 +353,10 @@ class ChromaMemory:
         return self._own_embed
 
     async def _do(self, operation: str, action: Callable[[], T]) -> T:
-        return await asyncio.to_thread(patiently, operation, action)
+        return await asyncio.to_thread(with_store_retries, operation, action)
 
 
-def _put(
+def _upsert(
     collection: Any, name: str, document: str, fields: dict[str, str], vector: list[float]
 ) -> None:
     collection.upsert(ids=[name], documents=[document], metadatas=[fields], embeddings=[vector])
@@ -258,7 +382,7 @@ def _relations_of(key: str, entry: dict[str, Any], task: str | None) -> list[Rel
     return found + [Relation(key, "supersedes", old) for old in entry.get("supersedes", ())]
 
 
-def _checked(decision: Decision, task: str | None) -> dict[str, Any]:
+def _checked_decision(decision: Decision, task: str | None) -> dict[str, Any]:
     """A decision as plain data, with a time and without secrets; raises InvalidInput."""
     from datetime import UTC, datetime
 
@@ -278,16 +402,14 @@ def _score(distance: float) -> float:
     return min(1.0, max(0.0, 1 - float(distance) / 2)) if math.isfinite(distance) else 0.0
 
 
-def _all_by_hand(
-    collection: Any, vector: list[float], where: dict[str, Any] | None
-) -> list[_Found]:
+def _scan_all(collection: Any, vector: list[float], where: dict[str, Any] | None) -> list[_Match]:
     """Everything that passes a filter, compared one by one: the index searches roughly and may
     miss some where few pass.
     """
     rows = collection.get(where=where, include=_EVERYTHING)
     parts = zip(rows["ids"], rows["documents"], rows["metadatas"], rows["embeddings"], strict=True)
     return [
-        _Found(name, text, dict(fields), _score(1 - _cosine(vector, list(map(float, other)))))
+        _Match(name, text, dict(fields), _score(1 - _cosine(vector, list(map(float, other)))))
         for name, text, fields, other in parts
     ]
 
@@ -297,7 +419,7 @@ def _cosine(one: list[float], other: list[float]) -> float:
     return sum(a * b for a, b in zip(one, other, strict=True)) / length if length else 0.0
 
 
-def _memory_result(found: _Found) -> MemoryResult:
+def _memory_result(found: _Match) -> MemoryResult:
     kept = json.loads(found.fields["json"])
     if found.fields["type"] == "memory":
         return MemoryResult(found.id.removeprefix(_MEMORY), found.document, found.score, kept)

@@ -1,62 +1,245 @@
-"""A memory for agents: what they store under a key is found again by what it says.
+"""Memory for agents: texts stored under keys and found by meaning.
 
-`MemoryStore` is a shape: any class with these methods is one. `LedgerMemory` keeps memories in a
-workspace, beside the decisions of every handoff; `passdown.adapters.chroma` keeps them in ChromaDB.
+`MemoryStore` is a protocol. `LedgerMemory` keeps memories in a workspace next to the decisions of
+every handoff; `passdown.adapters.chroma` keeps them in ChromaDB.
 
-A memory is the node `memory:KEY` of the knowledge graph, so a key may look like anything, even like
-the address of an item. In relationships, a name that stands for an item (`T-1#d2`), a task, an
-agent or a file means that, and `node:ID` a node of the knowledge graph; any other name means a
-memory.
+A memory is the node `memory:KEY` of the knowledge graph, so any key is possible. In relationships
+the id of an item (`T-1#d2`), task, agent or file means that thing, `node:ID` means a node of the
+knowledge graph, and every other name means a memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast, runtime_checkable
 
-from passdown.adapters.memory_values import (
-    MAX_K,
-    MEMORY,
-    DecisionResult,
-    MemoryResult,
-    check_ends,
-    check_names,
-    check_question,
-    check_walk,
-    name_of_node,
-    node_of_name,
-    prepared,
-    project_folder,
+from passdown.core.arguments import number_problems, raise_problems, text_type_problems
+from passdown.core.graph import MAX_ID, MAX_VALUE, Node, is_reference, summary_line
+from passdown.core.handoff import decision_from_body
+from passdown.core.index_entries import KNOWLEDGE
+from passdown.core.items import searched_text
+from passdown.core.kinds import parse_address
+from passdown.core.knowledge import (
+    RelatedNode,
+    Relation,
+    edge_key,
+    matching_relations,
+    relations_of,
 )
-from passdown.errors import NotFound
-from passdown.model.bodies import decision_from_body
-from passdown.model.findable import KNOWLEDGE
-from passdown.model.found_rows import NODE_PREFIX
-from passdown.model.graph import Node, summary_line
-from passdown.model.item_text import searched_text
-from passdown.model.kinds import parse_address
-from passdown.model.relations import Related, Relation, edge_key, relations_of, selected
-from passdown.workspace.memories import address_of_decision, patiently, relate
+from passdown.core.names import id_problems
+from passdown.core.redaction import redact, redact_value
+from passdown.core.rows import NODE_PREFIX
+from passdown.core.text import has_lone_surrogate, text_problems
+from passdown.errors import InvalidInput, NotFound, Problem
+from passdown.workspace.entries import address_of_decision, relate, with_store_retries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from passdown.model.graph import Edge
-    from passdown.model.handoff import Decision
-    from passdown.model.recalled import Recalled
+    from passdown.core.graph import Edge
+    from passdown.core.handoff import Decision
+    from passdown.core.results import Recalled
     from passdown.workspace import Workspace
 
-__all__ = [
-    "DecisionResult",
-    "GraphStore",
-    "LedgerMemory",
-    "MemoryResult",
-    "MemoryStore",
-    "Related",
-    "Relation",
-]
+
+MEMORY = "memory:"
+MAX_CONTENT = MAX_VALUE
+MAX_KEY = MAX_ID - len(MEMORY)
+MAX_QUERY = 10_000
+MAX_K = 1_000
+MAX_DEPTH = 50
+MAX_NESTING = 64
+
+REFUSED = "refused; nothing was changed"
+
+
+@dataclass(frozen=True)
+class MemoryResult:
+    """One memory that was found. `score` is 0 to 1; `metadata` is read-only at every depth and
+    equal to what was stored.
+    """
+
+    key: str
+    content: str
+    score: float
+    metadata: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a score outside of 0 to 1."""
+        if not 0 <= self.score <= 1:
+            raise ValueError(f"a score is 0 to 1, not {self.score}")
+        object.__setattr__(self, "metadata", _read_only(dict(self.metadata)))
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.content, self.score))
+
+
+class DecisionResult(NamedTuple):
+    """One decision that was found: its key, the decision, and a score of 0 to 1."""
+
+    key: str
+    decision: Decision
+    score: float
+
+
+class _ReadOnlyList(tuple[Any, ...]):
+    """A tuple that equals the list that it was made from."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == (
+            list(cast("tuple[object, ...]", other)) if isinstance(other, tuple) else other
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+def _read_only(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Any]", value).items()
+        return MappingProxyType({name: _read_only(part) for name, part in pairs})
+    if isinstance(value, list | tuple):
+        return _ReadOnlyList(_read_only(part) for part in cast("list[Any]", value))
+    return value
+
+
+class PreparedMemory(NamedTuple):
+    """A memory that may be stored: checked, without secrets, its metadata as one JSON text."""
+
+    key: str
+    content: str
+    metadata: str
+
+
+def prepare_memory(key: str, content: str, metadata: Mapping[str, Any] | None) -> PreparedMemory:
+    """A memory as it is stored; raises InvalidInput with everything that is wrong with it."""
+    problems = key_problems(key, "key")
+    problems += text_problems(content, "content", max_length=MAX_CONTENT)
+    text = "{}"
+    try:
+        text = _json_text(_as_json(metadata if metadata is not None else {}, 0))
+    except (TypeError, ValueError) as error:
+        expected = "JSON: texts as names, numbers that are finite, nothing that holds itself"
+        problems.append(Problem("metadata", "not_json", str(error)[:200], expected))
+    if len(text) > MAX_VALUE:
+        expected = f"at most {MAX_VALUE:,} characters of JSON"
+        problems.append(Problem("metadata", "too_long", f"{len(text):,} characters", expected))
+    if problems:
+        raise InvalidInput(REFUSED, problems, next_step="Mend these and try again.")
+    return PreparedMemory(key, redact(content)[0], text)
+
+
+def _as_json(value: object, depth: int) -> Any:
+    """A value as JSON knows it; raises TypeError or ValueError for what would not come back."""
+    if depth > MAX_NESTING:
+        raise ValueError(f"more than {MAX_NESTING} levels deep")
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is no number in JSON")
+        return value
+    if isinstance(value, list | tuple):
+        return [_as_json(part, depth + 1) for part in cast("list[object]", value)]
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{type(value).__name__} given")
+    found: dict[str, Any] = {}
+    for name, part in cast("Mapping[object, object]", value).items():
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r:.60} is the name of a field")
+        found[name] = _as_json(part, depth + 1)
+    return found
+
+
+def _json_text(value: object) -> str:
+    if not isinstance(value, dict):
+        raise TypeError(f"{type(value).__name__} given")
+    clean = redact_value(cast("dict[str, Any]", value))[0]
+    text = json.dumps(clean, ensure_ascii=False)
+    return json.dumps(clean) if has_lone_surrogate(text) else text
+
+
+def key_problems(key: object, path: str) -> list[Problem]:
+    """What is wrong with a memory's key, or with the name of an end of a relationship."""
+    expected = f"1 to {MAX_KEY} printable characters, without space at either end"
+    if not isinstance(key, str):
+        return [Problem(path, "wrong_type", f"{type(key).__name__} given", expected)]
+    if 0 < len(key) <= MAX_KEY and key == key.strip() and key.isprintable():
+        return []
+    return [Problem(path, "invalid_id", "can't be a key", expected)]
+
+
+def check_query(text: object, k: object, path: str = "query") -> None:
+    """Raises InvalidInput where a question, or the number of answers asked for, can't be used."""
+    problems = text_problems(text, path, max_length=MAX_QUERY)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
+        problems.append(Problem("k", "out_of_range", str(k)[:40], f"1 to {MAX_K:,}"))
+    if problems:
+        raise InvalidInput("can't be searched for", problems)
+
+
+def check_relationship(source: object, target: object) -> None:
+    """Raises InvalidInput where the ends of a relationship can't be names."""
+    problems = key_problems(source, "source") + key_problems(target, "target")
+    if problems:
+        raise InvalidInput(REFUSED, problems, next_step="Mend these and try again.")
+
+
+def check_traversal(node: object, depth: object) -> None:
+    """Raises InvalidInput where a start is no name, or a number of steps can't be gone."""
+    problems = text_type_problems(node=node) + number_problems(depth, "depth", 1, MAX_DEPTH)
+    raise_problems("can't look around", problems)
+
+
+def check_names(**names: object) -> None:
+    """Raises InvalidInput where a name to ask for is no text."""
+    raise_problems("can't be asked for", text_type_problems(**names))
+
+
+def project_folder(project: object) -> str:
+    """The one name under which a project's files lie, apart from those of every other project.
+
+    Raises InvalidInput for an id that isn't one. File systems that don't tell `Shop` from `shop`
+    get two names all the same.
+    """
+    problems = id_problems(project, "project")
+    if problems or not isinstance(project, str):
+        raise InvalidInput("the project can't be opened", problems)
+    if project == project.lower():
+        return project
+    capitals = "".join("1" if char.isupper() else "0" for char in project)
+    return f"{project.lower()}~{int(capitals, 2):x}"
+
+
+def node_of_name(name: str) -> str:
+    """The graph's id for a name: items, tasks, agents and files stand for themselves, `node:ID` is
+    a node that somebody wrote down, anything else is the key of a memory.
+    """
+    if is_reference(name):
+        return name
+    return name.removeprefix("node:") if name.startswith("node:") else MEMORY + name
+
+
+def name_of_node(node: str) -> str:
+    """The name of a node of the graph; turns `node_of_name` round."""
+    if is_reference(node):
+        return node
+    return node.removeprefix(MEMORY) if node.startswith(MEMORY) else f"node:{node}"
+
 
 T = TypeVar("T")
 
@@ -104,7 +287,7 @@ class GraphStore(Protocol):
         """The relationships by any mix of source, target and relation; all of them by none."""
         ...
 
-    async def get_related(self, node: str, depth: int = 1) -> list[Related]:
+    async def get_related(self, node: str, depth: int = 1) -> list[RelatedNode]:
         """What can be reached from a node, nearest first, each with the way there."""
         ...
 
@@ -133,7 +316,7 @@ class LedgerMemory:
 
             return cls(workspace.init(folder), agent=agent)
 
-        return await asyncio.to_thread(patiently, f"opening {folder}", opened)
+        return await asyncio.to_thread(with_store_retries, f"opening {folder}", opened)
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,7 +335,7 @@ class LedgerMemory:
 
         Secrets are removed, as from everything that is recorded. Raises InvalidInput.
         """
-        memory = prepared(key, content, metadata)
+        memory = prepare_memory(key, content, metadata)
         attributes = {"description": memory.content, "metadata": memory.metadata}
         node = Node(MEMORY + key, "insight", summary_line(memory.content), (), attributes)
         await self._do(
@@ -162,7 +345,7 @@ class LedgerMemory:
 
     async def search_similar(self, query: str, k: int = 5) -> list[MemoryResult]:
         """Whatever was recorded that is nearest to a question, best first."""
-        check_question(query, k)
+        check_query(query, k)
         return await self._do(f"searching for {query[:60]!r}", lambda: self._search(query, k))
 
     def _search(self, query: str, k: int) -> list[MemoryResult]:
@@ -205,7 +388,7 @@ class LedgerMemory:
         """Keep that one thing bears on another, in any word; an end that is unknown becomes known
         by its name. Raises InvalidInput.
         """
-        check_ends(source, target)
+        check_relationship(source, target)
         check_names(relation=relation)
         told = Relation(node_of_name(source), relation, node_of_name(target))
         await self._do(
@@ -226,23 +409,23 @@ class LedgerMemory:
         def ask() -> list[Edge]:
             return self.workspace.edges(source=ends[0], relation=stored, target=ends[1])
 
-        found = selected(await self._do("reading relationships", ask), "", relation, "")
-        return [_named(each) for each in found]
+        found = matching_relations(await self._do("reading relationships", ask), "", relation, "")
+        return [_with_public_names(each) for each in found]
 
-    async def get_related(self, node: str, depth: int = 1) -> list[Related]:
+    async def get_related(self, node: str, depth: int = 1) -> list[RelatedNode]:
         """What can be reached from a node, nearest first; from an unknown one, nothing."""
-        check_walk(node, depth)
+        check_traversal(node, depth)
 
-        def ask() -> list[Related]:
+        def ask() -> list[RelatedNode]:
             try:
                 found = self.workspace.neighbours(node_of_name(node), depth=depth)
             except NotFound:
                 return []
             return [
-                Related(
+                RelatedNode(
                     name_of_node(place.node),
                     place.depth,
-                    tuple(_named(relations_of(edge)[0]) for edge in place.path),
+                    tuple(_with_public_names(relations_of(edge)[0]) for edge in place.path),
                 )
                 for place in found
             ]
@@ -268,7 +451,7 @@ class LedgerMemory:
         """The decisions nearest to a question, of one agent or of all, best first; what was
         superseded is among them, and its status says so.
         """
-        check_question(text, k, "text")
+        check_query(text, k, "text")
         check_names(agent="" if agent is None else agent)
 
         def ask() -> list[DecisionResult]:
@@ -283,9 +466,20 @@ class LedgerMemory:
         return DecisionResult(answer.address, decision_from_body(document), score)
 
     async def _do(self, operation: str, action: Callable[[], T]) -> T:
-        return await asyncio.to_thread(patiently, operation, action)
+        return await asyncio.to_thread(with_store_retries, operation, action)
 
 
-def _named(relation: Relation) -> Relation:
+def _with_public_names(relation: Relation) -> Relation:
     source, name, target = relation
     return Relation(name_of_node(source), name, name_of_node(target))
+
+
+__all__ = [
+    "DecisionResult",
+    "GraphStore",
+    "LedgerMemory",
+    "MemoryResult",
+    "MemoryStore",
+    "RelatedNode",
+    "Relation",
+]

@@ -1,5 +1,7 @@
-"""The truth: the only writer. Validate, chain, append; read and verify."""
+"""The ledger: the only writer. Check, chain, append, derive; gates, verification, bundles."""
 
-from passdown.ledger.writing import Entry, Ledger, Written
+from __future__ import annotations
+
+from passdown.ledger.writer import Entry, Ledger, Written
 
 __all__ = ["Entry", "Ledger", "Written"]

@@ -1,7 +1,7 @@
-"""Admission: records that come from elsewhere keep to the rules that our own writes keep to.
+"""Admission: imported records obey the same rules as records written here.
 
 A chain proves that a record is what its author sealed, not that it is fit to be read. So each body
-is checked as if it were being written here: canonical bytes, the rules of its kind, no secrets.
+is checked as if it were written here: canonical bytes, the rules of its kind, no secrets.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+from passdown.core.fold import RECORD_KINDS
+from passdown.core.handoff import as_plain, handoff_body, handoff_from_body
+from passdown.core.intake import check_entry, check_handoff, check_task
+from passdown.core.items import cited_paths_of_body
+from passdown.core.kinds import KINDS, parse_address, task_of
+from passdown.core.knowledge import knowledge_problems
+from passdown.core.names import agent_problems
+from passdown.core.parsing import load_json
+from passdown.core.record import canonical_bytes
+from passdown.core.redaction import redact
+from passdown.core.text import text_problems
+from passdown.core.times import parse_time, stamp
 from passdown.errors import InvalidInput, Problem
-from passdown.ledger.via import ELSEWHERE, FIELD, MAX_VIA, without_via
-from passdown.model.bodies import handoff_body, handoff_from_body
-from passdown.model.canonical import canonical_bytes
-from passdown.model.fold import RECORD_KINDS
-from passdown.model.handoff import as_plain
-from passdown.model.intake import check_entry, check_handoff, check_task
-from passdown.model.items import cited_in
-from passdown.model.kinds import KINDS, parse_address, task_of
-from passdown.model.knowledge import learned_problems
-from passdown.model.names import agent_problems
-from passdown.model.plain import load_json
-from passdown.model.redaction import redact
-from passdown.model.text import text_problems
-from passdown.model.times import parse_time, stamp
+from passdown.ledger.channel import CHANNEL_FIELD, MAX_CHANNEL, REMOTE_FILES_FIELD, without_channel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from passdown.model.record import Record
+    from passdown.core.record import Record
 
+
+if TYPE_CHECKING:
     Body = dict[str, Any]
 
 MAX_KEY = 512
@@ -83,8 +84,8 @@ def _body(record: Record) -> list[Problem]:
     body = cast("Body", loaded)
     if not isinstance(loaded, dict) or canonical_bytes(body) != record.body:
         return [Problem("body", "not_canonical", "is not in canonical form", "RFC 8785")]
-    odd_door = _via(body)
-    body = without_via(body)
+    odd_door = _channel_problems(body)
+    body = without_channel(body)
     secrets = redact(record.body.decode())[1]
     if secrets:
         message = f"holds what looks like a secret ({', '.join(secrets)})"
@@ -98,20 +99,20 @@ def _body(record: Record) -> list[Problem]:
     return [*odd_door, *found, *_cited(body)]
 
 
-def _via(body: Body) -> list[Problem]:
+def _channel_problems(body: Body) -> list[Problem]:
     """The door that a record came through: a short line, or nothing. And whose files it names."""
-    given: object = body.get(FIELD, "")
-    is_right = isinstance(given, str) and len(given) <= MAX_VIA and given.isprintable()
-    found = [] if is_right else [Problem(FIELD, "wrong_type", "is no door", "a short line")]
-    if body.get(ELSEWHERE, True) is not True:
-        found.append(Problem(ELSEWHERE, "wrong_type", "is not true", "true, or nothing"))
+    given: object = body.get(CHANNEL_FIELD, "")
+    is_right = isinstance(given, str) and len(given) <= MAX_CHANNEL and given.isprintable()
+    found = [] if is_right else [Problem(CHANNEL_FIELD, "wrong_type", "is no door", "a short line")]
+    if body.get(REMOTE_FILES_FIELD, True) is not True:
+        found.append(Problem(REMOTE_FILES_FIELD, "wrong_type", "is not true", "true, or nothing"))
     return found
 
 
 def _cited(body: Body) -> list[Problem]:
     """The hashes of cited files: of files that its items do cite, and hashes."""
     given: object = body.get("cited", {})
-    named = set(cited_in(body))
+    named = set(cited_paths_of_body(body))
     is_right = isinstance(given, dict) and all(
         path in named and isinstance(sha256, str) and _SHA256.fullmatch(sha256)
         for path, sha256 in cast("dict[str, object]", given).items()
@@ -183,7 +184,7 @@ def _answered(task: str, body: Body) -> list[Problem]:
 
 
 def _learned(task: str, body: Body) -> list[Problem]:
-    return learned_problems(body)
+    return knowledge_problems(body)
 
 
 _FIELDS: dict[str, set[str]] = {

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: temporary name, sync, rename."""
+"""Write files completely or not at all (temporary name, sync, rename); retry transient errors."""
 
 from __future__ import annotations
 
@@ -7,12 +7,63 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from passdown.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
+
+
+T = TypeVar("T")
+
+TRIES = 3
+FIRST_WAIT_S = 0.1
+
+_TRANSIENT = frozenset(
+    {errno.EINTR, errno.EAGAIN, errno.EBUSY, errno.ETXTBSY, errno.EMFILE, errno.ENFILE}
+)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same may succeed in a moment: the system was busy or interrupted."""
+    cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
+    if isinstance(cause, ConnectionError | TimeoutError):
+        return True
+    return isinstance(cause, OSError) and cause.errno in _TRANSIENT
+
+
+def with_retries(
+    operation: str, action: Callable[[], T], *, wait: Callable[[float], None] = time.sleep
+) -> T:
+    """Do something, three times at most, with growing waits, while it fails for the moment only.
+
+    Raises StoreUnavailable with the operation and the cause once that is of no use.
+    """
+    for attempt in range(TRIES + 1):
+        try:
+            return action()
+        except (OSError, StoreUnavailable) as error:
+            if not is_transient(error) or attempt == TRIES:
+                raise _refused(operation, error) from error
+            _tell(operation, error, attempt)
+            wait(FIRST_WAIT_S * 2**attempt)
+    raise AssertionError("the last attempt returns or raises")  # pragma: no cover
+
+
+def _refused(operation: str, error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{operation} failed: {error}",
+        next_step="What was stored is as it was. Mend the cause and try again.",
+    )
+
+
+def _tell(operation: str, error: Exception, attempt: int) -> None:
+    import logging
+
+    log = logging.getLogger("passdown")
+    log.warning("%s failed for the moment (%s); try %d of %d", operation, error, attempt + 1, TRIES)
+
 
 _LOCK_TIMEOUT_S = 5.0
 LARGEST_FILE = 256 * 2**20
@@ -150,7 +201,7 @@ def read_text(path: str, *, limit: int = LARGEST_FILE) -> str | None:
     return data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def keep_aside(path: str) -> str:
+def rename_unreadable(path: str) -> str:
     """Give a file another name beside its own, so that it can be written anew; gives that name."""
     number = 1
     while os.path.lexists(kept := f"{path}.edited-{number}"):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from passdown.core.items import grade_of
+from passdown.core.kinds import KINDS, parse_address, stream_of
 from passdown.errors import GateRefused, InvalidInput, Problem
-from passdown.model.items import grade_of
-from passdown.model.kinds import KINDS, parse_address, stream_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from passdown.ledger.writing import Guard
-    from passdown.model.fold import Before
-    from passdown.model.rows import ItemRow
-    from passdown.model.settings import Settings
+    from passdown.core.fold import TaskBefore
+    from passdown.core.rows import ItemRow
+    from passdown.core.settings import Settings
+    from passdown.ledger.writer import Guard
     from passdown.store.statements import Reader
 
 
@@ -26,7 +26,7 @@ def handoff_guard(
     What is odd but no reason to refuse is added to `notices`.
     """
 
-    def guard(reader: Reader, before: Before, body: dict[str, Any]) -> None:
+    def guard(reader: Reader, before: TaskBefore, body: dict[str, Any]) -> None:
         notices.extend(handoff_notices(reader, task, before, body))
         reasons = handoff_reasons(reader, task, before, body, settings)
         if disk or reasons:
@@ -40,7 +40,7 @@ def handoff_guard(
 
 
 def handoff_reasons(
-    reader: Reader, task: str, before: Before, body: dict[str, Any], settings: Settings
+    reader: Reader, task: str, before: TaskBefore, body: dict[str, Any], settings: Settings
 ) -> list[Problem]:
     """Why a handoff may not pass: people to ask, artifacts that are missing, items unknown."""
     reasons = _human(before)
@@ -53,7 +53,7 @@ def handoff_reasons(
 
 
 def handoff_notices(
-    reader: Reader, task: str, before: Before, body: dict[str, Any]
+    reader: Reader, task: str, before: TaskBefore, body: dict[str, Any]
 ) -> list[Problem]:
     """What the sender may have overlooked: who blocks the task, what it needs, where it stood."""
     texts: list[tuple[str, str, str]] = []
@@ -77,7 +77,7 @@ def handoff_notices(
     return [Problem(path, code, text, level="warning") for path, code, text in texts]
 
 
-def _human(before: Before) -> list[Problem]:
+def _human(before: TaskBefore) -> list[Problem]:
     return [
         Problem(
             row.address,
@@ -91,7 +91,7 @@ def _human(before: Before) -> list[Problem]:
     ]
 
 
-def _phase(before: Before, body: dict[str, Any], wanted: dict[str, int]) -> list[Problem]:
+def _phase(before: TaskBefore, body: dict[str, Any], wanted: dict[str, int]) -> list[Problem]:
     counts: dict[str, int] = dict(before.header["types"])
     known = dict(before.known_paths)
     for artifact in body.get("artifacts", ()):
@@ -143,7 +143,7 @@ def supersede_problems(reader: Reader, body: dict[str, Any]) -> list[Problem]:
 def entry_guard(problems_of: Callable[[Reader, dict[str, Any]], list[Problem]]) -> Guard:
     """A guard that refuses an entry for problems which only the store can show."""
 
-    def guard(reader: Reader, before: Before, body: dict[str, Any]) -> None:
+    def guard(reader: Reader, before: TaskBefore, body: dict[str, Any]) -> None:
         problems = problems_of(reader, body)
         if problems:
             raise InvalidInput("nothing was changed", problems)

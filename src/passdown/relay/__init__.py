@@ -1,5 +1,6 @@
-"""The relay: agents that run, talk, and hand on; one part of it per module.
+"""Run agents: relays, turns, conversations and express items.
 
-Nothing is imported here: what a caller needs, it imports from its module, and the engine's library
-(`dbos`) is loaded by `relay.engine` alone.
+Nothing is imported here. `passdown.relay.engine` alone imports `dbos`.
 """
+
+from __future__ import annotations

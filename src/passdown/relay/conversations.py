@@ -1,47 +1,529 @@
-"""The conversations of one agent: one for each peer, found or begun when it is first asked for.
+"""Conversations between agents: prompt templates, one conversation per peer and task, requests.
 
-A context is emptied in one place (`Conversation._begin`), reached in four ways: the peer enters
-SETUP, the peer's lease is another one, somebody asks for it, the chapter is too old.
+The stream in the ledger is the truth. Before each use a conversation reads what was added since,
+by any process, and begins a new chapter where one is due.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import os.path
+import re
 import threading
-from typing import TYPE_CHECKING, Protocol
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from passdown.errors import InvalidInput, Problem
-from passdown.model.arguments import number_problems, text_type_problems
-from passdown.model.conversation import EVERYONE
-from passdown.model.names import agent_problems
-from passdown.model.text import excerpt
-from passdown.model.tokens import counter_of
-from passdown.relay.conversation import Conversation, Terms
-from passdown.relay.prompts import About, Templates, minimal_text, system_text
-from passdown.workspace.beside import Beside
+from passdown.core.arguments import number_problems, text_type_problems
+from passdown.core.kinds import CONVERSATION_STREAM
+from passdown.core.names import agent_problems
+from passdown.core.text import excerpt, text_problems, visible
+from passdown.core.times import parse_time
+from passdown.core.tokens import counter_of
+from passdown.errors import Conflict, InvalidInput, KeyReused, Problem
+from passdown.relay.messages import (
+    COMPACTED,
+    EVERYONE,
+    MAX_CONTENT,
+    MESSAGE,
+    RESET,
+    Chapter,
+    ConversationContext,
+    Message,
+    compact,
+    context_tokens,
+    conversation_stream,
+    fold_context,
+    message_of,
+    message_tokens,
+    shortened_to,
+)
+from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
     from os import PathLike
 
-    from passdown.model.conversation import Chapter, Leased, Message
-    from passdown.model.tokens import Count, Counter
+    from passdown.core.record import Record
+    from passdown.core.tokens import Count, Counter
+    from passdown.relay.messages import TaskLease, ToolCall
     from passdown.workspace import Workspace
 
-    Pairs = Collection[tuple[str, str]]
+
+KNOWLEDGE_TOKENS = 1_500
+SPEC_TOKENS = 4_000
+MAX_TEMPLATE_BYTES = 262_144
+MAX_SPEC_BYTES = 1_048_576
+REQUESTS = ("plan_review", "code_review", "completion", "question", "budget_review")
+_ABOUT = "agent peer profile role rules task title description criteria spec knowledge"
+PLACEHOLDERS: dict[str, tuple[str, ...]] = {
+    "system": tuple(_ABOUT.split()),
+    "leg": tuple("agent agents task phase brief request guidance before".split()),
+    **dict.fromkeys(REQUESTS, ("content", "agent", "peer", "task")),
+}
+"""What each template may contain."""
+
+_NONE = "(none)"
+_PLACEHOLDER = re.compile(r"\{\{([^{}\n]{0,80})\}\}")
+
+
+class Templates:
+    """The templates that ship, each replaced by the file of the same name in a folder of the
+    user's, where there is one. Files are read when they are used.
+    """
+
+    def __init__(self, folder: str = "") -> None:
+        if folder and not os.path.isdir(folder):
+            problem = Problem("templates", "not_found", f"{excerpt(folder, 200)!r}", "a folder")
+            raise InvalidInput("there are no templates", [problem])
+        self.folder = folder
+
+    def file(self, name: str) -> str:
+        """The file that a template comes from."""
+        own = os.path.join(self.folder, f"{name}.md")
+        if self.folder and os.path.lexists(own):
+            return own
+        return os.path.join(os.path.dirname(__file__), "templates", f"{name}.md")
+
+    def render(self, name: str, values: Mapping[str, str]) -> str:
+        """A template with its values; raises InvalidInput that names file and placeholders."""
+        text, problems = self._read(name)
+        if problems:
+            raise InvalidInput("the template has faults", problems, next_step="Mend the file.")
+        return _PLACEHOLDER.sub(lambda found: values[found[1].strip()], text).strip()
+
+    def problems(self) -> list[Problem]:
+        """Everything that is wrong with any template."""
+        return [problem for name in PLACEHOLDERS for problem in self._read(name)[1]]
+
+    def _read(self, name: str) -> tuple[str, list[Problem]]:
+        path = self.file(name)
+        try:
+            text = _file_text(path, MAX_TEMPLATE_BYTES)
+        except (OSError, ValueError) as error:
+            shown = excerpt(str(error), 200)
+            return "", [Problem(excerpt(path, 200), "unreadable_file", shown, "a text file")]
+        return text, _text_problems(text, PLACEHOLDERS[name], excerpt(path, 200))
+
+
+def _text_problems(text: str, known: tuple[str, ...], path: str) -> list[Problem]:
+    """The placeholders of a text that there are no values for, and those that never end."""
+    found: list[Problem] = []
+    places: list[str] = _PLACEHOLDER.findall(text)
+    for name in dict.fromkeys(place.strip() for place in places):
+        if name not in known:
+            close = get_close_matches(name, known, 1, 0.6)
+            fix = f"did you mean {{{{{close[0]}}}}}?" if close else ""
+            message = f"{{{{{excerpt(name)}}}}} is no placeholder of it"
+            found.append(Problem(path, "unknown_placeholder", message, " | ".join(known), fix))
+    rest = _PLACEHOLDER.sub("", text)
+    for open_at in re.finditer(r"\{\{[^\n]{0,40}", rest):
+        message = f"{excerpt(open_at[0])!r} has no end"
+        found.append(Problem(path, "unknown_placeholder", message, "{{name}}"))
+    return found
+
+
+def _file_text(path: str, most: int) -> str:
+    if not os.path.isfile(path):
+        raise ValueError("is no regular file")
+    with open(path, "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"more than {most:,} bytes")
+    return data.decode("utf-8-sig")
+
+
+class PromptSubject(NamedTuple):
+    """Whom a system message is for, and what about. `spec` is a text, or a file, or a folder with
+    a file TASK.md for each task.
+    """
+
+    agent: str
+    peer: str
+    task: str
+    role: str = ""
+    rules: str = ""
+    spec: str | os.PathLike[str] = ""
+    profile: str = ""
+
+
+def system_text(
+    workspace: Workspace, templates: Templates, about: PromptSubject, counter: Counter, most: int
+) -> str:
+    """The system message for an agent that talks with a peer about a task, within `most` tokens.
+
+    Raises whatever keeps it from being made: a faulty template, a task that isn't there.
+    """
+    profile = workspace.profile(about.profile or about.agent)
+    task = workspace.task(about.task) if about.task else {}
+    knowledge = ""
+    if about.task:
+        knowledge = workspace.pack(about.task, budget=KNOWLEDGE_TOKENS, counter=counter).text
+    values = {
+        "agent": about.agent,
+        "peer": about.peer,
+        "profile": profile.text.strip() if profile else "",
+        "role": about.role,
+        "rules": about.rules,
+        "task": about.task or "the work as a whole",
+        "title": visible(" ".join(str(task.get("title", _NONE)).split())),
+        "description": fenced(str(task.get("description") or "")),
+        "criteria": fenced("\n".join(f"- {each}" for each in task.get("criteria") or ())),
+        "spec": fenced(_spec(about, task, counter)),
+        "knowledge": fenced(knowledge),
+    }
+    text = templates.render("system", values)
+    whole = f"passdown state {about.task}" if about.task else templates.file("system")
+    return shortened_to(text, most, counter, whole)
+
+
+def minimal_text(about: PromptSubject) -> str:
+    """The system message where no other can be made."""
+    what = f"the task {about.task}" if about.task else "the work as a whole"
+    return f"You are {about.agent}. You talk with {about.peer} about {what}."
+
+
+def fenced(text: str) -> str:
+    """A text between rows of backticks that are longer than any in it."""
+    if not text.strip():
+        return _NONE
+    longest = max((len(run) for run in _backticks().findall(text)), default=0)
+    row = "`" * max(3, longest + 1)
+    return f"{row}\n{text.strip()}\n{row}"
+
+
+@cache
+def _backticks() -> re.Pattern[str]:
+    return re.compile("`+")
+
+
+def _spec(about: PromptSubject, task: Mapping[str, Any], counter: Counter) -> str:
+    """The specification that was given, or what the task itself says it takes and gives."""
+    text, whole = "", "the specification that was given"
+    if isinstance(about.spec, str):
+        text = about.spec
+    elif about.task:
+        whole = os.fspath(about.spec)
+        if os.path.isdir(whole):
+            whole = os.path.join(whole, f"{about.task}.md")
+        text = _file_text(whole, MAX_SPEC_BYTES) if os.path.exists(whole) else ""
+    if not text.strip():
+        lists = {name: task.get(name) or () for name in ("inputs", "outputs")}
+        text = "\n".join(f"{name}: {', '.join(each)}" for name, each in lists.items() if each)
+    return shortened_to(text, SPEC_TOKENS, counter, whole)
+
 
 _LOG = logging.getLogger("passdown.relay")
 
+
+class ConversationOptions(NamedTuple):
+    """How an agent's conversations are held.
+
+    `room` is how many tokens a context may have; `lease_of` and `system_of` ask for a peer's lease
+    and for its system message (with the fault that kept it small); `max_age_s` 0: no limit.
+    """
+
+    agent: str
+    beside: WorkspaceStreams
+    room: int
+    tokens: Count
+    max_age_s: float
+    lease_of: Callable[[str], TaskLease | None]
+    system_of: Callable[[str, TaskLease | None], tuple[str, str]]
+    summarise: Callable[[list[Message]], str] | None
+
+
+class TranscriptEntry(NamedTuple):
+    """Something that was said at some time: to which task, under which lease, in which chapter."""
+
+    at: str
+    task: str
+    lease: int
+    chapter: int
+    message: Message
+
+
+class Conversation:
+    """What an agent and a peer say to each other; threads may share it.
+
+    `turn` is held by whoever asks and waits for the answer, so that requests come one by one.
+    """
+
+    def __init__(self, terms: ConversationOptions, peer: str) -> None:
+        self.agent = terms.agent
+        self.peer = peer
+        self.turn = threading.RLock()
+        self._terms = terms
+        self._lock = threading.RLock()
+        self._context = ConversationContext("")
+        self._weights: dict[int, int] = {}
+
+    def context(self, chapter: Chapter | None = None) -> ConversationContext:
+        """What the agent sees now, or saw of a chapter; a chapter that is due is begun."""
+        with self._lock:
+            return self._settled() if chapter is None else self._chapter(chapter)
+
+    def messages(self, chapter: Chapter | None = None) -> list[Message]:
+        """The context as messages, within the window; raises InvalidInput where even the last
+        exchange can't be made to fit.
+        """
+        with self._lock:
+            context = self.context(chapter)
+            if self._size(context) <= self._terms.room:
+                return context.messages()
+            terms = self._terms
+            found = compact(context.messages(), terms.room, terms.tokens, where=context.stream)
+            return list(found.messages)
+
+    def tokens(self, messages: list[Message]) -> int:
+        """How long some messages are for a model."""
+        return context_tokens(messages, self._terms.tokens)
+
+    def document(self) -> dict[str, Any]:
+        """The context as plain JSON; `model.conversation.context_of` gives it back."""
+        return self.context().document()
+
+    def add(
+        self, message: Message | dict[str, Any], *, chapter: Chapter | None = None, key: str = ""
+    ) -> Chapter:
+        """Record what was said, in the current chapter or in one that is named; gives the chapter.
+
+        With `key`, saying the same again is recorded once. Raises InvalidInput for a message that
+        isn't one, or whose author has no part in this conversation.
+        """
+        checked = self._signed(message_of(message))
+        with self._lock:
+            at = self._settled().chapter if chapter is None else self._owned(chapter)
+            at = self._recorded(at, checked, key)
+            if at == self._read(at.stream).chapter:
+                self._compact(self._context)
+        return at
+
+    def begin_again(self, why: str, key: str = "") -> Chapter:
+        """Empty the context: `setup` (of a peer with a task only) or `asked`.
+
+        Where nothing was said since the last time, nothing is written; with `key`, a repeat of
+        the same call isn't either.
+        """
+        with self._lock:
+            return self._settled(why, key).chapter
+
+    def keyed(self, key: str, chapter: Chapter) -> tuple[Chapter, Message] | None:
+        """What was said under a key about the task of a chapter, and in which chapter."""
+        stream = self._owned(chapter).stream
+        with self._terms.beside.opened.store.reading() as reader:
+            record = reader.record_by_key(stream, key)
+        if record is None or record.kind != MESSAGE:
+            return None
+        body = record.document()
+        return Chapter(stream, body["chapter"]), message_of(body["message"])
+
+    def transcript(self, task: str = "") -> list[TranscriptEntry]:
+        """Everything that was ever said, across resets and compactions: of a task or of all."""
+        beside, end = self._terms.beside, f"/{self.agent}/{self.peer}"
+        prefix = f"{CONVERSATION_STREAM}{task}/" if task else CONVERSATION_STREAM
+        found: list[tuple[int, TranscriptEntry]] = []
+        for head in beside.streams(prefix):
+            if head.stream.endswith(end):
+                found += _transcript_entries(head.stream, beside.records(head.stream))
+        return [said for _, said in sorted(found, key=lambda each: each[0])]
+
+    def _settled(self, asked: str = "", key: str = "") -> ConversationContext:
+        """The context, once every chapter that is due has begun."""
+        while True:
+            lease = self._lease()
+            context = self._read(self._stream(lease))
+            why = self._wanted(context, lease, asked, key) or self._due(context, lease)
+            if not why:
+                return context
+            # What was read may already stand for a later lease than the one that was asked for
+            # before it: only a lease that still holds may begin a chapter.
+            if self._lease() != lease:
+                continue
+            try:
+                self._begin(context, lease, why, key if why == asked else "")
+            except Conflict:
+                continue
+            asked = ""
+
+    def _due(self, context: ConversationContext, lease: TaskLease | None) -> str:
+        """Why a chapter has to begin whoever asks; empty when none has to."""
+        if not context.start:
+            return "lease" if lease else "first"
+        if lease is not None and context.lease != lease.number:
+            return "lease"
+        return "age" if self._is_old(context) else ""
+
+    def _is_old(self, context: ConversationContext) -> bool:
+        if not self._terms.max_age_s:
+            return False
+        age = self._terms.beside.now() - parse_time(context.begun_at)
+        return age.total_seconds() > self._terms.max_age_s
+
+    def _wanted(
+        self, context: ConversationContext, lease: TaskLease | None, asked: str, key: str
+    ) -> str:
+        """What was asked for, unless there is nothing to empty."""
+        if asked == "setup" and lease is None:
+            return ""
+        is_its_own = context.start and (lease is None or context.lease == lease.number)
+        return "" if is_its_own and context.is_fresh and not key else asked
+
+    def _begin(
+        self, context: ConversationContext, lease: TaskLease | None, why: str, key: str
+    ) -> None:
+        """Begin a chapter: the one place where a context is emptied.
+
+        Raises Conflict where something was added meanwhile. What was said before stays recorded.
+        """
+        system, fault = self._terms.system_of(self.peer, lease)
+        named = {"task": lease.task, "number": lease.number, "run": lease.run} if lease else None
+        body: dict[str, Any] = {"lease": named, "why": why, "system": system}
+        body |= {"fault": fault} if fault else {}
+        aside = StreamEntry(context.stream, RESET, self.agent, body, key, expect=context.position)
+        try:
+            (record,) = self._terms.beside.add(aside)
+        except KeyReused:
+            return  # this very reset was done before; its system message read differently then
+        if record.position > context.position:
+            fields = {"stream": context.stream, "why": why, "fault": fault}
+            _LOG.info("%s begins anew (%s)", context.stream, why, extra=fields)
+            if fault:
+                message = "%s has no full system message: %s"
+                _LOG.warning(message, context.stream, fault, extra=fields)
+
+    def _compact(self, context: ConversationContext) -> None:
+        """Leave out the oldest where the context is too long; what it was stays recorded."""
+        terms = self._terms
+        if self._size(context) <= terms.room:
+            return
+        try:
+            found = compact(
+                context.messages(),
+                terms.room,
+                terms.tokens,
+                terms.summarise,
+                where=context.stream,
+            )
+        except InvalidInput:
+            return  # what was said is recorded; whoever reads the messages gets this error
+        if not found.dropped:
+            return
+        kept_from = context.entries[found.dropped][0]
+        body = {"chapter": context.start, "kept_from": kept_from, "summary": found.summary}
+        aside = StreamEntry(context.stream, COMPACTED, self.agent, body, expect=context.position)
+        try:
+            terms.beside.add(aside)
+        except Conflict:
+            return  # somebody else goes on with it; the next message looks again
+        fields = {"stream": context.stream, "dropped": found.dropped, "kept_from": kept_from}
+        _LOG.info("%s leaves out %d", context.stream, found.dropped, extra=fields)
+
+    def _recorded(self, at: Chapter, message: Message, key: str) -> Chapter:
+        beside = self._terms.beside
+        author = message.by or self.agent
+        body = {"chapter": at.start, "message": message.document()}
+        try:
+            beside.add(StreamEntry(at.stream, MESSAGE, author, body, key))
+        except KeyReused:
+            known = self.keyed(key, at)
+            if known is None or known[1] != message:
+                raise
+            return known[0]  # said before, in a chapter that has ended since
+        return at
+
+    def _signed(self, message: Message) -> Message:
+        """A message with its author; only the two whose conversation it is may be one."""
+        names = {"user": self.peer, "assistant": self.agent}
+        expected = names.get(message.role, message.by)
+        problem = None
+        if message.role == "system":
+            where, fix = "message.role", "reset the conversation"
+            problem = Problem(where, "not_allowed", "is made by a reset alone", "another", fix)
+        elif expected == EVERYONE and not message.by:
+            problem = Problem("message.by", "empty", "names nobody", "who asks")
+        elif expected != EVERYONE and message.by not in ("", expected):
+            shown = f"{message.by!r} has no part in it"
+            problem = Problem("message.by", "other_author", shown, expected)
+        if problem is not None:
+            raise InvalidInput("the message is refused; nothing was recorded", [problem])
+        return message if expected == EVERYONE else message._replace(by=expected)
+
+    def _lease(self) -> TaskLease | None:
+        return None if self.peer == EVERYONE else self._terms.lease_of(self.peer)
+
+    def _stream(self, lease: TaskLease | None) -> str:
+        return conversation_stream(self.agent, self.peer, lease.task if lease else "")
+
+    def _read(self, stream: str) -> ConversationContext:
+        """The context of a stream with all that was added to it, by whomever."""
+        old = self._context if self._context.stream == stream else ConversationContext(stream)
+        new = fold_context(old, self._terms.beside.records(stream, old.position))
+        if (new.chapter, new.summary) != (old.chapter, old.summary):
+            self._weights.clear()
+        self._context = new
+        return new
+
+    def _chapter(self, chapter: Chapter) -> ConversationContext:
+        current = self._read(self._owned(chapter).stream)
+        if current.start == chapter.start:
+            return current
+        records = self._terms.beside.records(chapter.stream)
+        return fold_context(ConversationContext(chapter.stream), records, only=chapter.start)
+
+    def _owned(self, chapter: Chapter) -> Chapter:
+        if chapter.stream.endswith(f"/{self.agent}/{self.peer}") and chapter.start > 0:
+            return chapter
+        problem = Problem("chapter", "not_found", f"{chapter.stream}@{chapter.start}", "its own")
+        raise InvalidInput("this is a chapter of another conversation", [problem])
+
+    def _size(self, context: ConversationContext) -> int:
+        """The tokens of a context; each message of the current one is counted once."""
+        count = self._terms.tokens
+        if context is not self._context:
+            return context_tokens(context.messages(), count)
+        head = context._replace(entries=()).messages()
+        if 0 not in self._weights:
+            self._weights[0] = context_tokens(head, count)
+        for position, message in context.entries:
+            if position not in self._weights:
+                self._weights[position] = message_tokens(message, count)
+        return self._weights[0] + sum(self._weights[at] for at, _ in context.entries)
+
+
+def _transcript_entries(stream: str, records: list[Record]) -> list[tuple[int, TranscriptEntry]]:
+    """What the records of a stream say, each with its place in the order of the whole store."""
+    task = stream.removeprefix(CONVERSATION_STREAM).partition("/")[0]
+    leases: dict[int, int] = {}
+    found: list[tuple[int, TranscriptEntry]] = []
+    for record in records:
+        body = record.document()
+        if record.kind == RESET:
+            leases[record.position] = body["lease"]["number"] if body["lease"] else 0
+            chapter, message = record.position, Message("system", body["system"])
+        elif record.kind == MESSAGE:
+            chapter, message = body["chapter"], message_of(body["message"])
+        else:
+            continue
+        said = TranscriptEntry(record.at, task, leases.get(chapter, 0), chapter, message)
+        found.append((record.seq, said))
+    return found
+
+
+if TYPE_CHECKING:
+    Pairs = Collection[tuple[str, str]]
+
+
 PER_AGENT, SINGLE = "per_agent", "single"
-LEAST_WINDOW = 256
-MAX_REPLY = 4_096
+MIN_WINDOW = 256
+MAX_REPLY_ROOM = 4_096
 
 
 class Leases(Protocol):
     """Who is on which task."""
 
-    def current_lease(self, agent: str) -> Leased | None:
+    def current_lease(self, agent: str) -> TaskLease | None:
         """The lease of an agent, or None for one that is on no task."""
         ...
 
@@ -75,22 +557,22 @@ class Conversations:
         sharing: str | Pairs = PER_AGENT,
         summary: Callable[[list[Message]], str] | None = None,
     ) -> None:
-        self._beside = Beside(workspace)
+        self._beside = WorkspaceStreams(workspace)
         settings = self._beside.opened.settings
         window = window or settings.window
-        _check(agent, window, max_age_hours, role=role, rules=rules)
-        reply_room = min(MAX_REPLY, window // 4) if reply_room is None else reply_room
+        _check_options(agent, window, max_age_hours, role=role, rules=rules)
+        reply_room = min(MAX_REPLY_ROOM, window // 4) if reply_room is None else reply_room
         margin = window // 50 if margin is None else margin
         self.agent = agent
         self.templates = Templates(templates or self._own_templates())
         self._workspace = workspace
         self._leases = leases
-        self._about = About(agent, "", "", role, rules, spec, profile)
+        self._about = PromptSubject(agent, "", "", role, rules, spec, profile)
         self._sharing = _checked_sharing(sharing)
         self._counter = counter_of(counter, settings.counter)
         self._held: dict[str, Conversation] = {}
         self._lock = threading.Lock()
-        self._terms = Terms(
+        self._terms = ConversationOptions(
             agent=agent,
             beside=self._beside,
             room=_room(window, reply_room, margin),
@@ -98,7 +580,7 @@ class Conversations:
             max_age_s=max_age_hours * 3_600,
             lease_of=leases.current_lease,
             system_of=self._system,
-            summarise=_kept_going(summary) if summary else None,
+            summarise=_logging_failures(summary) if summary else None,
         )
 
     def with_peer(self, peer: str) -> Conversation:
@@ -141,7 +623,7 @@ class Conversations:
         folder = os.path.join(self._beside.opened.place.folder, "templates")
         return folder if os.path.isdir(folder) else ""
 
-    def _system(self, peer: str, lease: Leased | None) -> tuple[str, str]:
+    def _system(self, peer: str, lease: TaskLease | None) -> tuple[str, str]:
         """The system message for a peer, and what kept it from being more than a line."""
         name = "everyone who asks" if peer == EVERYONE else peer
         about = self._about._replace(peer=name, task=lease.task if lease else "")
@@ -160,9 +642,9 @@ def _checked_peer(peer: str) -> str:
     return peer
 
 
-def _check(agent: str, window: int, max_age_hours: float, **texts: str) -> None:
+def _check_options(agent: str, window: int, max_age_hours: float, **texts: str) -> None:
     problems = agent_problems(agent, "agent") + text_type_problems(**texts)
-    problems += number_problems(window, "window", LEAST_WINDOW)
+    problems += number_problems(window, "window", MIN_WINDOW)
     is_number = isinstance(max_age_hours, int | float) and not isinstance(max_age_hours, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
     if not is_number or not 0 <= max_age_hours < 1e9:
         shown = repr(max_age_hours)[:40]
@@ -202,7 +684,7 @@ def _checked_sharing(sharing: str | Pairs) -> str | frozenset[tuple[str, str]]:
     return frozenset(sharing)
 
 
-def _kept_going(summary: Callable[[list[Message]], str]) -> Callable[[list[Message]], str]:
+def _logging_failures(summary: Callable[[list[Message]], str]) -> Callable[[list[Message]], str]:
     """A caller's summary whose failure is told in the log; the lines of what was said follow."""
 
     def told(messages: list[Message]) -> str:
@@ -214,3 +696,222 @@ def _kept_going(summary: Callable[[list[Message]], str]) -> Callable[[list[Messa
             return ""
 
     return told
+
+
+if TYPE_CHECKING:
+    Answer = Callable[[list[dict[str, Any]]], Message | str]
+    UseTool = Callable[[ToolCall], str]
+    Revise = Callable[[Message], str]
+
+REVIEWS = {
+    "plan": "plan_review",
+    "code": "code_review",
+    "completion": "completion",
+    "budget": "budget_review",
+}
+"""The kinds of reviews, each with its template."""
+FINAL = ("approved", "rejected", "continue", "pivot", "escalate", "abandon")
+"""The verdicts that end an approval; `changes` asks for another round."""
+UNDECIDED = "undecided"
+MAX_ROUNDS = 100
+_REFUSED = "the request is refused; nothing was recorded"
+_NO_TOOLS = "There are no tools here; answer from what you know."
+_WORD = re.compile(r"[\s*_#>\"'`-]{0,20}([A-Za-z]{1,20})\b")
+
+
+class QuestionResult(NamedTuple):
+    """The answer to a question after some rounds; not `is_final` when it still wanted tools."""
+
+    message: Message
+    rounds: int
+    is_final: bool
+
+
+class Approval(NamedTuple):
+    """How an approval ended: a final verdict, or `undecided`; with the last answer."""
+
+    verdict: str
+    message: Message
+    rounds: int
+
+
+def review(
+    conversations: Conversations,
+    sender: str,
+    kind: str,
+    content: str,
+    answer: Answer,
+    *,
+    task: str = "",
+    key: str = "",
+) -> Message:
+    """One review: of a `plan`, `code`, `completion` or `budget`. Gives the answer.
+
+    `answer` is called once, with the sender's whole context. A `task` that isn't the one of the
+    sender's lease is refused. With `key`, a repeat gives the recorded answer and asks nobody.
+    """
+    request = _AgentRequest(conversations, sender, _template(kind), task, key)
+    with request.conversation.turn:
+        request.put(content, 1)
+        return request.answered(answer, None, 1)
+
+
+def ask(
+    conversations: Conversations,
+    sender: str,
+    content: str,
+    answer: Answer,
+    *,
+    use_tool: UseTool | None = None,
+    rounds: int = 8,
+    task: str = "",
+    key: str = "",
+) -> QuestionResult:
+    """A question. While the answer calls tools, they are used and it is asked again."""
+    _check_rounds(rounds)
+    request = _AgentRequest(conversations, sender, "question", task, key)
+    with request.conversation.turn:
+        request.put(content, 1)
+        message = request.answered(answer, use_tool, 1)
+        done = 1
+        while message.tool_calls and done < rounds:
+            done += 1
+            message = request.answered(answer, use_tool, done)
+    return QuestionResult(message, done, not message.tool_calls)
+
+
+def approve(
+    conversations: Conversations,
+    sender: str,
+    kind: str,
+    content: str,
+    answer: Answer,
+    *,
+    revise: Revise | None = None,
+    rounds: int = 3,
+    task: str = "",
+    key: str = "",
+) -> Approval:
+    """A review that goes on until its verdict is final: `revise` turns an answer into the next
+    request, or into nothing to give up.
+    """
+    _check_rounds(rounds)
+    request = _AgentRequest(conversations, sender, _template(kind), task, key)
+    done = 0
+    with request.conversation.turn:
+        while True:
+            done += 1
+            request.put(content, done)
+            message = request.answered(answer, None, done)
+            verdict = verdict_of(message.content)
+            if verdict in FINAL:
+                return Approval(verdict, message, done)
+            content = revise(message) if revise and done < rounds else ""
+            if not content:
+                return Approval(UNDECIDED, message, done)
+
+
+def verdict_of(text: str) -> str:
+    """The verdict that an answer begins with, in small letters; empty when it begins otherwise."""
+    found = _WORD.match(text)
+    word = found[1].lower() if found else ""
+    return word if word in (*FINAL, "changes") else ""
+
+
+class _AgentRequest:
+    """A request under way: whose it is, and in which conversation."""
+
+    def __init__(
+        self, conversations: Conversations, sender: str, template: str, task: str, key: str
+    ) -> None:
+        self.conversation, self.chapter, self._task = _begin_request(conversations, sender, task)
+        self._templates = conversations.templates
+        self._sender = sender
+        self._template = template
+        self._key = key
+
+    def put(self, content: str, done: int) -> None:
+        """Add the request, and nothing but it, as the sender's message.
+
+        A further round stays in the chapter of the first, wherever the sender has gone meanwhile.
+        """
+        problems = text_problems(content, "content", max_length=MAX_CONTENT)
+        if problems:
+            raise InvalidInput(_REFUSED, problems)
+        values = {
+            "content": content,
+            "agent": self.conversation.agent,
+            "peer": self._sender,
+            "task": self._task,
+        }
+        text = self._templates.render(self._template, values)
+        message = Message("user", text, self._sender)
+        key = self._named(done, "request")
+        self.chapter = self.conversation.add(message, chapter=self.chapter, key=key)
+
+    def answered(self, answer: Answer, use_tool: UseTool | None, done: int) -> Message:
+        """The answer to what the chapter says so far, recorded in it; each tool call gets a
+        result.
+        """
+        chapter, key = self.chapter, self._named(done, "reply")
+        known = self.conversation.keyed(key, chapter) if key else None
+        if known:
+            message = known[1]
+        else:
+            given = answer([m.document() for m in self.conversation.messages(chapter)])
+            said = Message("assistant", given) if isinstance(given, str) else given
+            message = message_of(said)._replace(by=self.conversation.agent)
+            self.conversation.add(message, chapter=chapter, key=key)
+        for index, call in enumerate(message.tool_calls):
+            self._used(call, use_tool, self._named(done, f"tool/{index}"))
+        return message
+
+    def _used(self, call: ToolCall, use_tool: UseTool | None, key: str) -> None:
+        if key and self.conversation.keyed(key, self.chapter):
+            return
+        try:
+            text = str(use_tool(call)) if use_tool else _NO_TOOLS
+        except Exception as error:  # noqa: BLE001 - a call without a result breaks what follows
+            text = f"The tool failed: {type(error).__name__}: {excerpt(str(error), 500)}"
+        try:
+            result = message_of(Message("tool", text, tool_call_id=call.id))
+        except InvalidInput as error:
+            told = f"What the tool gave can't be kept: {error.problems[0].line()}"
+            result = Message("tool", told, tool_call_id=call.id)
+        self.conversation.add(result, chapter=self.chapter, key=key)
+
+    def _named(self, done: int, part: str) -> str:
+        return f"{self._key}/{done}/{part}" if self._key else ""
+
+
+def _begin_request(
+    conversations: Conversations, sender: str, task: str
+) -> tuple[Conversation, Chapter, str]:
+    """The sender's conversation, its chapter, and the task by the lease."""
+    while True:
+        leased = conversations.task_of(sender)
+        if task and task != leased:
+            shown = f"the request says {excerpt(task)!r}"
+            expected = f"{leased}, as the lease has it" if leased else "no task: there is no lease"
+            problem = Problem("task", "other_task", shown, expected)
+            raise InvalidInput(_REFUSED, [problem])
+        conversation = conversations.with_peer(sender)
+        chapter = conversation.context().chapter
+        # The lease may have changed between the two looks at it.
+        own = conversation_stream(conversation.agent, sender, leased)
+        if chapter.stream == own or not conversations.has_own(sender):
+            return conversation, chapter, leased
+
+
+def _template(kind: str) -> str:
+    if kind in REVIEWS:
+        return REVIEWS[kind]
+    shown = f"{excerpt(str(kind))!r}"
+    problem = Problem("kind", "invalid_choice", shown, " | ".join(REVIEWS))
+    raise InvalidInput("there is no such review", [problem])
+
+
+def _check_rounds(rounds: int) -> None:
+    problems = number_problems(rounds, "rounds", 1, MAX_ROUNDS)
+    if problems:
+        raise InvalidInput(_REFUSED, problems)

@@ -1,17 +1,18 @@
-"""The tool with which an agent writes knowledge down while it works: `knowledge_add`.
+"""The tool `knowledge_add`, with which an agent records knowledge while it works.
 
-It has one parameter, an object, since models fill that in most reliably. An entry is in the ledger
-before the tool answers; what waits for the knowledge file is in `knowledge_boundary`.
+An entry is in the ledger before the tool answers. Entries that the knowledge file doesn't have yet
+are written to it together at the end of a piece of work.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.errors import GateRefused, InvalidInput, Problem
-from passdown.model.graph import (
+from passdown.core.graph import (
     CHOICES,
     KNOWLEDGE_STATUSES,
     MAX_ID,
@@ -21,20 +22,148 @@ from passdown.model.graph import (
     NODE_TYPES,
     RELATIONS,
     Edge,
+    Graph,
     Node,
     check_graph,
     summary_line,
 )
-from passdown.model.knowledge import as_values, reserved_problems
-from passdown.model.names import agent_problems, id_problems
-from passdown.relay.knowledge_boundary import Waiting, waiting
+from passdown.core.kinds import stream_of
+from passdown.core.knowledge import graph_values, reserved_problems
+from passdown.core.names import agent_problems, id_problems
+from passdown.core.text import visible
+from passdown.errors import GateRefused, InvalidInput, Problem
+from passdown.knowledge.graph_files import read_graph
+from passdown.workspace.graph_access import written_graph
+from passdown.workspace.knowledge_sync import DEFAULT_FILE, sync_path
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from passdown.model.command import Receipt
+    from passdown.core.results import Receipt
+    from passdown.store.statements import Reader
     from passdown.workspace import Workspace
+    from passdown.workspace.context import Context
 
+
+if TYPE_CHECKING:
+    Origin = tuple[str, int]
+
+LOG = logging.getLogger("passdown.knowledge")
+RELAY = "relay"
+
+
+class PendingEntry(NamedTuple):
+    """What one record brought and the knowledge file doesn't have yet; what another record
+    replaced since isn't in it.
+    """
+
+    agent: str
+    task: str
+    version: int
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+class BoundaryResult(NamedTuple):
+    """What a boundary brought to the knowledge file: the entries of the agents it was for, and how
+    many of others came along. `reports` are conflicts and whatever else somebody should look at;
+    `kept_aside` is where the file went that was changed on both sides or can't be read.
+    """
+
+    task: str
+    path: str
+    entries: tuple[PendingEntry, ...]
+    others: int
+    is_changed: bool
+    kept_aside: str
+    reports: tuple[Problem, ...]
+
+
+def pending_entries(
+    workspace: Workspace, agents: Collection[str] = (), *, path: str = ""
+) -> list[PendingEntry]:
+    """What agents (none named: all) wrote down and the knowledge file doesn't say yet, oldest
+    first. A file that can't be read says nothing.
+    """
+    opened = WorkspaceStreams(workspace).opened
+    found: dict[Origin, tuple[list[Node], list[Edge]]] = {}
+    with opened.store.reading() as reader:
+        known = written_graph(reader)
+        file = _read_graph_file(opened, path, known)
+        nodes = {node.id: node for node in file.nodes}
+        edges = {edge.key: edge for edge in file.edges}
+        node_origins, edge_origins = _origins(reader)
+        for node in known.nodes:
+            if nodes.get(node.id) != node:
+                found.setdefault(node_origins[node.id], ([], []))[0].append(node)
+        for edge in known.edges:
+            if edges.get(edge.key) != edge:
+                found.setdefault(edge_origins[edge.key], ([], []))[1].append(edge)
+        entries = _authored(reader, found)
+    return [entry for entry in entries if not agents or entry.agent in agents]
+
+
+def at_boundary(
+    workspace: Workspace,
+    task: str,
+    agents: Collection[str] = (),
+    *,
+    path: str = "",
+    by: str = RELAY,
+) -> BoundaryResult:
+    """At the end of a piece of work, bring everything that waits to the knowledge file in one
+    batch. Of what was changed in the file as well, the ledger's words stand, the file is kept
+    aside and the conflict reported; changes of the file alone are taken over in the name of `by`.
+
+    The file is one for all agents, so entries of others come along. Doing it again does no harm.
+    """
+    entries = pending_entries(workspace, path=path)
+    synced = workspace.sync_knowledge(path, agent=by)
+    mine = tuple(entry for entry in entries if not agents or entry.agent in agents)
+    LOG.info("%s: %d entries brought to %s", task, len(entries), synced.path)
+    for report in synced.reports:
+        LOG.warning("%s: %s", task, visible(report.line()))
+    return BoundaryResult(
+        task=task,
+        path=synced.path,
+        entries=mine,
+        others=len(entries) - len(mine),
+        is_changed=synced.is_changed,
+        kept_aside=synced.kept_aside,
+        reports=synced.reports,
+    )
+
+
+def _read_graph_file(opened: Context, path: str, known: Graph) -> Graph:
+    target = sync_path(opened.root, path or DEFAULT_FILE, opened.place.folder)
+    try:
+        text = Path(target).read_bytes().decode().replace("\r\n", "\n")
+        return read_graph(text, known=[node.id for node in known.nodes]) if text else Graph()
+    except (FileNotFoundError, UnicodeDecodeError, InvalidInput):
+        return Graph()
+
+
+def _origins(reader: Reader) -> tuple[dict[str, Origin], dict[tuple[str, str, str], Origin]]:
+    """The record that brought each node, by id, and each edge, by key."""
+    nodes = {row.node.id: (row.task, row.position) for row in reader.known_nodes()}
+    edges = {edge.key: (task, version) for edge, task, version in reader.edges_with_origin()}
+    return nodes, edges
+
+
+def _authored(
+    reader: Reader, found: Mapping[Origin, tuple[list[Node], list[Edge]]]
+) -> list[PendingEntry]:
+    """What each record brought, with its author, in the order in which they were written."""
+    entries: list[tuple[int, PendingEntry]] = []
+    for (task, version), (nodes, edges) in found.items():
+        record = reader.record(stream_of(task), version)
+        author, seq = (record.author, record.seq) if record else ("", 0)
+        entries.append((seq, PendingEntry(author, task, version, tuple(nodes), tuple(edges))))
+    return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]
+
+
+if TYPE_CHECKING:
     Document = dict[str, Any]
 
 MAX_EDGES = 50
@@ -137,7 +266,7 @@ def as_openai(tool: Mapping[str, Any]) -> Document:
     }
 
 
-class ToolAnswer(NamedTuple):
+class ToolResult(NamedTuple):
     """What a tool says to the model that called it."""
 
     text: str
@@ -163,7 +292,7 @@ class KnowledgeTool:
         self.agent = agent
         self.task = task
 
-    def __call__(self, arguments: object) -> ToolAnswer:
+    def __call__(self, arguments: object) -> ToolResult:
         """Write an entry down; `arguments` is what the model gave, as an object or as JSON.
 
         An entry that breaks a rule changes nothing, and the answer lists all of its problems.
@@ -174,18 +303,18 @@ class KnowledgeTool:
             receipt = self._workspace.learn([node], edges, agent=self.agent, task=self.task or None)
         except (InvalidInput, GateRefused) as error:
             return _refusal(error.problems)
-        return ToolAnswer(_told(node, edges, receipt))
+        return ToolResult(_confirmation(node, edges, receipt))
 
-    def buffer(self) -> list[Waiting]:
+    def buffer(self) -> list[PendingEntry]:
         """What this agent wrote down and the knowledge file doesn't have yet, oldest first."""
-        return waiting(self._workspace, [self.agent])
+        return pending_entries(self._workspace, [self.agent])
 
     def _check_types(self, node: Document, edges: list[Document]) -> None:
         """Where something has the wrong type, look for everything else that is wrong as well:
         writing would stop at the types.
         """
         try:
-            as_values([node], edges)
+            graph_values([node], edges)
         except InvalidInput as error:
             texts, joined = _readable(node), [_readable_edge(edge) for edge in edges]
             others = [*check_graph([texts], joined, ()), *reserved_problems([texts], joined)]
@@ -201,10 +330,10 @@ def _entry(arguments: object) -> Document:
     if "knowledge" not in given:
         looks_bare = bool({"id", "type", "summary"} & given.keys())
         message = "the entry stands outside of it" if looks_bare else "is missing"
-        raise _misused("knowledge", "required", message, "an object with one entry")
+        raise _invalid_arguments("knowledge", "required", message, "an object with one entry")
     if others := sorted(str(name)[:40] for name in given if name != "knowledge"):
         message = f"unknown parameters: {', '.join(others[:5])}"
-        raise _misused("", "unknown_parameter", message, "nothing beside `knowledge`")
+        raise _invalid_arguments("", "unknown_parameter", message, "nothing beside `knowledge`")
     return _object(given["knowledge"], "knowledge")
 
 
@@ -214,13 +343,13 @@ def _object(given: object, path: str) -> Document:
         try:
             given = json.loads(given)
         except (ValueError, RecursionError) as error:
-            raise _misused(path, "invalid_json", str(error)[:120], "an object") from error
+            raise _invalid_arguments(path, "invalid_json", str(error)[:120], "an object") from error
     if not isinstance(given, dict):
-        raise _misused(path, "wrong_type", f"{type(given).__name__} given", "an object")
+        raise _invalid_arguments(path, "wrong_type", f"{type(given).__name__} given", "an object")
     return cast("Document", given)
 
 
-def _misused(path: str, code: str, message: str, expected: str) -> InvalidInput:
+def _invalid_arguments(path: str, code: str, message: str, expected: str) -> InvalidInput:
     fix = json.dumps({"knowledge": _EXAMPLE})
     return InvalidInput("refused", [Problem(path, code, message, expected, fix)])
 
@@ -231,11 +360,13 @@ def _split(entry: Document) -> tuple[Document, list[Document]]:
     given: object = entry.get("edges")
     given = [] if given is None else given
     if not isinstance(given, list):
-        raise _misused("knowledge.edges", "wrong_type", type(given).__name__, "a list")
+        raise _invalid_arguments("knowledge.edges", "wrong_type", type(given).__name__, "a list")
     edges = cast("list[object]", given)
     if len(edges) > MAX_EDGES:
         message = f"{len(edges):,} edges"
-        raise _misused("knowledge.edges", "too_many", message, f"at most {MAX_EDGES} at a time")
+        raise _invalid_arguments(
+            "knowledge.edges", "too_many", message, f"at most {MAX_EDGES} at a time"
+        )
     return node, [_from_node(edge, node, place) for place, edge in enumerate(edges)]
 
 
@@ -247,7 +378,9 @@ def _from_node(edge: object, node: Document, place: int) -> Document:
     name = node.get("id")
     if given.get("source", name) != name:
         path = f"knowledge.edges[{place}].source"
-        raise _misused(path, "not_allowed", "is another node", "the entry's own id, or nothing")
+        raise _invalid_arguments(
+            path, "not_allowed", "is another node", "the entry's own id, or nothing"
+        )
     return {**given, "source": name}
 
 
@@ -280,13 +413,13 @@ def _is_within(path: str, told: Iterable[str]) -> bool:
     return any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in told)
 
 
-def _refusal(problems: Iterable[Problem]) -> ToolAnswer:
+def _refusal(problems: Iterable[Problem]) -> ToolResult:
     """The answer that lists what is wrong, in the words of the tool's own parameter."""
     # An edge's source is the entry's id, whose own problem is in the list.
     told = [p for p in problems if not re.fullmatch(r"edges\[\d+\]\.source", p.path)]
     lines = [f"- {_in_entry(problem).line()}" for problem in told]
     head = "Nothing was written. Mend this and call knowledge_add again:"
-    return ToolAnswer("\n".join([head, *lines]), is_error=True)
+    return ToolResult("\n".join([head, *lines]), is_error=True)
 
 
 def _in_entry(problem: Problem) -> Problem:
@@ -294,7 +427,7 @@ def _in_entry(problem: Problem) -> Problem:
     return problem._replace(path=re.sub(r"^edges(?=\[)", "knowledge.edges", path))
 
 
-def _told(node: Document, edges: list[Document], receipt: Receipt) -> str:
+def _confirmation(node: Document, edges: list[Document], receipt: Receipt) -> str:
     name = f"{node['id']} ({node['type']})"
     if receipt.is_replay:
         return f"{name} was known word for word; nothing had to be written."

@@ -1,29 +1,40 @@
-"""Runs as the ledger has them: started, gone on with, answered, listed.
+"""Runs in the ledger: start, advance, answer, stop and list them.
 
-Everything here is safe to do from several processes at once: a step is written only if the run is
-still where it was when the step was drawn; whoever comes second looks again.
+Safe from several processes at once: a transition is written only if the run hasn't changed since
+it was computed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from passdown.core.kinds import RUN_STREAM
+from passdown.core.names import agent_problems, id_problems
+from passdown.core.redaction import redact_value
+from passdown.core.text import text_problems
+from passdown.core.times import parse_time
 from passdown.errors import Conflict, Damaged, InvalidInput, NotFound, Problem
-from passdown.model.advancing import Gate, Step, next_step, resumption
-from passdown.model.kinds import RUN_STREAM
-from passdown.model.names import agent_problems, id_problems
-from passdown.model.redaction import redact_value
-from passdown.model.run import VERDICTS, run_of, run_stream
-from passdown.model.text import text_problems
-from passdown.workspace.beside import Aside, Beside
+from passdown.relay.run import (
+    REVIEW,
+    VERDICTS,
+    WAITING,
+    GateState,
+    Transition,
+    fold_run,
+    next_transition,
+    resume_transition,
+    run_stream,
+)
+from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from passdown.model.record import Record
-    from passdown.model.relay import Relay
-    from passdown.model.run import Run
+    from passdown.core.record import Record
+    from passdown.core.types import JsonObject
+    from passdown.relay.run import LegRun, Relay, Run
     from passdown.workspace import Workspace
+
 
 NORMAL, HERE = "normal", "here"
 LANES = (NORMAL, HERE)
@@ -38,11 +49,11 @@ class Runs:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._beside = Beside(workspace)
+        self._beside = WorkspaceStreams(workspace)
 
     def start(self, relay: Relay, task: str, *, by: str, lane: str = NORMAL) -> Run:
         """Record that a relay is to be run on a task; nothing is queued yet."""
-        problems = [*agent_problems(by, "by"), *id_problems(task, "task"), *_secrets(relay)]
+        problems = [*agent_problems(by, "by"), *id_problems(task, "task"), *_secret_problems(relay)]
         if lane not in LANES:
             problems.append(Problem("lane", "invalid_choice", f"{lane!r:.40}", " | ".join(LANES)))
         if problems:
@@ -51,7 +62,7 @@ class Runs:
         body = {"relay": relay.document, "task": task, "lane": lane}
         number = len(self._beside.streams(RUN_STREAM)) + 1
         while True:
-            aside = Aside(run_stream(f"R-{number}"), "started", by, body, expect=0)
+            aside = StreamEntry(run_stream(f"R-{number}"), "started", by, body, expect=0)
             if self._try(aside) is not None:
                 return self.go_on(f"R-{number}")
             number += 1
@@ -61,7 +72,7 @@ class Runs:
         problems = id_problems(run, "run")
         records = [] if problems else self._beside.records(run_stream(run))
         try:
-            found = run_of(records)
+            found = fold_run(records)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             problem = Problem(run_stream(run), "unreadable", f"can't be followed ({error!r:.80})")
             raise Damaged(f"the records of {run} make no run", [problem]) from error
@@ -90,19 +101,19 @@ class Runs:
 
     def go_on(self, run: str) -> Run:
         """Draw all consequences of what has ended; gives where the run stands then."""
-        return self._step(run, lambda found: next_step(found, self._gates(found)))
+        return self._step(run, lambda found: next_transition(found, self._gates(found)))
 
     def resume(self, run: str, *, by: str) -> Run:
         """Start a run again that has stopped or is blocked; one that isn't goes on as it is."""
         _refuse("the run is not resumed", agent_problems(by, "by"))
 
-        def draw(found: Run) -> Step | None:
+        def draw(found: Run) -> Transition | None:
             if found.status == "completed":
                 problem = Problem(
                     "run", "completed", f"{run} ended at {found.ended_at}", "an open run"
                 )
                 _refuse(f"{run} is completed; there is nothing to resume", [problem])
-            return resumption(found)
+            return resume_transition(found)
 
         self._once(run, by, draw)
         return self.go_on(run)
@@ -114,14 +125,14 @@ class Runs:
             expected = " | ".join(VERDICTS)
             problems.append(Problem("verdict", "invalid_choice", f"{verdict!r:.40}", expected))
 
-        def draw(found: Run) -> Step:
+        def draw(found: Run) -> Transition:
             waits = bool(found.asked) and not found.ended_at
             missing = Problem("run", "not_asked", f"{run} waits for no review", "one that does")
             _refuse(
                 "the answer is refused; nothing was changed",
                 [*problems, *([] if waits else [missing])],
             )
-            return Step("answered", {"verdict": verdict, "guidance": guidance})
+            return Transition("answered", {"verdict": verdict, "guidance": guidance})
 
         self._once(run, by, draw)
         return self.go_on(run)
@@ -131,14 +142,14 @@ class Runs:
         problems = [*agent_problems(by, "by"), *text_problems(why, "why", required=False)]
         _refuse("the run is not stopped", problems)
 
-        def draw(found: Run) -> Step | None:
+        def draw(found: Run) -> Transition | None:
             body: dict[str, Any] = {
                 "status": "stopped",
                 "why": why,
                 "followed": [],
                 "stopped_by": [],
             }
-            return None if found.ended_at else Step("ended", body)
+            return None if found.ended_at else Transition("ended", body)
 
         return self._once(run, by, draw)
 
@@ -151,14 +162,14 @@ class Runs:
         self._of_turn(run, number, "leg_ended", {"number": number, **fields})
 
     def _of_turn(self, run: str, number: int, kind: str, body: dict[str, Any]) -> None:
-        def draw(found: Run) -> Step | None:
+        def draw(found: Run) -> Transition | None:
             if number not in found.legs:
                 raise NotFound(f"{run} has no turn {number}", next_step=f"passdown runs {run}")
-            return Step(kind, body) if found.legs[number].is_open else None
+            return Transition(kind, body) if found.legs[number].is_open else None
 
         self._once(run, ENGINE, draw)
 
-    def _once(self, run: str, by: str, draw: Callable[[Run], Step | None]) -> Run:
+    def _once(self, run: str, by: str, draw: Callable[[Run], Transition | None]) -> Run:
         """Write one step, drawn anew while others write; gives where the run stands then."""
         while True:
             found = self.get(run)
@@ -166,7 +177,7 @@ class Runs:
             if step is None or self._write(found, step, by) is not None:
                 return found if step is None else self.get(run)
 
-    def _step(self, run: str, draw: Callable[[Run], Step | None]) -> Run:
+    def _step(self, run: str, draw: Callable[[Run], Transition | None]) -> Run:
         while True:
             found = self.get(run)
             step = draw(found)
@@ -174,23 +185,25 @@ class Runs:
                 return found
             self._write(found, step, ENGINE)
 
-    def _write(self, run: Run, step: Step, by: str) -> Record | None:
-        aside = Aside(run_stream(run.run), step.kind, by, step.body, expect=run.position)
+    def _write(self, run: Run, step: Transition, by: str) -> Record | None:
+        aside = StreamEntry(run_stream(run.run), step.kind, by, step.body, expect=run.position)
         return self._try(aside)
 
-    def _try(self, aside: Aside) -> Record | None:
+    def _try(self, aside: StreamEntry) -> Record | None:
         """Written, or None where another process was first."""
         try:
             return self._beside.add(aside)[0]
         except Conflict:
             return None
 
-    def _gates(self, run: Run) -> dict[str, Gate]:
+    def _gates(self, run: Run) -> dict[str, GateState]:
         waiting = [turn for turn in run.legs.values() if turn.gates]
         if all(turn.number in run.followed for turn in waiting):
             return {}
         found = self._workspace.gates(run.task, open_only=False)
-        return {gate["address"]: Gate(gate["status"], gate.get("reason", "")) for gate in found}
+        return {
+            gate["address"]: GateState(gate["status"], gate.get("reason", "")) for gate in found
+        }
 
 
 def _refuse(message: str, problems: list[Problem]) -> None:
@@ -198,7 +211,7 @@ def _refuse(message: str, problems: list[Problem]) -> None:
         raise InvalidInput(message, problems)
 
 
-def _secrets(relay: Relay) -> list[Problem]:
+def _secret_problems(relay: Relay) -> list[Problem]:
     """What would be taken out of a relay when it is recorded: then it would not be the same."""
     kinds = redact_value(relay.document)[1]
     expected = "none; name a variable in pass_env instead"
@@ -210,3 +223,101 @@ def _secrets(relay: Relay) -> list[Problem]:
 def _newest_first(name: str) -> tuple[int, str]:
     number = name.removeprefix("R-")
     return (-int(number), name) if number.isdigit() else (0, name)
+
+
+_OTHERS = ("pivot", "escalate", "abandon")
+_DETAIL_FIELDS = ("turns", "file")
+
+
+def seconds_between(start: str, end: str) -> float:
+    """How many seconds lie between two stored times; 0 where one is missing."""
+    if not start or not end:
+        return 0.0
+    return (parse_time(end) - parse_time(start)).total_seconds()
+
+
+def leg_name(turn: LegRun) -> str:
+    """A turn's leg, with the visit from the second on; a review by what it reviews."""
+    if turn.kind == REVIEW:
+        return f"review of {turn.leg}"
+    return f"{turn.leg} ({turn.visit})" if turn.visit > 1 else turn.leg
+
+
+def current_legs(run: Run) -> str:
+    """The legs that are open; where there are none, the last one."""
+    turns = run.open_legs or list(run.legs.values())[-1:]
+    return ", ".join(leg_name(turn) for turn in turns)
+
+
+def next_commands(run: Run) -> list[str]:
+    """What a person would type to let a run go on that doesn't by itself; all the choices."""
+    if run.ended_at:
+        return [] if run.status == "completed" else [f"passdown run --resume {run.run}"]
+    if run.asked:
+        answer = f"passdown runs {run.run} --answer continue --by NAME --guidance TEXT"
+        return [answer, *(f"passdown runs {run.run} --answer {v} --by NAME" for v in _OTHERS)]
+    if run.status != WAITING:
+        return []
+    gates = [
+        turn.gate
+        for turn in run.legs.values()
+        if turn.gate and not turn.is_open and turn.number not in run.followed
+    ]
+    if not gates:
+        return [f"passdown run --resume {run.run}"]
+    return [
+        f"passdown gate {how}"
+        for gate in gates
+        for how in (f"approve {gate} --by NAME", f"reject {gate} --by NAME --reason TEXT")
+    ]
+
+
+def turn_document(run: Run, turn: LegRun) -> JsonObject:
+    """Everything that is known of a turn, as a plain JSON object."""
+    return {
+        **turn._asdict(),
+        "phase": run.relay.legs[turn.leg].phase,
+        "causes": list(turn.causes),
+        "evidence": list(turn.evidence),
+    }
+
+
+def run_document(run: Run, now: str) -> JsonObject:
+    """Everything that is known of a run, as a plain JSON object; `now` is the time."""
+    return {
+        "run": run.run,
+        "relay": run.relay.name,
+        "task": run.task,
+        "by": run.by,
+        "lane": run.lane,
+        "status": run.status,
+        "why": run.why,
+        "leg": current_legs(run),
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "seconds": round(seconds_between(run.started_at, run.ended_at or now), 3),
+        "next": next_commands(run),
+        "asked": [ask.document() for ask in run.asked],
+        "granted": run.granted,
+        "turns": [turn_document(run, turn) for turn in run.legs.values()],
+        "file": run.relay.document,
+    }
+
+
+def listed_document(run: Run, now: str) -> JsonObject:
+    """A run as it stands in a list: its turns are counted."""
+    whole = run_document(run, now)
+    kept = {name: value for name, value in whole.items() if name not in _DETAIL_FIELDS}
+    return {**kept, "legs": len(whole["turns"])}
+
+
+def readable_runs(runs: Runs) -> tuple[list[Run], list[Damaged]]:
+    """The runs, newest first, and what is wrong with those that can't be read."""
+    found: list[Run] = []
+    damages: list[Damaged] = []
+    for name in runs.positions():
+        try:
+            found.append(runs.get(name))
+        except Damaged as error:
+            damages.append(error)
+    return sorted(found, key=lambda run: run.started_at, reverse=True), damages

@@ -1,48 +1,319 @@
-"""One turn of an agent in a run: brief, request, reply, handoff.
+"""Take one turn of an agent: brief, request, reply, handoff.
 
-The agent gets its conversation about the task: the system message was made once, the request is a
-message with the brief and what is asked. Its reply has to end with a handoff, which is recorded
-under the turn's own key: a turn that is taken twice, by a worker that came back from the dead, is
-recorded once.
+The agent is asked until its reply holds a valid handoff, a few times at most; an invalid one goes
+back with all its problems. The handoff is recorded under the key of the turn, so a turn that is
+taken twice is recorded once.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from passdown.errors import GateRefused, InvalidInput, PassdownError, Problem
-from passdown.model.advancing import receiver
-from passdown.model.conversation import Message
-from passdown.model.kinds import stream_of
-from passdown.model.relay import ERROR
-from passdown.model.run import HELD, REVIEW, VERDICTS
-from passdown.model.storable import storable, storable_values
-from passdown.model.text import excerpt
+from passdown.core.intake import check_handoff
+from passdown.core.kinds import stream_of
+from passdown.core.task_files import handoff_section
+from passdown.core.text import excerpt, storable, storable_values
+from passdown.errors import (
+    MAX_PROBLEMS,
+    GateRefused,
+    InvalidInput,
+    PassdownError,
+    Problem,
+    count_problems,
+    limited_problems,
+)
+from passdown.relay.agents import Seats, seat_at, seat_of
 from passdown.relay.conversations import Conversations
-from passdown.relay.exchange import find_handoff, hold, problem_lines, returned_text
-from passdown.relay.runners.asking import Asked
-from passdown.relay.runners.declared import runner_of
-from passdown.relay.seats import Seats, seat_at, seat_of
-from passdown.workspace.beside import Beside
-from passdown.workspace.briefings import brief_for
+from passdown.relay.messages import Message
+from passdown.relay.relay_file import runner_of
+from passdown.relay.run import ERROR, HELD, REVIEW, VERDICTS, next_agent
+from passdown.relay.runners import AgentRequest
+from passdown.workspace.briefs import brief_for
+from passdown.workspace.handoff import plain_handoff
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from passdown.model.run import LegRun, Run
-    from passdown.relay.conversation import Conversation
-    from passdown.relay.exchange import Event, Exchanged
-    from passdown.relay.runners.asking import Runner
+    from passdown.relay.conversations import Conversation
+    from passdown.relay.run import LegRun, Run
+    from passdown.relay.runners import AgentReply, Runner
     from passdown.workspace import Workspace
 
+
+Value = TypeVar("Value")
+
+MAX_RETRIES = 2
+MAX_RETURNED_TEXT = 20_000
+"""How much of a faulty reply its author is shown again: the end, where the handoff stands."""
+
+
+class ExchangeEvent(NamedTuple):
+    """Something to show while an agent works.
+
+    `kind` is asked, working, returned, accepted or failed; `said` is a sentence for the last three.
+    """
+
+    kind: str
+    agent: str
+    task: str
+    attempt: int
+    seconds: float = 0.0
+    bytes: int = 0
+    said: str = ""
+
+
+class Attempt(NamedTuple):
+    """One attempt: the reply, and what was wrong with the handoff in it."""
+
+    attempt: int
+    reply: AgentReply
+    problems: tuple[Problem, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The attempt as a plain JSON object, long texts shortened to their two ends."""
+        problems = [problem.to_dict() for problem in limited_problems(self.problems)]
+        return {"attempt": self.attempt, "problems": problems, "reply": self.reply.to_dict()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangeResult(Generic[Value]):
+    """What came of an exchange: the value that was read, or why there is none.
+
+    `failure` is empty, or one word: what the runner's reply says, `invalid` (the last handoff was
+    faulty too) or `stopped`. `why` is the sentence for it, `tries` all the evidence. `warnings` are
+    sentences on what went wrong beside a value that holds.
+    """
+
+    value: Value | None = None
+    tries: tuple[Attempt, ...] = ()
+    failure: str = ""
+    why: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether no valid handoff came back."""
+        return bool(self.failure)
+
+    @property
+    def seconds(self) -> float:
+        """How long the agent worked in all attempts together."""
+        return sum(each.reply.seconds for each in self.tries)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the value, as a plain JSON object."""
+        return {
+            "failure": self.failure,
+            "why": self.why,
+            "seconds": round(self.seconds, 3),
+            "warnings": list(self.warnings),
+            "tries": [each.to_dict() for each in self.tries],
+        }
+
+
+def ask_until_valid(
+    runner: Runner,
+    asked: AgentRequest,
+    *,
+    read: Callable[[str], Value],
+    most_returns: int = MAX_RETRIES,
+    say: Callable[[ExchangeEvent], None] | None = None,
+    returned: Callable[[Sequence[Problem], AgentRequest], str] | None = None,
+) -> ExchangeResult[Value]:
+    """Ask an agent until `read` takes the text of its reply; `returned` words what goes back.
+
+    `read` raises InvalidInput with all problems; they go back to the agent, at most `most_returns`
+    times. The time limit is one for all attempts. A program that hands off validly and then ends
+    with an exit code has handed off: the code becomes a warning. One that was ended by us or by a
+    signal has not, since what it wrote may be cut.
+    """
+    if isinstance(most_returns, bool) or not 0 <= most_returns <= 100:
+        problem = Problem("most_returns", "out_of_range", f"{most_returns} given", "0 to 100")
+        raise InvalidInput("nobody was asked", [problem])
+    exchange = _Exchange(runner, asked, say, returned or rejection_text)
+    for _ in range(1 + most_returns):
+        if asked.is_stopped():
+            return exchange.failed(
+                "stopped", "The exchange was stopped before the agent was asked."
+            )
+        if exchange.is_late():
+            return exchange.failed("timeout", "No time was left to ask the agent again.")
+        reply = exchange.ask()
+        if reply.is_failure and not _exited_by_itself(reply):
+            return exchange.failed(reply.failure or "error", reply.why)
+        try:
+            value = read(reply.text)
+        except InvalidInput as error:
+            if reply.is_failure:
+                return exchange.failed(reply.failure or "error", reply.why)
+            exchange.send_back(error.problems)
+        else:
+            return exchange.accepted(value, reply)
+    count = len(exchange.tries)
+    times = "once" if count == 1 else f"{count} times"
+    last = _in_short(exchange.tries[-1].problems)
+    why = f"{asked.agent} was asked {times}; no reply was valid. The last: {last}"
+    return exchange.failed("invalid", why)
+
+
+def _in_short(problems: Sequence[Problem]) -> str:
+    """The first of some problems in a line, and how many more there are."""
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return excerpt(problems[0].line(), 300) + more
+
+
+def _exited_by_itself(reply: AgentReply) -> bool:
+    """Whether a failed program ended by itself, so that what it wrote is all it had to say."""
+    return reply.failure == "exit" and (reply.exit_code or 0) > 0
+
+
+class _Exchange:
+    """One exchange that goes on: what has been tried, and what is asked next."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        asked: AgentRequest,
+        say: Callable[[ExchangeEvent], None] | None,
+        returned: Callable[[Sequence[Problem], AgentRequest], str],
+    ) -> None:
+        self._returned = returned
+        self.tries: list[Attempt] = []
+        self._runner = runner
+        self._asked = asked
+        self._say = say
+        limit = asked.timeout_s
+        self._ends = None if limit is None else time.monotonic() + limit
+
+    def is_late(self) -> bool:
+        """Whether the time for all attempts is up."""
+        return self._ends is not None and time.monotonic() >= self._ends
+
+    def ask(self) -> AgentReply:
+        """Let the agent take its next turn."""
+        left = None if self._ends is None else max(0.0, self._ends - time.monotonic())
+        self._asked = replace(self._asked, timeout_s=left, progress=self._progress())
+        self._tell("asked")
+        reply = self._runner(self._asked)
+        self.tries.append(Attempt(self._asked.attempt, reply))
+        return reply
+
+    def send_back(self, problems: Sequence[Problem]) -> None:
+        """Make what is wrong with a reply the next thing that the agent is told."""
+        last = self.tries[-1]
+        self.tries[-1] = last._replace(problems=tuple(problems))
+        count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
+        self._tell("returned", f"{count} in the handoff")
+        own = last.reply.text[-MAX_RETURNED_TEXT:]
+        messages = [*self._asked.messages]
+        if own.strip():
+            messages.append({"role": "assistant", "content": own})
+        messages.append({"role": "user", "content": self._returned(problems, self._asked)})
+        number = self._asked.attempt + 1
+        self._asked = replace(self._asked, messages=tuple(messages), attempt=number)
+
+    def accepted(self, value: Value, reply: AgentReply) -> ExchangeResult[Value]:
+        """The end of an exchange that has its value."""
+        warnings = [f"It handed off, but: {reply.why}"] if reply.is_failure else []
+        if reply.is_replaced:
+            warnings.append("Its output had bytes that are no UTF-8; they were replaced.")
+        if notes := reply.evidence.get("notes"):
+            warnings.append(notes)
+        self._tell("accepted", " ".join(warnings))
+        return ExchangeResult(value=value, tries=tuple(self.tries), warnings=tuple(warnings))
+
+    def failed(self, failure: str, why: str) -> ExchangeResult[Any]:
+        """The end of an exchange that has none."""
+        self._tell("failed", why)
+        return ExchangeResult(tries=tuple(self.tries), failure=failure, why=why)
+
+    def _progress(self) -> Callable[[float, int], None] | None:
+        if self._say is None:
+            return self._asked.progress
+
+        def tell(seconds: float, size: int) -> None:
+            self._tell("working", seconds=seconds, size=size)
+
+        return tell
+
+    def _tell(self, kind: str, said: str = "", *, seconds: float = 0.0, size: int = 0) -> None:
+        if self._say is None:
+            return
+        asked = self._asked
+        if kind in ("returned", "accepted", "failed") and self.tries:
+            seconds, size = self.tries[-1].reply.seconds, self.tries[-1].reply.bytes_out
+        self._say(ExchangeEvent(kind, asked.agent, asked.task, asked.attempt, seconds, size, said))
+
+
+def rejection_text(problems: Sequence[Problem], asked: AgentRequest) -> str:
+    """What an agent is told of its faulty handoff: every problem, and what to send."""
+    lines = problem_lines(problems)
+    return (
+        f"Your handoff was not taken; nothing was recorded. All that is wrong with it:\n{lines}\n"
+        "Mend every line. Reply with the whole handoff once more: a line '## Handoff', below it "
+        "one fenced yaml block, and nothing after that. "
+        f"Its task is {asked.task}, its from_agent is {asked.agent}."
+    )
+
+
+def problem_lines(problems: Sequence[Problem]) -> str:
+    """Problems as a list; of very many, the first ones and how many more there are."""
+    lines = [f"- {problem.line()}" for problem in problems[:MAX_PROBLEMS]]
+    if len(problems) > MAX_PROBLEMS:
+        lines.append(f"- and {count_problems(problems) - MAX_PROBLEMS:,} more of this kind")
+    return "\n".join(lines)
+
+
+def find_handoff(
+    text: str, *, task: str, agent: str, defaults: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The handoff in an agent's reply: what stands under its last heading named Handoff.
+
+    A task and a sender that it leaves out are filled in, as are `defaults`; others than these two
+    are problems and never replaced. Raises InvalidInput with every problem at once.
+    """
+    section = handoff_section(text)
+    if section is None:
+        expected = "a line '## Handoff', outside of any fence, with a fenced yaml block below it"
+        problem = Problem("", "no_handoff", "the reply has no '## Handoff' heading", expected)
+        raise InvalidInput("no handoff found", [problem])
+    # The section alone: what the agent wrote above it is talk, not the head of a task file.
+    data = plain_handoff(
+        f"## Handoff\n{section}", {**(defaults or {}), "task": task, "from_agent": agent}
+    )
+    problems = [
+        *_mismatch(data, "task", task, "another task", "wrong_task"),
+        *_mismatch(data, "from_agent", agent, "another agent", "wrong_agent"),
+    ]
+    checked = check_handoff(data)
+    if checked.handoff is None:
+        slips = [problem for problem in checked.warnings if problem.code == "unknown_field"]
+        problems += [*checked.errors, *slips]
+    if problems:
+        raise InvalidInput("the handoff is refused", problems)
+    return data
+
+
+def _mismatch(
+    data: Mapping[str, Any], name: str, wanted: str, what: str, code: str
+) -> list[Problem]:
+    given = data[name]
+    if given == wanted:
+        return []
+    return [Problem(name, code, f"{excerpt(str(given))!r} is {what}", wanted, wanted)]
+
+
+if TYPE_CHECKING:
     Document = dict[str, Any]
-    Say = Callable[[Run, LegRun, Event], None]
+    Say = Callable[[Run, LegRun, ExchangeEvent], None]
 
-MOST_EVIDENCE = 6
+MAX_EVIDENCE = 6
 
 
-class Told(NamedTuple):
+class SentRequest(NamedTuple):
     """What an agent was told: its conversation, and how long that is."""
 
     conversation: Conversation
@@ -64,7 +335,7 @@ class Turns:
     ) -> None:
         """`runners` take the place of what a relay declares, by the agent's name."""
         self._workspace = workspace
-        self._beside = Beside(workspace)
+        self._beside = WorkspaceStreams(workspace)
         self._is_fresh = is_fresh
         self._say = say
         self._runners = dict(runners or {})
@@ -116,7 +387,7 @@ class Turns:
             window=declared.limits.context_tokens if declared else 0,
         )
 
-    def _told(self, run: Run, turn: LegRun) -> Told:
+    def _told(self, run: Run, turn: LegRun) -> SentRequest:
         """Put the request into the agent's conversation, once."""
         agent, leg = run.relay.agents[turn.agent], run.relay.legs[turn.leg]
         brief = brief_for(
@@ -135,7 +406,7 @@ class Turns:
                 "brief": brief.text,
                 "request": leg.request or f"Take the leg {leg.name} of this task.",
                 "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
-                "before": _before(run, turn),
+                "before": _parallel_results(run, turn),
             },
         )
         request = Message("user", text, seat)
@@ -143,7 +414,7 @@ class Turns:
 
     def _said(
         self, conversation: Conversation, request: Message, key: str, brief_tokens: int = 0
-    ) -> Told:
+    ) -> SentRequest:
         """Ask once: a turn that is taken again goes on from what was asked the first time."""
         chapter = conversation.context().chapter
         known = conversation.keyed(key, chapter)
@@ -154,15 +425,15 @@ class Turns:
         messages = conversation.messages()
         tokens = conversation.tokens(messages)
         plain = tuple({"role": m.role, "content": m.content} for m in messages)
-        return Told(conversation, plain, brief_tokens, tokens)
+        return SentRequest(conversation, plain, brief_tokens, tokens)
 
     def _exchange(
-        self, run: Run, turn: LegRun, told: Told, read: Callable[[str], Any]
-    ) -> Exchanged[Any]:
+        self, run: Run, turn: LegRun, told: SentRequest, read: Callable[[str], Any]
+    ) -> ExchangeResult[Any]:
         agent = run.relay.agents[turn.agent]
-        returned = _no_verdict if turn.kind == REVIEW else returned_text
+        returned = _verdict_rejection if turn.kind == REVIEW else rejection_text
         say = self._say
-        asked = Asked(
+        asked = AgentRequest(
             messages=told.messages,
             agent=turn.agent,
             task=run.task,
@@ -174,7 +445,7 @@ class Turns:
             timeout_s=agent.limits.seconds,
             stop=lambda: not self._is_fresh(),
         )
-        exchanged = hold(
+        exchanged = ask_until_valid(
             self._runner(run, turn.agent),
             asked,
             read=read,
@@ -205,7 +476,7 @@ class Turns:
         check = self._workspace.check(self._completed(run, turn, data))
         # A gate that is open is for a person; the agent could do nothing about it.
         errors = [p for p in check.problems if p.level == "error" and p.code != "human_gate"]
-        errors += _strangers(run, data)
+        errors += _receiver_problems(run, data)
         if errors:
             raise InvalidInput("the handoff is refused", errors)
         return data
@@ -216,7 +487,7 @@ class Turns:
         origin = {"run": run.run, "leg": leg.name, "to": data.get("to_agent") or ""}
         found = {**data, "metadata": {**data.get("metadata", {}), **origin}}
         if not found.get("to_agent"):
-            found["to_agent"] = receiver(run, turn, str(data.get("outcome", "")))
+            found["to_agent"] = next_agent(run, turn, str(data.get("outcome", "")))
         if not found.get("phase") and leg.phase:
             found["phase"] = leg.phase
         if leg.gate and data.get("outcome") == "completed":
@@ -302,7 +573,7 @@ def read_verdict(text: str) -> tuple[str, str]:
     return verdict, f"{more} {rest}".strip(" \n\t:*_.")
 
 
-def _no_verdict(problems: Sequence[Problem], asked: Asked) -> str:
+def _verdict_rejection(problems: Sequence[Problem], asked: AgentRequest) -> str:
     words = ", ".join(verdict.upper() for verdict in VERDICTS)
     return (
         f"Your reply was not taken:\n{problem_lines(problems)}\n"
@@ -314,7 +585,7 @@ def _key(run: Run, turn: LegRun) -> str:
     return f"{run.run}.{turn.number}-{run.mark}"
 
 
-def _strangers(run: Run, data: Document) -> list[Problem]:
+def _receiver_problems(run: Run, data: Document) -> list[Problem]:
     """What is wrong with a receiver that no leg of the relay would ever ask."""
     given, known = str(data.get("to_agent") or ""), list(run.relay.agents)
     if not given or given in known:
@@ -323,7 +594,7 @@ def _strangers(run: Run, data: Document) -> list[Problem]:
     return [Problem("to_agent", "unknown_agent", said, " | ".join(known))]
 
 
-def _before(run: Run, turn: LegRun) -> str:
+def _parallel_results(run: Run, turn: LegRun) -> str:
     """What the legs left that led to this one, where there were several."""
     causes = [run.legs[number] for number in turn.causes]
     if len(causes) < 2:
@@ -332,7 +603,7 @@ def _before(run: Run, turn: LegRun) -> str:
     return "These were done side by side before:\n" + "\n".join(lines)
 
 
-def _measured(told: Told, exchanged: Exchanged[Any]) -> Document:
+def _measured(told: SentRequest, exchanged: ExchangeResult[Any]) -> Document:
     replies = [attempt.reply for attempt in exchanged.tries]
     return {
         "seconds": round(exchanged.seconds, 3),
@@ -346,7 +617,7 @@ def _measured(told: Told, exchanged: Exchanged[Any]) -> Document:
     }
 
 
-def _failed(exchanged: Exchanged[Any], measured: Document) -> Document:
-    evidence = [attempt.as_document() for attempt in exchanged.tries[-MOST_EVIDENCE:]]
+def _failed(exchanged: ExchangeResult[Any], measured: Document) -> Document:
+    evidence = [attempt.to_dict() for attempt in exchanged.tries[-MAX_EVIDENCE:]]
     found = {"why": exchanged.why, "measured": measured, "evidence": evidence}
     return {"outcome": ERROR, **storable_values(found)}

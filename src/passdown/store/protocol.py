@@ -1,24 +1,43 @@
-"""What a store promises. SQLite and PostgreSQL keep the same promises; one suite checks both.
-
-- A read gate shows one moment: no record or row appears or changes while it is open.
-- A write gate admits one writer at a time to a stream. It commits as a whole when its block ends
-  and not at all when the block raises; once it has been left, what was written survives the process
-  and the machine.
-- Every failure of the database comes out as a `StoreError`.
-"""
+"""The Store protocol. SQLite and PostgreSQL implement it; one conformance suite checks both."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from passdown.errors import Problem
-    from passdown.store.running import Question
     from passdown.store.statements import Reader, Writer
 
+
+if TYPE_CHECKING:
+    Question = Callable[[Reader], object]
+
+Row = tuple[Any, ...]
+
+PAGE = 500
+"""How many rows are fetched at once where all are wanted."""
+
+
+class Run(Protocol):
+    """Runs one named statement with bound values and gives its rows."""
+
+    def __call__(self, name: str, values: Mapping[str, object] | Sequence[object], /) -> list[Row]:
+        """The rows of the statement, all of them."""
+        ...
+
+
+class RunMany(Protocol):
+    """Runs one named statement once for each of many rows of values."""
+
+    def __call__(self, name: str, values: Sequence[Sequence[object]], /) -> None:
+        """Run it for all of them."""
+        ...
+
+
+if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 

@@ -1,8 +1,5 @@
-"""What can be asked of a store and what can be written to it, in terms of named statements.
-
-The SQL stands in `sql/<database>/queries.sql`; a database only says how a statement is run. Reads
-and writes happen inside the store's gates (`Store.reading`, `Store.writing`): a reader sees one
-moment, a writer commits as a whole or not at all.
+"""Reader and Writer: everything that is read from or written to a store, as named SQL
+statements.
 """
 
 from __future__ import annotations
@@ -12,19 +9,62 @@ import os.path
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from passdown.model.record import Head, Record
-from passdown.model.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
-from passdown.model.values import NamedTuple
-from passdown.store.earlier import EarlierReader, items_of
-from passdown.store.embedding import VectorWriter
-from passdown.store.finding import FindingWriter
-from passdown.store.named import named_statements
-from passdown.store.running import PAGE, Row
+from passdown.core.record import Head, Record
+from passdown.core.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
+from passdown.core.values import NamedTuple
+from passdown.store.protocol import PAGE, Row
+from passdown.store.search_queries import SearchWriter, VectorReader, VectorWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from passdown.model.rows import StatusChange
+    from passdown.core.rows import StatusChange
+
+
+def named_statements(path: str) -> dict[str, str]:
+    """The statements of a file by name."""
+    with open(path, encoding="utf-8") as file:
+        parts = file.read().split("-- name: ")[1:]
+    return {name: sql.strip() for name, _, sql in (part.partition("\n") for part in parts)}
+
+
+class HistoryReader(VectorReader):
+    """Questions about items and paths at an earlier version."""
+
+    def open_before(self, task: str, position: int) -> list[ItemRow]:
+        """The items of a task that may have been open before the record at a position, as they are
+        now: open, closed by it or since, and gates that were rejected whenever.
+        """
+        return items_of(self.run("open_before", {"task": task, "position": position}))
+
+    def path_history(self, task: str, path: str) -> list[ItemRow]:
+        """Every artifact entry that a task has had for a path, oldest first."""
+        return items_of(self.run("path_history", {"task": task, "path": path}))
+
+    def artifact_at(self, item: ItemRow, path: str) -> ItemRow | None:
+        """A path's entry as it was when an item was recorded; else the first one after it."""
+        values = {"task": item.task, "path": path, "position": item.position}
+        rows = items_of(self.run("artifact_at", values))
+        return rows[0] if rows else None
+
+    def known_paths(self, task: str, paths: Sequence[str]) -> dict[str, str]:
+        """The grade of the newest artifact at each of some paths; unknown paths are left out."""
+        if not paths:
+            return {}
+        rows = self.run("known_paths", {"task": task, "paths": json.dumps(paths)})
+        return {path: grade for path, grade in rows if grade is not None}
+
+    def paths_before(self, task: str, paths: Sequence[str], position: int) -> dict[str, str]:
+        """The same as it was before the record at a position."""
+        values = {"task": task, "paths": json.dumps(paths), "position": position}
+        rows = self.run("paths_before", values)
+        return {path: grade for path, grade in rows if grade is not None}
+
+
+def items_of(rows: list[Row]) -> list[ItemRow]:
+    """Rows as items."""
+    return [ItemRow._make((*row[:7], bool(row[7]), *row[8:])) for row in rows]
+
 
 UNLIMITED = 2**62
 
@@ -44,7 +84,7 @@ class Tip(NamedTuple):
     known: int
 
 
-class Reader(EarlierReader):
+class Reader(HistoryReader):
     """Questions about one moment of the store."""
 
     def head(self, stream: str) -> Head | None:
@@ -279,7 +319,7 @@ DERIVED = (
 )
 
 
-class Writer(FindingWriter, VectorWriter, Reader):
+class Writer(SearchWriter, VectorWriter, Reader):
     """A reader that can also add records and bring the derived rows up to date."""
 
     def take_turn(self) -> None:

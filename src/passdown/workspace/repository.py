@@ -1,5 +1,7 @@
-"""The repository around a project, as doors ask for it: what changed there."""
+"""Changed files of the repository around a project."""
 
-from passdown.recall.git_changes import Changed, changed_now, changed_since
+from __future__ import annotations
 
-__all__ = ["Changed", "changed_now", "changed_since"]
+from passdown.history.git_changes import ChangedFile, changed_since, uncommitted_paths
+
+__all__ = ["ChangedFile", "changed_since", "uncommitted_paths"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 import passdown
-from passdown.surfaces.mcp.calling import call
-from passdown.surfaces.mcp.door import Door, targets
+from passdown.mcp.shared_workspace import SharedWorkspace, workspace_candidates
+from passdown.mcp.tools import call_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,18 +22,18 @@ class Ask(Protocol):
 
 
 @pytest.fixture
-def door(project: Path) -> Iterator[Door]:
-    opened = Door(targets("", {}, str(project)))
+def door(project: Path) -> Iterator[SharedWorkspace]:
+    opened = SharedWorkspace(workspace_candidates("", {}, str(project)))
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def ask(door: Door) -> Ask:
+def ask(door: SharedWorkspace) -> Ask:
     """Calls a tool that has to do what it is asked."""
 
     def asked(name: str, /, **given: Any) -> str:
-        answer = call(door, name, given, "claude-code")
+        answer = call_tool(door, name, given, "claude-code")
         assert not answer.is_error, answer.text
         return answer.text
 
@@ -41,11 +41,11 @@ def ask(door: Door) -> Ask:
 
 
 @pytest.fixture
-def refused(door: Door) -> Ask:
+def refused(door: SharedWorkspace) -> Ask:
     """Calls a tool that has to say what is wrong."""
 
     def asked(name: str, /, **given: Any) -> str:
-        answer = call(door, name, given, "claude-code")
+        answer = call_tool(door, name, given, "claude-code")
         assert answer.is_error, answer.text
         return answer.text
 

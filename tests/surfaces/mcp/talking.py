@@ -14,7 +14,7 @@ import anyio
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
-from passdown.surfaces.mcp.calling import Answer
+from passdown.mcp.tools import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -49,12 +49,12 @@ def talk(connected: Client, do: Callable[[Client], Awaitable[None]]) -> None:
     anyio.run(run)
 
 
-def told(result: CallToolResult) -> Answer:
+def told(result: CallToolResult) -> ToolResult:
     """What a tool said: one text, and nothing beside it."""
     assert result.structured_content is None
     assert len(result.content) == 1
     assert isinstance(result.content[0], TextContent)
-    return Answer(result.content[0].text, bool(result.is_error))
+    return ToolResult(result.content[0].text, bool(result.is_error))
 
 
 class Pipes:

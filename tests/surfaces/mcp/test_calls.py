@@ -11,15 +11,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import given as drawn
 
 import passdown
-from passdown.surfaces.mcp.calling import agent_named, call
-from passdown.surfaces.mcp.definitions import BY_NAME, TOOLS
-from passdown.surfaces.mcp.lines import MAX_CHARACTERS
+from passdown.mcp.definitions import BY_NAME, TOOLS
+from passdown.mcp.tools import MAX_CHARACTERS, agent_named, call_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from passdown.surfaces.mcp.door import Door
+    from passdown.mcp.shared_workspace import SharedWorkspace
     from tests.surfaces.mcp.conftest import Ask
 
 NAMES = [tool["name"] for tool in TOOLS]
@@ -178,10 +177,10 @@ PARAMETERS = sorted({name for tool in TOOLS for name in tool["inputSchema"]["pro
     arguments=st.dictionaries(st.sampled_from(PARAMETERS) | st.text(max_size=8), JSON, max_size=6),
 )
 def test_no_arguments_break_a_tool_and_an_error_changes_nothing(
-    door: Door, heads: Callable[[], Any], name: str, arguments: dict[str, Any]
+    door: SharedWorkspace, heads: Callable[[], Any], name: str, arguments: dict[str, Any]
 ) -> None:
     before = heads()
-    answer = call(door, name, arguments, "claude-code")
+    answer = call_tool(door, name, arguments, "claude-code")
     assert "unexpected" not in answer.text
     assert answer.text
     answer.text.encode()

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from passdown.model.tokens import vocabulary
-from passdown.surfaces.mcp.calling import BY_NAME
-from passdown.surfaces.mcp.definitions import TOOLS
-from passdown.surfaces.mcp.texts import INSTRUCTIONS
+from passdown.core.tokens import vocabulary
+from passdown.mcp.definitions import INSTRUCTIONS, TOOLS
+from passdown.mcp.tools import BY_NAME
 from tests.surfaces.mcp.talking import ERAS, client, talk
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 
 import passdown
 from passdown.errors import NotFound
-from passdown.surfaces.mcp import resources
-from passdown.surfaces.mcp.calling import call
-from passdown.surfaces.mcp.door import MAX_WAIT_S, Door, targets
+from passdown.mcp import server as resources
+from passdown.mcp.shared_workspace import MAX_WAIT_S, SharedWorkspace, workspace_candidates
+from passdown.mcp.tools import call_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +28,8 @@ def made(folder: Path, task: str) -> None:
         ws.create_task(task, title=task, agent="planner")
 
 
-def first_task(door: Door) -> str:
-    answer = call(door, "tasks", {}, "coder")
+def first_task(door: SharedWorkspace) -> str:
+    answer = call_tool(door, "tasks", {}, "coder")
     door.close()
     return answer.text.partition(" (")[0]
 
@@ -41,20 +41,27 @@ def test_a_named_store_comes_first_then_the_folder_then_the_hosts_project(tmp_pa
     (tmp_path / "here" / "deep").mkdir()
     here, project = str(tmp_path / "here" / "deep"), str(tmp_path / "project")
     environment = {"CLAUDE_PROJECT_DIR": project, "PASSDOWN_STORE": str(tmp_path / "named")}
-    assert first_task(Door(targets("", environment, here))) == "- named"
-    assert first_task(Door(targets(project, environment, here))) == "- project"
+    assert first_task(SharedWorkspace(workspace_candidates("", environment, here))) == "- named"
+    assert (
+        first_task(SharedWorkspace(workspace_candidates(project, environment, here))) == "- project"
+    )
     del environment["PASSDOWN_STORE"]
-    assert first_task(Door(targets("", environment, here))) == "- here"
-    assert first_task(Door(targets("", environment, str(tmp_path / "bare")))) == "- project"
+    assert first_task(SharedWorkspace(workspace_candidates("", environment, here))) == "- here"
+    assert (
+        first_task(SharedWorkspace(workspace_candidates("", environment, str(tmp_path / "bare"))))
+        == "- project"
+    )
 
 
 def test_without_a_workspace_calls_say_so_until_there_is_one(tmp_path: Path) -> None:
     """None is made on the way: that is for a person to decide."""
-    door = Door(targets("", {}, str(tmp_path)))
-    answer = call(door, "tasks", {}, "coder")
+    door = SharedWorkspace(workspace_candidates("", {}, str(tmp_path)))
+    answer = call_tool(door, "tasks", {}, "coder")
     assert answer.is_error
     assert "passdown init" in answer.text
-    assert [r["uri"] for r in resources.listed(door, "").resources] == ["passdown://schema/handoff"]
+    assert [r["uri"] for r in resources.resource_page(door, "").resources] == [
+        "passdown://schema/handoff"
+    ]
     assert list(tmp_path.iterdir()) == []
     made(tmp_path, "T-1")
     assert first_task(door) == "- T-1"
@@ -62,7 +69,7 @@ def test_without_a_workspace_calls_say_so_until_there_is_one(tmp_path: Path) -> 
 
 def test_a_named_store_that_is_gone_is_not_replaced_by_another(tmp_path: Path) -> None:
     made(tmp_path, "T-1")
-    door = Door(targets(str(tmp_path / "gone.db"), {}, str(tmp_path)))
+    door = SharedWorkspace(workspace_candidates(str(tmp_path / "gone.db"), {}, str(tmp_path)))
     with pytest.raises(NotFound), door.workspace():
         pass
 
@@ -72,12 +79,12 @@ def test_a_store_that_was_put_in_its_place_is_the_one_that_is_written(tmp_path: 
     project, other = tmp_path / "project", tmp_path / "other"
     made(project, "T-1")
     made(other, "T-2")
-    door = Door(targets("", {}, str(project)))
-    assert "T-1" in call(door, "tasks", {}, "coder").text
+    door = SharedWorkspace(workspace_candidates("", {}, str(project)))
+    assert "T-1" in call_tool(door, "tasks", {}, "coder").text
     shutil.rmtree(project / ".passdown")
     shutil.copytree(other / ".passdown", project / ".passdown")
     given = {"summary": "x", "rationale": "y", "task": "T-2"}
-    assert not call(door, "decide", given, "coder").is_error
+    assert not call_tool(door, "decide", given, "coder").is_error
     door.close()
     with passdown.open(str(project)) as ws:
         assert ws.state("T-2").version == 2
@@ -119,15 +126,17 @@ def test_a_frozen_writer_gives_a_bounded_error_and_reading_goes_on(
     ask("decide", summary="x", rationale="y", task="T-1")
 
 
-def test_many_calls_at_once_share_the_workspace_and_lose_nothing(project: Path, door: Door) -> None:
-    call(door, "task_new", {"task": "T-1", "title": "Login"}, "coder")
+def test_many_calls_at_once_share_the_workspace_and_lose_nothing(
+    project: Path, door: SharedWorkspace
+) -> None:
+    call_tool(door, "task_new", {"task": "T-1", "title": "Login"}, "coder")
     failed: list[str] = []
 
     def work(who: int) -> None:
         for number in range(5):
             given = {"summary": f"{who}/{number}", "rationale": "y", "task": "T-1"}
             for name, arguments in (("decide", given), ("show", {"id": "T-1"})):
-                answer = call(door, name, arguments, f"agent-{who}")
+                answer = call_tool(door, name, arguments, f"agent-{who}")
                 failed.extend([answer.text] if answer.is_error else [])
 
     threads = [threading.Thread(target=work, args=(who,)) for who in range(8)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import passdown
-from passdown.surfaces.mcp.definitions import BY_NAME
+from passdown.mcp.definitions import BY_NAME
 from tests.npm_packages import Package, installed
 from tests.surfaces.mcp.talking import COMMAND, environment
 

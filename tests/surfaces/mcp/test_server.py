@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import GetPromptResult, Implementation, TextContent, TextResourceContents
 
 import passdown
-from passdown.surfaces.mcp.texts import INSTRUCTIONS
+from passdown.mcp.definitions import INSTRUCTIONS
 from tests.surfaces.mcp.talking import COMMAND, ERAS, Pipes, client, environment, talk, told
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import apsw
 import pytest
 
 import passdown
-from passdown.surfaces.mcp.calling import MOST_PROBLEMS
-from passdown.surfaces.mcp.lines import MAX_CHARACTERS
+from passdown.mcp.tools import MAX_CHARACTERS, MAX_PROBLEMS
 from tests.surfaces.mcp.talking import COMMAND, Pipes, environment
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def test_huge_arguments_are_refused_in_a_few_words(project: Path) -> None:
             answer = answered(server)
             assert answer["result"]["isError"]
             assert expected in text_of(answer)
-            assert text_of(answer).count("\n") <= MOST_PROBLEMS + 2
+            assert text_of(answer).count("\n") <= MAX_PROBLEMS + 2
             assert len(text_of(answer)) < MAX_CHARACTERS
     with passdown.open(str(project)) as ws:
         assert ws.tasks() == []

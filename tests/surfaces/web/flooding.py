@@ -32,7 +32,7 @@ class Sender:
 
     def __init__(self, port: int, token: str) -> None:
         self._port, self._token = port, token
-        self._wire: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, text: str) -> Answered:
         body = json.dumps({"task": "T-1", "text": text}).encode()
@@ -42,9 +42,9 @@ class Sender:
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         at, began = time.time(), time.perf_counter()
-        if self._wire is None:
-            self._wire = await asyncio.open_connection("127.0.0.1", self._port)
-        reader, writer = self._wire
+        if self._connection is None:
+            self._connection = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._connection
         writer.write(head.encode() + body)
         answer = await reader.readuntil(b"\r\n\r\n")
         length = _LENGTH.search(answer)
@@ -56,9 +56,9 @@ class Sender:
         return Answered(text, int(answer[9:12]), document.get("code", ""), at, took_s)
 
     async def close(self) -> None:
-        if self._wire is not None:
-            self._wire[1].close()
-            self._wire = None
+        if self._connection is not None:
+            self._connection[1].close()
+            self._connection = None
 
 
 async def paced(asked: Document, name: str, token: str) -> list[Answered]:

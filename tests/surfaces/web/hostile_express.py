@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.errors import InvalidInput, KeyReused
-from passdown.relay.express_records import express_record, send
+from passdown.relay.express import express_record, send
 from passdown.testing import full_handoff
 from tests.surfaces.web.asking import ask
 from tests.surfaces.web.hostile_load import flood

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import passdown
-from passdown.workspace.access import Tokens
+from passdown.workspace.tokens import Tokens
 from tests.surfaces.web.flooding import Answered
 
 if TYPE_CHECKING:

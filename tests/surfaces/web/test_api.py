@@ -430,7 +430,7 @@ def test_a_client_raises_what_the_library_raises(server: Served) -> None:
 @pytest.mark.promise("W-4")
 def test_the_description_names_every_operation(server: Served) -> None:
     """It is published without a token, and is what the rows say."""
-    from passdown.surfaces.web.app import OPERATIONS
+    from passdown.web.app import ROUTES
 
     document = ask(server.port, "GET", "/api/openapi.json").document
     found = {
@@ -438,7 +438,7 @@ def test_the_description_names_every_operation(server: Served) -> None:
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
-    rows = {row.name: (row.method, row.path) for row in OPERATIONS}
+    rows = {row.name: (row.method, row.path) for row in ROUTES}
     assert found == {**rows, "events": ("GET", "/api/events")}
     assert document["openapi"].startswith("3.1")
     json.dumps(document)

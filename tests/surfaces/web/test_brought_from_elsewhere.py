@@ -12,8 +12,7 @@ import pytest
 
 import passdown
 from passdown import Settings
-from passdown.model.canonical import canonical_bytes
-from passdown.model.record import Head, Record, chained
+from passdown.core.record import Head, Record, canonical_bytes, chained
 from tests.surfaces.repositories import run
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
-from passdown.surfaces.cli.main import main
+from passdown.cli.main import main
 from passdown.testing import full_handoff, write_files
 from tests.relay.repositories import make_repository
 from tests.serving import EVERY_RIGHT, served
@@ -215,8 +215,7 @@ def test_an_express_item_is_waited_for_and_nothing_is_carried_out_here(
 ) -> None:
     import threading
 
-    from passdown.relay.express import carry_out
-    from passdown.relay.express_records import express_record
+    from passdown.relay.express import carry_out, express_record
 
     ws = server.workspace
     with open("notes.md", "w") as file:

@@ -15,15 +15,15 @@ from schemathesis import checks as usual
 from schemathesis.specs.openapi import checks as described_checks
 
 import passdown
-from passdown.surfaces.web.app import OPERATIONS
 from passdown.testing import full_handoff, write_files
+from passdown.web.app import ROUTES
 from tests.serving import EVERY_RIGHT, served
 from tests.surfaces.web.conftest import QUICK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from passdown.surfaces.web.operations import Operation
+    from passdown.web.requests import ApiRoute
     from tests.serving import Served
 
 EXAMPLES = int(os.environ.get("PASSDOWN_DESCRIPTION_EXAMPLES", "10"))
@@ -63,9 +63,9 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
 @pytest.mark.promise("W-4")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: str(mode.value))
-@pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", ROUTES, ids=lambda row: row.name)
 def test_every_answer_is_one_that_the_description_has(
-    described: Described, row: Operation, mode: GenerationMode
+    described: Described, row: ApiRoute, mode: GenerationMode
 ) -> None:
     """Requests that fit it and requests that break it, drawn for each operation."""
     operation: Any = described.schema[row.path][row.method]

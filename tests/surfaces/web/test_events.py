@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from passdown.surfaces.web.limits import Limits
-from passdown.workspace.access import Tokens
+from passdown.web.limits import Limits
+from passdown.workspace.tokens import Tokens
 from tests.serving import served
 from tests.surfaces.web.asking import ask
 

@@ -10,7 +10,7 @@ import pytest
 
 from passdown import errors
 from passdown.errors import PassdownError, Problem, ProblemsError, StoreError
-from passdown.surfaces.web.problems import TITLES, details
+from passdown.web.responses import TITLES, problem_document
 from tests.surfaces.web.asking import ask
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _one(kind: type[PassdownError]) -> PassdownError:
 def test_there_is_a_step_for_every_status() -> None:
     """An error that says nothing itself gets the usual one, whatever its status."""
     for status in TITLES:
-        assert details(PassdownError("no"), status)["next_step"]
+        assert problem_document(PassdownError("no"), status)["next_step"]
 
 
 @pytest.mark.promise("W-4")
@@ -70,7 +70,7 @@ def test_every_error_is_a_whole_document_and_comes_back_as_itself(
         assert isinstance(document[name], str), name
         assert document[name].strip(), name
     if isinstance(error, ProblemsError):
-        assert document["problems"] == [problem.as_document() for problem in PROBLEMS]
+        assert document["problems"] == [problem.to_dict() for problem in PROBLEMS]
     is_meant = not isinstance(error, errors.Damaged) and type(error) is not PassdownError
     assert (reply.status != 500) == is_meant
     with server.opened("tester", "read") as remote, pytest.raises(PassdownError) as caught:

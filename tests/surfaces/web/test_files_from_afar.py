@@ -11,10 +11,9 @@ import pytest
 
 import passdown
 from passdown.errors import InvalidInput, NotFound
-from passdown.surfaces.web.limits import Limits
 from passdown.testing import full_handoff
-from passdown.workspace.access import Tokens
-from passdown.workspace.own_token import own_token_file
+from passdown.web.limits import Limits
+from passdown.workspace.tokens import Tokens, own_token_file
 from tests.serving import EVERY_RIGHT, served
 from tests.surfaces.web.conftest import QUICK
 

@@ -14,10 +14,9 @@ import pytest
 
 import passdown
 from passdown.errors import InvalidInput
-from passdown.surfaces.web.app import OPERATIONS
-from passdown.surfaces.web.hosts import checked_names, is_loopback, names_of
-from passdown.surfaces.web.limits import Buckets, Limits
-from passdown.workspace.access import Tokens
+from passdown.web.app import ROUTES
+from passdown.web.limits import Limits, RateLimiter, allowed_names, checked_names, is_loopback
+from passdown.workspace.tokens import Tokens
 from tests.serving import served
 from tests.surfaces.web.asking import ask, hung_up, spoken
 
@@ -120,12 +119,12 @@ def test_a_token_is_taken_from_its_header_alone(server: Served) -> None:
 
 
 @pytest.mark.promise("W-2")
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", ROUTES, ids=lambda operation: operation.name)
 def test_every_operation_asks_for_its_right(server: Served, operation: object) -> None:
     """With each right alone: what a token doesn't allow is refused before anything is read."""
-    from passdown.surfaces.web.operations import Operation
+    from passdown.web.requests import ApiRoute
 
-    assert isinstance(operation, Operation)
+    assert isinstance(operation, ApiRoute)
     named = {"task": "T-1", "item": "T-1%23d1", "gate": "T-1%23k1", "agent": "looker", "run": "R-1"}
     path = operation.path.format(**named)
     tokens = {
@@ -218,7 +217,7 @@ def test_the_first_lines_of_a_request_are_bounded(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In size and in time, before anybody knows who is there; a long body is not a long head."""
-    from passdown.surfaces.web import wire
+    from passdown.web import server as wire
 
     head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
     long = spoken(server.port, f"{head}X: {'a' * 200_000}\r\n\r\n".encode())
@@ -256,21 +255,21 @@ def test_who_asks_too_often_waits_and_nobody_else_does(ws: Workspace) -> None:
 
 def test_a_bucket_fills_with_time() -> None:
     now = [0.0]
-    buckets = Buckets(2.0, 3.0, clock=lambda: now[0])
+    buckets = RateLimiter(2.0, 3.0, clock=lambda: now[0])
     assert [buckets.take("a") for _ in range(3)] == [0.0] * 3
     assert buckets.take("a") == pytest.approx(0.5)
     now[0] = 0.5
     assert buckets.take("a") == 0.0
     assert buckets.take("b") == 0.0
-    assert [Buckets(0, 0).take("a") for _ in range(100)] == [0.0] * 100
+    assert [RateLimiter(0, 0).take("a") for _ in range(100)] == [0.0] * 100
 
 
 def test_names_are_taken_as_they_are_spelled() -> None:
     """Without a port for a proxy and with this server's own; plain origins are local only."""
-    names = names_of("0.0.0.0", 8765, ("passdown.example.org", "other:9000"))
+    names = allowed_names("0.0.0.0", 8765, ("passdown.example.org", "other:9000"))
     assert names.hosts == {"passdown.example.org", "passdown.example.org:8765", "other:9000"}
     assert all(origin.startswith("https://") for origin in names.origins)
-    local = names_of("127.0.0.1", 80, ())
+    local = allowed_names("127.0.0.1", 80, ())
     assert {"localhost", "localhost:80", "[::1]:80"} <= local.hosts
     assert [is_loopback(name) for name in ("127.0.0.1", "::1", "localhost", "127.9.9.9")] == [
         True

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from passdown.errors import MOST_PROBLEMS, InvalidInput, Problem, counted, listed
-from passdown.model.suggesting import MOST as MOST_SUGGESTIONS
-from passdown.surfaces.cli.main import main
+from passdown.cli.main import main
+from passdown.core.arguments import MAX_SUGGESTIONS as MOST_SUGGESTIONS
+from passdown.errors import MAX_PROBLEMS, InvalidInput, Problem, count_problems, limited_problems
 from tests.surfaces.web.asking import ask
 from tests.surfaces.web.test_mcp_http import call, text
 
@@ -50,25 +50,25 @@ def test_thousands_of_problems_are_counted_at_every_door(
     checked = ask(server.port, "POST", "/api/handoffs/check", token=token, body={"handoff": wrong})
     problems: list[Document] = checked.document["problems"]
     assert (checked.status, checked.document["ok"]) == (200, False)
-    assert len(problems) == MOST_PROBLEMS + 1
+    assert len(problems) == MAX_PROBLEMS + 1
     assert (problems[0]["path"], problems[0]["code"]) == ("outcome", "invalid_choice")
     assert problems[-1]["code"] == "more_problems"
-    assert problems[-1]["message"].split()[0] == str(1 + FIELDS - MOST_PROBLEMS)
+    assert problems[-1]["message"].split()[0] == str(1 + FIELDS - MAX_PROBLEMS)
     assert suggested(problems) == MOST_SUGGESTIONS - 1
     refused = ask(server.port, "POST", "/api/tasks/T-1/handoffs", token=token, body=wrong)
-    assert (refused.status, len(refused.document["problems"])) == (422, MOST_PROBLEMS + 1)
+    assert (refused.status, len(refused.document["problems"])) == (422, MAX_PROBLEMS + 1)
     with pytest.raises(InvalidInput) as here:
         ws.hand_off(wrong)
-    assert counted(here.value.problems) == 1 + FIELDS
+    assert count_problems(here.value.problems) == 1 + FIELDS
     path = tmp_path / "wrong.json"
     path.write_text(json.dumps(wrong))
     monkeypatch.chdir(ws.root)
     assert main(["handoff", str(path), "--json"]) == 1
     printed = capsys.readouterr()
-    assert len(json.loads(printed.out or printed.err)["problems"]) == MOST_PROBLEMS + 1
+    assert len(json.loads(printed.out or printed.err)["problems"]) == MAX_PROBLEMS + 1
     told = text(call(server, token, "handoff", **wrong))
     assert "more problems" in told
-    assert told.count("\n") < MOST_PROBLEMS
+    assert told.count("\n") < MAX_PROBLEMS
 
 
 @pytest.mark.promise("W-20")
@@ -81,7 +81,7 @@ def test_a_handoff_with_thousands_of_unknown_fields_is_taken_with_few_warnings(
     done = ask(server.port, "POST", "/api/tasks/T-1/handoffs", token=token, body=body)
     assert done.status == 201
     warnings = done.document["warnings"]
-    assert len(warnings) == MOST_PROBLEMS + 1
+    assert len(warnings) == MAX_PROBLEMS + 1
     assert suggested(warnings) == MOST_SUGGESTIONS
     assert ask(server.port, "POST", "/api/tasks", token=token, body=body).status == 422
 
@@ -91,15 +91,15 @@ def test_errors_come_first_and_none_is_forgotten() -> None:
     """However often lists that were cut short are put together."""
     warnings = [Problem(f"w{n}", "odd", "is odd", level="warning") for n in range(150)]
     errors = [Problem(f"e{n}", "bad", "is bad") for n in range(30)]
-    cut = listed([*warnings, *errors])
+    cut = limited_problems([*warnings, *errors])
     assert [problem.level for problem in cut[:31]] == ["error"] * 30 + ["warning"]
-    assert (len(cut), cut[-1].level, counted(cut)) == (101, "warning", 180)
-    again = listed([*cut, *errors, *cut])
-    assert (len(again), counted(again)) == (101, 390)
-    assert listed(cut) == cut
+    assert (len(cut), cut[-1].level, count_problems(cut)) == (101, "warning", 180)
+    again = limited_problems([*cut, *errors, *cut])
+    assert (len(again), count_problems(again)) == (101, 390)
+    assert limited_problems(cut) == cut
     many = [Problem(f"e{n}", "bad", "is bad") for n in range(500)]
-    assert listed(many)[-1].level == "error"
-    assert listed(many[:101]) == tuple(many[:101])
+    assert limited_problems(many)[-1].level == "error"
+    assert limited_problems(many[:101]) == tuple(many[:101])
 
 
 SLOW: dict[str, object] = {

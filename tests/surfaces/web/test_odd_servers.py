@@ -18,10 +18,9 @@ import pytest
 
 import passdown
 from passdown.errors import InvalidInput, NotFound, PassdownError, StoreUnavailable
-from passdown.workspace.remote import RemoteWorkspace, asking
-from passdown.workspace.remote.address import server_at
-from passdown.workspace.remote.connection import Wire
-from passdown.workspace.remote.replies import MAX_DOCUMENT_BYTES
+from passdown.remote import RemoteWorkspace
+from passdown.remote import client as asking
+from passdown.remote.connection import MAX_DOCUMENT_BYTES, HttpConnection, server_at
 from tests.serving import Limits, served
 from tests.surfaces.repositories import run
 from tests.surfaces.web.odd_server import odd_server
@@ -43,7 +42,7 @@ def opened(answering: Answering) -> Generator[tuple[RemoteWorkspace, Odd]]:
     """A workspace behind an odd server, with little patience."""
     with (
         odd_server(answering) as odd,
-        RemoteWorkspace(Wire(server_at(odd.url), TOKEN, PATIENCE_S)) as ws,
+        RemoteWorkspace(HttpConnection(server_at(odd.url), TOKEN, PATIENCE_S)) as ws,
     ):
         yield ws, odd
 

@@ -8,12 +8,11 @@ import pytest
 
 import passdown
 from passdown.errors import InvalidInput, KeyReused, NotAllowed, NotFound, PassdownError
-from passdown.model.intake.relay_schema import check_relay
-from passdown.relay.deciding import answer_run, send_item, stop_run
-from passdown.relay.express import carry_out
-from passdown.relay.express_records import express_record, express_records
+from passdown.relay.decisions import answer_run, send_item, stop_run
+from passdown.relay.express import carry_out, express_record, express_records
+from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
-from passdown.workspace.beside import Beside
+from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.relays import document, leg
 from tests.relay.repositories import make_repository
 from tests.relay.staging import Stage, reply
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from passdown import Workspace
-    from passdown.model.run import Run
-    from passdown.relay.runners.asking import Asked
+    from passdown.relay.run import Run
+    from passdown.relay.runners import AgentRequest
     from tests.serving import Served
 
 pytestmark = pytest.mark.promise("W-12")
@@ -56,7 +55,7 @@ def coder(server: Served) -> Iterator[Workspace]:
         yield remote
 
 
-def half(_: Asked) -> str:
+def half(_: AgentRequest) -> str:
     return reply("partial", summary="half")
 
 
@@ -94,7 +93,7 @@ def test_a_person_answers_and_stops_a_run(server: Served, kim: Workspace, coder:
     stopped = stop_run(kim, run.run, by="kim", why="obsolete")
     assert (stopped.status, stopped.why) == ("stopped", "obsolete")
     assert stop_run(kim, run.run, by="kim") == stopped
-    records = Beside(server.workspace).records(f"run/{run.run}")
+    records = WorkspaceStreams(server.workspace).records(f"run/{run.run}")
     said = [(r.author, r.document()["via"][:6]) for r in records if r.kind in ("answered", "ended")]
     assert said == [("kim", "token:"), ("kim", "token:")]
     assert server.workspace.verify().ok
@@ -133,13 +132,13 @@ def test_an_express_item_bears_the_token_s_name_and_is_sent_once(
 
 def test_an_express_item_is_queued_where_the_store_is(server: Served, coder: Workspace) -> None:
     """The answer says so; a worker there takes it."""
-    from passdown.relay.running import engine_of
+    from passdown.relay.worker import open_engine
 
     token = server.token("coder", "write")
     body: Any = {"item": {**NOTE, "id": "x2"}}
     found = ask(server.port, "POST", "/api/express", token=token, body=body).document
     assert (found["queued"], found["not_queued"]) == (True, "")
-    with engine_of(server.workspace) as engine:
+    with open_engine(server.workspace) as engine:
         assert engine.lanes.waiting("express") == 1
     listed = ask(server.port, "GET", "/api/express", token=token).document["items"]
     assert [(item["id"], item["by"], item["status"]) for item in listed] == [

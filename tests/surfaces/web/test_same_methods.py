@@ -14,11 +14,11 @@ import pytest
 
 import passdown
 from passdown.errors import PassdownError
+from passdown.remote import RemoteWorkspace
+from passdown.remote.client import UnsupportedMethods
 from passdown.testing import full_handoff, write_files
 from passdown.workspace import Workspace
-from passdown.workspace.remote import RemoteWorkspace
-from passdown.workspace.remote.elsewhere import Elsewhere
-from passdown.workspace.switching import Switched
+from passdown.workspace.switches import Switch
 from tests.serving import over_http
 from tests.surfaces.web.conftest import QUICK
 
@@ -62,11 +62,11 @@ def test_every_method_is_the_server_s_or_says_that_it_is_not() -> None:
     """None reaches for a store that isn't there; a new one has to choose."""
     own = {name for name in public(RemoteWorkspace) if _owner(name).startswith(_REMOTE)}
     assert set(public(Workspace)) - own == MADE_OF_OTHERS
-    refused = {name for name in vars(Elsewhere) if not name.startswith("_")}
+    refused = {name for name in vars(UnsupportedMethods) if not name.startswith("_")}
     assert refused == set(ELSEWHERE)
 
 
-_REMOTE = "passdown.workspace.remote"
+_REMOTE = "passdown.remote"
 
 
 def _owner(name: str) -> str:
@@ -170,7 +170,7 @@ def _placeless(value: Any) -> Any:
     """A value without the places where there is more, which are of the machine that asks, and
     without how many tokens a switch is with those.
     """
-    if isinstance(value, Switched):
+    if isinstance(value, Switch):
         value = value._replace(tokens=0, parts={}, brief=value.brief._replace(budget=0))
     if isinstance(value, str):
         return _PLACES.sub("", value)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from passdown.surfaces.web import wire
-from passdown.surfaces.web.limits import Limits
+from passdown.web import server as wire
+from passdown.web.limits import Limits
 from tests import serving
 from tests.serving import served
 from tests.surfaces.web.asking import ask, heard
@@ -170,7 +170,7 @@ def test_an_answer_that_nobody_takes_is_dropped(
     """Until then it holds a turn of its own token, and nothing of another's."""
     for number in range(300):
         ws.warn("T-1", agent="coder", text=f"{number} {'x' * 60_000}")
-    monkeypatch.setattr(wire, "TAKING_SECONDS", 2.0)
+    monkeypatch.setattr(wire, "CLIENT_READ_SECONDS", 2.0)
     path = "/api/tasks/T-1/state"
     with served(ws, Limits(rate=0, reads_at_once=1, reads_waiting=0)) as server:
         loud, quiet = server.token("loud", "read"), server.token("quiet", "read")

@@ -10,27 +10,33 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from passdown.adapters.langgraph.checkpoints import LedgerSaver
-    from passdown.adapters.langgraph.edges import Transition, replay, runs, transitions
     from passdown.adapters.langgraph.gates import aask_people, ask_people
-    from passdown.adapters.langgraph.graph import HandoffGraph
+    from passdown.adapters.langgraph.graph import (
+        HandoffGraph,
+        Transition,
+        replay,
+        runs,
+        transitions,
+    )
     from passdown.adapters.langgraph.middleware import BriefMiddleware
-    from passdown.adapters.langgraph.nodes import handing_node
+    from passdown.adapters.langgraph.nodes import handoff_node
     from passdown.adapters.langgraph.store import RecallStore
     from passdown.adapters.langgraph.tools import handoff_tool
+
 
 _LAZY = {
     "BriefMiddleware": "middleware",
     "HandoffGraph": "graph",
     "LedgerSaver": "checkpoints",
     "RecallStore": "store",
-    "Transition": "edges",
+    "Transition": "graph",
     "aask_people": "gates",
     "ask_people": "gates",
-    "handing_node": "nodes",
+    "handoff_node": "nodes",
     "handoff_tool": "tools",
-    "replay": "edges",
-    "runs": "edges",
-    "transitions": "edges",
+    "replay": "graph",
+    "runs": "graph",
+    "transitions": "graph",
 }
 
 
@@ -54,7 +60,7 @@ __all__ = [
     "Transition",
     "aask_people",
     "ask_people",
-    "handing_node",
+    "handoff_node",
     "handoff_tool",
     "replay",
     "runs",

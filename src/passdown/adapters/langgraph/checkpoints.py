@@ -1,7 +1,7 @@
-"""LangGraph's checkpoints in the ledger: changes instead of copies, one successor per checkpoint.
+"""LangGraph checkpoints in the ledger: changes instead of copies, one successor per checkpoint.
 
-Each thread and namespace has a stream of its own, chained and verified like any other. Nothing is
-ever deleted from it: what LangGraph calls deleting and pruning is a record that hides.
+Each thread and namespace is a stream, chained and verified like any other. Nothing is deleted:
+what LangGraph calls deleting or pruning is a record that hides.
 """
 
 from __future__ import annotations
@@ -10,33 +10,8 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.adapters.states import workspace_of
 from passdown.errors import InvalidInput, MissingExtra, Problem
-
-try:
-    from langgraph.checkpoint.base import (
-        WRITES_IDX_MAP,
-        BaseCheckpointSaver,
-        CheckpointTuple,
-        get_checkpoint_metadata,
-    )
-except ImportError as error:
-    raise MissingExtra(
-        "the package langgraph is not installed",
-        next_step="Install it: pip install 'passdown[langgraph]'",
-    ) from error
-
-from passdown.adapters.langgraph.checkpoint_recording import (
-    Given,
-    Write,
-    read_values,
-    record_checkpoint,
-    record_writes,
-    writes_of,
-)
-from passdown.adapters.langgraph.checkpoint_serializer import StrictSerializer
-from passdown.adapters.langgraph.checkpoint_threads import Threads
-from passdown.adapters.langgraph.checkpoint_values import part_of
-from passdown.adapters.states.handing import workspace_of
 
 if TYPE_CHECKING:
     import builtins
@@ -51,15 +26,39 @@ if TYPE_CHECKING:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from passdown.adapters.langgraph.checkpoint_streams import Stream
-    from passdown.adapters.langgraph.checkpoint_trail import Entry
-    from passdown.adapters.states.handing import AnyWorkspace
+    from passdown.adapters.langgraph.checkpoint_streams import CheckpointEntry, CheckpointStream
+    from passdown.adapters.states import AnyWorkspace
+
+
+try:
+    from langgraph.checkpoint.base import (
+        WRITES_IDX_MAP,
+        BaseCheckpointSaver,
+        CheckpointTuple,
+        get_checkpoint_metadata,
+    )
+except ImportError as error:
+    raise MissingExtra(
+        "the package langgraph is not installed",
+        next_step="Install it: pip install 'passdown[langgraph]'",
+    ) from error
+
+from passdown.adapters.langgraph.checkpoint_records import (
+    CheckpointThreads,
+    NewCheckpoint,
+    StoredWrite,
+    read_values,
+    record_checkpoint,
+    record_writes,
+    writes_of,
+)
+from passdown.adapters.langgraph.checkpoint_streams import StrictSerializer, decode_part
 
 BRANCH = "__passdown_branch_from"
 """In the config of a checkpoint that has a successor: who goes on from it means to branch off."""
 
 
-class _Place(NamedTuple):
+class _CheckpointKey(NamedTuple):
     thread: str
     namespace: str
     checkpoint: str
@@ -76,7 +75,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
     def __init__(self, workspace: AnyWorkspace, *, serde: SerializerProtocol | None = None) -> None:
         """Nothing is read or written yet. The workspace stays open for as long as this is used."""
         super().__init__(serde=serde or StrictSerializer())
-        self._threads = Threads(workspace_of(workspace))
+        self._threads = CheckpointThreads(workspace_of(workspace))
 
     def get_next_version(self, current: str | int | float | None, channel: None) -> str:
         """A version above `current`, and unlike any that another branch gives itself."""
@@ -95,17 +94,17 @@ class LedgerSaver(BaseCheckpointSaver[str]):
 
         Raises Conflict if another checkpoint has followed that one since it was read.
         """
-        place = _place(config)
+        place = _checkpoint_key(config)
         told = cast("dict[str, Any]", get_checkpoint_metadata(config, metadata))
         frame = {
             name: part
             for name, part in checkpoint.items()
             if name not in ("channel_values", "channel_versions")
         }
-        given = Given(
+        given = NewCheckpoint(
             checkpoint["id"],
             place.checkpoint,
-            _begins(place, told),
+            _starts_thread(place, told),
             str(told.get("run_id", "")),
             self.serde.dumps_typed(frame),
             self.serde.dumps_typed(told),
@@ -129,9 +128,9 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         A write that is there already is kept, but errors, interrupts and resumes take the place of
         those before them.
         """
-        place = _place(config)
+        place = _checkpoint_key(config)
         rows = [
-            Write(
+            StoredWrite(
                 task_path,
                 task_id,
                 WRITES_IDX_MAP.get(channel, number),
@@ -147,7 +146,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
 
         Raises Damaged, before anything is decoded, if a record isn't what was written.
         """
-        place = _place(config)
+        place = _checkpoint_key(config)
         stream = self._threads.stream(*place[:2])
         with stream.lock:
             trail = stream.refresh()
@@ -158,10 +157,12 @@ class LedgerSaver(BaseCheckpointSaver[str]):
             entry = trail.entries.get(name) if name else None
             return self._tuple(stream, place.thread, place.namespace, entry) if entry else None
 
-    def _tuple(self, stream: Stream, thread: str, namespace: str, entry: Entry) -> CheckpointTuple:
+    def _tuple(
+        self, stream: CheckpointStream, thread: str, namespace: str, entry: CheckpointEntry
+    ) -> CheckpointTuple:
         document = stream.document(entry.at)
         coding = document["coding"]
-        frame: dict[str, Any] = self.serde.loads_typed(part_of(document["frame"], coding))
+        frame: dict[str, Any] = self.serde.loads_typed(decode_part(document["frame"], coding))
         versions = {channel: known[0] for channel, known in document["channels"].items()}
         values = read_values(stream, self.serde, document, entry.at)
         has_successor = bool(stream.trail.successors(entry.id))
@@ -171,12 +172,12 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         return CheckpointTuple(
             config,
             cast("Checkpoint", checkpoint),
-            self.serde.loads_typed(part_of(document["metadata"], coding)),
+            self.serde.loads_typed(decode_part(document["metadata"], coding)),
             parent if entry.parent else None,
             [self._pending(write) for write in writes_of(stream, entry.id)],
         )
 
-    def _pending(self, write: Write) -> tuple[str, str, Any]:
+    def _pending(self, write: StoredWrite) -> tuple[str, str, Any]:
         return write.task, write.channel, self.serde.loads_typed(write.part)
 
     def list(
@@ -191,7 +192,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
 
         `filter` compares metadata for equality, whatever the names and values are.
         """
-        wanted = _place(config).checkpoint if config else ""
+        wanted = _checkpoint_key(config).checkpoint if config else ""
         bound = before.get("configurable", {}).get("checkpoint_id", "") if before else ""
         count = 0
         for (thread, namespace, stream), entry in self._entries(config):
@@ -208,9 +209,9 @@ class LedgerSaver(BaseCheckpointSaver[str]):
 
     def _entries(
         self, config: RunnableConfig | None
-    ) -> builtins.list[tuple[tuple[str, str, Stream], Entry]]:
+    ) -> builtins.list[tuple[tuple[str, str, CheckpointStream], CheckpointEntry]]:
         """What may be listed, newest first."""
-        thread = _place(config).thread if config else None
+        thread = _checkpoint_key(config).thread if config else None
         namespace = config.get("configurable", {}).get("checkpoint_ns") if config else None
         found = [
             (known, entry)
@@ -220,10 +221,12 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         ]
         return sorted(found, key=lambda each: each[1].id, reverse=True)
 
-    def _passes(self, stream: Stream, entry: Entry, wanted: dict[str, Any]) -> bool:
+    def _passes(
+        self, stream: CheckpointStream, entry: CheckpointEntry, wanted: dict[str, Any]
+    ) -> bool:
         document = stream.document(entry.at)
         metadata: dict[str, Any] = self.serde.loads_typed(
-            part_of(document["metadata"], document["coding"])
+            decode_part(document["metadata"], document["coding"])
         )
         return all(metadata.get(name) == wanted[name] for name in wanted)
 
@@ -257,9 +260,9 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """For each channel the writes since the last stored value, oldest first, and that value."""
-        from passdown.adapters.langgraph.checkpoint_history import delta_history
+        from passdown.adapters.langgraph.checkpoint_records import delta_history
 
-        place = _place(config)
+        place = _checkpoint_key(config)
         stream = self._threads.stream(*place[:2])
         with stream.lock:
             return delta_history(stream, self.serde, place.checkpoint, channels)
@@ -326,26 +329,26 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         )
 
 
-def _all_entries(stream: Stream) -> builtins.list[Entry]:
+def _all_entries(stream: CheckpointStream) -> builtins.list[CheckpointEntry]:
     with stream.lock:
         stream.refresh()
         return [*stream.complete().entries.values()]
 
 
-def _begins(place: _Place, told: dict[str, Any]) -> bool:
+def _starts_thread(place: _CheckpointKey, told: dict[str, Any]) -> bool:
     """Whether this is how LangGraph starts a thread; subgraphs may start anew within one."""
     is_first = (told.get("source"), told.get("step")) == ("input", -1)
     return is_first and not place.checkpoint and not place.namespace
 
 
-def _place(config: RunnableConfig) -> _Place:
+def _checkpoint_key(config: RunnableConfig) -> _CheckpointKey:
     """What a config names; raises InvalidInput if it names no thread."""
     given = config.get("configurable", {})
     if "thread_id" not in given:
         expected = 'a config such as {"configurable": {"thread_id": "1"}}'
         problem = Problem("configurable.thread_id", "missing", "is not there", expected)
         raise InvalidInput("no thread is named", [problem])
-    return _Place(
+    return _CheckpointKey(
         str(given["thread_id"]),
         given.get("checkpoint_ns") or "",
         given.get("checkpoint_id") or "",

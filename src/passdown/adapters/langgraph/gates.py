@@ -1,6 +1,6 @@
-"""People at the gates: a handoff that is held pauses the graph until somebody has answered.
+"""Human gates: a held handoff pauses the graph until a person answers.
 
-The graph stops with `interrupt`, so it needs a checkpointer. It goes on with
+The graph stops with `interrupt`, so it needs a checkpointer. Resume it with
 `Command(resume={"by": NAME, "approve": [GATE...], "reject": [GATE...], "reason": TEXT})`.
 """
 
@@ -10,14 +10,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote
 
-from passdown.adapters.langgraph.installed import interrupt, running_config
-from passdown.adapters.states.handing import workspace_of
+from passdown.adapters.langgraph.compat import interrupt, running_config
+from passdown.adapters.states import workspace_of
+from passdown.core.names import agent_problems
 from passdown.errors import GateRefused, Problem
-from passdown.model.names import agent_problems
-from passdown.workspace.beside import Aside, Beside
+from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
-    from passdown.adapters.states.handing import AnyWorkspace
+    from passdown.adapters.states import AnyWorkspace
+
 
 Plain = dict[str, Any]
 
@@ -26,7 +27,7 @@ _ANSWER = {"by": "NAME", "approve": ["GATE"], "reject": ["GATE"], "reason": "why
 _SHOWN = ("address", "task", "blocker", "suggested_resolution", "impact", "severity", "agent")
 
 
-class Answers(NamedTuple):
+class GateAnswers(NamedTuple):
     """What a person said: which gates are open now, and which stay shut; to which questions."""
 
     questions: list[Plain]
@@ -43,60 +44,60 @@ def ask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[P
     another way, changes nothing: the graph pauses again with every problem. What `agent` itself
     handed on and had rejected isn't given: it may go on, and hand off anew.
     """
-    place = running_place()
-    for question in asked_before(workspace, place):
+    place = running_node()
+    for question in earlier_questions(workspace, place):
         interrupt(question)
-    waiting = pending(workspace, task)
+    waiting = pending_gates(workspace, task)
     if waiting:
-        record_answers(workspace, place, answered(waiting))
-    return rejected(workspace, task, agent)
+        record_answers(workspace, place, ask_until_answered(waiting))
+    return rejected_gates(workspace, task, agent)
 
 
 async def aask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[Plain]:
     """`ask_people`, awaited."""
-    place = running_place()
-    for question in await asyncio.to_thread(asked_before, workspace, place):
+    place = running_node()
+    for question in await asyncio.to_thread(earlier_questions, workspace, place):
         interrupt(question)
-    waiting = await asyncio.to_thread(pending, workspace, task)
+    waiting = await asyncio.to_thread(pending_gates, workspace, task)
     if waiting:
-        await asyncio.to_thread(record_answers, workspace, place, answered(waiting))
-    return await asyncio.to_thread(rejected, workspace, task, agent)
+        await asyncio.to_thread(record_answers, workspace, place, ask_until_answered(waiting))
+    return await asyncio.to_thread(rejected_gates, workspace, task, agent)
 
 
-def running_place() -> str:
+def running_node() -> str:
     """The name that LangGraph has for this turn of this node, the same when it is taken again."""
     return str(running_config().get("configurable", {}).get("checkpoint_ns", ""))
 
 
-def asked_before(workspace: AnyWorkspace, place: str) -> list[Plain]:
+def earlier_questions(workspace: AnyWorkspace, place: str) -> list[Plain]:
     """The questions that people answered in this very turn of a node.
 
     LangGraph runs a node from its beginning after each pause and hands the answers out in their
     order: without these, the node's own first question would get the answer to a gate.
     """
-    records = Beside(workspace_of(workspace)).records(_ASKED + quote(place, safe=""))
+    records = WorkspaceStreams(workspace_of(workspace)).records(_ASKED + quote(place, safe=""))
     return [question for record in records for question in record.document()["questions"]]
 
 
-def pending(workspace: AnyWorkspace, task: str) -> list[Plain]:
+def pending_gates(workspace: AnyWorkspace, task: str) -> list[Plain]:
     """The gates of a task that wait for a person."""
-    return [gate for gate in _human(workspace, task) if gate["status"] == "pending"]
+    return [gate for gate in _human_gates(workspace, task) if gate["status"] == "pending"]
 
 
-def rejected(workspace: AnyWorkspace, task: str, agent: str) -> list[Plain]:
+def rejected_gates(workspace: AnyWorkspace, task: str, agent: str) -> list[Plain]:
     """The gates that somebody rejected and no new handoff has settled, but for an agent's own.
 
     Read from the ledger, so that a rejection also holds after a crash.
     """
-    shut = [gate for gate in _human(workspace, task) if gate["status"] == "rejected"]
+    shut = [gate for gate in _human_gates(workspace, task) if gate["status"] == "rejected"]
     return [gate for gate in shut if gate["agent"] != agent]
 
 
-def _human(workspace: AnyWorkspace, task: str) -> list[Plain]:
+def _human_gates(workspace: AnyWorkspace, task: str) -> list[Plain]:
     return [gate for gate in workspace_of(workspace).gates(task) if gate.get("kind") == "human"]
 
 
-def answered(waiting: list[Plain]) -> Answers:
+def ask_until_answered(waiting: list[Plain]) -> GateAnswers:
     """Pause the graph until somebody answers for each gate."""
     shown = [{name: gate[name] for name in _SHOWN if name in gate} for gate in waiting]
     question: Plain = {"gates": shown, "answer_with": _ANSWER}
@@ -104,18 +105,18 @@ def answered(waiting: list[Plain]) -> Answers:
     questions: list[Plain] = []
     while True:
         questions.append(question)
-        answers, problems = _read(interrupt(question), names)
+        answers, problems = _parse_answer(interrupt(question), names)
         if answers is not None:
             return answers._replace(questions=questions)
         question = {**question, "problems": [problem.line() for problem in problems]}
 
 
-def _read(given: object, names: list[str]) -> tuple[Answers | None, list[Problem]]:
+def _parse_answer(given: object, names: list[str]) -> tuple[GateAnswers | None, list[Problem]]:
     if not isinstance(given, dict):
         return None, [Problem("", "wrong_type", f"{type(given).__name__} given", str(_ANSWER))]
     fields = cast("Plain", given)
     problems = agent_problems(fields.get("by", ""), "by")
-    lists = {name: _named(fields.get(name), name, problems) for name in ("approve", "reject")}
+    lists = {name: _gate_names(fields.get(name), name, problems) for name in ("approve", "reject")}
     for name in names:
         count = sum(name in listed for listed in lists.values())
         if count != 1:
@@ -128,10 +129,10 @@ def _read(given: object, names: list[str]) -> tuple[Answers | None, list[Problem
     if problems:
         return None, problems
     approve, reject = ([n for n in names if n in lists[kind]] for kind in ("approve", "reject"))
-    return Answers([], fields["by"], tuple(approve), tuple(reject), str(reason)), []
+    return GateAnswers([], fields["by"], tuple(approve), tuple(reject), str(reason)), []
 
 
-def _named(value: object, path: str, problems: list[Problem]) -> list[object]:
+def _gate_names(value: object, path: str, problems: list[Problem]) -> list[object]:
     if value is None:
         return []
     if not isinstance(value, list | tuple):
@@ -140,13 +141,13 @@ def _named(value: object, path: str, problems: list[Problem]) -> list[object]:
     return list(cast("list[object]", value))
 
 
-def record_answers(workspace: AnyWorkspace, place: str, answers: Answers) -> None:
+def record_answers(workspace: AnyWorkspace, place: str, answers: GateAnswers) -> None:
     """Record what was asked and what a person said. Where another answer came first, that one
     holds.
     """
     opened = workspace_of(workspace)
     stream, body = _ASKED + quote(place, safe=""), {"questions": answers.questions}
-    Beside(opened).add(Aside(stream, "gates_asked", answers.by, body))
+    WorkspaceStreams(opened).add(StreamEntry(stream, "gates_asked", answers.by, body))
     for gate in (*answers.approve, *answers.reject):
         try:
             if gate in answers.approve:

@@ -1,29 +1,162 @@
-"""A graph of agents in which every node hands on: a builder over LangGraph's own."""
+"""Graph builder over LangGraph's own: every node hands off, every condition is recorded."""
 
 from __future__ import annotations
 
+import inspect
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.adapters.langgraph.edges import Edges
-from passdown.adapters.langgraph.installed import END, START, Command, StateGraph
-from passdown.adapters.langgraph.nodes import GOTO, Wrapping, hop_of, wrap
-from passdown.adapters.states.handing import workspace_of
-from passdown.adapters.states.hops import Hop
-from passdown.adapters.states.integrity import verify_handoff
-from passdown.adapters.states.shape import AgentState, apply_update, fields_of
-from passdown.adapters.states.transitions import record_start, replay, start_of, transitions
+from passdown.adapters.langgraph.compat import END, START, Command, StateGraph
+from passdown.adapters.langgraph.nodes import GOTO, NodeWrapping, step_config_of, wrap_node
+from passdown.adapters.state_schema import AgentState, apply_update, fields_of
+from passdown.adapters.states import (
+    Route,
+    StepConfig,
+    Transition,
+    record_start,
+    replay,
+    runs,
+    start_of,
+    transitions,
+    verify_handoff,
+    workspace_of,
+)
 from passdown.errors import IntegrityViolation, InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
-    from passdown.adapters.states.handing import AnyWorkspace
+    from passdown.adapters.states import AnyWorkspace
+
+
+if TYPE_CHECKING:
+    Condition = Callable[[Any], object]
+
+
+class _ConditionalEdge(NamedTuple):
+    name: str
+    holds: Condition
+    target: str
+
+
+class _Choice(NamedTuple):
+    name: str
+    path: Condition
+    targets: Mapping[Any, str] | None
+
+
+class _OutgoingEdges:
+    """The edges that leave one node."""
+
+    def __init__(self) -> None:
+        self.when: list[_ConditionalEdge] = []
+        self.choice: _Choice | None = None
+        self.fixed: list[str] = []
+
+    def all_targets(self) -> list[str]:
+        chosen = self.choice.targets if self.choice else None
+        listed = [*(each.target for each in self.when), *(chosen or {}).values(), *self.fixed]
+        return [*dict.fromkeys(listed)]
+
+
+class Edges:
+    """All edges of a graph. The first condition that holds decides; an edge without a condition
+    counts where none holds, and all of them count where there are no conditions.
+    """
+
+    def __init__(self) -> None:
+        self._leaving: dict[str, _OutgoingEdges] = {}
+
+    def _of(self, source: str) -> _OutgoingEdges:
+        return self._leaving.setdefault(source, _OutgoingEdges())
+
+    def add(self, source: str, target: str) -> None:
+        """An edge without a condition."""
+        if target not in self._of(source).fixed:
+            self._of(source).fixed.append(target)
+
+    def add_when(self, source: str, condition: Condition, target: str, name: str) -> None:
+        """An edge that is taken when a condition holds for the state."""
+        name = _condition_name(condition, name)
+        if any(each.name == name for each in self._of(source).when):
+            problem = Problem(
+                "name", "duplicate", f"{source} has a condition {name!r}", "a new one"
+            )
+            raise InvalidInput("the edge can't be added", [problem])
+        self._of(source).when.append(_ConditionalEdge(name, condition, target))
+
+    def choose_by(
+        self, source: str, path: Condition, targets: Mapping[Any, str] | None, name: str
+    ) -> None:
+        """Edges of which a function names one or several."""
+        if self._of(source).choice is not None:
+            problem = Problem("path", "duplicate", f"{source} has a choice already", "one choice")
+            raise InvalidInput("the edges can't be added", [problem])
+        self._of(source).choice = _Choice(_condition_name(path, name), path, targets)
+
+    def targets_of(self, source: str) -> list[str] | None:
+        """Every node that the work may go to from here; None where a function may name any."""
+        leaving = self._of(source)
+        if leaving.choice is not None and leaving.choice.targets is None:
+            return None
+        return leaving.all_targets()
+
+    def named(self) -> set[str]:
+        """Every node that an edge leaves or leads to."""
+        found = {target for leaving in self._leaving.values() for target in leaving.all_targets()}
+        return (found | set(self._leaving)) - {END}
+
+    def route(self, source: str, state: Mapping[str, Any]) -> Route:
+        """Where the work goes from a node with this state, and by which condition."""
+        leaving = self._of(source)
+        for each in leaving.when:
+            if each.holds(state):
+                return _route([each.target], each.name)
+        if leaving.choice is not None:
+            return _route_of_choice(leaving.choice, state)
+        if leaving.when and not leaving.fixed:
+            tried = ", ".join(each.name for each in leaving.when)
+            problem = Problem(source, "no_edge", f"none of {tried} holds", "an edge to follow")
+            step = "Add an edge without a condition for this case."
+            raise InvalidInput("the work can't go on", [problem], next_step=step)
+        return _route(leaving.fixed, "")
+
+
+def _route_of_choice(choice: _Choice, state: Mapping[str, Any]) -> Route:
+    found = choice.path(state)
+    keys = cast("list[Any]", found) if isinstance(found, list | tuple) else [found]
+    known = choice.targets
+    if known is not None and (unknown := [key for key in keys if key not in known]):
+        given, expected = f"{unknown[0]!r:.80}", ", ".join(str(key) for key in known)
+        problem = Problem(choice.name, "invalid_choice", given, expected)
+        raise InvalidInput("the work can't go on", [problem])
+    targets = [str(key) if known is None else known[key] for key in keys]
+    return _route(targets, f"{choice.name}={','.join(str(key) for key in keys)}")
+
+
+def _route(targets: list[str], condition: str) -> Route:
+    return Route(tuple(target for target in targets if target != END), condition)
+
+
+def _condition_name(condition: Condition, name: str) -> str:
+    """A condition's name, which the record gives as the reason; a lambda has none."""
+    name = name or getattr(condition, "__name__", "")
+    problems: list[Problem] = []
+    if not name or name == "<lambda>":
+        fix = "give name=, or define a function"
+        problems.append(Problem("name", "required", "the condition has no name", "a name", fix))
+    if not callable(condition) or inspect.iscoroutinefunction(condition):
+        given = f"{type(condition).__name__} given"
+        problems.append(Problem("condition", "wrong_type", given, "a function that isn't awaited"))
+    if problems:
+        raise InvalidInput("the edge can't be added", problems)
+    return name
+
 
 Plain = dict[str, Any]
 
-BEGIN = "handoff_start"
+START_NODE = "handoff_start"
 """The node that each run begins with: it names the run and records the state as it came in."""
 
 
@@ -66,8 +199,8 @@ class HandoffGraph:
             message = "a wrapped node is shown the whole state"
             problem = Problem("input_schema", "unsupported", message, "an annotated parameter")
             raise InvalidInput("the node can't be added", [problem])
-        hop = Hop(name, self._workspace, self._task, self._state, self._strict)
-        wrapped = wrap(node, Wrapping(hop, self._edges.route, nodes=self._nodes))
+        hop = StepConfig(name, self._workspace, self._task, self._state, self._strict)
+        wrapped = wrap_node(node, NodeWrapping(hop, self._edges.route, nodes=self._nodes))
         self.builder.add_node(name, wrapped, input_schema=self._state, **options)
         self._nodes[name] = self.builder.nodes[name]
         return self
@@ -120,7 +253,7 @@ class HandoffGraph:
         if problems:
             step = "Use the methods of HandoffGraph to add nodes and edges."
             raise InvalidInput("the graph can't be used", problems, next_step=step)
-        self._wire()
+        self._connection()
         return self.builder.compile(checkpointer, **options)
 
     def replay(self, run: str) -> Plain:
@@ -155,8 +288,8 @@ class HandoffGraph:
     def _unwrapped(self) -> list[Problem]:
         found: list[Problem] = []
         for name, spec in self.builder.nodes.items():
-            is_ours = self._nodes.get(name) is spec and hop_of(spec.runnable) is not None
-            if not is_ours and not (name == BEGIN and self._is_wired):
+            is_ours = self._nodes.get(name) is spec and step_config_of(spec.runnable) is not None
+            if not is_ours and not (name == START_NODE and self._is_wired):
                 message = "is not wrapped: its work would not be handed on"
                 found.append(Problem(name, "unwrapped_node", message, "HandoffGraph.add_node"))
         return found
@@ -179,18 +312,18 @@ class HandoffGraph:
             found.append(Problem(START, "required", "no edge leaves it", "an edge from START"))
         return sorted(found)
 
-    def _wire(self) -> None:
+    def _connection(self) -> None:
         if self._is_wired:
             return
         self._is_wired = True
         targets = self._edges.targets_of(START)
         self.builder.add_node(
-            BEGIN,
+            START_NODE,
             self._begin,
             input_schema=self._state,
             destinations=tuple(self._nodes if targets is None else targets),
         )
-        self.builder.add_edge(START, BEGIN)
+        self.builder.add_edge(START, START_NODE)
         for name in self._nodes:
             known = self._edges.targets_of(name)
             ends = [*self._nodes, END] if known is None else (known or [END])
@@ -225,3 +358,13 @@ class HandoffGraph:
         # Without its type, the router would be shown the node's output instead of the state.
         route.__annotations__ = {"state": self._state}
         return route
+
+
+__all__ = [
+    "Edges",
+    "HandoffGraph",
+    "Transition",
+    "replay",
+    "runs",
+    "transitions",
+]

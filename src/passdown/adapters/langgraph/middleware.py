@@ -1,4 +1,4 @@
-"""The brief in place of the transcript: what an agent that takes over is shown.
+"""Middleware that shows an agent the brief instead of the transcript, and a tool to read the rest.
 
 The model sees the brief and the agent's own messages since it took over. The graph's state keeps
 every message.
@@ -7,19 +7,121 @@ every message.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
-from passdown.adapters.brief_texts import brief_text, checked_reader, spent_on
-from passdown.adapters.langgraph.installed import AIMessage, HumanMessage, ToolMessage
-from passdown.adapters.langgraph.reading import history_tool, kept_line, text_of
+from passdown.adapters.langgraph.compat import (
+    AIMessage,
+    HumanMessage,
+    StructuredTool,
+    ToolMessage,
+    convert_to_messages,
+)
 from passdown.adapters.langgraph.tools import DESTINATION
-from passdown.adapters.states.handing import workspace_of
-from passdown.adapters.states.reducers import message_id
+from passdown.adapters.state_schema import message_id
+from passdown.adapters.states import workspace_of
+from passdown.adapters.tools import (
+    HISTORY_TOOL,
+    MAX_HISTORY_TOKENS,
+    HistoryLine,
+    brief_settings,
+    brief_text,
+    fit_lines,
+    select_lines,
+    user_message_tokens,
+    workspace_counter,
+)
+from passdown.core.names import agent_problems
 from passdown.errors import InvalidInput, MissingExtra
-from passdown.model.names import agent_problems
-from passdown.workspace.beside import Beside
+from passdown.workspace.streams import WorkspaceStreams
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from passdown.adapters.states import AnyWorkspace
+    from passdown.workspace.types import CounterLike
+
+
+_EXCERPT = 80
+_ITEMS = {
+    "type": "string",
+    "description": "Numbers such as 4 or 4-9,12; 4@5000 from a character on; empty for a list.",
+}
+
+
+def history_hint(count: int) -> str:
+    """How an agent gets at the first messages of its graph, of which it isn't shown any."""
+    if not count:
+        return ""
+    items = f"1-{count}" if count > 1 else "1"
+    return f'Word for word, with every tool result: items {items}. All: {HISTORY_TOOL}("{items}")'
+
+
+def history_tool(workspace: AnyWorkspace, counter: CounterLike = None) -> Any:
+    """A LangChain tool `read_history(items)`: messages of the agent's graph by their numbers.
+
+    An answer has at most 10,000 tokens, and says how to read on.
+    """
+    count = workspace_counter(workspace, counter).tokens
+
+    # The arguments are a model's: 5 or [5, 6] are meant well, and no mistake may end the run.
+    def read_history(runtime: Any, items: object = "", **_unknown: object) -> str:
+        try:
+            return fit_lines(
+                _lines(runtime.state["messages"], _requested_items(items)),
+                MAX_HISTORY_TOKENS,
+                count,
+            )
+        except InvalidInput as error:
+            return str(error)
+
+    async def aread_history(runtime: Any, items: object = "", **_unknown: object) -> str:
+        return await asyncio.to_thread(read_history, runtime, items)
+
+    return StructuredTool(
+        name=HISTORY_TOOL,
+        description="Read earlier messages of the conversation in full.",
+        args_schema={"type": "object", "properties": {"items": _ITEMS}},
+        func=read_history,
+        coroutine=aread_history,
+    )
+
+
+def _requested_items(items: object) -> str:
+    """What a model asks for, as text."""
+    if isinstance(items, list):
+        return ",".join(map(str, cast("list[object]", items)))
+    return "" if items is None else str(items)
+
+
+def _lines(messages: list[Any], items: str) -> list[HistoryLine]:
+    """The messages with these numbers in full; without numbers a list of all."""
+    told = [_message_line(each) for each in convert_to_messages(messages)]
+    if items.strip():
+        return select_lines(
+            [HistoryLine(number, text) for number, text in enumerate(told, 1)], items
+        )
+    short = [" ".join(text.split())[:_EXCERPT] for text in told]
+    return [HistoryLine(number, text) for number, text in enumerate(short, 1)]
+
+
+def message_text(message: Any) -> str:
+    """A message's words as they are; content in blocks as JSON."""
+    content: Any = message.content
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
+def _message_line(message: Any) -> str:
+    """A message as text: who, the words as they are, and the tools that it called."""
+    calls = [
+        f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
+        for call in cast("list[Any]", getattr(message, "tool_calls", None) or [])
+    ]
+    who = f"{message.type} {message.name}" if message.name else str(message.type)
+    return "\n".join([f"{who}: {message_text(message)}", *calls])
+
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -30,10 +132,6 @@ except ImportError as error:
         next_step="Install it: pip install 'passdown[langgraph]'",
     ) from error
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from passdown.adapters.states.handing import AnyWorkspace
 
 _KEPT_BRIEFS = 256
 _NEWEST = 2**62
@@ -76,9 +174,9 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         if wrong:
             raise InvalidInput("the brief can't be given", wrong)
         opened = workspace_of(workspace)
-        default = Beside(opened).opened.settings.brief_budget
+        default = WorkspaceStreams(opened).opened.settings.brief_budget
         chosen = default if budget is None else budget
-        self._reader = checked_reader(opened, agent, chosen, counter)
+        self._reader = brief_settings(opened, agent, chosen, counter)
         self._workspace, self._task, self._agent = opened, task, agent
         self.tools = [history_tool(opened, counter)]
         self._lock = threading.Lock()
@@ -110,17 +208,17 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _briefed(self, request: Any) -> Any:
         messages: list[Any] = request.messages
-        before = handed_over_at(messages, self._agent) or request.state.get("messages_before")
+        before = handoff_index(messages, self._agent) or request.state.get("messages_before")
         if before is None:
             return request
         mark = message_id(messages[max(before - 1, 0)]) if messages else ""
         version: int = request.state.get("version_before", 0)
-        asked = asked_last(messages, before)
-        spent = spent_on(self._reader, [text_of(each) for each in asked])
+        asked = last_user_messages(messages, before)
+        spent = user_message_tokens(self._reader, [message_text(each) for each in asked])
         if spent is None:
             asked, spent = [], 0
         brief = HumanMessage(content=self._brief((version, mark, before), spent))
-        return request.override(messages=[brief, *asked, *paired(messages[before:])])
+        return request.override(messages=[brief, *asked, *paired_messages(messages[before:])])
 
     def _brief(self, turn: tuple[int, str, int], spent: int) -> str:
         """The brief of this turn: made once, so that the model's view doesn't shift within it, and
@@ -131,13 +229,13 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         with self._lock:
             if key not in self._briefs:
                 reader = self._reader._replace(budget=self._reader.budget - spent)
-                self._briefs[key] = brief_text(reader, self._task, kept_line(turn[-1]))
+                self._briefs[key] = brief_text(reader, self._task, history_hint(turn[-1]))
                 while len(self._briefs) > _KEPT_BRIEFS:
                     self._briefs.popitem(last=False)
             return self._briefs[key]
 
 
-def handed_over_at(messages: list[Any], agent: str) -> int:
+def handoff_index(messages: list[Any], agent: str) -> int:
     """How many messages there are up to the last one that hands over to an agent; 0 for none."""
     for index in range(len(messages), 0, -1):
         each = messages[index - 1]
@@ -149,7 +247,7 @@ def handed_over_at(messages: list[Any], agent: str) -> int:
     return 0
 
 
-def asked_last(messages: list[Any], before: int) -> list[Any]:
+def last_user_messages(messages: list[Any], before: int) -> list[Any]:
     """What people said last before an agent took over; nothing where they spoke right then."""
     if before < len(messages) and isinstance(messages[before], HumanMessage):
         return []
@@ -162,7 +260,7 @@ def asked_last(messages: list[Any], before: int) -> list[Any]:
     return messages[first:last]
 
 
-def paired(messages: list[Any]) -> list[Any]:
+def paired_messages(messages: list[Any]) -> list[Any]:
     """Messages in which each tool call is followed by its result and each result has its call.
 
     A call or a result whose other half is missing is left out; words never are.
@@ -177,13 +275,13 @@ def paired(messages: list[Any]) -> list[Any]:
             continue
         answers = []
         if isinstance(each, AIMessage) and each.tool_calls:
-            answers = _answered(each, messages[index + 1 :])
+            answers = _answered_calls(each, messages[index + 1 :])
             each = _with_calls(each, answers)  # noqa: PLW2901 - what is kept of it
         kept += [each] if each.content or answers or not isinstance(each, AIMessage) else []
     return kept
 
 
-def _answered(message: Any, later: list[Any]) -> list[str]:
+def _answered_calls(message: Any, later: list[Any]) -> list[str]:
     """The ids of a message's calls that the results right after it answer."""
     found: list[str] = []
     for each in later:

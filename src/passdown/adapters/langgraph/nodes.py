@@ -1,4 +1,4 @@
-"""A node of a graph as one agent's turn: wrapped, it records the handoff and passes the context on.
+"""Wrap a graph node as one agent's turn: the handoff is recorded and its context passed on.
 
 What the node returns stays as it is; the handoff is added to it.
 """
@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.adapters.langgraph.gates import aask_people, ask_people
-from passdown.adapters.langgraph.installed import (
+from passdown.adapters.langgraph.compat import (
     END,
     Command,
     Overwrite,
@@ -23,28 +22,31 @@ from passdown.adapters.langgraph.installed import (
     convert_to_messages,
     running_config,
 )
-from passdown.adapters.states.handing import handoff_update, workspace_of
-from passdown.adapters.states.hops import (
-    Hop,
+from passdown.adapters.langgraph.gates import aask_people, ask_people
+from passdown.adapters.state_schema import AgentState, add_warnings, fields_of, message_id
+from passdown.adapters.states import (
+    AgentTurn,
     Route,
-    Turn,
-    checked_hop,
-    enter,
-    leave,
-    note_step,
-    seal,
+    StepConfig,
+    add_checksums,
+    begin_turn,
+    check_step_config,
+    end_turn,
+    handoff_update,
+    integrity_warnings,
+    record_turn,
+    workspace_of,
 )
-from passdown.adapters.states.integrity import warnings_of
-from passdown.adapters.states.reducers import add_warnings, message_id
-from passdown.adapters.states.shape import AgentState, fields_of
+from passdown.core.integrity import check_integrity
 from passdown.errors import GateRefused, InvalidInput, Problem
-from passdown.model.checksum import check_integrity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from passdown.adapters.states.handing import AnyWorkspace
+    from passdown.adapters.states import AnyWorkspace
 
+
+if TYPE_CHECKING:
     Choose = Callable[[str, Mapping[str, Any]], Route]
 
 Plain = dict[str, Any]
@@ -56,19 +58,19 @@ _MARK = "__passdown_hop__"
 _NO_PLACE = "The state has no such fields: add them to its class, or don't return them."
 
 
-class Wrapping(NamedTuple):
+class NodeWrapping(NamedTuple):
     """How a node is wrapped: its hop, what chooses its target, and the graph's nodes.
 
     Where the nodes are known, a rejected handoff goes back to its sender, a handoff's `to_agent`
     leads to that node, and a name that no node has is an error.
     """
 
-    hop: Hop
+    hop: StepConfig
     choose: Choose
     nodes: Mapping[str, Any] | None = None
 
 
-def handing_node(
+def handoff_node(
     node: Any,
     *,
     agent: str,
@@ -89,19 +91,19 @@ def handing_node(
     def choose(_source: str, _state: Mapping[str, Any]) -> Route:
         return Route((target,) if target and target != END else ())
 
-    return wrap(node, Wrapping(Hop(agent, workspace, task, state, strict), choose))
+    return wrap_node(node, NodeWrapping(StepConfig(agent, workspace, task, state, strict), choose))
 
 
-def hop_of(node: Any) -> Hop | None:
+def step_config_of(node: Any) -> StepConfig | None:
     """The hop of a wrapped node; None for one that isn't wrapped."""
     found = getattr(node, _MARK, None) or getattr(getattr(node, "func", None), _MARK, None)
     return found or getattr(getattr(node, "afunc", None), _MARK, None)
 
 
-def wrap(node: Any, how: Wrapping) -> Any:
+def wrap_node(node: Any, how: NodeWrapping) -> Any:
     """Wrap a function, a coroutine function or a runnable."""
-    checked_hop(how.hop)
-    if hop_of(node) is not None:
+    check_step_config(how.hop)
+    if step_config_of(node) is not None:
         problem = Problem(how.hop.agent, "duplicate", "the node is wrapped already", "a bare node")
         raise InvalidInput("the node can't be wrapped", [problem])
     if isinstance(node, Runnable):
@@ -114,34 +116,34 @@ def wrap(node: Any, how: Wrapping) -> Any:
     return _wrapped_async(node, how) if is_async else _wrapped_sync(node, how)
 
 
-def _wrapped_sync(node: Any, how: Wrapping) -> Any:
+def _wrapped_sync(node: Any, how: NodeWrapping) -> Any:
     @wraps(node)
     def handing(state: Any, *args: Any, **kwargs: Any) -> Any:
-        step, path = _place()
+        step, path = _graph_position()
         rejected = ask_people(how.hop.workspace, how.hop.task, agent=how.hop.agent)
-        turn = enter(how.hop, state, step=step, path=path)
+        turn = begin_turn(how.hop, state, step=step, path=path)
         if rejected:
-            return _turned_back(how, turn, rejected)
-        return _finished(how, turn, node(turn.view, *args, **kwargs))
+            return _send_back(how, turn, rejected)
+        return _finish_turn(how, turn, node(turn.view, *args, **kwargs))
 
     return _marked(handing, node, how.hop)
 
 
-def _wrapped_async(node: Any, how: Wrapping) -> Any:
+def _wrapped_async(node: Any, how: NodeWrapping) -> Any:
     @wraps(node)
     async def handing(state: Any, *args: Any, **kwargs: Any) -> Any:
-        step, path = _place()
+        step, path = _graph_position()
         rejected = await aask_people(how.hop.workspace, how.hop.task, agent=how.hop.agent)
-        turn = await asyncio.to_thread(enter, how.hop, state, step=step, path=path)
+        turn = await asyncio.to_thread(begin_turn, how.hop, state, step=step, path=path)
         if rejected:
-            return await asyncio.to_thread(_turned_back, how, turn, rejected)
+            return await asyncio.to_thread(_send_back, how, turn, rejected)
         output = await node(turn.view, *args, **kwargs)
-        return await asyncio.to_thread(_finished, how, turn, output)
+        return await asyncio.to_thread(_finish_turn, how, turn, output)
 
     return _marked(handing, node, how.hop)
 
 
-def _marked(handing: Any, node: Any, hop: Hop) -> Any:
+def _marked(handing: Any, node: Any, hop: StepConfig) -> Any:
     """The wrapper, known as such, and shown the whole state though the node asks for a part."""
     setattr(handing, _MARK, hop)
     shown = next(iter(inspect.signature(node).parameters), "state")
@@ -149,7 +151,7 @@ def _marked(handing: Any, node: Any, hop: Hop) -> Any:
     return handing
 
 
-def _wrapped_runnable(node: Any, how: Wrapping) -> Any:
+def _wrapped_runnable(node: Any, how: NodeWrapping) -> Any:
     """A runnable, such as a compiled graph, that is run either way."""
 
     def run(state: Plain) -> Any:
@@ -171,7 +173,7 @@ def _wrapped_runnable(node: Any, how: Wrapping) -> Any:
     return made
 
 
-def _place() -> tuple[int, tuple[str, ...]]:
+def _graph_position() -> tuple[int, tuple[str, ...]]:
     """Which step of the graph this is, and the node's place in the order within the step."""
     found: Plain = running_config().get("metadata") or {}
     path: Sequence[object] = found.get("langgraph_path") or ()
@@ -185,15 +187,15 @@ def _for_this_graph(raised: Exception) -> Any:
     return Command(update=command.update, goto=command.goto)
 
 
-def _finished(how: Wrapping, turn: Turn, output: Any) -> Any:
+def _finish_turn(how: NodeWrapping, turn: AgentTurn, output: Any) -> Any:
     """What a node returned, with the handoff added."""
     command = output if isinstance(output, Command) else None
-    given = _identified(how, _plain_update(output.update if command is not None else output))
-    asked = _asked(how, command, given)
-    unknown = _dropped(how, given, asked)
+    given = _with_message_ids(how, _plain_update(output.update if command is not None else output))
+    asked = _requested_route(how, command, given)
+    unknown = _drop_unknown_fields(how, given, asked)
     if unknown:
         given = {**given, "warnings": add_warnings(given.get("warnings"), unknown)}
-    left = leave(how.hop, turn, given, lambda merged: asked or how.choose(how.hop.agent, merged))
+    left = end_turn(how.hop, turn, given, lambda merged: asked or how.choose(how.hop.agent, merged))
     if left.route.condition == GOTO:
         graph = command.graph if command is not None else None
         return Command(graph=graph, update=left.update, goto=[*left.route.targets] or END)
@@ -216,7 +218,7 @@ def _plain_update(update: Any) -> Plain:
     return fields
 
 
-def _identified(how: Wrapping, given: Plain) -> Plain:
+def _with_message_ids(how: NodeWrapping, given: Plain) -> Plain:
     """An update with messages as LangGraph's own reducer would make them, ids included: what is
     recorded then is what becomes of it.
     """
@@ -228,7 +230,7 @@ def _identified(how: Wrapping, given: Plain) -> Plain:
     return {**given, "messages": made}
 
 
-def _asked(how: Wrapping, command: Any, given: Plain) -> Route | None:
+def _requested_route(how: NodeWrapping, command: Any, given: Plain) -> Route | None:
     """Where the node itself sends the work: by a command, or by its handoff."""
     goto: object = command.goto if command is not None else ()
     listed = list(cast("Sequence[object]", goto)) if isinstance(goto, list | tuple) else [goto]
@@ -242,7 +244,7 @@ def _asked(how: Wrapping, command: Any, given: Plain) -> Route | None:
     by_handoff = not names and bool(named)
     names = [str(named)] if by_handoff else names
     if command is None or command.graph is None:
-        problems += _no_nodes(how.nodes, names)
+        problems += _unknown_nodes(how.nodes, names)
     if problems:
         raise InvalidInput("the agent's turn can't be handed on", problems)
     if not names:
@@ -251,7 +253,7 @@ def _asked(how: Wrapping, command: Any, given: Plain) -> Route | None:
     return Route(tuple(name for name in names if name != END), "" if is_edge else GOTO)
 
 
-def _no_nodes(nodes: Mapping[str, Any] | None, names: list[str]) -> list[Problem]:
+def _unknown_nodes(nodes: Mapping[str, Any] | None, names: list[str]) -> list[Problem]:
     """A problem for each name that no node of the graph has, where its nodes are known."""
     if nodes is None:
         return []
@@ -260,7 +262,7 @@ def _no_nodes(nodes: Mapping[str, Any] | None, names: list[str]) -> list[Problem
     return [Problem(name, "not_found", "is no node of the graph", expected) for name in unknown]
 
 
-def _dropped(how: Wrapping, given: Plain, asked: Route | None) -> list[Plain]:
+def _drop_unknown_fields(how: NodeWrapping, given: Plain, asked: Route | None) -> list[Plain]:
     """Warnings for fields that the state's shape doesn't have: the graph would drop them."""
     known = fields_of(how.hop.schema)
     if "active_agent" not in known:
@@ -273,10 +275,10 @@ def _dropped(how: Wrapping, given: Plain, asked: Route | None) -> list[Plain]:
     )
     for name in lost:
         del given[name]
-    return warnings_of(report, source, target)
+    return integrity_warnings(report, source, target)
 
 
-def _turned_back(how: Wrapping, turn: Turn, rejected: list[Plain]) -> Any:
+def _send_back(how: NodeWrapping, turn: AgentTurn, rejected: list[Plain]) -> Any:
     """After a rejection the work goes back to who handed it on, with the reasons."""
     context: Plain = turn.view.get("handoff_context") or {}
     source = context.get("source", "")
@@ -295,9 +297,9 @@ def _turned_back(how: Wrapping, turn: Turn, rejected: list[Plain]) -> Any:
     update = handoff_update(turn.view, source, metadata={"rejected": reasons}, decisions=())
     update["warnings"] = [*turn.warnings, *reasons]
     route = Route((source,), GOTO)
-    seal(how.hop, turn, update, route)
+    add_checksums(how.hop, turn, update, route)
     version = workspace_of(how.hop.workspace).task(how.hop.task)["version"]
-    note_step(how.hop, turn, update, route, version=version)
+    record_turn(how.hop, turn, update, route, version=version)
     return Command(update=update, goto=[source])
 
 

@@ -1,18 +1,215 @@
 """LangGraph's long-term store in the ledger: items as records, found by meaning through recall.
 
-Items stand in a stream of their own; what can be read of an item is also a node of the knowledge
-graph, so that `recall` finds it for everybody. Nothing is deleted: an item that is put as None is
-hidden by a record.
+Items are a stream; the readable text of an item is also a node of the knowledge graph, so `recall`
+finds it too. Nothing is deleted: putting None records that the item is hidden.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from datetime import datetime
 from threading import RLock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.adapters.states import workspace_of
+from passdown.core.graph import MAX_VALUE, Node, summary_line
+from passdown.core.names import agent_problems, id_problems
+from passdown.core.redaction import redact
+from passdown.core.rows import NODE_PREFIX
 from passdown.errors import InvalidInput, MissingExtra, NotFound, Problem
+from passdown.workspace.streams import StreamEntry, WorkspaceStreams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from langgraph.store.base import ListNamespacesOp, MatchCondition, Op, PutOp, Result
+
+    from passdown.adapters.states import AnyWorkspace
+
+
+if TYPE_CHECKING:
+    Namespace = tuple[str, ...]
+
+_REFUSED = "refused; nothing was changed"
+
+
+class StoredItem(NamedTuple):
+    """An item as it stands; its value is kept as text, so that nobody can change it by hand."""
+
+    namespace: Namespace
+    key: str
+    node: str
+    text: str
+    paths: list[str] | bool
+    created_at: str
+    updated_at: str
+
+    def value(self) -> dict[str, Any]:
+        """The value, new at each call."""
+        return json.loads(self.text)
+
+
+class StoredItems:
+    """All items of a store, in the order in which they came to be."""
+
+    def __init__(self, name: str) -> None:
+        """No items yet."""
+        self.position = 0
+        self._name = name
+        self._known: dict[Namespace, dict[str, StoredItem]] = {}
+
+    def apply(self, position: int, at: str, document: dict[str, Any]) -> None:
+        """Go one record on."""
+        self.position = position
+        for row in document["items"]:
+            namespace, key = tuple(row["namespace"]), row["key"]
+            items = self._known.setdefault(namespace, {})
+            if row["value"] is None:
+                items.pop(key, None)
+                continue
+            earlier = items.get(key)
+            text = json.dumps(row["value"], ensure_ascii=False)
+            node = self.node(namespace, key)
+            created = earlier.created_at if earlier else at
+            items[key] = StoredItem(namespace, key, node, text, row["index"], created, at)
+        self._known = {name: items for name, items in self._known.items() if items}
+
+    def node(self, namespace: Namespace, key: str) -> str:
+        """The name under which the knowledge graph has an item."""
+        return "store:" + name_hash((self._name, namespace, key))
+
+    def get(self, namespace: Namespace, key: str) -> StoredItem | None:
+        """An item, or None."""
+        return self._known.get(namespace, {}).get(key)
+
+    def under(self, prefix: Namespace) -> Iterator[StoredItem]:
+        """The items of all namespaces that begin so."""
+        for namespace, items in self._known.items():
+            if namespace[: len(prefix)] == tuple(prefix):
+                yield from items.values()
+
+    def namespaces(self) -> list[Namespace]:
+        """The namespaces that have items."""
+        return [*self._known]
+
+
+def name_hash(name: object) -> str:
+    """A name of several parts as 32 hex digits."""
+    return hashlib.sha256(json.dumps(name).encode()).hexdigest()[:32]
+
+
+def put_rows(puts: Sequence[PutOp]) -> dict[str, Any]:
+    """The body of a record that puts or hides items; raises InvalidInput for what can't be."""
+    problems: list[Problem] = []
+    rows: list[dict[str, Any]] = []
+    for number, op in enumerate(puts):
+        where = f"puts[{number}]"
+        if any(redact(name)[1] for name in (*op.namespace, op.key)):
+            problems.append(Problem(where, "secret", "its name holds a secret", "a name"))
+        value = cast("object", op.value)
+        if value is not None and not isinstance(value, dict):
+            name = type(value).__name__
+            problems.append(Problem(f"{where}.value", "wrong_type", name, "a dict or None"))
+        index = op.index if isinstance(op.index, list) else op.index is None
+        rows.append(
+            {"namespace": list(op.namespace), "key": op.key, "value": value, "index": index}
+        )
+    if problems:
+        raise InvalidInput(_REFUSED, problems)
+    return {"items": rows}
+
+
+def search_text(stored: StoredItem) -> str:
+    """What can be read of an item, of all of it or of the paths that it is indexed by."""
+    if isinstance(stored.paths, list):
+        found = [
+            text
+            for path in stored.paths
+            for text in get_text_at_path(stored.value(), tokenize_path(path))
+        ]
+        return "\n".join(found)
+    return "\n".join(_lines(stored.value(), "")) if stored.paths else ""
+
+
+def _lines(value: object, name: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, object]", value).items():
+            yield from _lines(item, key)
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from _lines(item, name)
+    elif value is not None and value != "":
+        yield f"{name}: {value}" if name else str(value)
+
+
+def matches_filter(value: object, wanted: object) -> bool:
+    """Whether a value passes a filter: equal, equal in the parts that are named, or by operators.
+
+    Raises InvalidInput for an operator that there isn't.
+    """
+    if isinstance(wanted, dict):
+        parts = cast("dict[str, object]", wanted)
+        if any(name.startswith("$") for name in parts):
+            return all(_compares(value, name, other) for name, other in parts.items())
+        if not isinstance(value, dict):
+            return False
+        held = cast("dict[str, object]", value)
+        return all(matches_filter(held.get(name), part) for name, part in parts.items())
+    if isinstance(wanted, list | tuple):
+        listed = cast("Sequence[object]", wanted)
+        given = cast("Sequence[object]", value) if isinstance(value, list | tuple) else None
+        if given is None or len(given) != len(listed):
+            return False
+        return all(matches_filter(one, other) for one, other in zip(given, listed, strict=True))
+    return value == wanted
+
+
+def _compares(value: object, operator: str, other: object) -> bool:
+    if operator == "$eq":
+        return value == other
+    if operator == "$ne":
+        return value != other
+    if operator not in ("$gt", "$gte", "$lt", "$lte"):
+        expected = "$eq, $ne, $gt, $gte, $lt or $lte"
+        raise InvalidInput(
+            "the filter can't be used",
+            [Problem(f"filter.{operator}", "invalid_choice", repr(operator), expected)],
+        )
+    try:
+        left, right = float(cast("float", value)), float(cast("float", other))
+    except (TypeError, ValueError):
+        return False
+    if operator == "$gt":
+        return left > right
+    if operator == "$gte":
+        return left >= right
+    return left < right if operator == "$lt" else left <= right
+
+
+def namespaces_of(items: StoredItems, op: ListNamespacesOp) -> list[Namespace]:
+    """The namespaces that meet all conditions, cut to a depth, in order."""
+    conditions = op.match_conditions or ()
+    found: Iterable[Namespace] = (
+        namespace
+        for namespace in items.namespaces()
+        if all(_matches_condition(namespace, condition) for condition in conditions)
+    )
+    if op.max_depth is not None:
+        found = {namespace[: op.max_depth] for namespace in found}
+    return sorted(found)[op.offset : op.offset + op.limit]
+
+
+def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
+    path = condition.path
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)]
+    if condition.match_type == "suffix":
+        part = namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
+
 
 try:
     from langgraph.store.base import (
@@ -23,6 +220,8 @@ try:
         PutOp,
         SearchItem,
         SearchOp,
+        get_text_at_path,
+        tokenize_path,
         validate_op_namespace,
     )
 except ImportError as error:
@@ -31,27 +230,6 @@ except ImportError as error:
         next_step="Install it: pip install 'passdown[langgraph]'",
     ) from error
 
-from passdown.adapters.langgraph.store_items import (
-    Items,
-    Stored,
-    matches,
-    name_hash,
-    namespaces_of,
-    put_rows,
-    search_text,
-)
-from passdown.adapters.states.handing import workspace_of
-from passdown.model.found_rows import NODE_PREFIX
-from passdown.model.graph import MAX_VALUE, Node, summary_line
-from passdown.model.names import agent_problems, id_problems
-from passdown.workspace.beside import Aside, Beside
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from langgraph.store.base import Op, Result
-
-    from passdown.adapters.states.handing import AnyWorkspace
 
 KIND = "store_items"
 _MOST = 1_000
@@ -78,11 +256,11 @@ class RecallStore(BaseStore):
         if problems:
             raise InvalidInput("the store can't be opened", problems)
         self._workspace = workspace_of(workspace)
-        self._beside = Beside(self._workspace)
+        self._beside = WorkspaceStreams(self._workspace)
         self._stream = f"store/{name}"
         self._tag = f"store-{name}"
         self._agent = agent
-        self._items = Items(name)
+        self._items = StoredItems(name)
         self._lock = RLock()
         self._is_findable = False
 
@@ -134,13 +312,13 @@ class RecallStore(BaseStore):
         passing = [
             stored
             for stored in self._items.under(op.namespace_prefix)
-            if not op.filter or matches(stored.value(), op.filter)
+            if not op.filter or matches_filter(stored.value(), op.filter)
         ]
         if op.query:
             return self._nearest(op, passing)
-        return [_found(stored) for stored in passing[op.offset : op.offset + op.limit]]
+        return [_search_item(stored) for stored in passing[op.offset : op.offset + op.limit]]
 
-    def _nearest(self, op: SearchOp, passing: Sequence[Stored]) -> list[SearchItem]:
+    def _nearest(self, op: SearchOp, passing: Sequence[StoredItem]) -> list[SearchItem]:
         """What recall finds among the items that pass, then those that have nothing to read."""
         self._make_findable()
         wanted = {stored.node: stored for stored in passing}
@@ -156,12 +334,12 @@ class RecallStore(BaseStore):
             if len(found) >= enough or len(answers) < limit or limit >= _MOST:
                 break
             limit *= 2  # items that don't pass are found too
-        results = [_found(stored, min(1.0, max(0.0, score))) for stored, score in found]
-        results += [_found(stored) for node, stored in wanted.items() if node not in scores]
+        results = [_search_item(stored, min(1.0, max(0.0, score))) for stored, score in found]
+        results += [_search_item(stored) for node, stored in wanted.items() if node not in scores]
         return results[op.offset : op.offset + op.limit]
 
     def _put(self, puts: list[PutOp]) -> None:
-        aside = Aside(self._stream, KIND, self._agent, put_rows(puts))
+        aside = StreamEntry(self._stream, KIND, self._agent, put_rows(puts))
         self._beside.add(aside)
         self._refresh()
         stored = [self._items.get(op.namespace, op.key) for op in puts]
@@ -182,7 +360,7 @@ class RecallStore(BaseStore):
             self._learn(nodes, theirs.difference(node.id for node in nodes))
             self._is_findable = True
 
-    def _node(self, stored: Stored | None) -> Node | None:
+    def _node(self, stored: StoredItem | None) -> Node | None:
         """An item as a node; None where there is nothing to read."""
         text = search_text(stored)[:MAX_VALUE].strip() if stored else ""
         if stored is None or not text:
@@ -221,7 +399,7 @@ class RecallStore(BaseStore):
                     self._learn([], {name})
 
 
-def _item(stored: Stored) -> Item:
+def _item(stored: StoredItem) -> Item:
     return Item(
         value=stored.value(),
         key=stored.key,
@@ -231,7 +409,7 @@ def _item(stored: Stored) -> Item:
     )
 
 
-def _found(stored: Stored, score: float | None = None) -> SearchItem:
+def _search_item(stored: StoredItem, score: float | None = None) -> SearchItem:
     return SearchItem(
         namespace=stored.namespace,
         key=stored.key,

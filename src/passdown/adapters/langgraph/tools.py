@@ -1,4 +1,4 @@
-"""A tool with which a model hands on: it fills in the handoff, and gets every problem back.
+"""Handoff tool for LangChain agents: the model fills in the handoff and gets every problem back.
 
 For agents in a swarm or under a supervisor, in place of the tools that these make themselves.
 """
@@ -9,15 +9,16 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.adapters.langgraph.compat import Command, StructuredTool, ToolMessage
 from passdown.adapters.langgraph.gates import aask_people, ask_people
-from passdown.adapters.langgraph.installed import Command, StructuredTool, ToolMessage
-from passdown.adapters.states.handing import handoff_update, known_context, workspace_of
+from passdown.adapters.states import handoff_context_of, handoff_update, workspace_of
+from passdown.core.intake import handoff_schema
+from passdown.core.names import agent_problems
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, Problem
-from passdown.model.intake import handoff_schema
-from passdown.model.names import agent_problems
 
 if TYPE_CHECKING:
-    from passdown.adapters.states.handing import AnyWorkspace
+    from passdown.adapters.states import AnyWorkspace
+
 
 Plain = dict[str, Any]
 
@@ -36,7 +37,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
 _DROPPED = frozenset({"title", "default", "maxItems", "additionalProperties"})
 
 
-class _Sending(NamedTuple):
+class _HandoffTool(NamedTuple):
     """What every call of one tool has in common."""
 
     name: str
@@ -89,17 +90,21 @@ def handoff_tool(
     if wrong:
         raise InvalidInput("the tool can't be made", wrong)
     title = name or "transfer_to_" + re.sub(r"\W+", "_", agent_name).lower()
-    sending = _Sending(title, agent_name, workspace, task, from_agent)
+    sending = _HandoffTool(title, agent_name, workspace, task, from_agent)
 
     def hand_on(runtime: Any, **fields: Any) -> Any:
-        sent = _recorded(sending, runtime, fields)
-        return sent if _is_refused(sent) else _passed(sending, sent, ask_people(workspace, task))
+        sent = _record_handoff(sending, runtime, fields)
+        return (
+            sent
+            if _is_refused(sent)
+            else _unless_rejected(sending, sent, ask_people(workspace, task))
+        )
 
     async def ahand_on(runtime: Any, **fields: Any) -> Any:
-        sent = await asyncio.to_thread(_recorded, sending, runtime, fields)
+        sent = await asyncio.to_thread(_record_handoff, sending, runtime, fields)
         if _is_refused(sent):
             return sent
-        return _passed(sending, sent, await aask_people(workspace, task))
+        return _unless_rejected(sending, sent, await aask_people(workspace, task))
 
     about = f"Hand the task on to {agent_name}, with what was done, decided and left open. "
     return StructuredTool(
@@ -116,13 +121,13 @@ def _is_refused(sent: Any) -> bool:
     return isinstance(sent, ToolMessage)
 
 
-def _recorded(sending: _Sending, runtime: Any, fields: Plain) -> Any:
+def _record_handoff(sending: _HandoffTool, runtime: Any, fields: Plain) -> Any:
     """The command that goes to the receiver, once the handoff is on record; else a message that
     says everything that is wrong.
     """
     state: Plain = runtime.state
     messages: list[Any] = list(state.get("messages") or ())
-    alone = _alone(messages, runtime.tool_call_id)
+    alone = _called_with_others(messages, runtime.tool_call_id)
     workspace = workspace_of(sending.workspace)
     source = sending.from_agent or str(workspace.task(sending.task)["holder"])
     document = {**fields, "task": sending.task, "to_agent": sending.agent_name}
@@ -141,7 +146,7 @@ def _recorded(sending: _Sending, runtime: Any, fields: Plain) -> Any:
         return _refusal(sending, runtime, [Problem("", error.code, error.message)])
     metadata = {"version": command.version, "digest": command.digest}
     new = workspace.handoff_context(sending.task, agent=source, since=command.version - 1)
-    earlier: list[str] = known_context(state).get("memory_refs", [])
+    earlier: list[str] = handoff_context_of(state).get("memory_refs", [])
     return Command(
         goto=sending.agent_name,
         graph=Command.PARENT,
@@ -161,7 +166,7 @@ def _recorded(sending: _Sending, runtime: Any, fields: Plain) -> Any:
     )
 
 
-def _alone(messages: list[Any], call: str) -> list[Problem]:
+def _called_with_others(messages: list[Any], call: str) -> list[Problem]:
     """A transfer ends the turn: what other tools of the same turn answer would be lost."""
     last = next((each for each in reversed(messages) if getattr(each, "tool_calls", None)), None)
     others = [each["name"] for each in getattr(last, "tool_calls", ()) if each["id"] != call]
@@ -171,7 +176,7 @@ def _alone(messages: list[Any], call: str) -> list[Problem]:
     return [Problem("", "not_alone", given, "this tool alone", "call it again by itself")]
 
 
-def _answer(sending: _Sending, runtime: Any, summary: str) -> Any:
+def _answer(sending: _HandoffTool, runtime: Any, summary: str) -> Any:
     return ToolMessage(
         content=f"Handed on to {sending.agent_name}.\n{summary}",
         name=sending.name,
@@ -180,7 +185,7 @@ def _answer(sending: _Sending, runtime: Any, summary: str) -> Any:
     )
 
 
-def _refusal(sending: _Sending, runtime: Any, problems: list[Problem]) -> Any:
+def _refusal(sending: _HandoffTool, runtime: Any, problems: list[Problem]) -> Any:
     lines = [f"- {problem.line()}" for problem in dict.fromkeys(problems)]
     said = ["Nothing was handed on. Mend all of this and call the tool again:", *lines]
     return ToolMessage(
@@ -191,7 +196,7 @@ def _refusal(sending: _Sending, runtime: Any, problems: list[Problem]) -> Any:
     )
 
 
-def _passed(sending: _Sending, command: Any, rejected: list[Plain]) -> Any:
+def _unless_rejected(sending: _HandoffTool, command: Any, rejected: list[Plain]) -> Any:
     """The command, unless a person said no."""
     if not rejected:
         return command

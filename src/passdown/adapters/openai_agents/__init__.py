@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK on a workspace: handoffs with a record, hooks, sessions.
+"""OpenAI Agents SDK on a workspace: recorded handoffs, hooks, sessions.
 
 Needs `pip install 'passdown[openai-agents]'`.
 """
@@ -15,25 +15,34 @@ except (ImportError, AttributeError) as _error:
         next_step="Install it with: pip install 'passdown[openai-agents]'",
     ) from _error
 
-from passdown.adapters.openai_agents.filters import HandoffHeld
-from passdown.adapters.openai_agents.follow_ups import since_handoff
-from passdown.adapters.openai_agents.handoffs import opening, passdown_handoff
-from passdown.adapters.openai_agents.hooks import PassdownHooks, active_agent, run_records
-from passdown.adapters.openai_agents.payload import HandoffPayload
-from passdown.adapters.openai_agents.running import check_run, run, run_streamed, run_sync
-from passdown.adapters.openai_agents.session import LedgerSession, Said
-from passdown.adapters.openai_agents.transcripts import history_tool
+from passdown.adapters.openai_agents.handoffs import (
+    HandoffHeld,
+    HandoffPayload,
+    opening_input,
+    passdown_handoff,
+    since_handoff,
+)
+from passdown.adapters.openai_agents.runs import (
+    PassdownHooks,
+    active_agent,
+    check_run,
+    run,
+    run_records,
+    run_streamed,
+    run_sync,
+)
+from passdown.adapters.openai_agents.sessions import LedgerSession, TranscriptItem, history_tool
 
 __all__ = [
     "HandoffHeld",
     "HandoffPayload",
     "LedgerSession",
     "PassdownHooks",
-    "Said",
+    "TranscriptItem",
     "active_agent",
     "check_run",
     "history_tool",
-    "opening",
+    "opening_input",
     "passdown_handoff",
     "run",
     "run_records",

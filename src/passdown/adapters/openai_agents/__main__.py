@@ -1,4 +1,4 @@
-"""`python -m passdown.adapters.openai_agents SESSION [ITEMS]`: read what a session holds."""
+"""`python -m passdown.adapters.openai_agents SESSION [ITEMS]`: print the items of a session."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import argparse
 import sys
 
 import passdown
-from passdown.adapters.histories import text_of
-from passdown.adapters.openai_agents.items import ItemLog
-from passdown.adapters.openai_agents.transcripts import MODULE, history_lines
+from passdown.adapters.openai_agents.sessions import MODULE, ItemLog, history_lines
+from passdown.adapters.tools import lines_text
 from passdown.errors import PassdownError
 
 
@@ -21,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         with passdown.open(given.at, create=False) as workspace:
-            text = text_of(history_lines(ItemLog(workspace, given.session), given.items))
+            text = lines_text(history_lines(ItemLog(workspace, given.session), given.items))
     except PassdownError as error:
         sys.stderr.write(f"{error}\n")
         return 1

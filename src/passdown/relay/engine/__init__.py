@@ -1,6 +1,35 @@
 """The engine: legs and express items as durable workflows, on SQLite or PostgreSQL.
 
-The ledger says what is to be done and what was done; the engine only sees to it that somebody does
-it. So a workflow may be lost or run twice without harm: its effect is a record with a key of its
-own, and what is open in the ledger is queued again. This is the only package that knows `dbos`.
+The ledger says what is to be done and what was done; the engine only makes sure that some worker
+does it. A workflow may be lost or run twice without harm: its effect is a record with a key of
+its own, and what is open in the ledger is queued again. No other package imports `dbos`.
 """
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from passdown.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+_RECREATE = (
+    "It holds only what is queued: move the file aside, and it is made anew from the ledger."
+)
+
+
+@contextmanager
+def database_faults(next_step: str = "") -> Generator[None]:
+    """Say plainly that the engine's database can't be used, where that is what went wrong."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        said = (str(error).splitlines() or [""])[0]
+        message = f"the engine's database can't be used: {said}"
+        mend = "" if "not a database" not in said and "malformed" not in said else _RECREATE
+        raise StoreUnavailable(message, next_step=f"{mend} {next_step}".strip()) from error

@@ -1,16 +1,34 @@
-"""The engine's database: a file beside the store, or a PostgreSQL that many machines share."""
+"""The engine's database: connections, heartbeats of workers, and queues (lanes).
+
+The time is the database's, so machines needn't agree on it. A worker whose process has ended on
+this machine is lost at once; one that is frozen, cut off or on another machine is lost when its
+lease has expired.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import socket
+import threading
+import time
+import uuid
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.errors import InvalidInput, MissingExtra, Problem
-from passdown.store.addresses import database_of, is_postgres
-from passdown.store.named import named_statements
+from passdown.errors import InvalidInput, LaneFull, MissingExtra, Problem
+from passdown.store import database_url, is_postgres
+from passdown.store.statements import named_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from dbos import DBOSClient
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.engine import Row
+
 
 try:
     import sqlalchemy as sa
@@ -23,11 +41,6 @@ except ImportError as error:
         next_step="Install it: pip install 'passdown[relay]'",
     ) from error
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from sqlalchemy import Connection, Engine
-    from sqlalchemy.engine import Row
 
 VARIABLE = "PASSDOWN_RELAY_URL"
 FILE = "relay.db"
@@ -35,7 +48,7 @@ POOL = 20
 _FILE_PREFIX = "sqlite:///"
 
 
-class PlainJson(_Serializer):
+class JsonSerializer(_Serializer):
     """What the engine keeps, as JSON: nothing that is read back can run."""
 
     def serialize(self, data: Any) -> str:
@@ -57,7 +70,7 @@ def relay_url(folder: str, given: str = "", store: str = "") -> str:
     """
     url = given or os.environ.get(VARIABLE, "")
     if not url and is_postgres(store):
-        url = database_of(store)
+        url = database_url(store)
     if not url:
         return f"{_FILE_PREFIX}{os.path.join(os.path.abspath(folder), FILE)}"
     if url.startswith(("postgresql://", "postgres://")):
@@ -77,7 +90,7 @@ def connect(url: str) -> Engine:
         return sa.create_engine(url, pool_size=POOL, max_overflow=0, pool_pre_ping=True)
     _make_file(url.removeprefix(_FILE_PREFIX))
     engine = sa.create_engine(url, pool_size=POOL, max_overflow=0)
-    listen(engine, "connect", _set_up)
+    listen(engine, "connect", _configure_connection)
     return engine
 
 
@@ -85,7 +98,7 @@ def _make_file(path: str) -> None:
     """Make the engine's file, whole or not at all: the library commits its tables one by one, and
     can't go on with a part of them.
     """
-    with alone(f"{_FILE_PREFIX}{path}"):
+    with migration_lock(f"{_FILE_PREFIX}{path}"):
         if os.path.exists(path) and os.path.getsize(path):
             return
         draft = f"{path}.new"
@@ -98,7 +111,7 @@ def _make_file(path: str) -> None:
 
 
 @contextmanager
-def alone(url: str) -> Generator[None]:
+def migration_lock(url: str) -> Generator[None]:
     """Only one process at a time makes the tables of a file; a server sees to that itself."""
     if not url.startswith(_FILE_PREFIX) or os.name != "posix":
         yield
@@ -110,7 +123,7 @@ def alone(url: str) -> Generator[None]:
         yield
 
 
-def _set_up(connection: Any, _record: object) -> None:
+def _configure_connection(connection: Any, _record: object) -> None:
     for name in ("wait_for_locks", "keep_a_log", "sync_each_commit"):
         connection.execute(_statements("sqlite")[name])
 
@@ -120,25 +133,329 @@ def _statements(dialect: str) -> dict[str, str]:
     return named_statements(os.path.join(os.path.dirname(__file__), "sql", f"{dialect}.sql"))
 
 
-def run(connection: Connection, name: str, **values: Any) -> list[Row[Any]]:
+def run_statement(connection: Connection, name: str, **values: Any) -> list[Row[Any]]:
     """Run a named statement; gives its rows, if it has any."""
     result = connection.execute(sa.text(_statements(connection.dialect.name)[name]), values)
     return list(result) if result.returns_rows else []
 
 
-def changed(connection: Connection, name: str, **values: Any) -> int:
+def rows_changed(connection: Connection, name: str, **values: Any) -> int:
     """Run a named statement; gives the number of rows that it changed."""
     return connection.execute(sa.text(_statements(connection.dialect.name)[name]), values).rowcount
+
+
+LEASE_S = 30.0
+_BEATS_PER_LEASE = 4
+_CHECKS_PER_LEASE = 20
+_LEASE_POLL_S = 0.05
+
+log = logging.getLogger("passdown.relay")
+
+
+class Worker(NamedTuple):
+    """A worker as the others see it: `silent_s` since its last beat."""
+
+    worker: str
+    host: str
+    pid: int
+    started: str
+    silent_s: float
+    lease_s: float
+    lost: int
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was a process of this machine, and is no more."""
+        return self.host == host_name() and started_at(self.pid) != self.started
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether its lease has run out."""
+        return self.silent_s >= self.lease_s
+
+    @property
+    def is_up_for_succession(self) -> bool:
+        """Whether its work is anybody's.
+
+        Whoever declares a worker lost has that worker's lease to take over in: a second one who
+        queued the same work again meanwhile would stop a third who has begun with it.
+        """
+        return self.is_silent or (self.is_gone and not self.lost)
+
+
+class Heartbeat:
+    """One worker's beat, and its look at the others. `lost` is set while it has lost its lease."""
+
+    def __init__(
+        self,
+        database: Engine,
+        *,
+        lease_s: float = LEASE_S,
+        take_over: Callable[[str], int],
+    ) -> None:
+        """`take_over` is called with a lost worker's name and gives how much it took."""
+        self.worker = f"{host_name()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.lease_s = lease_s
+        self.lost = threading.Event()
+        self._database = database
+        self._take_over = take_over
+        self._stopping = threading.Event()
+        self._beat_at = time.monotonic()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Sign on, take over from those that are gone, and go on beating until `stop`."""
+        with self._database.begin() as connection:
+            run_statement(connection, "make_workers")
+        self._sign_on()
+        self.look()
+        for target, every in ((self._beat, _BEATS_PER_LEASE), (self.look, _CHECKS_PER_LEASE)):
+            arguments = (target, self.lease_s / every)
+            thread = threading.Thread(target=self._repeat, args=arguments, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Sign off: nobody has to wait for this one's lease."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+        with self._database.begin() as connection:
+            run_statement(connection, "sign_off", worker=self.worker)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nobody can have taken over from this worker yet."""
+        return not self.lost.is_set() and time.monotonic() - self._beat_at < self.lease_s
+
+    def wait_for_lease(self) -> bool:
+        """Wait until this worker may take something new; False where it is stopped before."""
+        while not self.is_fresh:
+            if self._stopping.wait(_LEASE_POLL_S):
+                return False
+        return True
+
+    def look(self) -> None:
+        """Look at the others; take over what lost ones were at."""
+        for other in workers(self._database):
+            if other.worker != self.worker and other.is_up_for_succession:
+                self._succeed(other)
+
+    def _succeed(self, other: Worker) -> None:
+        """Take over, if no other worker does so first."""
+        silent_s = other.lease_s if other.is_silent else 0.0
+        values = {"worker": other.worker, "lost": other.lost, "silent_s": silent_s}
+        with self._database.begin() as connection:
+            is_first = rows_changed(connection, "declare_lost", **values) == 1
+        if not is_first:
+            return
+        try:
+            count = self._take_over(other.worker)
+        except BaseException:
+            with self._database.begin() as connection:
+                run_statement(
+                    connection, "leave_to_others", worker=other.worker, lost=other.lost + 1
+                )
+            raise
+        if count:
+            log.warning("took over work from %s (pieces: %d)", other.worker, count)
+        if other.is_gone:
+            with self._database.begin() as connection:
+                run_statement(connection, "sign_off", worker=other.worker)
+
+    def _sign_on(self) -> None:
+        values = {
+            "worker": self.worker,
+            "host": host_name(),
+            "pid": os.getpid(),
+            "started": started_at(os.getpid()),
+            "lease_s": self.lease_s,
+        }
+        with self._database.begin() as connection:
+            run_statement(connection, "sign_on", **values)
+        self._beat_at = time.monotonic()
+
+    def _beat(self) -> None:
+        before = time.monotonic()
+        with self._database.begin() as connection:
+            is_kept = rows_changed(connection, "beat", worker=self.worker) == 1
+        if is_kept:
+            self._beat_at = before
+            return
+        # Others have taken over: what runs here is stopped before this worker takes anything new.
+        log.warning("this worker was silent for too long; others have its work")
+        self.lost.set()
+        self._stopping.wait(self.lease_s / _BEATS_PER_LEASE)
+        self._sign_on()
+        self.lost.clear()
+
+    def _repeat(self, work: Callable[[], None], every_s: float) -> None:
+        while not self._stopping.wait(every_s):
+            try:
+                work()
+            except Exception:  # a database that is away for a moment
+                log.exception("a heartbeat failed")
+
+
+def workers(database: Engine) -> list[Worker]:
+    """All workers that have signed on and not off."""
+    with database.connect() as connection:
+        return [Worker(*row) for row in run_statement(connection, "workers")]
+
+
+def host_name() -> str:
+    """This machine, as others see it: its name and, where it has one, the id of this boot."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{socket.gethostname()}-{file.read(8)}"
+    except OSError:
+        return socket.gethostname()
+
+
+def started_at(pid: int) -> str:
+    """When a process of this machine was started; empty when there is none.
+
+    Where the system doesn't say, `alive`: then a number that is used again looks like the same.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return "" if fields[0] in ("Z", "X") else fields[19]
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self"):
+            return ""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        pass
+    return "alive"
+
+
+NORMAL, EXPRESS = "normal", "express"
+DEFAULT_CAPACITY = 1_000
+POLL_S = 0.1
+_SEND_RETRY_S = 0.1
+LEG, ITEM = "passdown.leg", "passdown.express"
+VERSION = "1"
+_ENDED_STATUSES = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "SUCCESS")
+
+
+class Lanes:
+    """The queues of one engine's database, as a sender sees them."""
+
+    def __init__(
+        self, client: DBOSClient, database: Engine, *, scope: str = "", room: int = DEFAULT_CAPACITY
+    ) -> None:
+        """`scope` keeps apart the projects that share a database."""
+        self._client = client
+        self._database = database
+        self._scope = scope
+        self.room = room
+
+    def full_name(self, name: str) -> str:
+        """A lane or piece of work as the database knows it."""
+        return f"{self._scope}.{name}" if self._scope else name
+
+    def prepare(self, name: str, *, slots: int) -> None:
+        """Make a lane, or set how many pieces of work a worker takes from it at once."""
+        self._client.register_queue(
+            self.full_name(name),
+            worker_concurrency=slots,
+            polling_interval_sec=POLL_S,
+            on_conflict="always_update",
+        )
+
+    def send(
+        self,
+        lane: str,
+        work: str,
+        name: str,
+        *args: Any,
+        wait_s: float = 0.0,
+        is_more: bool = False,
+    ) -> bool:
+        """Queue a piece of work once; gives False where it is queued or under way already.
+
+        A full lane makes the sender wait for up to `wait_s`; then raises LaneFull. What follows
+        from work that has its place already (`is_more`) is always let in: whoever does it may be
+        the one that makes room. What ended without a trace in the ledger is queued again under a
+        further name.
+        """
+        deadline = time.monotonic() + wait_s
+        room = None if is_more else self.room
+        while True:
+            outcome = self._try(self.full_name(lane), work, self.full_name(name), args, room=room)
+            if outcome is not None:
+                return outcome
+            if time.monotonic() >= deadline:
+                raise self._full(lane)
+            time.sleep(min(_SEND_RETRY_S, max(deadline - time.monotonic(), 0.0)))
+
+    def check_room(self, lane: str) -> None:
+        """Raise LaneFull where a lane has no room for a new piece of work."""
+        if self.waiting(lane, at_most=self.room) >= self.room:
+            raise self._full(lane)
+
+    def _full(self, lane: str) -> LaneFull:
+        return LaneFull(
+            f"the lane {lane} is full ({self.room:,} wait); nothing was sent",
+            next_step="Send it again later, start another worker, or wait longer.",
+        )
+
+    def _try(
+        self, lane: str, work: str, name: str, args: tuple[Any, ...], *, room: int | None
+    ) -> bool | None:
+        """Whether it was queued now; None where there was no room."""
+        with self._database.begin() as connection:
+            # Held until the commit: two senders can't both take the last place.
+            run_statement(connection, "hold_lane", lane=lane)
+            free = self._free_name(name)
+            if free is None:
+                return False
+            if room is not None and self._count(lane, room) >= room:
+                return None
+            options = {"workflow_name": work, "queue_name": lane, "workflow_id": free}
+            self._client.enqueue_in_transaction(
+                connection,
+                {**options, "app_version": VERSION},  # pyright: ignore[reportArgumentType]
+                *args,
+            )
+        return True
+
+    def _free_name(self, name: str) -> str | None:
+        """A name for the work that wasn't used; None while it is queued or under way."""
+        known = {
+            status.workflow_id: status.status
+            for status in self._client.list_workflows(
+                workflow_id_prefix=name, load_input=False, load_output=False
+            )
+            if status.workflow_id == name or status.workflow_id.startswith(f"{name}~")
+        }
+        if any(status not in _ENDED_STATUSES for status in known.values()):
+            return None
+        return f"{name}~{len(known) + 1}" if known else name
+
+    def waiting(self, lane: str, *, at_most: int = 100_000) -> int:
+        """How many pieces of work wait in a lane, counted up to a number."""
+        return self._count(self.full_name(lane), at_most)
+
+    def _count(self, lane: str, at_most: int) -> int:
+        found = self._client.list_queued_workflows(
+            queue_name=lane, status="ENQUEUED", limit=at_most, load_input=False
+        )
+        return len(found)
 
 
 __all__ = [
     "DBOS",
     "DBOSClient",
     "DBOSConfig",
-    "PlainJson",
-    "alone",
-    "changed",
+    "JsonSerializer",
     "connect",
+    "migration_lock",
     "relay_url",
-    "run",
+    "rows_changed",
+    "run_statement",
 ]

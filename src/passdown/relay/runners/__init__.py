@@ -1,5 +1,185 @@
-"""Runners: what executes an agent. Each takes what is asked and gives a reply.
+"""Runners execute agents: the request they get, the reply they give, the prompt as one text.
 
-`asking` has the values, `command` runs a program, `callables` a function, `scripted` a script;
-`declared` makes one from what a relay file says. `processes` and `guard` keep programs in bounds.
+Pure.
 """
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from passdown.core.text import excerpt
+from passdown.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from threading import Event
+
+
+if TYPE_CHECKING:
+    Stop = Event | Callable[[], bool]
+    Progress = Callable[[float, int], None]
+
+MAX_SHOWN = 4_000
+"""How many characters of an output a document keeps of each end."""
+
+_ROLE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_SHORT_MARKERS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentRequest:
+    """One turn of an agent: what it is told, and where and how long it may work.
+
+    `messages` are dicts with a `role` and a `content`. `visit` counts how often the run has come to
+    this leg, `attempt` how often the agent has been asked in it; both begin with 1. `timeout_s` is
+    what is left of the leg's time; a runner's own limit holds beside it. `stop`, an Event or a
+    function, says when the agent must end at once. `progress` is called with seconds and bytes
+    while the agent works.
+    """
+
+    messages: tuple[Mapping[str, str], ...]
+    agent: str
+    task: str
+    run: str = ""
+    leg: str = ""
+    visit: int = 1
+    attempt: int = 1
+    workdir: str = ""
+    store: str = ""
+    timeout_s: float | None = None
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    stop: Stop | None = field(default=None, compare=False)
+    progress: Progress | None = field(default=None, compare=False)
+
+    @property
+    def prompt(self) -> str:
+        """All messages as one text."""
+        return as_prompt(self.messages)
+
+    def is_stopped(self) -> bool:
+        """Whether the agent must end now."""
+        if self.stop is None:
+            return False
+        return self.stop() if callable(self.stop) else self.stop.is_set()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentReply:
+    """What came of a turn. What the agent did wrong stands in it and is never raised.
+
+    `failure` is empty, or one word for programs: timeout, flood, stopped, exit, not_started, lost,
+    raised, wrong_type or scripted; `error` says the same as a sentence. `text` is what the agent
+    wrote, up to the limit. `is_replaced` says that it had bytes which are no UTF-8.
+    `evidence` holds what helps to find the cause: `stderr`, `stdout_head`, `stdout_tail`,
+    `traceback`, `notes`. `usage` and `tool_calls` are what a runner can say of the agent's costs.
+    """
+
+    text: str = ""
+    exit_code: int | None = None
+    seconds: float = 0.0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    tool_calls: int | None = None
+    failure: str = ""
+    error: str = ""
+    is_truncated: bool = False
+    is_stderr_truncated: bool = False
+    is_replaced: bool = False
+    evidence: Mapping[str, str] = field(default_factory=dict[str, str])
+    usage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the agent didn't end as it should."""
+        return bool(self.failure or self.error)
+
+    @property
+    def why(self) -> str:
+        """Why it failed, with the last words of its stderr or traceback; empty if it didn't."""
+        if not self.is_failure:
+            return ""
+        said = self.evidence.get("stderr") or self.evidence.get("traceback") or ""
+        last = said.strip().rpartition("\n")[2]
+        return (self.error or self.failure) + (f" Last said: {excerpt(last, 300)}" if last else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The reply as a plain JSON object, long texts shortened to their two ends."""
+        document = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        document["text"] = ends_of(self.text)
+        document["evidence"] = {name: ends_of(text) for name, text in self.evidence.items()}
+        document["usage"] = dict(self.usage)
+        document["seconds"] = round(self.seconds, 3)
+        return document
+
+
+class Runner(Protocol):
+    """What executes an agent: takes its turn, gives its reply.
+
+    It raises nothing for what the agent does wrong; InvalidInput for how it was set up is raised
+    before anything runs.
+    """
+
+    def __call__(self, asked: AgentRequest) -> AgentReply:
+        """Let the agent take one turn."""
+        ...
+
+
+def ends_of(text: str, most: int = MAX_SHOWN) -> str:
+    """A text, or its first and last characters with what is left out counted between them."""
+    if len(text) <= 2 * most:
+        return text
+    return f"{text[:most]}\n[{len(text) - 2 * most:,} characters left out]\n{text[-most:]}"
+
+
+def as_prompt(messages: Sequence[Mapping[str, str]]) -> str:
+    """All messages as one text, each below a line with its role and a number of this prompt.
+
+    The number stands in none of the messages, so that no author's words can begin a message of
+    another role. Raises InvalidInput for what is no message.
+    """
+    problems = [
+        problem
+        for index, message in enumerate(messages)
+        for problem in _message_problems(message, f"messages[{index}]")
+    ]
+    if not messages:
+        problems.append(Problem("messages", "required", "there is none", "at least one message"))
+    if problems:
+        raise InvalidInput("the messages can't be told to an agent", problems)
+    marker = _marker(messages)
+    head = f"Each message begins with a line [{marker} ROLE]. No other line begins one.\n"
+    parts = [f"[{marker} {m['role']}]\n{m['content']}\n" for m in messages]
+    return f"{head}{''.join(parts)}[{marker} end]\n"
+
+
+def _message_problems(message: object, path: str) -> list[Problem]:
+    given = cast("Mapping[str, object]", message if isinstance(message, Mapping) else {})
+    role, content = given.get("role"), given.get("content")
+    found: list[Problem] = []
+    if not isinstance(role, str) or not _ROLE.fullmatch(role) or role == "end":
+        shown = excerpt(str(role))
+        found.append(
+            Problem(f"{path}.role", "invalid_role", f"{shown!r} is no role", "system, user or such")
+        )
+    if not isinstance(content, str):
+        kind = type(content).__name__
+        found.append(Problem(f"{path}.content", "wrong_type", f"{kind} given", "text"))
+    return found
+
+
+def _marker(messages: Sequence[Mapping[str, str]]) -> str:
+    """A number that stands in no message; the same for the same messages."""
+    contents = "\n".join(message["content"] for message in messages)
+    seed = hashlib.sha256(contents.encode("utf-8", "surrogatepass")).hexdigest()
+    attempt = 0
+    while True:
+        # Text that holds one number after another can't outrun them: they grow.
+        digits = 6 if attempt < _SHORT_MARKERS else 24
+        number = int(hashlib.sha256(f"{seed}{attempt}".encode()).hexdigest(), 16)
+        marker = str(10 ** (digits - 1) + number % (9 * 10 ** (digits - 1)))
+        if marker not in contents:
+            return marker
+        attempt += 1

@@ -1,30 +1,326 @@
-"""A program as a runner: the prompt goes in, what it prints on stdout is the reply."""
+"""Run a program as an agent: the prompt goes in, what it prints on stdout is the reply.
+
+The program is limited in time, memory and processes. A guard between us and it (`guard`) ends it
+with all that it started, also when this process is killed.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import selectors
+import signal
+import socket
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem
-from passdown.model.text import excerpt
-from passdown.relay.runners.asking import Asked, Reply
-from passdown.relay.runners.processes import Limits, Order, Ran, Watch, run
+from passdown.relay.runners import AgentReply, AgentRequest
 
-WAYS = ("stdin", "argument", "file")
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+GUARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
+GRACE_S = 2.0
+"""How long a program may take to end by itself once it is told to."""
+
+_CHUNK = 65_536
+_TICK_S = 0.1
+_OVERDUE_S = 10.0
+_PROGRESS_S = 0.5
+
+
+class ProcessSpec(NamedTuple):
+    """What to start: the program with its arguments, its environment and folder.
+
+    `remove` is a file that has to be gone afterwards, also when this process is killed.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    folder: str
+    remove: str = ""
+
+
+class ProcessLimits(NamedTuple):
+    """What a program may use. More on stdout ends it; of stderr the end is kept."""
+
+    timeout_s: float
+    max_output: int
+    max_stderr: int
+    grace_s: float = GRACE_S
+
+
+class ProcessCallbacks(NamedTuple):
+    """Who looks on: `stop` says when to end it, `progress` takes seconds and bytes so far."""
+
+    stop: Callable[[], bool]
+    progress: Callable[[float, int], None] | None = None
+
+
+class ProcessResult(NamedTuple):
+    """What came of it.
+
+    `ended` is exit, timeout, flood, stopped, not_started or lost; `stage` and `errno` say what
+    couldn't be done where it didn't start. `left` counts the processes that it left behind and that
+    were ended; `taken` the bytes of its input that it took.
+    """
+
+    ended: str
+    seconds: float
+    exit_code: int | None = None
+    out: bytes = b""
+    out_bytes: int = 0
+    err: bytes = b""
+    err_bytes: int = 0
+    taken: int = 0
+    left: int = 0
+    stage: str = ""
+    errno: int = 0
+
+
+def run_process(
+    order: ProcessSpec, given: bytes, limits: ProcessLimits, watch: ProcessCallbacks
+) -> ProcessResult:
+    """Run a program to its end, with `given` on its stdin; nothing of it is left afterwards."""
+    started = time.monotonic()
+    try:
+        guard, ours = _start_guard()
+    except OSError as error:
+        return ProcessResult(
+            "not_started", time.monotonic() - started, stage="start", errno=error.errno or 0
+        )
+    with ours, guard:
+        going = _RunningProcess(guard, ours, given, limits)
+        try:
+            going.send(order)
+            going.go(watch, started)
+        finally:
+            going.close()
+    return going.ran(time.monotonic() - started)
+
+
+def _start_guard() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A guard that waits for its order, and our end of the line to it."""
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            guard = subprocess.Popen(
+                [sys.executable, "-I", "-S", GUARD, str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+    except OSError:
+        ours.close()
+        raise
+    return guard, ours
+
+
+class _RunningProcess:
+    """A program that is going on, and all that has been heard of it."""
+
+    def __init__(
+        self,
+        guard: subprocess.Popen[bytes],
+        control: socket.socket,
+        given: bytes,
+        limits: ProcessLimits,
+    ) -> None:
+        self._guard = guard
+        self._control = control
+        self._given = memoryview(given)
+        self._limits = limits
+        self._patience_s = limits.grace_s + _OVERDUE_S
+        self._out = bytearray()
+        self._err = bytearray()
+        self._out_bytes = self._err_bytes = self._taken = 0
+        self._said = b""
+        self._why = ""
+        self._give_up_at = float("inf")
+        self._select = selectors.DefaultSelector()
+
+    def send(self, order: ProcessSpec) -> None:
+        """Tell the guard what to start. Where it is gone already, its silence will say so."""
+        pairs = [f"{name}={value}" for name, value in order.env.items()]
+        head = [f"{self._limits.grace_s:g}", order.remove, order.folder, str(len(order.argv))]
+        data = b"".join(os.fsencode(field) + b"\0" for field in [*head, *order.argv, *pairs])
+        self._control.settimeout(_OVERDUE_S)
+        with suppress(OSError):
+            self._control.sendall(b"%d\n%b" % (len(data), data))
+
+    def go(self, watch: ProcessCallbacks, started: float) -> None:
+        """Move input and output until the guard has gone, or has to be given up."""
+        self._register()
+        ends, told_at = started + self._limits.timeout_s, started
+        while self._control in self._select.get_map():
+            now = time.monotonic()
+            if now >= self._give_up_at:
+                self._patience_s = 0.0
+                return
+            self._decide(watch, is_late=now >= ends)
+            if watch.progress and now - told_at >= _PROGRESS_S:
+                told_at = now
+                watch.progress(now - started, self._out_bytes)
+            for key, _ in self._select.select(_TICK_S if now >= ends else min(_TICK_S, ends - now)):
+                key.data()
+        self._drain()
+
+    def close(self) -> None:
+        """Let go of everything. What is still there is ended, in the end the hard way."""
+        self._select.close()
+        self._ask_to_end()
+        try:
+            self._guard.wait(self._patience_s)
+        except subprocess.TimeoutExpired:
+            self._guard.kill()
+        if not self._facts("ended") and not self._facts("failed"):
+            # A guard that was killed has ended nothing; the agent's group is all that we know.
+            for number in self._facts("pid"):
+                with suppress(OSError):
+                    os.killpg(number, signal.SIGKILL)
+
+    def ran(self, seconds: float) -> ProcessResult:
+        """What came of it, once it is closed."""
+        err = bytes(self._err[max(0, len(self._err) - self._limits.max_stderr) :])
+        heard = (bytes(self._out), self._out_bytes, err, self._err_bytes, self._taken)
+        if failed := self._facts("failed"):
+            stage = self._said.partition(b"failed ")[2].split()[0].decode()
+            return ProcessResult(
+                "not_started", seconds, None, *heard, stage=stage, errno=failed[-1]
+            )
+        ended = self._facts("ended")
+        code, left = ended if len(ended) == 2 else (None, 0)
+        how = self._why or ("lost" if code is None else "exit")
+        return ProcessResult(how, seconds, code, *heard, left=left)
+
+    def _facts(self, word: str) -> list[int]:
+        """The numbers that the guard has said behind a word."""
+        for line in self._said.decode("ascii", "replace").splitlines():
+            first, *rest = line.split()
+            if first == word:
+                return [int(part) for part in rest if part.lstrip("-").isdigit()]
+        return []
+
+    def _register(self) -> None:
+        self._control.setblocking(False)
+        self._select.register(self._control, selectors.EVENT_READ, self._listen)
+        for file, read in (
+            (self._guard.stdout, self._read_out),
+            (self._guard.stderr, self._read_err),
+        ):
+            if file is not None:
+                os.set_blocking(file.fileno(), False)
+                self._select.register(file, selectors.EVENT_READ, read)
+        if self._guard.stdin is not None:
+            os.set_blocking(self._guard.stdin.fileno(), False)
+            self._select.register(self._guard.stdin, selectors.EVENT_WRITE, self._write)
+
+    def _decide(self, watch: ProcessCallbacks, *, is_late: bool) -> None:
+        """Whether the program has to end now. Once it has ended by itself, no limit counts."""
+        if self._why or self._give_up_at < float("inf"):
+            return
+        if self._facts("exit"):
+            self._give_up_at = time.monotonic() + self._patience_s
+        elif is_late:
+            self._stop("timeout")
+        elif watch.stop():
+            self._stop("stopped")
+
+    def _stop(self, why: str) -> None:
+        if not self._why:
+            self._why = why
+            self._give_up_at = time.monotonic() + self._patience_s
+            self._ask_to_end()
+
+    def _ask_to_end(self) -> None:
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+
+    def _listen(self) -> None:
+        try:
+            data = self._control.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self._said += data
+        if not data:
+            self._select.unregister(self._control)
+
+    def _write(self) -> None:
+        file = self._guard.stdin
+        if file is None:
+            return
+        try:
+            self._taken += os.write(file.fileno(), self._given[self._taken : self._taken + _CHUNK])
+        except BlockingIOError:
+            return
+        except OSError:
+            # It has closed its stdin: what it doesn't want to read is no failure.
+            self._given = self._given[: self._taken]
+        if self._taken >= len(self._given):
+            self._select.unregister(file)
+            file.close()
+
+    def _read_out(self) -> None:
+        data = self._read(self._guard.stdout)
+        self._out_bytes += len(data)
+        self._out += data[: max(0, self._limits.max_output - len(self._out))]
+        if self._out_bytes > self._limits.max_output:
+            self._stop("flood")
+
+    def _read_err(self) -> None:
+        data = self._read(self._guard.stderr)
+        self._err_bytes += len(data)
+        self._err += data
+        if len(self._err) > 2 * self._limits.max_stderr:
+            del self._err[: len(self._err) - self._limits.max_stderr]
+
+    def _read(self, file: IO[bytes] | None) -> bytes:
+        """What can be read now; nothing more is expected from a file at its end."""
+        if file is None or file not in self._select.get_map():
+            return b""
+        try:
+            data = os.read(file.fileno(), _CHUNK)
+        except BlockingIOError:
+            return b""
+        if not data:
+            self._select.unregister(file)
+        return data
+
+    def _drain(self) -> None:
+        """Read what is left. Nobody writes any more, or nobody whom we could wait for."""
+        most = 16 + (self._limits.max_output + self._limits.max_stderr) // _CHUNK
+        for read in (self._read_out, self._read_err):
+            for _ in range(most):
+                before = self._out_bytes + self._err_bytes
+                read()
+                if before == self._out_bytes + self._err_bytes or self._why == "flood":
+                    break
+
+
+PROMPT_CHANNELS = ("stdin", "argument", "file")
 TIMEOUT_S = 600.0
 MAX_OUTPUT = 1_000_000
 MAX_STDERR = 100_000
 
-_PLACE = re.compile(r"\{(prompt_file|prompt|task|agent|run)\}")
+_PLACEHOLDER = re.compile(r"\{(prompt_file|prompt|task|agent|run)\}")
 _NEEDED = {"argument": "{prompt}", "file": "{prompt_file}"}
-_SET = ("PASSDOWN_TASK", "PASSDOWN_AGENT", "PASSDOWN_RUN", "PASSDOWN_STORE")
-_LEAST_OUTPUT = 1_000
-_MOST_BYTES = 1_000_000_000
+_OWN_VARIABLES = ("PASSDOWN_TASK", "PASSDOWN_AGENT", "PASSDOWN_RUN", "PASSDOWN_STORE")
+_MIN_BYTES = 1_000
+_MAX_BYTES = 1_000_000_000
 _SHOWN = 2_000
 
 
@@ -63,10 +359,10 @@ class CommandRunner:
         self.prompt = prompt
         self.env = dict(env or {})
         self.pass_env = None if pass_env is None else tuple(pass_env)
-        self.limits = Limits(float(timeout_s), max_output, max_stderr)
+        self.limits = ProcessLimits(float(timeout_s), max_output, max_stderr)
         self.cwd = cwd
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: AgentRequest) -> AgentReply:
         """Run the program once. How it failed stands in the reply."""
         prompt = asked.prompt.encode("utf-8", "replace")
         limits = self.limits
@@ -76,20 +372,22 @@ class CommandRunner:
             path = _prompt_file(prompt) if self.prompt == "file" else ""
         except OSError as error:
             text = f"The file for the prompt can't be written ({error.strerror or error})."
-            return Reply(failure="not_started", error=text)
+            return AgentReply(failure="not_started", error=text)
         try:
             order = self._order(asked, path)
-            if fault := _unfit(order):
-                return Reply(failure="not_started", error=fault)
+            if fault := _spec_problem(order):
+                return AgentReply(failure="not_started", error=fault)
             given = prompt if self.prompt == "stdin" else b""
-            ran = run(order, given, limits, Watch(asked.is_stopped, asked.progress))
+            ran = run_process(
+                order, given, limits, ProcessCallbacks(asked.is_stopped, asked.progress)
+            )
         finally:
             if path:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
         return _reply(ran, order, limits, given=len(given), prompt=len(prompt))
 
-    def _order(self, asked: Asked, prompt_file: str) -> Order:
+    def _order(self, asked: AgentRequest, prompt_file: str) -> ProcessSpec:
         values = {
             "prompt": asked.prompt if self.prompt == "argument" else "",
             "prompt_file": prompt_file,
@@ -98,22 +396,22 @@ class CommandRunner:
             "run": asked.run,
         }
         # One pass: what a value brings in is not looked at again.
-        rest = [_PLACE.sub(lambda m: values[m[1]], argument) for argument in self.argv[1:]]
+        rest = [_PLACEHOLDER.sub(lambda m: values[m[1]], argument) for argument in self.argv[1:]]
         folder = asked.workdir or self.cwd or os.getcwd()
-        return Order((self.argv[0], *rest), self._environment(asked), folder, prompt_file)
+        return ProcessSpec((self.argv[0], *rest), self._environment(asked), folder, prompt_file)
 
-    def _environment(self, asked: Asked) -> dict[str, str]:
+    def _environment(self, asked: AgentRequest) -> dict[str, str]:
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if name not in _SET and (self.pass_env is None or name in self.pass_env)
+            if name not in _OWN_VARIABLES and (self.pass_env is None or name in self.pass_env)
         }
         own = (asked.task, asked.agent, asked.run, asked.store)
         return {
             **inherited,
             **self.env,
             **asked.env,
-            **{name: value for name, value in zip(_SET, own, strict=True) if value},
+            **{name: value for name, value in zip(_OWN_VARIABLES, own, strict=True) if value},
         }
 
 
@@ -129,7 +427,7 @@ def _prompt_file(prompt: bytes) -> str:
     return path
 
 
-def _unfit(order: Order) -> str:
+def _spec_problem(order: ProcessSpec) -> str:
     """Why no system could start this, whatever is installed; empty if it could."""
     if any("\0" in argument for argument in order.argv):
         return "An argument would hold a NUL character; give the prompt on stdin or in a file."
@@ -139,7 +437,9 @@ def _unfit(order: Order) -> str:
     return ""
 
 
-def _reply(ran: Ran, order: Order, limits: Limits, *, given: int, prompt: int) -> Reply:
+def _reply(
+    ran: ProcessResult, order: ProcessSpec, limits: ProcessLimits, *, given: int, prompt: int
+) -> AgentReply:
     text, is_replaced = _decoded(ran.out)
     failure = ran.ended if ran.ended != "exit" or ran.exit_code else ""
     evidence: dict[str, str] = {}
@@ -155,14 +455,14 @@ def _reply(ran: Ran, order: Order, limits: Limits, *, given: int, prompt: int) -
         notes.append(f"It took {ran.taken:,} of {given:,} bytes of the prompt.")
     if notes:
         evidence["notes"] = " ".join(notes)
-    return Reply(
+    return AgentReply(
         text=text,
         exit_code=ran.exit_code,
         seconds=ran.seconds,
         bytes_in=ran.taken if given else prompt,
         bytes_out=ran.out_bytes,
         failure=failure,
-        error=_sentence(ran, order, limits) if failure else "",
+        error=_failure_text(ran, order, limits) if failure else "",
         is_truncated=ran.out_bytes > len(ran.out),
         is_stderr_truncated=ran.err_bytes > len(ran.err),
         is_replaced=is_replaced,
@@ -178,7 +478,7 @@ def _decoded(data: bytes) -> tuple[str, bool]:
         return data.decode("utf-8", "replace"), True
 
 
-def _sentence(ran: Ran, order: Order, limits: Limits) -> str:
+def _failure_text(ran: ProcessResult, order: ProcessSpec, limits: ProcessLimits) -> str:
     program = excerpt(order.argv[0], 200)
     if ran.ended == "not_started":
         return _not_started(ran, program, excerpt(order.folder, 200))
@@ -195,7 +495,7 @@ def _sentence(ran: Ran, order: Order, limits: Limits) -> str:
     return f"{program} ended with {how}."
 
 
-def _not_started(ran: Ran, program: str, folder: str) -> str:
+def _not_started(ran: ProcessResult, program: str, folder: str) -> str:
     reason = os.strerror(ran.errno)
     if ran.stage == "folder":
         return f"The folder {folder} can't be worked in ({reason})."
@@ -233,11 +533,11 @@ def _argv_problems(argv: object, prompt: object) -> list[Problem]:
 
 def _place_problems(argv: list[str], prompt: object) -> list[Problem]:
     """What is wrong between the way of the prompt and the places for it."""
-    if prompt not in WAYS:
+    if prompt not in PROMPT_CHANNELS:
         shown = f"{excerpt(str(prompt))!r} is not one of the choices"
-        return [Problem("prompt", "invalid_choice", shown, " | ".join(WAYS))]
+        return [Problem("prompt", "invalid_choice", shown, " | ".join(PROMPT_CHANNELS))]
     found: list[Problem] = []
-    if _PLACE.search(argv[0]):
+    if _PLACEHOLDER.search(argv[0]):
         found.append(Problem("command[0]", "placeholder", "the program itself varies", "one name"))
     needed = _NEEDED.get(str(prompt), "")
     rest = " ".join(argv[1:])
@@ -286,8 +586,8 @@ def _number_problems(timeout_s: Any, max_output: Any, max_stderr: Any) -> list[P
         found.append(Problem("timeout_s", "out_of_range", message, "seconds above 0, below 1e7"))
     for name, value in (("max_output", max_output), ("max_stderr", max_stderr)):
         is_count = isinstance(value, int) and not isinstance(value, bool)
-        if not is_count or not _LEAST_OUTPUT <= value <= _MOST_BYTES:
+        if not is_count or not _MIN_BYTES <= value <= _MAX_BYTES:
             message = f"{excerpt(str(value))} is no size"
-            expected = f"{_LEAST_OUTPUT:,} to {_MOST_BYTES:,} bytes"
+            expected = f"{_MIN_BYTES:,} to {_MAX_BYTES:,} bytes"
             found.append(Problem(name, "out_of_range", message, expected))
     return found

@@ -1,31 +1,227 @@
-"""A runner that follows a script: for tests and demonstrations, without a model.
+"""Python functions and scripts as agents: for programs, tests and demonstrations without a model.
 
 A script that is a mapping gives each agent (`dev`), or each agent on one leg (`dev/build`), a list:
 the first entry answers the first visit, and so on. An entry is an answer, or a list of answers, one
-per attempt. Which answer is due follows from what is asked alone, so that it is the same in every
-process and after a crash. A script that is a list is followed call by call, in this process only.
+per attempt. Which answer is due depends only on the request, so it is the same in every process and
+after a crash. A script that is a list is followed call by call, in this process only.
 
 An answer is a text or has the fields `text`, `fail` (it fails with this sentence), `exit_code`,
-`files` (paths beneath the folder of work, with their text), `commit` (commits these files with this
-message) and `sleep_s`. In Python it may also be a Reply or a function of what is asked.
+`files` (paths in the working folder, with their text), `commit` (commits these files with this
+message) and `sleep_s`. In Python it may also be an AgentReply or a function of the request.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import inspect
+import os
+import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
+from passdown.core.names import agent_problems, normal_path, path_problems
+from passdown.core.parsing import load_json, load_yaml
+from passdown.core.text import child_path, excerpt, text_problems
 from passdown.errors import InvalidInput, NotFound, Problem
-from passdown.model.names import agent_problems, normal_path, path_problems
-from passdown.model.plain import load_json, load_yaml
-from passdown.model.text import child_path, excerpt, text_problems
-from passdown.relay.runners.asking import Asked, Reply
-from passdown.relay.runners.callables import CallableRunner
+from passdown.relay.runners import AgentReply, AgentRequest
 
-if TYPE_CHECKING:
-    from passdown.relay.runners.callables import Function
+FunctionResult = str | AgentReply
+Function = Callable[[AgentRequest], FunctionResult | Awaitable[FunctionResult]]
+
+_LAST_LINES = 12
+_POLL_S = 0.05
+
+
+class CallableRunner:
+    """Calls a function for each turn: it gives the text of the reply, or a whole Reply.
+
+    What it raises becomes a failure. An asynchronous function is cancelled at the time limit and
+    when the turn is stopped; a plain one can't be and is to look at `asked.is_stopped()` itself.
+    """
+
+    def __init__(self, function: Function, *, timeout_s: float | None = None) -> None:
+        if not callable(function):
+            found = f"{type(function).__name__} given"
+            problem = Problem("", "wrong_type", found, "a function of what is asked")
+            raise InvalidInput("the runner can't be made", [problem])
+        self.function = function
+        self.timeout_s = timeout_s
+
+    def __call__(self, asked: AgentRequest) -> AgentReply:
+        """Call the function once."""
+        started = time.monotonic()
+        try:
+            answer: Any = self.function(asked)
+            if inspect.isawaitable(answer):
+                answer = _awaited(answer, asked, self._limit(asked))
+        except _Cancelled as error:
+            reply = AgentReply(failure=error.failure, error=str(error))
+        except Exception as error:  # noqa: BLE001 (whatever an agent does is its failure, not ours)
+            reply = _raised(error)
+        else:
+            reply = _as_reply(answer)
+        seconds = reply.seconds or time.monotonic() - started
+        return _measured(reply, seconds, asked)
+
+    def _limit(self, asked: AgentRequest) -> float | None:
+        limits = [limit for limit in (self.timeout_s, asked.timeout_s) if limit is not None]
+        return min(limits) if limits else None
+
+
+class _Cancelled(Exception):
+    """A function was cancelled by us; the message says why."""
+
+    def __init__(self, failure: str, message: str) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+def _awaited(
+    answer: Awaitable[FunctionResult], asked: AgentRequest, limit: float | None
+) -> FunctionResult:
+    """The result of an awaitable, in a loop of its own; raises _CutOff when it took too long."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_watched(answer, asked, limit))
+    # A loop runs in this thread already, and one can't run inside another.
+    found: list[FunctionResult | BaseException] = []
+
+    def in_thread() -> None:
+        try:
+            found.append(asyncio.run(_watched(answer, asked, limit)))
+        except BaseException as error:  # noqa: BLE001 (raised again by the caller)
+            found.append(error)
+
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(in_thread,), daemon=True)
+    thread.start()
+    thread.join()
+    (result,) = found
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+async def _watched(
+    answer: Awaitable[FunctionResult], asked: AgentRequest, limit: float | None
+) -> FunctionResult:
+    task = asyncio.ensure_future(answer)
+    ends = time.monotonic() + limit if limit is not None else float("inf")
+    while not task.done():
+        await asyncio.wait([task], timeout=max(0.0, min(_POLL_S, ends - time.monotonic())))
+        is_late = time.monotonic() >= ends
+        if not task.done() and (is_late or asked.is_stopped()):
+            task.cancel()
+            await asyncio.wait([task])
+            if is_late:
+                raise _Cancelled("timeout", f"The function took longer than {limit:.4g} s.")
+            raise _Cancelled("stopped", "The function was told to stop and was cancelled.")
+    if task.cancelled():
+        raise _Cancelled("raised", "The function cancelled itself.")
+    return task.result()
+
+
+def _as_reply(answer: object) -> AgentReply:
+    if isinstance(answer, AgentReply):
+        return answer
+    if isinstance(answer, str):
+        return AgentReply(text=answer)
+    kind = type(answer).__name__
+    return AgentReply(failure="wrong_type", error=f"The function gave {kind} instead of a text.")
+
+
+def _raised(error: Exception) -> AgentReply:
+    lines = "".join(traceback.format_exception(error)).strip().splitlines()
+    evidence = {"traceback": "\n".join(lines[-_LAST_LINES:])}
+    text = f"The function raised {type(error).__name__}."
+    return AgentReply(failure="raised", error=text, evidence=evidence)
+
+
+def _measured(reply: AgentReply, seconds: float, asked: AgentRequest) -> AgentReply:
+    """The reply with its time and sizes, where the function didn't give them."""
+    from dataclasses import replace
+
+    sizes = {
+        "bytes_in": reply.bytes_in or _size("".join(m["content"] for m in asked.messages)),
+        "bytes_out": reply.bytes_out or _size(reply.text),
+    }
+    return replace(reply, seconds=seconds, **sizes)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+_TIMEOUT_S = 60.0
+# Set while git runs a hook; they would point it at another repository.
+_GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
+
+
+def write_files(folder: str, files: Mapping[str, str]) -> None:
+    """Write texts beneath a folder; raises InvalidInput, and writes none, if a path leads out."""
+    problems = [_link_problem(folder, path) for path in files]
+    if not folder or not os.path.isdir(folder):
+        problems = [Problem("workdir", "required", "there is no folder to work in", "a folder")]
+    if found := [problem for problem in problems if problem]:
+        raise InvalidInput("the files can't be written", found)
+    for path, text in files.items():
+        target = os.path.join(folder, *path.split("/"))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+
+
+def _link_problem(folder: str, path: str) -> Problem | None:
+    """Refuse what a link on the way would take out of the folder."""
+    root = os.path.realpath(folder)
+    real = os.path.realpath(os.path.join(root, *path.split("/")))
+    if os.path.commonpath([root, real]) == root:
+        return None
+    message = f"{path} leads out of the folder"
+    return Problem(f"files.{path}", "path_escapes_root", message, "a file beneath it")
+
+
+def commit_files(folder: str, paths: Sequence[str], message: str, agent: str) -> None:
+    """Commit these files in the name of an agent; once they are committed, nothing more is done.
+
+    No hook is run and nothing is signed. Raises InvalidInput with what git says.
+    """
+    _git(folder, "add", "--", *paths)
+    if not _git(folder, "diff", "--cached", "--name-only", "--", *paths).strip():
+        return
+    who = ("-c", f"user.name={agent}", "-c", f"user.email={agent}@passdown.invalid")
+    unsigned = ("-c", "commit.gpgsign=false", "-c", f"core.hooksPath={os.devnull}")
+    _git(folder, *who, *unsigned, "commit", "-q", "-m", message, "--", *paths)
+
+
+def _git(folder: str, *arguments: str) -> str:
+    environment = {name: text for name, text in os.environ.items() if name not in _GIT_VARIABLES}
+    environment |= {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            ["git", "-C", folder, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _commit_error(str(error)) from error
+    if done.returncode:
+        raise _commit_error(done.stderr.decode("utf-8", "replace").strip()[-500:])
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _commit_error(said: str) -> InvalidInput:
+    problem = Problem("commit", "git_failed", said or "git failed", "a repository to commit to")
+    return InvalidInput("the files can't be committed", [problem])
+
 
 MAX_TEXT = 1_000_000
 MAX_SLEEP_S = 3_600.0
@@ -33,7 +229,7 @@ _FIELDS = ("text", "fail", "exit_code", "files", "commit", "sleep_s")
 _TICK_S = 0.02
 
 
-class Answer(NamedTuple):
+class ScriptedReply(NamedTuple):
     """What a script lets an agent say and do in one attempt."""
 
     text: str = ""
@@ -44,23 +240,23 @@ class Answer(NamedTuple):
     sleep_s: float = 0.0
 
 
-Play = Answer | Reply | Callable[[Asked], Any]
+ScriptEntry = ScriptedReply | AgentReply | Callable[[AgentRequest], Any]
 
 
-class Scripted:
+class ScriptedRunner:
     """Answers as a script says; raises InvalidInput with all that is wrong with the script."""
 
     def __init__(self, replies: Sequence[object] | Mapping[str, object]) -> None:
         problems: list[Problem] = []
         self._calls = 0
         self._lock = threading.Lock()
-        self._in_order: tuple[Play, ...] = ()
-        self._by_agent: dict[str, tuple[tuple[Play, ...], ...]] = {}
+        self._in_order: tuple[ScriptEntry, ...] = ()
+        self._by_agent: dict[str, tuple[tuple[ScriptEntry, ...], ...]] = {}
         if isinstance(replies, Mapping):
             self._by_agent = _by_agent(cast("Mapping[object, object]", replies), problems)
         elif isinstance(replies, Sequence) and not isinstance(replies, str | bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
             self._in_order = tuple(
-                _play(each, f"[{index}]", problems) for index, each in enumerate(replies)
+                _entry(each, f"[{index}]", problems) for index, each in enumerate(replies)
             )
         else:
             given = f"{type(replies).__name__} given"
@@ -69,7 +265,7 @@ class Scripted:
             raise InvalidInput("the script can't be followed", problems)
 
     @classmethod
-    def from_file(cls, path: str) -> Scripted:
+    def from_file(cls, path: str) -> ScriptedRunner:
         """The script in a YAML or JSON file: lists by agent, below `replies` or by themselves."""
         try:
             with open(path, "rb") as file:
@@ -88,33 +284,35 @@ class Scripted:
             raise InvalidInput("the script can't be followed", [problem])
         return cls(script)
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: AgentRequest) -> AgentReply:
         """The answer that is due; raises NotFound when the script has none."""
         play = self._due(asked)
-        function: Function = (lambda _: play) if isinstance(play, Reply) else _player(play)
+        function: Function = (
+            (lambda _: play) if isinstance(play, AgentReply) else _entry_function(play)
+        )
         return CallableRunner(function)(asked)
 
-    def _due(self, asked: Asked) -> Play:
+    def _due(self, asked: AgentRequest) -> ScriptEntry:
         if not self._by_agent:
             with self._lock:
                 number = self._calls
                 self._calls += 1
             if number < len(self._in_order):
                 return self._in_order[number]
-            raise _ran_out(asked, f"it has {len(self._in_order)} answers, all given")
+            raise _no_reply_left(asked, f"it has {len(self._in_order)} answers, all given")
         key = f"{asked.agent}/{asked.leg}"
         visits = self._by_agent.get(key if key in self._by_agent else asked.agent)
         if visits is None:
-            raise _ran_out(asked, f"it knows {', '.join(self._by_agent) or 'nobody'}")
+            raise _no_reply_left(asked, f"it knows {', '.join(self._by_agent) or 'nobody'}")
         if asked.visit > len(visits):
-            raise _ran_out(asked, f"it has {len(visits)} visits")
+            raise _no_reply_left(asked, f"it has {len(visits)} visits")
         attempts = visits[asked.visit - 1]
         if asked.attempt > len(attempts):
-            raise _ran_out(asked, f"it has {len(attempts)} attempts for this visit")
+            raise _no_reply_left(asked, f"it has {len(attempts)} attempts for this visit")
         return attempts[asked.attempt - 1]
 
 
-def _ran_out(asked: Asked, why: str) -> NotFound:
+def _no_reply_left(asked: AgentRequest, why: str) -> NotFound:
     leg = f", leg {asked.leg}" if asked.leg else ""
     return NotFound(
         f"the script has no answer for {asked.agent}{leg}, visit {asked.visit}, "
@@ -125,8 +323,8 @@ def _ran_out(asked: Asked, why: str) -> NotFound:
 
 def _by_agent(
     script: Mapping[object, object], problems: list[Problem]
-) -> dict[str, tuple[tuple[Play, ...], ...]]:
-    found: dict[str, tuple[tuple[Play, ...], ...]] = {}
+) -> dict[str, tuple[tuple[ScriptEntry, ...], ...]]:
+    found: dict[str, tuple[tuple[ScriptEntry, ...], ...]] = {}
     for name, visits in script.items():
         path = child_path("", str(name))
         problems += agent_problems(str(name).partition("/")[0], path)
@@ -141,31 +339,31 @@ def _by_agent(
     return found
 
 
-def _attempts(entry: object, path: str, problems: list[Problem]) -> tuple[Play, ...]:
-    if isinstance(entry, Sequence) and not isinstance(entry, str | bytes | Answer):
+def _attempts(entry: object, path: str, problems: list[Problem]) -> tuple[ScriptEntry, ...]:
+    if isinstance(entry, Sequence) and not isinstance(entry, str | bytes | ScriptedReply):
         entries = cast("Sequence[object]", entry)
-        return tuple(_play(each, f"{path}[{i}]", problems) for i, each in enumerate(entries))
-    return (_play(entry, path, problems),)
+        return tuple(_entry(each, f"{path}[{i}]", problems) for i, each in enumerate(entries))
+    return (_entry(entry, path, problems),)
 
 
-def _play(entry: object, path: str, problems: list[Problem]) -> Play:
-    if isinstance(entry, Answer | Reply) or callable(entry):
+def _entry(entry: object, path: str, problems: list[Problem]) -> ScriptEntry:
+    if isinstance(entry, ScriptedReply | AgentReply) or callable(entry):
         return entry
     if isinstance(entry, str):
-        return Answer(entry)
+        return ScriptedReply(entry)
     if not isinstance(entry, Mapping):
         given = f"{type(entry).__name__} given"
         problems.append(Problem(path, "wrong_type", given, "a text, or the fields of an answer"))
-        return Answer()
+        return ScriptedReply()
     fields = cast("Mapping[object, object]", entry)
     for name in fields:
         if name not in _FIELDS:
             where = child_path(path, str(name))
             problems.append(Problem(where, "unknown_field", "is none", ", ".join(_FIELDS)))
-    return Answer(
+    return ScriptedReply(
         text=_text(fields, "text", path, problems),
         fail=_text(fields, "fail", path, problems),
-        exit_code=_whole(fields, path, problems),
+        exit_code=_exit_code(fields, path, problems),
         files=_files(fields, path, problems),
         commit=_text(fields, "commit", path, problems),
         sleep_s=_seconds(fields, path, problems),
@@ -183,7 +381,7 @@ def _text(fields: Mapping[object, object], name: str, path: str, problems: list[
     return str(value)
 
 
-def _whole(fields: Mapping[object, object], path: str, problems: list[Problem]) -> int | None:
+def _exit_code(fields: Mapping[object, object], path: str, problems: list[Problem]) -> int | None:
     value = fields.get("exit_code")
     if value is None:
         return None
@@ -229,17 +427,15 @@ def _files(fields: Mapping[object, object], path: str, problems: list[Problem]) 
     return found
 
 
-def _player(play: Answer | Callable[[Asked], Any]) -> Function:
+def _entry_function(play: ScriptedReply | Callable[[AgentRequest], Any]) -> Function:
     """A function that does what an answer says; one that was given is taken as it is."""
-    if not isinstance(play, Answer):
+    if not isinstance(play, ScriptedReply):
         return play
 
-    def answer(asked: Asked) -> Reply:
-        if cut := _slept(play.sleep_s, asked):
-            return Reply(failure=cut, error=f"The script was cut off while it slept ({cut}).")
+    def answer(asked: AgentRequest) -> AgentReply:
+        if cut := _sleep(play.sleep_s, asked):
+            return AgentReply(failure=cut, error=f"The script was cut off while it slept ({cut}).")
         if play.files:
-            from passdown.relay.runners.scripted_files import commit_files, write_files
-
             files = {normal_path(name): text for name, text in play.files.items()}
             write_files(asked.workdir, files)
             if play.commit:
@@ -248,12 +444,12 @@ def _player(play: Answer | Callable[[Asked], Any]) -> Function:
         error = play.fail or (
             f"The script ended with exit code {play.exit_code}." if failure else ""
         )
-        return Reply(text=play.text, exit_code=play.exit_code, failure=failure, error=error)
+        return AgentReply(text=play.text, exit_code=play.exit_code, failure=failure, error=error)
 
     return answer
 
 
-def _slept(seconds: float, asked: Asked) -> str:
+def _sleep(seconds: float, asked: AgentRequest) -> str:
     """Let time go by; gives what cut it short, stopped or timeout, or nothing."""
     now = time.monotonic()
     ends = now + seconds

@@ -1,9 +1,11 @@
 """The store for many machines; the only package that knows PostgreSQL."""
 
+from __future__ import annotations
+
 from passdown.errors import MissingExtra
 
 try:
-    from passdown.store.postgres.served import PostgresStore
+    from passdown.store.postgres.store import PostgresStore
 except ImportError as error:
     raise MissingExtra(
         f"a store in PostgreSQL needs the package psycopg, which isn't there ({error})",

@@ -1,4 +1,4 @@
-"""An address taken apart: the database, and which workspace of it is meant."""
+"""Parse a PostgreSQL URL: the database, and which of its workspaces is meant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from passdown.errors import InvalidInput, Problem
-from passdown.store.addresses import database_of, shown
+from passdown.store import database_url, url_without_password
 
 DEFAULT = "passdown"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -30,7 +30,7 @@ class Location(NamedTuple):
     @property
     def shown(self) -> str:
         """The address without its password."""
-        return shown(self.url)
+        return url_without_password(self.url)
 
     def key(self, *parts: str) -> int:
         """The number of the lock that stands for something in this workspace."""
@@ -38,7 +38,7 @@ class Location(NamedTuple):
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
 
 
-def located(url: str) -> Location:
+def parse_location(url: str) -> Location:
     """The location that an address names: `postgresql://HOST/DATABASE?workspace=NAME`."""
     try:
         options = parse_qsl(urlsplit(url).query, keep_blank_values=True)
@@ -47,7 +47,7 @@ def located(url: str) -> Location:
     names = [value for name, value in options if name == "workspace"] or [DEFAULT]
     if len(names) > 1 or not _NAME.fullmatch(names[0]):
         raise _refused("invalid_workspace", f"{names[-1][:60]!r} is no workspace", _EXPECTED)
-    return Location(url, database_of(url), names[0])
+    return Location(url, database_url(url), names[0])
 
 
 def _refused(code: str, message: str, expected: str) -> InvalidInput:

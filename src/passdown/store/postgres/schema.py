@@ -1,9 +1,4 @@
-"""The schema of a workspace in PostgreSQL: recognised before it is used, made and brought up to
-date as a whole.
-
-Migrations run under the lock that every write gate shares, in one transaction: running clients wait
-for it, and a client of an earlier release is told at its next write that the schema is newer.
-"""
+"""Check, create and migrate the schema of a workspace in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,12 +10,13 @@ from typing import TYPE_CHECKING, LiteralString, cast
 import psycopg
 
 from passdown.errors import ForeignSchema, NewerSchema, NotFound, StoreUnavailable
-from passdown.store.postgres.connecting import ask, refuse_unsafe, set_up
-from passdown.store.postgres.faults import told
+from passdown.store.postgres.connections import refuse_unsafe, run_statement, set_up
+from passdown.store.postgres.errors import error_text
 
 if TYPE_CHECKING:
-    from passdown.store.postgres.connecting import Watched
+    from passdown.store.postgres.connections import WatchedConnection
     from passdown.store.postgres.location import Location
+
 
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "postgres")
 
@@ -51,13 +47,15 @@ def expected_schema(version: int) -> str:
         return file.read()
 
 
-def schema_text(connection: Watched, location: Location) -> str:
+def schema_text(connection: WatchedConnection, location: Location) -> str:
     """Every column, index, trigger and function of a workspace, one to a line."""
-    found = ask(connection, "schema_rows", {"schema": location.schema})
+    found = run_statement(connection, "schema_rows", {"schema": location.schema})
     return "".join(f"{kind} {name} {what}\n" for kind, name, what in found)
 
 
-def prepare(connection: Watched, location: Location, timeout_s: float, *, create: bool) -> None:
+def prepare(
+    connection: WatchedConnection, location: Location, timeout_s: float, *, create: bool
+) -> None:
     """Check the schema; make it, or bring it up to date, where that is needed."""
     version = _version(connection, location)
     if version == 0 and not create:
@@ -71,7 +69,7 @@ def prepare(connection: Watched, location: Location, timeout_s: float, *, create
     check(connection, location, version)
 
 
-def check(connection: Watched, location: Location, version: int) -> None:
+def check(connection: WatchedConnection, location: Location, version: int) -> None:
     """Refuse a schema that is newer than this release, or isn't what the migrations give."""
     known = newest()
     if version > known:
@@ -90,10 +88,10 @@ def check(connection: Watched, location: Location, version: int) -> None:
         )
 
 
-def _version(connection: Watched, location: Location) -> int:
-    has_schema, has_table = ask(connection, "has_schema", {"schema": location.schema})[0]
+def _version(connection: WatchedConnection, location: Location) -> int:
+    has_schema, has_table = run_statement(connection, "has_schema", {"schema": location.schema})[0]
     if has_table:
-        return ask(connection, "schema_version")[0][0]
+        return run_statement(connection, "schema_version")[0][0]
     if has_schema and schema_text(connection, location):
         raise ForeignSchema(
             f"the schema {location.schema} holds other tables, and no workspace",
@@ -102,15 +100,15 @@ def _version(connection: Watched, location: Location) -> int:
     return 0
 
 
-def _migrate(connection: Watched, location: Location, timeout_s: float) -> None:
+def _migrate(connection: WatchedConnection, location: Location, timeout_s: float) -> None:
     try:
         with connection.transaction():
             # Extensions belong to the whole database, so the first lock is one for all workspaces.
             for key in (_EXTENSIONS, location.key()):
-                ask(connection, "lock", {"key": key})
-            ask(connection, "make_extension")
+                run_statement(connection, "lock", {"key": key})
+            run_statement(connection, "make_extension")
             refuse_unsafe(connection, location, waits_for_disk=False)
-            ask(connection, "make_schema")
+            run_statement(connection, "make_schema")
             set_up(connection, location, timeout_s, waits_for_disk=True)
             version = _version(connection, location)
             for number, name, sql in migrations():
@@ -118,12 +116,12 @@ def _migrate(connection: Watched, location: Location, timeout_s: float) -> None:
                     _apply(connection, number, name, sql)
     except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:
         raise StoreUnavailable(
-            f"the server has no pgvector: {told(error, location)}",
+            f"the server has no pgvector: {error_text(error, location)}",
             next_step="Install the extension pgvector (0.8 or later) on the server.",
         ) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise StoreUnavailable(
-            f"the user of the database may not make the workspace: {told(error, location)}",
+            f"the user of the database may not make the workspace: {error_text(error, location)}",
             next_step="Have an administrator make the extension `vector` in the database and grant "
             "this user CREATE on it; then try again.",
         ) from error
@@ -132,8 +130,8 @@ def _migrate(connection: Watched, location: Location, timeout_s: float) -> None:
 _EXTENSIONS = 0x7061737364 << 8
 
 
-def _apply(connection: Watched, number: int, name: str, sql: str) -> None:
+def _apply(connection: WatchedConnection, number: int, name: str, sql: str) -> None:
     connection.execute(cast("LiteralString", sql), prepare=False)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     values = {"number": number, "name": name, "applied_at": stamp}
-    ask(connection, "note_migration", values)
+    run_statement(connection, "note_migration", values)

@@ -1,9 +1,4 @@
-"""One transaction: named statements sent without waiting for each, answers fetched when asked for.
-
-What gives no rows isn't waited for, and what will be asked is sent ahead of the question, so a
-handoff of some thirty statements needs a handful of round trips. An error shows with the next
-answer, at the latest when the transaction is committed.
-"""
+"""One transaction: named statements sent without waiting, results fetched when needed."""
 
 from __future__ import annotations
 
@@ -17,17 +12,24 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from passdown.errors import NewerSchema
-from passdown.store.postgres.faults import NOTHING, UNKNOWN, as_store_error, is_lost, translated
-from passdown.store.postgres.line import Statement
+from passdown.store.postgres.errors import (
+    NOTHING,
+    UNKNOWN,
+    as_store_error,
+    is_lost,
+    translated_errors,
+)
+from passdown.store.postgres.pipeline import Statement
 from passdown.store.statements import load_statements
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from passdown.store.postgres.connecting import Watched
-    from passdown.store.postgres.line import Answer, Values
+    from passdown.store.postgres.connections import WatchedConnection
     from passdown.store.postgres.location import Location
-    from passdown.store.running import Row
+    from passdown.store.postgres.pipeline import PendingResult, Values
+    from passdown.store.protocol import Row
+
 
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
@@ -43,7 +45,7 @@ _PLANNED_ANEW = frozenset(
 _PLACE = re.compile(r"%(?:\((\w+)\))?s|%%")
 
 
-class SentAhead(Exception):
+class AnswerPending(Exception):
     """A question is on its way; whoever asked it ahead has no answer to look at yet."""
 
 
@@ -58,13 +60,13 @@ class _Known(NamedTuple):
 class Session:
     """A connection in a transaction; `end` or `commit` it."""
 
-    def __init__(self, connection: Watched, location: Location, begin: str) -> None:
+    def __init__(self, connection: WatchedConnection, location: Location, begin: str) -> None:
         self.connection = connection
         self._location = location
         self._line = connection.line
         self._statements = _statements()
-        self._ahead: dict[object, Answer] = {}
-        self._version: Answer | None = None
+        self._ahead: dict[object, PendingResult] = {}
+        self._version: PendingResult | None = None
         self._only_reads = begin == READ
         self._line.command(begin)
 
@@ -78,7 +80,7 @@ class Session:
             answer = answer or self._line.send(statement, values)
             return [] if is_silent else answer.rows()
 
-    def post(self, name: str, values: Values) -> Answer:
+    def post(self, name: str, values: Values) -> PendingResult:
         """Send a named statement; its answer is waited for by whoever looks at it."""
         with self._told():
             return self._line.send(self._statements[name].statement, values)
@@ -88,7 +90,7 @@ class Session:
         question = _question(name, values)
         if question not in self._ahead:
             self._ahead[question] = self.post(name, values)
-        raise SentAhead
+        raise AnswerPending
 
     def wait_in_line(self, name: str, values: Values) -> None:
         """Have the server wait for a lock; what is sent from here on is answered after that."""
@@ -161,7 +163,7 @@ class Session:
         except psycopg.errors.LockNotAvailable:
             raise
         except (psycopg.Error, UnicodeEncodeError, OverflowError) as error:
-            with translated(self._location):
+            with translated_errors(self._location):
                 raise error
 
 

@@ -1,5 +1,7 @@
 """The embedded store; the only package that knows SQLite."""
 
-from passdown.store.sqlite.embedded import SqliteStore
+from __future__ import annotations
+
+from passdown.store.sqlite.store import SqliteStore
 
 __all__ = ["SqliteStore"]

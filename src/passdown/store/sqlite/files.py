@@ -1,4 +1,6 @@
-"""The files of the embedded store: made private, refused when others could write to them."""
+"""Files of the embedded store: created private, refused when others could write, opened read-
+only where needed.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,19 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import apsw
+
 from passdown.errors import InvalidInput, Problem, StoreUnavailable, UnsafeStore
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _IS_WINDOWS = os.name == "nt"
 
 
-def prepare(path: str) -> None:
+def prepare_file(path: str) -> None:
     """Make the file and its folder when they are missing, private to their owner; check them."""
     folder = os.path.dirname(path)
     try:
@@ -100,3 +105,44 @@ def _remove_leftovers(temporary: str) -> None:
     for ending in ("", "-journal", "-wal", "-shm"):
         if os.path.exists(temporary + ending):
             os.unlink(temporary + ending)
+
+
+def is_read_only(path: str) -> bool:
+    """Whether a store is there that this process can't write to.
+
+    The folder counts too: a log is kept beside the file while it is written, and even while it is
+    read.
+    """
+    folder = os.path.dirname(path)
+    return os.path.exists(path) and not (os.access(path, os.W_OK) and os.access(folder, os.W_OK))
+
+
+def connect_read_only(path: str) -> apsw.Connection:
+    """A connection that only reads.
+
+    Without a log beside it the file is all there is, and is read as one that nobody changes: a
+    reader has no place for the locks that would tell. With one, what the log holds is read too,
+    which takes the index of the log that a writer leaves or keeps beside it.
+    """
+    from urllib.parse import quote
+
+    has_index = os.path.exists(path + "-shm")
+    if size(path + "-wal") and not has_index:
+        raise StoreUnavailable(
+            f"the last records of {path} are in its log, which can't be read where nothing can be "
+            "written",
+            next_step="Copy the folder of the store, with all files in it, to where you may write, "
+            "and read it there.",
+        )
+    how = "mode=ro" if has_index else "immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"file:{quote(path)}?{how}", flags=flags)
+
+
+def read_only_error(path: str) -> StoreUnavailable:
+    """The error of a write."""
+    return StoreUnavailable(
+        f"the store is read-only here: {path}",
+        next_step="It can be read. To write, make the file and its folder writable, or take a copy "
+        "(passdown backup FILE) to a folder of your own and name it with --store.",
+    )

@@ -1,20 +1,40 @@
-"""The schema of the embedded store: recognised before it is used, brought up to date as a whole.
+"""Check and migrate the schema of an embedded store.
 
 A file is opened only when it is new, or says that it is ours (`application_id`), isn't newer than
-this release, and its schema is to the letter the one that the numbered migrations give. Anything
-else is left untouched.
+this release, and its schema is exactly the one that the numbered migrations give. Any other file is
+left untouched.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from passdown.errors import ForeignSchema, NewerSchema, StoreUnavailable
-from passdown.store.sqlite.running import rows
 from passdown.store.statements import load_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def rows(
+    connection: apsw.Connection,
+    sql: str,
+    values: Mapping[str, object] | Sequence[object] | None = None,
+) -> list[tuple[Any, ...]]:
+    """Run SQL to its end, one statement or several, and give all rows."""
+    return connection.execute(sql, values).fetchall()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def rows_of_many(
+    connection: apsw.Connection, sql: str, values: Sequence[Sequence[object]]
+) -> list[tuple[Any, ...]]:
+    """Run one statement for each row of values."""
+    return connection.executemany(sql, values).fetchall()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportArgumentType]
+
 
 APPLICATION_ID = 0x70617373  # "pass"
 

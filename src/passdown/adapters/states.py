@@ -1,0 +1,929 @@
+"""Shared state of agents in plain Python: handoff contexts, checksums, recorded runs.
+
+`step` runs one agent and hands off, `AgentState` is the state's shape, `replay` rebuilds a run's
+state from its record. No framework is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from passdown.adapters.state_schema import (
+    AgentState,
+    add_decisions,
+    add_messages,
+    add_warnings,
+    apply_update,
+    fields_of,
+    message,
+    plain,
+    plain_text,
+)
+from passdown.core.handoff import HandoffContext, decision_from_body
+from passdown.core.intake import check_entry
+from passdown.core.integrity import check_integrity, state_checksum
+from passdown.core.names import agent_problems
+from passdown.core.record import canonical_bytes
+from passdown.core.text import text_problems
+from passdown.core.times import parse_time, stamp
+from passdown.errors import InvalidInput, NotFound, Problem
+from passdown.workspace import Workspace
+from passdown.workspace.streams import StreamEntry, WorkspaceStreams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from passdown.aio import AsyncWorkspace
+    from passdown.core.integrity import IntegrityReport
+
+
+if TYPE_CHECKING:
+    AnyWorkspace = Workspace | AsyncWorkspace
+
+Plain = dict[str, Any]
+
+_LOG = logging.getLogger("passdown.states")
+_SUMMARY_LENGTH = 2_000
+
+
+class CheckedDecisions(NamedTuple):
+    """Decisions that are as they should be, and a warning for each that isn't."""
+
+    good: list[Plain]
+    warnings: list[Plain]
+
+
+def check_decisions(
+    entries: object, *, agent: str = "", path: str = "decisions"
+) -> CheckedDecisions:
+    """Decisions as plain data, each signed by `agent` unless it names its own.
+
+    What isn't a decision is left out with a warning, in the log and in the answer; the rest goes
+    on.
+    """
+    listed = cast("Sequence[object]", entries) if isinstance(entries, list | tuple) else [entries]
+    good: list[Plain] = []
+    warnings: list[Plain] = []
+    for index, entry in enumerate(listed if entries is not None else []):
+        data, problems = _decision(entry, f"{path}[{index}]")
+        if problems:
+            told = "; ".join(problem.line() for problem in problems)
+            where = f"{path}[{index}]"
+            _LOG.warning("%s is skipped: %s", where, told, extra={"agent": agent, "field": where})
+            warning = {"code": "invalid_decision", "path": where, "message": told}
+            warnings.append({**warning, "agent": agent} if agent else warning)
+        else:
+            good.append(data if data.get("agent") else {**data, "agent": agent})
+    return CheckedDecisions(good, warnings)
+
+
+def _decision(entry: object, path: str) -> tuple[Plain, list[Problem]]:
+    try:
+        data = plain(entry, path)
+    except InvalidInput as error:
+        return {}, list(error.problems)
+    if isinstance(data, dict):
+        data = {k: v for k, v in cast("Plain", data).items() if v is not None}
+    problems = [p for p in check_entry("decision", data)[1] if p.level == "error"]
+    return data, problems
+
+
+def handoff_update(
+    state: Mapping[str, Any],
+    target: str,
+    *,
+    workspace: AnyWorkspace | None = None,
+    task: str = "",
+    decisions: Iterable[object] | None = None,
+    memory_refs: Iterable[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Plain:
+    """The update that hands a state on to `target`: its context, and who is next.
+
+    What isn't given is gathered: what the current agent has decided since the work was handed on
+    last, by the state and by the task, and the addresses of what the task has to look up, after
+    those of the context before. `state` is not changed. Decisions that aren't any are left out,
+    with an entry in `warnings`.
+    """
+    wrong = agent_problems(target, "target") if target else []
+    if wrong:
+        raise InvalidInput("nothing was handed on", wrong)
+    opened = workspace_of(workspace) if workspace is not None else None
+    source = str(state.get("current_agent") or "")
+    before = handoff_context_of(state)
+    found: HandoffContext | None = None
+    if opened is not None and task and (decisions is None or memory_refs is None):
+        since = handoff_version(before, task)
+        found = opened.handoff_context(task, agent=source, since=since)
+    given = _new_decisions(state, before, found, source) if decisions is None else list(decisions)
+    good, warnings = check_decisions(given, agent=source)
+    refs = _references(before, found) if memory_refs is None else list(memory_refs)
+    at = WorkspaceStreams(opened).now() if opened is not None else datetime.now(UTC)
+    context: Plain = {
+        "source": source,
+        "target": target,
+        "at": stamp(at),
+        "decisions": good,
+        "memory_refs": refs,
+        "metadata": {**({"task": task} if task else {}), **plain(metadata or {}, "metadata")},
+    }
+    update: Plain = {"current_agent": target, "handoff_context": context}
+    return {**update, "warnings": warnings} if warnings else update
+
+
+async def ahandoff_update(state: Mapping[str, Any], target: str, **given: Any) -> Plain:
+    """`handoff_update`, awaited: reading the workspace doesn't hold up the loop."""
+    return await asyncio.to_thread(handoff_update, state, target, **given)
+
+
+def context_of(state: Mapping[str, Any]) -> HandoffContext | None:
+    """What the last agent left for the current one; None where nothing was handed on yet."""
+    context = handoff_context_of(state)
+    if not context:
+        return None
+    good = check_decisions(context["decisions"], path="handoff_context.decisions").good
+    return HandoffContext(
+        source=context["source"],
+        target=context["target"],
+        at=parse_time(context["at"]),
+        decisions=tuple(decision_from_body(entry) for entry in good),
+        memory_refs=tuple(context["memory_refs"]),
+        metadata=context["metadata"],
+    )
+
+
+def handoff_context_of(state: Mapping[str, Any]) -> Plain:
+    """A state's handoff context; empty where there is none, InvalidInput if it isn't one."""
+    context: object = state.get("handoff_context")
+    if not context:
+        return {}
+    fields = cast("Plain", context) if isinstance(context, dict) else {}
+    missing = [name for name in HandoffContext.__dataclass_fields__ if name not in fields]
+    if missing:
+        problem = Problem(
+            "handoff_context", "required", f"has no {', '.join(missing)}", "a context"
+        )
+        step = "Leave it to handoff_update to make one."
+        raise InvalidInput("the state can't be used", [problem], next_step=step)
+    return fields
+
+
+def workspace_of(workspace: AnyWorkspace) -> Workspace:
+    """The workspace itself, also of one that is awaited. Raises InvalidInput for anything else."""
+    found: object = getattr(workspace, "_workspace", workspace)
+    if isinstance(found, Workspace):
+        return found
+    given, expected = f"{type(workspace).__name__} given", "an open workspace"
+    problem = Problem("workspace", "wrong_type", given, expected, "open one with passdown.open")
+    raise InvalidInput("nothing can be recorded there", [problem])
+
+
+def handoff_version(context: Plain, task: str) -> int:
+    """The version of a task by which a context was handed on; 0 where it wasn't."""
+    known: Plain = context.get("metadata") or {}
+    version: object = known.get("version") if known.get("task") == task else 0
+    return version if isinstance(version, int) else 0
+
+
+def _new_decisions(
+    state: Mapping[str, Any], before: Plain, found: HandoffContext | None, source: str
+) -> list[object]:
+    """An agent's new decisions: of the state, then those of the task that the state lacks."""
+    decided: int = before.get("hop", {}).get("decided", 0)
+    listed: Sequence[object] = state.get("decisions") or ()
+    own = [each for each in listed[decided:] if _decision_agent(each) in (source, "")]
+    known = {_decision_text(each) for each in own}
+    return own + [
+        each for each in (found.decisions if found else ()) if _decision_text(each) not in known
+    ]
+
+
+def _decision_agent(decision: object) -> object:
+    if isinstance(decision, Mapping):
+        return cast("Mapping[str, object]", decision).get("agent") or ""
+    return getattr(decision, "agent", "")
+
+
+def _decision_text(decision: object) -> tuple[object, object]:
+    if isinstance(decision, Mapping):
+        fields = cast("Mapping[str, object]", decision)
+        return str(fields.get("summary")), str(fields.get("rationale"))
+    return getattr(decision, "summary", None), getattr(decision, "rationale", None)
+
+
+def _references(before: Plain, found: HandoffContext | None) -> list[str]:
+    """Item addresses: those that came with the last handoff, then what the task has since."""
+    now = found.memory_refs if found else ()
+    return [*dict.fromkeys([*before.get("memory_refs", ()), *now])]
+
+
+def summary_of(agent: str, update: Mapping[str, Any]) -> str:
+    """What an agent's turn was, for a handoff without a summary: its last words, or what it set."""
+    messages: object = update.get("messages")
+    listed = cast("list[object]", messages) if isinstance(messages, list) else [messages]
+    last = listed[-1] if listed else None
+    is_dict = isinstance(last, dict)
+    content = cast("Plain", last).get("content") if is_dict else getattr(last, "content", last)
+    text = _content_text(content)
+    if text and not text_problems(text, "summary"):
+        return text if len(text) <= _SUMMARY_LENGTH else f"{text[:_SUMMARY_LENGTH]}..."
+    fields = [name for name in update if name not in ("handoff", "warnings") and update[name]]
+    return f"{agent} set {', '.join(fields)}." if fields else f"{agent} returned nothing."
+
+
+def _content_text(content: object) -> str:
+    """The text of a message's content, which some models give in blocks."""
+    if isinstance(content, str):
+        return content
+    blocks = cast("list[object]", content) if isinstance(content, list) else []
+    texts = [cast("Plain", each).get("text") if isinstance(each, dict) else each for each in blocks]
+    return "\n".join(each for each in texts if isinstance(each, str) and each)
+
+
+HANDOFF_FIELDS = frozenset({"current_agent", "handoff_context"})
+"""The fields that a handoff is there to change."""
+
+_CHANGED_BETWEEN = "Hand on the state as it was left: only an agent's own turn may change it."
+_CHANGED_IN_PLACE = "Return what is new instead of changing the state that was given."
+
+
+def checksums(
+    state: Mapping[str, Any], unchecked: Collection[str] = HANDOFF_FIELDS
+) -> dict[str, str]:
+    """The checksum of each field of a state by value, but for those that aren't checked."""
+    return {
+        name: state_checksum({name: plain_text(state[name], name)}, exclude=())
+        for name in sorted(state)
+        if name not in unchecked
+    }
+
+
+def verify_handoff(
+    state: Mapping[str, Any], *, strict: bool = False, now: Mapping[str, str] | None = None
+) -> IntegrityReport | None:
+    """Compare a state with the checksums that its handoff context brought; None without any.
+
+    Differences are named by field, logged to `passdown.integrity` and, when `strict`, raised as
+    IntegrityViolation. `now` are the state's checksums, where they have been taken already.
+    """
+    context = handoff_context_of(state)
+    hop: dict[str, Any] = context.get("hop") or {}
+    if not hop or hop.get("run") != state.get("run", ""):
+        return None
+    before: dict[str, str] = hop["checksums"]
+    skip = {*HANDOFF_FIELDS, *hop["unchecked"]}
+    found = checksums(state, skip) if now is None else now
+    return check_integrity(
+        before,
+        {name: value for name, value in found.items() if name not in skip},
+        exclude=(),
+        source=context["source"],
+        target=context["target"],
+        strict=strict,
+        next_step=_CHANGED_BETWEEN,
+    )
+
+
+def verify_untouched(
+    before: Mapping[str, str],
+    state: Mapping[str, Any],
+    *,
+    agent: str,
+    target: str = "",
+    strict: bool = False,
+) -> IntegrityReport:
+    """Compare a state with its checksums from before an agent's turn: it returns what is new, and
+    changes nothing in place.
+    """
+    now = checksums(state)
+    return check_integrity(
+        before,
+        now,
+        exclude=(),
+        source=agent,
+        target=target,
+        strict=strict,
+        next_step=_CHANGED_IN_PLACE,
+    )
+
+
+def integrity_warnings(
+    report: IntegrityReport | None, source: str, target: str
+) -> list[dict[str, Any]]:
+    """The differences of a report as warnings for the state."""
+    if report is None or report.ok:
+        return []
+    kinds = {"changed": report.changed, "missing": report.missing, "added": report.added}
+    told = {kind: list(fields) for kind, fields in kinds.items() if fields}
+    return [{"code": "integrity", "source": source, "target": target, **told}]
+
+
+GRAPH_STREAM = "graph/"
+_STARTED, _STEPPED = "graph_started", "graph_stepped"
+
+
+class Transition(NamedTuple):
+    """One agent's turn: what it returned, and where the work went by which condition."""
+
+    run: str
+    step: int
+    source: str
+    targets: tuple[str, ...]
+    condition: str
+    update: Plain
+    version: int
+    path: tuple[str, ...]
+
+
+class TurnId(NamedTuple):
+    """A turn's own name, and the names of the turns that handed the work to it."""
+
+    id: str
+    after: tuple[str, ...]
+
+
+class _RunHistory(NamedTuple):
+    """What is on record of a run: how it began, and its turns."""
+
+    began: Plain
+    steps: list[Transition]
+
+
+def record_start(
+    workspace: AnyWorkspace,
+    run: str,
+    task: str,
+    state: Mapping[str, Any],
+    entry: tuple[Sequence[str], str],
+) -> None:
+    """Record the state that a run begins with, where it goes first and why."""
+    targets, condition = entry
+    beside = WorkspaceStreams(workspace_of(workspace))
+    body = {
+        "task": task,
+        "targets": [*targets],
+        "condition": condition,
+        **_initial_state(beside, state),
+    }
+    beside.add(StreamEntry(GRAPH_STREAM + run, _STARTED, "graph", body))
+
+
+def _initial_state(beside: WorkspaceStreams, state: Mapping[str, Any]) -> Plain:
+    """A run's first state: all of it, or what the run before didn't end with."""
+    context = handoff_context_of(state)
+    hop: Plain = context.get("hop") or {}
+    stream = GRAPH_STREAM + hop.get("run", "")
+    last = beside.last(stream) if hop.get("exact") else None
+    if last is None or last.document().get("update", {}).get("handoff_context") != plain(context):
+        return {"state": plain(state)}
+    now = checksums(state)
+    same = ["handoff_context", *(name for name in now if now[name] == hop["checksums"].get(name))]
+    added: Plain = {}
+    for name, length in hop["lengths"].items():
+        entries: object = None if name in same else state.get(name)
+        if isinstance(entries, list):
+            listed = cast("list[object]", entries)
+            if checksums({name: listed[:length]})[name] == hop["checksums"].get(name):
+                added[name] = listed[length:]
+    rest = {name: state[name] for name in state if name not in same and name not in added}
+    base = [hop["run"], last.position]
+    return {"base": base, "same": same, "added": plain(added), "state": plain(rest)}
+
+
+def record_step(workspace: AnyWorkspace, transition: Transition, place: TurnId) -> None:
+    """Record one agent's turn."""
+    body = {
+        "id": place.id,
+        "after": [*place.after],
+        "step": transition.step,
+        "targets": [*transition.targets],
+        "condition": transition.condition,
+        "update": plain(transition.update),
+        "version": transition.version,
+        "path": [*transition.path],
+    }
+    stream = GRAPH_STREAM + transition.run
+    WorkspaceStreams(workspace_of(workspace)).add(
+        StreamEntry(stream, _STEPPED, transition.source, body)
+    )
+
+
+def transitions(workspace: AnyWorkspace, run: str) -> list[Transition]:
+    """The turns of a run in the order in which they took effect.
+
+    A turn that was taken again, after a crash, a pause or a step back to an earlier checkpoint,
+    counts as it was taken last, and what had followed it doesn't count. Raises NotFound for an
+    unknown run.
+    """
+    return _run_history(workspace, run).steps
+
+
+def start_of(workspace: AnyWorkspace, run: str, state: type[Any] = AgentState) -> Plain:
+    """What a run began with: `task`, `state`, `targets` and `condition`."""
+    last, *earlier = _histories(workspace, run)
+    return {**last.began, "state": _started_state(last.began, _fold_histories(earlier, state))}
+
+
+def runs(workspace: AnyWorkspace) -> list[str]:
+    """The names of all recorded runs."""
+    heads = WorkspaceStreams(workspace_of(workspace)).streams(GRAPH_STREAM)
+    return [head.stream.removeprefix(GRAPH_STREAM) for head in heads]
+
+
+def replay(workspace: AnyWorkspace, run: str, state: type[Any] = AgentState) -> Plain:
+    """The state that a run ended with, made again from its record; no agent is asked.
+
+    It is plain JSON, as `plain` makes it of the graph's own result. Secrets that were removed from
+    the record are missing in it.
+    """
+    return plain(_fold_histories(_histories(workspace, run), state))
+
+
+def _histories(workspace: AnyWorkspace, run: str) -> list[_RunHistory]:
+    """A run and those that it goes back to, the last one first."""
+    found = [_run_history(workspace, run)]
+    while "base" in found[-1].began:
+        found.append(_run_history(workspace, *found[-1].began["base"]))
+    return found
+
+
+def _fold_histories(histories: list[_RunHistory], schema: type[Any]) -> Plain:
+    state: Plain = {}
+    for told in reversed(histories):
+        state = _started_state(told.began, state)
+        for each in told.steps:
+            state = apply_update(state, each.update, schema)
+    return state
+
+
+def _started_state(began: Plain, before: Plain) -> Plain:
+    """The state that a run began with, after the one that it goes back to."""
+    same = {name: before[name] for name in began.get("same", ())}
+    longer = {name: [*before[name], *new] for name, new in began.get("added", {}).items()}
+    return {**same, **longer, **began["state"]}
+
+
+def _run_history(workspace: AnyWorkspace, run: str, until: int | None = None) -> _RunHistory:
+    records = WorkspaceStreams(workspace_of(workspace)).records(GRAPH_STREAM + run)[:until]
+    if not records:
+        raise NotFound(f"there is no run {run[:80]!r}", next_step="List them with runs().")
+    found: dict[TurnId, Transition] = {}
+    left: set[tuple[str, ...]] = set()
+    for record in records[1:]:
+        body = record.document()
+        place = TurnId(body["id"], tuple(body["after"]))
+        each = Transition(
+            run,
+            body["step"],
+            record.author,
+            tuple(body["targets"]),
+            body["condition"],
+            body["update"],
+            body["version"],
+            tuple(body["path"]),
+        )
+        if place.after in left:
+            found = _drop_turns(found, _repeated_turns(found, place, each))
+        left.add(place.after)
+        found[place] = each
+    return _RunHistory(
+        records[0].document(), sorted(found.values(), key=lambda t: (t.step, t.path))
+    )
+
+
+def _repeated_turns(found: dict[TurnId, Transition], place: TurnId, new: Transition) -> set[str]:
+    """Turns from the same place as a new one that it takes the place of: all but those of other
+    agents in the same step, who were at work at the same time.
+    """
+    return {
+        known.id
+        for known, each in found.items()
+        if known.after == place.after and (each.step != new.step or each.path == new.path)
+    }
+
+
+def _drop_turns(found: dict[TurnId, Transition], gone: set[str]) -> dict[TurnId, Transition]:
+    """The turns that neither are gone nor follow one that is."""
+    kept: dict[TurnId, Transition] = {}
+    for place, each in found.items():
+        if place.id in gone or not gone.isdisjoint(place.after):
+            gone.add(place.id)
+        else:
+            kept[place] = each
+    return kept
+
+
+MAX_UPDATE_BYTES = 2 * 1_048_576
+"""How large a turn's update may be: with its context, which repeats its decisions, it has to fit
+into one record.
+"""
+
+
+class Route(NamedTuple):
+    """Where the work goes, and the name of the condition that said so; empty without one."""
+
+    targets: tuple[str, ...]
+    condition: str = ""
+
+
+class StepConfig(NamedTuple):
+    """What every turn of one agent has in common."""
+
+    agent: str
+    workspace: AnyWorkspace
+    task: str
+    schema: type[Any] = AgentState
+    strict: bool = False
+
+
+class AgentTurn(NamedTuple):
+    """One turn as it began: the agent's own view of the state, and the state's checksums.
+
+    `begins` says that the run began with it. `step` and `path` order turns at the same time.
+    """
+
+    view: Plain
+    before: dict[str, str]
+    warnings: list[Plain]
+    begins: bool
+    step: int
+    path: tuple[str, ...]
+
+    @property
+    def run(self) -> str:
+        """The name of the run."""
+        return self.view["run"]
+
+    @property
+    def received(self) -> Plain:
+        """What the turns before it in this run left; empty for a run's first."""
+        hop: Plain = handoff_context_of(self.view).get("hop") or {}
+        return hop if hop.get("run") == self.run else {}
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        """The names of the turns that handed the work to it."""
+        return (self.received["id"], *self.received.get("also", ())) if self.received else ()
+
+
+class HandoffRef(NamedTuple):
+    """A handoff's place in the task's history."""
+
+    version: int
+    digest: str
+
+
+class TurnResult(NamedTuple):
+    """A turn as it ended: the update for the state, where the work goes, and its record."""
+
+    update: Plain
+    route: Route
+    handoff: HandoffRef
+
+
+def check_step_config(hop: StepConfig) -> StepConfig:
+    """The hop, if agent and task can be handed on at all; else InvalidInput or NotFound."""
+    wrong = agent_problems(hop.agent, "agent")
+    if wrong:
+        raise InvalidInput("the node can't be wrapped", wrong)
+    fields_of(hop.schema)
+    return hop
+
+
+def begin_turn(
+    hop: StepConfig, state: Mapping[str, Any], *, step: int = 0, path: Sequence[str] = ()
+) -> AgentTurn:
+    """Verify what arrives and make the agent's view of it, in which it is the current agent.
+
+    A state without a run begins one. Raises IntegrityViolation when `strict` and the state isn't
+    what was handed on.
+    """
+    before = checksums(state)
+    report = verify_handoff(state, strict=hop.strict, now=before)
+    context = handoff_context_of(state)
+    warnings = integrity_warnings(report, context.get("source", ""), hop.agent)
+    view = {**state, "current_agent": hop.agent}
+    if hop.agent in context.get("hop", {}).get("targets", ()):
+        view["handoff_context"] = {**context, "target": hop.agent}
+    begins = not state.get("run")
+    if begins:
+        view["run"] = uuid.uuid4().hex
+        start = {**state, "run": view["run"]}
+        record_start(hop.workspace, view["run"], hop.task, start, ((hop.agent,), ""))
+        before |= checksums({"run": view["run"]})
+    number = step or context.get("hop", {}).get("step", 0) + 1
+    return AgentTurn(view, before, warnings, begins, number, tuple(path) or (hop.agent,))
+
+
+def end_turn(
+    hop: StepConfig, turn: AgentTurn, output: object, choose: Callable[[Plain], Route]
+) -> TurnResult:
+    """Hand the work on after an agent's turn: check, record, and make the update for the state.
+
+    The update holds all that the agent returned, its decisions checked and signed, and the
+    context for the next agent with the checksums of what it has to find. `choose` says from the
+    state that results where the work goes.
+    """
+    given = _output_fields(output)
+    good, warnings = check_decisions(given.get("decisions"), agent=hop.agent)
+    update: Plain = {**given, **({"decisions": good} if "decisions" in given else {})}
+    _check_recordable(_state_fields(update))
+    merged = apply_update(turn.view, _state_fields(update), hop.schema)
+    route = choose(merged)
+    warnings += [*turn.warnings, *_in_place_warnings(hop, turn, route)]
+    handoff = _record_handoff(hop, turn, update, route)
+    passed = _next_context(hop, turn, merged, route, handoff)
+    warnings += passed.pop("warnings", [])
+    update |= {**passed, **_merged_warnings(update, warnings)}
+    update |= {"run": turn.run} if turn.begins else {}
+    add_checksums(hop, turn, update, route)
+    record_turn(hop, turn, update, route, version=handoff.version)
+    return TurnResult(update, route, handoff)
+
+
+def _check_recordable(kept: Plain) -> None:
+    """Refuse what can't be recorded before anything is."""
+    size = len(canonical_bytes(plain(kept)))
+    if size > MAX_UPDATE_BYTES:
+        given, expected = f"{size:,} bytes in one turn", f"at most {MAX_UPDATE_BYTES:,} bytes"
+        step = "Keep large values in files, and hand on their paths."
+        problem = Problem("", "too_large", given, expected)
+        raise InvalidInput("the agent's turn can't be handed on", [problem], next_step=step)
+
+
+def record_turn(
+    hop: StepConfig, turn: AgentTurn, update: Plain, route: Route, *, version: int
+) -> None:
+    """Record a turn beside the task, for `transitions` and `replay`."""
+    kept = _state_fields(update)
+    given = (turn.run, turn.step, hop.agent, route.targets, route.condition, kept, version)
+    place = TurnId(update["handoff_context"]["hop"]["id"], turn.after)
+    record_step(hop.workspace, Transition(*given, turn.path), place)
+
+
+def _state_fields(update: Plain) -> Plain:
+    """What of an update becomes part of the state: not what it says to the ledger alone."""
+    return {name: value for name, value in update.items() if name != "handoff"}
+
+
+def _in_place_warnings(hop: StepConfig, turn: AgentTurn, route: Route) -> list[Plain]:
+    """Warnings for what an agent changed in place, in the state that it was only shown."""
+    target = next(iter(route.targets), "")
+    report = verify_untouched(
+        turn.before,
+        turn.view,
+        agent=hop.agent,
+        target=target,
+        strict=hop.strict,
+    )
+    return integrity_warnings(report, hop.agent, target)
+
+
+def _output_fields(output: object) -> Plain:
+    if output is None:
+        return {}
+    if isinstance(output, Mapping):
+        given = cast("Mapping[str, Any]", output)
+        # A graph inside the graph has a run of its own.
+        return {name: value for name, value in given.items() if name != "run"}
+    problem = Problem("", "wrong_type", f"{type(output).__name__} returned", "a dict or None")
+    raise InvalidInput("the agent's turn can't be handed on", [problem])
+
+
+def _merged_warnings(update: Plain, warnings: list[Plain]) -> Plain:
+    own: object = update.get("warnings")
+    joined = add_warnings(own, warnings)
+    return {"warnings": joined} if joined else {}
+
+
+def _previous_context(turn: AgentTurn, merged: Plain) -> Plain:
+    """The context that was received, with the references of one that came about meanwhile: a graph
+    inside this node, or a tool, may have handed on.
+    """
+    received, brought = handoff_context_of(turn.view), handoff_context_of(merged)
+    if not brought:
+        return {}
+    refs = [*received.get("memory_refs", ()), *brought["memory_refs"]]
+    began = received or {**brought, "metadata": {}, "hop": {}}
+    return {**began, "memory_refs": [*dict.fromkeys(refs)]}
+
+
+def _next_context(
+    hop: StepConfig, turn: AgentTurn, merged: Plain, route: Route, handoff: HandoffRef
+) -> Plain:
+    """The context for the next agent: what is new is what came after the context before."""
+    target = next(iter(route.targets), "")
+    given: Plain = {"workspace": hop.workspace, "task": hop.task, "metadata": handoff._asdict()}
+    sending = {
+        **merged,
+        "current_agent": hop.agent,
+        "handoff_context": _previous_context(turn, merged),
+    }
+    update = handoff_update(sending, target, **given)
+    if not target:
+        update["current_agent"] = hop.agent
+    return update
+
+
+def add_checksums(hop: StepConfig, turn: AgentTurn, update: Plain, route: Route) -> None:
+    """Put into an update's context what the next agent has to find, and where the work goes."""
+    kept = _state_fields(update)
+    left = apply_update(turn.view, kept, hop.schema)
+    lists = [name for name in left if isinstance(left[name], list)]
+    update["handoff_context"]["hop"] = {
+        "id": uuid.uuid4().hex,
+        "run": turn.run,
+        "step": turn.step,
+        "targets": [*route.targets],
+        "condition": route.condition,
+        "decided": len(left.get("decisions") or ()),
+        "checksums": checksums(left),
+        "lengths": {name: len(left[name]) for name in lists},
+        "exact": _is_exact(turn, update),
+        "unchecked": [],
+        "wrote": sorted(kept),
+    }
+
+
+def _is_exact(turn: AgentTurn, update: Plain) -> bool:
+    """Whether the record of the run gives this very state: nobody changed it past the record."""
+    was_exact = turn.received.get("exact", True)
+    return was_exact and not any(map(_is_difference, update.get("warnings") or ()))
+
+
+def _is_difference(warning: object) -> bool:
+    """Whether a warning is of the integrity check; an agent's own may be of any kind."""
+    return isinstance(warning, dict) and cast("Plain", warning).get("code") == "integrity"
+
+
+def _record_handoff(hop: StepConfig, turn: AgentTurn, update: Plain, route: Route) -> HandoffRef:
+    """Record the handoff, one for each receiver; what was done and decided stands in the first.
+
+    One that the agent's own tool has recorded isn't recorded again.
+    """
+    workspace = workspace_of(hop.workspace)
+    known = _recorded_by_tool(hop, turn, handoff_context_of(update))
+    if known is not None:
+        return known
+    document = _handoff_document(hop, turn, update)
+    first, *others = route.targets or ("",)
+    command = workspace.hand_off({**document, "to_agent": "" if first == hop.agent else first})
+    kept = ("task", "from_agent", "summary", "metadata")
+    for other in (each for each in others if each != hop.agent):
+        also = {name: document[name] for name in kept}
+        workspace.hand_off({**also, "outcome": "completed", "to_agent": other})
+    return HandoffRef(command.version, command.digest)
+
+
+def _recorded_by_tool(hop: StepConfig, turn: AgentTurn, brought: Plain) -> HandoffRef | None:
+    """The handoff that a context from within this turn speaks of, if the ledger has it."""
+    version = handoff_version(brought, hop.task)
+    if not brought or brought["source"] != hop.agent:
+        return None
+    if version <= handoff_version(handoff_context_of(turn.view), hop.task):
+        return None
+    found = workspace_of(hop.workspace).log(hop.task, limit=1, before=version + 1)
+    marked = HandoffRef(version, brought["metadata"].get("digest", ""))
+    is_it = found and (found[0]["kind"], found[0]["digest"]) == ("handoff", marked.digest)
+    return marked if is_it else None
+
+
+def _handoff_document(hop: StepConfig, turn: AgentTurn, update: Plain) -> Plain:
+    """The handoff as the agent put it in `handoff`, completed from what it returned."""
+    told = plain(update.get("handoff") or {}, "handoff")
+    if not isinstance(told, dict):
+        problem = Problem("handoff", "wrong_type", f"{type(told).__name__} given", "a handoff")
+        raise InvalidInput("nothing was handed on", [problem])
+    document: Plain = {"outcome": "completed", **cast("Plain", told)}
+    document.setdefault("summary", summary_of(hop.agent, update))
+    known: list[Plain] = list(document.get("decisions") or ())
+    new = [each for each in update.get("decisions", ()) if each not in known]
+    about = {"run": turn.run, "step": turn.step}
+    document["decisions"] = [*known, *new]
+    document["metadata"] = {**(document.get("metadata") or {}), **about}
+    return {**document, "task": hop.task, "from_agent": hop.agent}
+
+
+def step(
+    node: Callable[[Any], Any],
+    state: Mapping[str, Any],
+    *,
+    agent: str,
+    to: str = "",
+    workspace: AnyWorkspace,
+    task: str,
+    schema: type[Any] = AgentState,
+    strict: bool = False,
+) -> Plain:
+    """Run one agent on a state, hand the work on to `to`, and give the state for it.
+
+    `node` takes the state and returns an update. The handoff is recorded; what arrives is what
+    was handed on, or the difference is logged, noted in `warnings` and, when `strict`, raised as
+    IntegrityViolation.
+    """
+    hop = check_step_config(StepConfig(agent, workspace, task, schema, strict))
+    turn = begin_turn(hop, state)
+    left = end_turn(hop, turn, node(turn.view), lambda _: _route_to(to))
+    return _received_state(hop, state, left)
+
+
+async def astep(
+    node: Callable[[Any], Any],
+    state: Mapping[str, Any],
+    *,
+    agent: str,
+    to: str = "",
+    workspace: AnyWorkspace,
+    task: str,
+    schema: type[Any] = AgentState,
+    strict: bool = False,
+) -> Plain:
+    """`step`, awaited; `node` may be a coroutine function or a plain one."""
+    hop = check_step_config(StepConfig(agent, workspace, task, schema, strict))
+    turn = await asyncio.to_thread(begin_turn, hop, state)
+    output = node(turn.view)
+    if inspect.isawaitable(output):
+        output = await output
+    left = await asyncio.to_thread(end_turn, hop, turn, output, lambda _: _route_to(to))
+    return await asyncio.to_thread(_received_state, hop, state, left)
+
+
+def _route_to(target: str) -> Route:
+    return Route((target,) if target else ())
+
+
+def _received_state(hop: StepConfig, state: Mapping[str, Any], left: TurnResult) -> Plain:
+    """The state with the turn's update, verified as the receiver will."""
+    arrived = apply_update(state, _state_fields(left.update), hop.schema)
+    verify_handoff(arrived, strict=hop.strict)
+    return arrived
+
+
+class SharedState:
+    """One state behind a lock: every update is joined to the newest, none is lost."""
+
+    def __init__(self, state: Mapping[str, Any], schema: type[Any] = AgentState) -> None:
+        """Starts with a copy of `state`; InvalidInput unless it is plain data."""
+        self._schema = schema
+        self._lock = threading.Lock()
+        self._state: Plain = plain(state)
+
+    def read(self) -> Plain:
+        """A copy of the state as it is now."""
+        with self._lock:
+            return plain(self._state)
+
+    def update(self, update: Mapping[str, Any]) -> Plain:
+        """Join an update to the state and give a copy of the result."""
+        copied = plain(update)
+        with self._lock:
+            self._state = apply_update(self._state, copied, self._schema)
+            return plain(self._state)
+
+    def hand_on(self, target: str, **given: Any) -> HandoffContext | None:
+        """Hand the state on; takes what `handoff_update` takes. Nobody can write in between."""
+        with self._lock:
+            update = handoff_update(self._state, target, **given)
+            self._state = apply_update(self._state, update, self._schema)
+            return context_of(self._state)
+
+    async def aread(self) -> Plain:
+        """`read`, awaited."""
+        return await asyncio.to_thread(self.read)
+
+    async def aupdate(self, update: Mapping[str, Any]) -> Plain:
+        """`update`, awaited."""
+        return await asyncio.to_thread(self.update, update)
+
+    async def ahand_on(self, target: str, **given: Any) -> HandoffContext | None:
+        """`hand_on`, awaited."""
+        return await asyncio.to_thread(self.hand_on, target, **given)
+
+
+__all__ = [
+    "AgentState",
+    "SharedState",
+    "Transition",
+    "add_decisions",
+    "add_messages",
+    "add_warnings",
+    "ahandoff_update",
+    "apply_update",
+    "astep",
+    "context_of",
+    "handoff_update",
+    "message",
+    "plain",
+    "replay",
+    "runs",
+    "step",
+    "transitions",
+    "verify_handoff",
+]

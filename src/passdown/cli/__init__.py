@@ -1,0 +1,3 @@
+"""The command line: parse, call an operation, print."""
+
+from __future__ import annotations

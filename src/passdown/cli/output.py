@@ -1,0 +1,465 @@
+"""Output: JSON for programs; tables, items, receipts and progress bars for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+from passdown.core.kinds import KINDS, parse_address
+from passdown.core.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from passdown.core.results import Check, HandoffCommand, Receipt
+    from passdown.core.types import JsonObject
+    from passdown.errors import PassdownError, Problem
+    from passdown.workspace.briefs import Freshness
+
+
+_COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def terminal_width() -> int:
+    """How many columns there are; 0 when output goes somewhere without a width."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return max(int(columns), 20)
+    try:
+        return max(os.get_terminal_size(sys.stdout.fileno()).columns, 20)
+    except (OSError, ValueError, AttributeError):
+        return 0
+
+
+def text_width(text: str) -> int:
+    """How many columns a text takes; wide characters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_width(char) for char in text)
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me") or "\ufe00" <= char <= "\ufe0f":
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """One line as several of at most `width` columns, broken at spaces where there are any."""
+    if width <= 0 or text_width(text) <= width:
+        return [text]
+    lines: list[str] = []
+    line = ""
+    for word in text.split(" "):
+        if line and text_width(line) + 1 + text_width(word) > width:
+            lines.append(line)
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+        while text_width(line) > width:
+            head = _fitting_start(line, width)
+            lines.append(head)
+            line = line[len(head) :]
+    return [*lines, line] if line else lines
+
+
+def _fitting_start(text: str, width: int) -> str:
+    """As much of the beginning as fits, but at least one character."""
+    used = 0
+    for index, char in enumerate(text):
+        used += _char_width(char)
+        if used > width and index:
+            return text[:index]
+    return text
+
+
+def ellipsis() -> str:
+    """The mark of what was left out, in characters that the output can spell."""
+    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    return "…" if is_unicode else "..."
+
+
+def cut(text: str, width: int) -> str:
+    """The beginning of a line that fits `width` columns, with an ellipsis where more follows."""
+    if width <= 0 or text_width(text) <= width:
+        return text
+    mark = ellipsis()
+    return _fitting_start(text, max(width - len(mark), 1)).rstrip() + mark
+
+
+def has_colours() -> bool:
+    """Whether standard output is a terminal that wants colours."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def styled(text: str, style: str) -> str:
+    """`text` in a style (bold, dim, red, green, yellow, cyan) where there are colours."""
+    return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if has_colours() else text
+
+
+_GAP = "  "
+_NARROWEST = 8
+_DIGEST_CHARS = 12
+
+
+def print_json(document: object) -> None:
+    """Print a document as indented JSON that is safe to look at in a terminal."""
+    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(document, ensure_ascii=not is_unicode, indent=2)
+    if not text.isascii() or "\x7f" in text:
+        # JSON strings may spell any character as an escape, so nothing is changed by this.
+        text = _unsafe_in_json().sub(_json_escape, text)
+    print(text)
+
+
+def _unsafe_in_json() -> re.Pattern[str]:
+    from passdown.core.text import ignorable
+
+    return re.compile(f"[\x7f-\x9f\u2028\u2029\ud800-\udfff]|{ignorable().pattern}")
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    point = ord(match.group())
+    if point < 0x10000:
+        return f"\\u{point:04x}"
+    point -= 0x10000
+    return f"\\u{0xD800 + (point >> 10):04x}\\u{0xDC00 + (point & 0x3FF):04x}"
+
+
+def line(text: str = "", indent: int = 0) -> None:
+    """Print text, visible and wrapped; line breaks in it stay."""
+    width = terminal_width()
+    for part in visible(text, keep_newlines=True).expandtabs(4).split("\n"):
+        for piece in wrapped(part, max(width - indent, _NARROWEST) if width else 0):
+            print(" " * indent + piece)
+
+
+def verbatim(text: str) -> None:
+    """Print text that is copied elsewhere: visible, and never wrapped."""
+    print(visible(text, keep_newlines=True))
+
+
+def counted(number: int, word: str, plural: str = "") -> str:
+    """A number and what it counts: `1 record`, `2 records`."""
+    return f"{number} {word}" if number == 1 else f"{number} {plural or word + 's'}"
+
+
+def short_digest(digest: object) -> str:
+    """The beginning of a digest, enough to tell two apart by eye."""
+    kind, mark, digits = str(digest or "").rpartition(":")
+    if len(digits) <= _DIGEST_CHARS:
+        return f"{kind}{mark}{digits}"
+    return f"{kind}{mark}{digits[:_DIGEST_CHARS]}{ellipsis()}"
+
+
+def short_time(stamp: object) -> str:
+    """A stored time as month, day and time of day, in UTC as it is stored."""
+    return str(stamp or "")[5:19].replace("T", " ")
+
+
+def labelled(label: str, style: str, text: str, indent: int = 0, column: int = 0) -> None:
+    """Print a label in a style and text beside it, wrapped in a column of its own."""
+    column = max(column, len(label) + len(_GAP))
+    width = terminal_width()
+    first = " " * indent + styled(label, style) + " " * (column - len(label))
+    for part in visible(text, keep_newlines=True).expandtabs(4).split("\n"):
+        for piece in wrapped(part, max(width - indent - column, _NARROWEST) if width else 0):
+            print(first + piece)
+            first = " " * (indent + column)
+
+
+def heading(text: str) -> None:
+    """Print a heading."""
+    for piece in wrapped(visible(text), terminal_width()):
+        print(styled(piece, "bold"))
+
+
+def pairs(entries: Iterable[tuple[str, object]], indent: int = 0) -> None:
+    """Print names and values in two columns; values that are empty are left out."""
+    kept = [(name, shown(value)) for name, value in entries if value not in (None, "", [], (), {})]
+    if not kept:
+        return
+    column = max(len(name) for name, _ in kept) + len(_GAP)
+    width = terminal_width()
+    if width and width - indent - column < _NARROWEST:
+        for name, text in kept:
+            line(name, indent)
+            line(text, indent + 1)
+        return
+    for name, text in kept:
+        first = " " * indent + name.ljust(column)
+        for part in text.split("\n"):
+            for piece in wrapped(part, max(width - indent - column, _NARROWEST) if width else 0):
+                print(first + piece)
+                first = " " * (indent + column)
+
+
+def shown(value: object) -> str:
+    """A value as visible text; lists are joined by commas, line breaks stay."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(shown(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, dict):
+        return ", ".join(f"{visible(str(k))} {shown(v)}" for k, v in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return "" if value is None else visible(str(value), keep_newlines=True).expandtabs(4)
+
+
+def table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    empty: str = "none",
+    *,
+    whole: Collection[str] = (),
+    short: Collection[str] = (),
+) -> None:
+    """Print rows under headers, wrapped to the terminal; as blocks where columns get too narrow.
+
+    Columns named in `whole` are never broken; those in `short` are cut instead of wrapped.
+    """
+    cells = [[visible(shown(value).replace("\n", " ")) for value in row] for row in rows]
+    if not cells:
+        print(visible(empty))
+        return
+    used = [i for i in range(len(headers)) if any(row[i] for row in cells)]
+    titles = [headers[i] for i in used]
+    cells = [[row[i] for i in used] for row in cells]
+    widths = _fitted(titles, cells, whole)
+    if not widths:
+        _blocks(titles, cells)
+        return
+    print(styled(_row(titles, widths), "bold"))
+    for row in cells:
+        parts = [
+            [cut(cell, width)] if title in short else wrapped(cell, width)
+            for title, cell, width in zip(titles, row, widths, strict=True)
+        ]
+        for index in range(max(len(part) for part in parts)):
+            print(_row([part[index] if index < len(part) else "" for part in parts], widths))
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [c + " " * max(w - text_width(c), 0) for c, w in zip(cells, widths, strict=True)]
+    return _GAP.join(padded).rstrip()
+
+
+def _fitted(titles: list[str], cells: list[list[str]], whole: Collection[str]) -> list[int]:
+    """Column widths that fit the terminal, the widest shortened first; nothing when none do."""
+    widths = [
+        max(text_width(title), *(text_width(row[i]) for row in cells))
+        for i, title in enumerate(titles)
+    ]
+    limit = terminal_width()
+    if not limit:
+        return widths
+    room = limit - len(_GAP) * (len(widths) - 1)
+    floors = [
+        width if title in whole else max(min(width, _NARROWEST), len(title))
+        for title, width in zip(titles, widths, strict=True)
+    ]
+    if sum(floors) > room:
+        return []
+    while sum(widths) > room:
+        widest = max(range(len(widths)), key=lambda i: widths[i] - floors[i])
+        rest = sorted(widths, reverse=True)
+        step = max(1, min(sum(widths) - room, widths[widest] - max(rest[1:2], default=0)))
+        widths[widest] = max(widths[widest] - step, floors[widest])
+    return widths
+
+
+def _blocks(titles: list[str], cells: list[list[str]]) -> None:
+    for index, row in enumerate(cells):
+        if index:
+            print()
+        pairs(zip(titles, row, strict=True))
+
+
+def print_problems(problems: Iterable[Problem], indent: int = 2) -> None:
+    """Print problems as a list, one line each; recommended fields share a line."""
+    recommended: list[str] = []
+    for problem in problems:
+        if problem.code == "recommended":
+            recommended.append(problem.path)
+            continue
+        style = "yellow" if problem.level == "warning" else "red"
+        labelled(problem.level, style, problem.line(), indent, len("warning") + len(_GAP))
+    if recommended:
+        line(f"recommended, missing: {', '.join(recommended)}", indent)
+
+
+def print_findings(findings: Iterable[Mapping[str, Any]]) -> None:
+    """Print findings that are plain objects with the fields of a problem."""
+    from passdown.errors import Problem as Finding
+
+    print_problems([Finding(**finding) for finding in findings], 0)
+
+
+def print_usage_error(message: str, help: str, *, as_json: bool) -> None:
+    """Say in one line how a command is wrong and where to read on."""
+    if as_json:
+        print_json({"error": "misuse", "message": message, "next_step": help})
+    else:
+        print(visible(f"{message} (see: {help})"), file=sys.stderr)
+
+
+def print_error(error: PassdownError, *, as_json: bool) -> None:
+    """Say why something was refused: text on standard error, or JSON on standard output."""
+    if as_json:
+        print_json(error.to_dict())
+    else:
+        print(visible(str(error), keep_newlines=True), file=sys.stderr)
+
+
+def print_freshness(found: Freshness, task: str, *, as_json: bool) -> int:
+    """Whether a text that was made from a version still holds; 1 when it doesn't."""
+    if as_json:
+        print_json(found._asdict())
+    elif found.is_current:
+        line(f"current: made from version {found.made_from}")
+    elif found.made_from == found.now:
+        line(f"overtaken: version {found.now} of {task} has another digest here: another history?")
+    else:
+        line(f"overtaken: made from version {found.made_from}, {task} is at {found.now}")
+    return 0 if found.is_current else 1
+
+
+_BAR_WIDTH = 30
+_REDRAW_EVERY_S = 0.1
+
+
+def progress_bar(label: str) -> Callable[[int, int], None] | None:
+    """A function that draws `done` of `total`; None where nobody would see it."""
+    if not sys.stderr.isatty():
+        return None
+    drawn = 0.0
+
+    def draw(done: int, total: int) -> None:
+        nonlocal drawn
+        now = time.monotonic()
+        is_end = done >= total
+        if now - drawn < _REDRAW_EVERY_S and not is_end:
+            return
+        drawn = now
+        share = min(done / total, 1.0) if total else 1.0
+        bar = ("#" * round(share * _BAR_WIDTH)).ljust(_BAR_WIDTH, ".")
+        # The line is wiped at the end, so that the result stands alone.
+        text = "\r\x1b[K" if is_end else f"\r{label} [{bar}] {share:4.0%}"
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    return draw
+
+
+_SHOWN_FIRST = {"address", "status", "agent", "at", "version", "status_version", "name"}
+_DIGEST_FIELDS = {"sha256", "digest", "previous"}
+_FIELD_LABELS = {
+    "suggested_resolution": "resolution",
+    "discovered_in": "found in",
+    "size_bytes": "bytes",
+}
+
+
+def title_of(item: JsonObject) -> str:
+    """The main text of an item, by its kind."""
+    address = parse_address(item["address"])
+    if address is None:
+        return ""
+    if address.letter == "k":
+        return str(item.get("blocker") or item.get("name", ""))
+    if address.letter == "h":
+        to = f" to {item['to_agent']}" if item.get("to_agent") else ""
+        text = f": {item['summary']}" if item.get("summary") else ""
+        return f"{item.get('from_agent', '')}{to}, {item.get('outcome', '')}{text}"
+    return str(item.get(KINDS[address.letter].text, ""))
+
+
+def print_items(title: str, items: Sequence[JsonObject]) -> None:
+    """Print a list of items under a title; nothing when there are none."""
+    if not items:
+        return
+    line()
+    heading(f"{title} ({len(items)})")
+    for item in items:
+        print_item(item)
+
+
+def print_item(item: JsonObject) -> None:
+    """Print one item."""
+    address = parse_address(item["address"])
+    letter = address.letter if address else ""
+    status = "" if item["status"] in ("recorded", "active") else f"{item['status']}, "
+    by = f"{item.get('agent')}, version {item.get('version')}"
+    labelled(item["address"], "cyan", f"{status}{by}", 2)
+    line(title_of(item), 4)
+    told = {*_SHOWN_FIRST, KINDS[letter].text if letter in KINDS else ""}
+    if letter == "h":
+        told |= {"from_agent", "to_agent", "outcome"}
+    if letter == "k":
+        told |= {"blocker", "kind"}
+    rest = [
+        (_FIELD_LABELS.get(k, k.replace("_", " ")), short_digest(v) if k in _DIGEST_FIELDS else v)
+        for k, v in item.items()
+        if k not in told
+    ]
+    pairs([(name, value) for name, value in rest if value is not False], 6)
+
+
+def print_receipt(receipt: Receipt, *, as_json: bool) -> int:
+    """Print the version and the items of a small write."""
+    if as_json:
+        print_json(receipt.to_dict())
+        return 0
+    said = "was recorded already" if receipt.is_replay else "recorded"
+    items = f": {', '.join(receipt.items)}" if receipt.items else ""
+    line(f"{said}, {receipt.task_id} version {receipt.version}{items}")
+    print_problems(receipt.warnings)
+    return 0
+
+
+def print_command(command: HandoffCommand, *, as_json: bool) -> int:
+    """Print what the receiver of a handoff is given."""
+    if as_json:
+        print_json(command.to_dict())
+        return 0
+    said = "was recorded already" if command.is_replay else "recorded"
+    line(f"{said}, {command.task_id} version {command.version}")
+    answer = [f"{gate} (passdown gate approve {gate} --by NAME)" for gate in command.held_by]
+    delta = command.state_delta
+    files = counted(delta["artifacts_added"], "artifact")
+    pairs(
+        [
+            ("to", command.target_agent),
+            ("phase", command.phase),
+            ("outcome", command.outcome),
+            ("held by", answer),
+            ("complete", f"{command.completeness} of 100"),
+            ("added", f"{files}, {counted(delta['decisions_made'], 'decision')}"),
+            (
+                "state" if command.state_file.startswith("/api/") else "state file",
+                command.state_file,
+            ),
+            ("digest", short_digest(command.digest)),
+        ],
+        2,
+    )
+    print_problems(command.warnings)
+    line()
+    verbatim(command.context_summary)
+    return 0
+
+
+def print_check(check: Check, *, as_json: bool) -> int:
+    """Print what a dry run found; 1 when the handoff would be refused."""
+    if as_json:
+        print_json(check.to_dict())
+    else:
+        print(styled("would be recorded", "green") if check.ok else styled("refused", "red"))
+        pairs([("complete", f"{check.completeness} of 100")], 2)
+        print_problems(sorted(check.problems, key=lambda problem: problem.level != "error"))
+        line("nothing was changed (dry run)")
+    return 0 if check.ok else 1

@@ -1,0 +1,800 @@
+"""`run` and `worker`: run relays, with live progress, locks and signals."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.cli.output import counted, cut, has_colours, styled, terminal_width
+from passdown.cli.parsing import FILE, RUN, TASK, whole_number, with_agent, with_store
+from passdown.cli.session import (
+    UsageError,
+    author,
+    is_server_url,
+    read_input,
+    start_tracing,
+    workspace_of,
+)
+from passdown.core.text import visible
+from passdown.errors import PassdownError, StoreBusy
+from passdown.relay.engine import database_faults
+from passdown.relay.run import REVIEW
+from passdown.relay.runs import HERE, leg_name, next_commands, turn_document
+from passdown.workspace.streams import WorkspaceStreams
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Generator
+
+    from passdown.cli.parsing import Parser
+    from passdown.relay.engine.database import Worker
+    from passdown.relay.express import ExpressResult
+    from passdown.relay.run import LegRun, Relay, Run
+    from passdown.relay.runs import Runs
+    from passdown.relay.turns import ExchangeEvent
+    from passdown.relay.worker import EngineOptions
+    from passdown.workspace import Workspace
+
+
+class _LineHandler(logging.Handler):
+    """Says each message in one line; where PASSDOWN_DEBUG asks for it, with its traceback."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say it."""
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f": {record.exc_info[1]}"
+        if record.exc_info and os.environ.get("PASSDOWN_DEBUG"):
+            text = self.format(record)
+        for part in text.splitlines():
+            self._say(part)
+
+
+class _Interceptor(logging.Filter):
+    """Takes what a logger would print by itself, and shows it as ours."""
+
+    def __init__(self, lines: _LineHandler) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say it, and keep it from going on."""
+        if record.levelno >= logging.WARNING:
+            self._lines.emit(record)
+        return False
+
+
+@contextmanager
+def relay_warnings(say: Callable[[str], None]) -> Generator[None]:
+    """Show warnings of the relay, and of the engine's library, as lines as long as this lasts."""
+    logger, library = logging.getLogger("passdown"), logging.getLogger("dbos")
+    handler = _LineHandler(say)
+    taken = _Interceptor(handler)
+    library.addFilter(taken)
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        library.removeFilter(taken)
+        logger.propagate = before
+
+
+_REDRAW_S = 0.2
+_REMINDER_S = 30.0
+_SPINNER = "|/-\\"
+_STYLES = {"completed": "green", "partial": "yellow", "blocked": "yellow", "waits": "yellow"}
+
+
+class Screen:
+    """Standard output: lines that stay and, on a terminal, lines below them that are redrawn."""
+
+    def __init__(self, *, is_live: bool = False) -> None:
+        self.is_live = is_live
+        self._is_gone = False
+        self._drawn = 0
+
+    def keep(self, text: str) -> None:
+        """Print a line that stays."""
+        self._write(f"{self._wiped()}{text}\n")
+
+    def draw(self, lines: list[str]) -> None:
+        """Put lines in the place of those that were drawn last."""
+        if not self.is_live:
+            return
+        width = terminal_width()
+        wiped = self._wiped()
+        self._drawn = len(lines)
+        shown = [styled(cut(line, width - 1), "dim") for line in lines]
+        self._write(wiped + "".join(f"{line}\n" for line in shown))
+
+    def _wiped(self) -> str:
+        drawn, self._drawn = self._drawn, 0
+        return f"\x1b[{drawn}A\r\x1b[J" if drawn else ""
+
+    def _write(self, text: str) -> None:
+        if self._is_gone or not text:
+            return
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except RuntimeError:
+            pass  # a signal came in the middle of a write; its line is lost, nothing else
+        except (OSError, ValueError):
+            self._is_gone = True
+
+
+class _OpenTurn(NamedTuple):
+    """A turn that is under way, as it is drawn."""
+
+    head: str
+    since: float
+    attempt: int
+    size: int
+    told_at: float
+
+
+class Progress:
+    """Takes what an engine tells of runs, from any thread, and shows it in order.
+
+    With `names_runs`, every line begins with the run: for a process that serves many.
+    """
+
+    def __init__(self, screen: Screen, *, as_json: bool = False, names_runs: bool = False) -> None:
+        self._screen = screen
+        self._as_json = as_json
+        self._names_runs = names_runs
+        self._lock = threading.RLock()
+        self._started = time.monotonic()
+        self._seen: dict[str, tuple[int, set[int], str]] = {}
+        self._open: dict[tuple[str, int], _OpenTurn] = {}
+        self._frame = 0
+
+    def turn(self, run: Run, turn: LegRun, event: ExchangeEvent) -> None:
+        """Show what an agent at work does."""
+        with self._lock:
+            if not self._names_runs:
+                self._catch_up(run)
+            key = (run.run, turn.number)
+            if self._as_json:
+                self._print_event(run, turn, event)
+            elif event.kind == "working":
+                self._still_at_it(key, run, turn, event)
+            else:
+                said = _event_text(event, is_last_word=self._names_runs)
+                if said:
+                    self._line(run, turn, said)
+            self._track(key, run, turn, event)
+            self._redraw()
+
+    def run(self, run: Run) -> None:
+        """Show what has changed in a run."""
+        with self._lock:
+            self._catch_up(run)
+            self._redraw()
+
+    def express(self, done: ExpressResult) -> None:
+        """Show what came of an express item."""
+        if self._as_json:
+            self._json({"event": "express", **done.to_dict()})
+            return
+        where = f" on {done.branch}" if done.branch else ""
+        became = f"became the task {done.task}: {done.why}" if done.task else done.outcome + where
+        self.say(f"express {done.id}: {became}")
+
+    def say(self, text: str) -> None:
+        """Show a line of our own."""
+        with self._lock:
+            if self._as_json:
+                self._json({"event": "said", "text": text})
+            else:
+                self._screen.keep(f"{self._at()}  {visible(text)}")
+            self._redraw()
+
+    @contextmanager
+    def ticking(self) -> Generator[None]:
+        """Redraw the open turns again and again, so that one sees time pass."""
+        if not self._screen.is_live:
+            yield
+            return
+        over = threading.Event()
+
+        def tick() -> None:
+            while not over.wait(_REDRAW_S):
+                with self._lock:
+                    self._frame += 1
+                    self._redraw()
+
+        thread = threading.Thread(target=tick, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            with self._lock:
+                self._screen.draw([])
+
+    def _catch_up(self, run: Run) -> None:
+        """Show the turns that ended, and how the run stands, as far as it wasn't shown yet."""
+        position, shown, status = self._seen.get(run.run, (0, set[int](), ""))
+        if run.position <= position:
+            return
+        ended = [t for t in run.legs.values() if not t.is_open and t.number not in shown]
+        for turn in sorted(ended, key=lambda turn: turn.ended_at):
+            self._open.pop((run.run, turn.number), None)
+            self._ended(run, turn)
+            shown.add(turn.number)
+        now = f"{run.status}: {run.why}"
+        if now != status and (status or run.status != "running"):
+            self._status(run)
+        self._seen[run.run] = (run.position, shown, now)
+
+    def _ended(self, run: Run, turn: LegRun) -> None:
+        if self._as_json:
+            self._json({"event": "ended", "run": run.run, **turn_document(run, turn)})
+            return
+        what = styled(turn.outcome, _STYLES.get(turn.outcome, "red"))
+        parts = [what, f"version {turn.version}" if turn.version else ""]
+        parts += [f"verdict {turn.verdict}" if turn.verdict else "", _receiver_text(run, turn)]
+        text = ", ".join(part for part in parts if part)
+        self._line(run, turn, f"{text}{_measures_text(turn)}")
+        for text in turn.why.splitlines():
+            self._screen.keep(f"{' ' * len(self._at())}  {visible(text)}")
+
+    def _status(self, run: Run) -> None:
+        if self._as_json:
+            status = {"status": run.status, "why": run.why, "next": next_commands(run)}
+            self._json({"event": "run", "run": run.run, **status})
+            return
+        said = {"waiting": "waits", "running": "goes on"}.get(run.status, run.status)
+        why = f": {run.why.splitlines()[0]}" if run.why else ""
+        name = f"{run.run} " if self._names_runs else ""
+        self._screen.keep(
+            f"{self._at()}  {name}{styled(said, _STYLES.get(said, 'bold'))}{visible(why)}"
+        )
+        if run.status == "waiting":
+            for command in next_commands(run):
+                self._screen.keep(f"{' ' * len(self._at())}  {command}")
+
+    def _track(self, key: tuple[str, int], run: Run, turn: LegRun, event: ExchangeEvent) -> None:
+        """Remember what is under way, to be drawn."""
+        if event.kind in ("accepted", "failed"):
+            self._open.pop(key, None)
+            return
+        now = time.monotonic()
+        before = self._open.get(key) or _OpenTurn(self._head(run, turn), now, 0, 0, now)
+        told_at = before.told_at if event.kind == "working" else now
+        self._open[key] = before._replace(
+            attempt=event.attempt, size=event.bytes or before.size, told_at=told_at
+        )
+
+    def _still_at_it(
+        self, key: tuple[str, int], run: Run, turn: LegRun, event: ExchangeEvent
+    ) -> None:
+        """On a stream that nobody redraws, a line now and then."""
+        going = self._open.get(key)
+        if self._screen.is_live or going is None:
+            return
+        if time.monotonic() - going.told_at >= _REMINDER_S:
+            self._open[key] = going._replace(told_at=time.monotonic())
+            self._line(
+                run, turn, f"at work, {event.seconds:.0f} s, {_size_text(event.bytes)} so far"
+            )
+
+    def _redraw(self) -> None:
+        now = time.monotonic()
+        mark = _SPINNER[self._frame % len(_SPINNER)]
+        self._screen.draw(
+            [
+                f"{self._at()}  {going.head}  {mark} at work {now - going.since:.0f} s"
+                + (f", attempt {going.attempt}" if going.attempt > 1 else "")
+                + (f", {_size_text(going.size)}" if going.size else "")
+                for going in self._open.values()
+            ]
+        )
+
+    def _line(self, run: Run, turn: LegRun, text: str) -> None:
+        self._screen.keep(f"{self._at()}  {self._head(run, turn)}  {text}")
+
+    def _head(self, run: Run, turn: LegRun) -> str:
+        """Agent, leg and phase in columns that are the same for all turns of a run."""
+        legs = run.relay.legs
+        agent = max(len(name) for name in run.relay.agents)
+        leg = max(len(name) for name in legs) + 4
+        phase = max(len(each.phase) for each in legs.values())
+        name = f"{run.run}  " if self._names_runs else ""
+        if turn.kind == REVIEW:
+            return f"{name}{turn.agent:<{agent}}  {leg_name(turn):<{leg + 2 + phase}}"
+        shown = f"{leg_name(turn):<{leg}}  {legs[turn.leg].phase:<{phase}}"
+        return f"{name}{turn.agent:<{agent}}  {shown}"
+
+    def _at(self) -> str:
+        """When it happened: since the start, or by the clock where runs come and go."""
+        if self._names_runs:
+            return time.strftime("%H:%M:%S")
+        return f"{time.monotonic() - self._started:5.1f}s"
+
+    def _print_event(self, run: Run, turn: LegRun, event: ExchangeEvent) -> None:
+        told = event._asdict()
+        where = {"run": run.run, "number": turn.number, "leg": turn.leg, "visit": turn.visit}
+        self._json({"event": told.pop("kind"), **where, **told})
+
+    def _json(self, document: dict[str, Any]) -> None:
+        self._screen.keep(json.dumps(document))
+
+
+def screen_for(*, as_json: bool) -> Screen:
+    """The screen that standard output is: redrawn only where that can be done and is wanted."""
+    return Screen(is_live=not as_json and has_colours() and terminal_width() > 0)
+
+
+def _event_text(event: ExchangeEvent, *, is_last_word: bool) -> str:
+    """What to say of an event; of how a turn ended only where nothing else says it."""
+    if event.kind == "asked":
+        return "asked" if event.attempt == 1 else f"asked again, attempt {event.attempt}"
+    if event.kind == "returned":
+        return f"{styled('sent back', 'yellow')}: {visible(event.said)}"
+    if is_last_word and event.kind == "accepted":
+        return f"{styled('handed off', 'green')} ({event.seconds:.1f} s, {_size_text(event.bytes)})"
+    if is_last_word and event.kind == "failed":
+        return f"{styled('failed', 'red')}: {visible(event.said)}"
+    return ""
+
+
+def _receiver_text(run: Run, turn: LegRun) -> str:
+    """Whom the agent sent it to, where it did so itself."""
+    return f"for {visible(turn.to)}" if turn.to else ""
+
+
+def _measures_text(turn: LegRun) -> str:
+    measured = turn.measured
+    parts = [
+        f"{measured['seconds']:.1f} s" if "seconds" in measured else "",
+        f"{measured['context_tokens']:,} tokens in context" if "context_tokens" in measured else "",
+        counted(measured["attempts"], "attempt") if measured.get("attempts", 1) > 1 else "",
+    ]
+    told = ", ".join(part for part in parts if part)
+    return f" ({told})" if told else ""
+
+
+def _size_text(count: int) -> str:
+    return f"{count} bytes" if count < 1_000 else f"{count / 1_000:.1f} kB"
+
+
+INTERRUPTED = 130
+_LOCK_TIMEOUT_S = 1.0
+_SAME_SIGNAL_S = 0.1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def run_lock(workspace: Workspace, run: str) -> Generator[None]:
+    """Have a run for this process alone; raises StoreBusy while another has it."""
+    from passdown.relay.git import locked
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(_lock_path(workspace, run), timeout_s=_LOCK_TIMEOUT_S))
+        except StoreBusy as error:
+            raise StoreBusy(
+                f"another process is at {run}",
+                next_step=f"Let it go on, or end it first; passdown runs {run} shows where it is.",
+            ) from error
+        yield
+
+
+def is_run_locked(workspace: Workspace, run: str) -> bool:
+    """Whether a process that lives has a run in its foreground."""
+    from passdown.relay.git import locked
+
+    path = _lock_path(workspace, run)
+    if not os.path.exists(path):
+        return False
+    try:
+        with locked(path, timeout_s=0):
+            return False
+    except StoreBusy:
+        return True
+
+
+def _lock_path(workspace: Workspace, run: str) -> str:
+    return os.path.join(WorkspaceStreams(workspace).opened.place.folder, "runs", f"{run}.lock")
+
+
+def resume_hint(workspace: Workspace, run: Run) -> str:
+    """Who will go on with a run that can, or how to: one line."""
+    if is_server_url(workspace.store_url):
+        return f"{run.run} goes on where the server is"
+    if run.lane == HERE:
+        if is_run_locked(workspace, run.run):
+            return f"{run.run} goes on"
+        return f"{run.run} can go on, but no process has it: passdown run --resume {run.run}"
+    if _has_worker(workspace):
+        return f"{run.run} goes on"
+    return f"{run.run} goes on as soon as there is a worker: passdown worker"
+
+
+def _has_worker(workspace: Workspace) -> bool:
+
+    try:
+        return bool(live_workers(workspace))
+    except PassdownError:
+        return False
+
+
+@contextmanager
+def stop_signals(tell: Callable[[str], None], *said: str) -> Generator[tuple[threading.Event, ...]]:
+    """Events that SIGINT and SIGTERM set, one after the other, each with what is said then.
+
+    A signal beyond the last ends this process at once; what an agent's program has started is
+    ended with it, by its guard. What comes at the same moment is one signal: `timeout` and others
+    send theirs to a process and to its group.
+    """
+    events = tuple(threading.Event() for _ in said)
+    last = float("-inf")
+
+    def note(number: int, _frame: object) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        if last - before < _SAME_SIGNAL_S:
+            return
+        at = sum(event.is_set() for event in events)
+        if at == len(events):
+            os._exit(INTERRUPTED)
+        events[at].set()
+        tell(f"{signal.Signals(number).name}: {said[at]}")
+
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, note) for number in _SIGNALS} if is_main else {}
+    try:
+        yield events
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+_RUNNER_OPTIONS = ("prompt", "env", "pass_env", "max_output")
+_MAX_SECONDS = 86_400.0
+
+
+def run(parser: Parser) -> None:
+    """The arguments of `run`."""
+    parser.show(
+        "passdown run relay.yaml --task T-1",
+        "passdown run relay.yaml --task T-1 --no-wait --json",
+        "passdown run relay.yaml --task T-1 --detach",
+        "passdown run --resume R-1",
+    )
+    parser.add_argument("relay", metavar=FILE, nargs="?", help="a relay: YAML, or TOML by its name")
+    parser.add_argument("--task", metavar=TASK, help="the task that the agents work on")
+    parser.add_argument("--resume", metavar=RUN, help="instead: go on where this run was")
+    with_agent(parser, "--by", "who starts it")
+    parser.add_argument(
+        "--detach", action="store_true", help="leave it to workers (passdown worker)"
+    )
+    parser.add_argument(
+        "--no-wait", action="store_true", help="end with 1 where a person is waited for"
+    )
+    add_engine_options(parser)
+    with_store(parser)
+    parser.set_defaults(run=_run)
+
+
+def add_engine_options(parser: Parser) -> None:
+    """The options of verbs that start the engine."""
+    parser.add_argument(
+        "--lease",
+        metavar="SECONDS",
+        type=seconds_option,
+        help="silent for so long, a worker is lost and others take over; default: 30",
+    )
+    parser.add_argument(
+        "--relay-store",
+        metavar="URL",
+        default="",
+        help="the engine's database; default: PASSDOWN_RELAY_URL, else beside the store",
+    )
+
+
+def seconds_option(text: str) -> float:
+    """An argument that is a time: more than no seconds, and at most a day."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= _MAX_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds up to 86,400")
+    return found
+
+
+def engine_terms(args: Namespace, workspace: Workspace) -> EngineOptions:
+    """How the engine is set up by the arguments; raises MissingExtra without its library, and
+    InvalidInput for an address that is none.
+    """
+    from passdown.relay.engine.database import relay_url
+    from passdown.relay.worker import EngineOptions
+    from passdown.workspace.streams import WorkspaceStreams
+
+    relay_url(
+        WorkspaceStreams(workspace).opened.place.folder, args.relay_store, workspace.store_url
+    )
+    terms = EngineOptions(url=args.relay_store)
+    return terms._replace(lease_s=args.lease) if args.lease else terms
+
+
+def _run(args: Namespace) -> int:
+    if args.resume:
+        if args.relay or args.task or args.detach:
+            raise UsageError(
+                "--resume goes on with a run as it is; leave FILE, --task, --detach out"
+            )
+        return _resume(args)
+    if not args.relay or not args.task:
+        raise UsageError("name a relay FILE and a --task, or a run with --resume")
+    return _start(args)
+
+
+def _start(args: Namespace) -> int:
+    from passdown.relay.runs import HERE, Runs
+
+    if args.detach and args.no_wait:
+        raise UsageError("--detach never waits; leave --no-wait out")
+    relay = relay_at(args.relay)
+    with workspace_of(args) as workspace:
+        check_agents(relay, workspace)
+        terms = engine_terms(args, workspace)  # without the engine, nothing is recorded either
+        if args.detach:
+            from passdown.relay.worker import start_detached
+
+            with database_faults():
+                started = start_detached(workspace, relay, args.task, by=author(args), terms=terms)
+            return _print_detached(started, as_json=args.json)
+        runs = Runs(workspace)
+        started = runs.start(relay, args.task, by=author(args), lane=HERE)
+        return _run_here(args, workspace, runs, started)
+
+
+def _resume(args: Namespace) -> int:
+    from passdown.relay.runs import HERE, Runs
+
+    with workspace_of(args) as workspace:
+        runs = Runs(workspace)
+        found = runs.get(args.resume)
+        terms = engine_terms(args, workspace)
+        if found.lane != HERE:
+            resumed = runs.resume(found.run, by=author(args))
+            from passdown.relay.worker import requeue
+
+            requeue(workspace, found.run, terms)
+            return _print_detached(resumed, as_json=args.json)
+        with run_lock(workspace, found.run):
+            resumed = runs.resume(found.run, by=author(args))
+        return _run_here(args, workspace, runs, resumed)
+
+
+def relay_at(path: str) -> Relay:
+    """The relay in a file, or on standard input; raises InvalidInput with all its problems."""
+    from passdown.relay.relay_file import read_relay
+
+    return read_relay(read_input(path), is_toml=path.endswith(".toml"))
+
+
+def check_agents(relay: Relay, workspace: Workspace) -> None:
+    """Look for every profile that is named and make every runner once, so that nothing that isn't
+    there stops a run half-way, or is left out silently.
+    """
+    from passdown.errors import InvalidInput, Problem
+    from passdown.relay.relay_file import runner_of
+
+    problems: list[Problem] = []
+    for agent in relay.agents.values():
+        if agent.profile != agent.name and workspace.profile(agent.profile) is None:
+            known = ", ".join(workspace.agents()) or "there are none yet"
+            problems.append(
+                Problem(
+                    f"agents.{agent.name}.profile",
+                    "unknown_name",
+                    f"{agent.profile!r:.80} is not known",
+                    "a profile of the workspace",
+                    known,
+                )
+            )
+        declared = agent.runner
+        kind = next(kind for kind in ("command", "script", "python") if declared[kind])
+        names = (kind, *(_RUNNER_OPTIONS if kind == "command" else ()))
+        given = {name: declared[name] for name in names if declared[name] is not None}
+        try:
+            runner_of(given, folder=workspace.root, path=f"agents.{agent.name}.runner")
+        except InvalidInput as error:
+            problems += error.problems
+    if problems:
+        raise InvalidInput("the relay is refused; nothing was started", problems)
+
+
+def _print_detached(run: Run, *, as_json: bool) -> int:
+    from passdown.cli.output import line, print_json
+    from passdown.relay.runs import run_document
+
+    if as_json:
+        print_json(run_document(run, run.started_at))
+        return 0
+    line(f"{run.run}: {run.relay.name} on {run.task} is left to workers")
+    line("passdown worker serves it, as many as you like", 2)
+    line(f"passdown runs {run.run} shows where it is", 2)
+    return 0
+
+
+def _run_here(args: Namespace, workspace: Workspace, runs: Runs, run: Run) -> int:
+    """Run it here, show it, and give the exit code."""
+    from passdown.relay.run import WAITING
+    from passdown.relay.worker import ProgressCallbacks, run_here
+
+    start_tracing()
+    progress = Progress(screen_for(as_json=args.json), as_json=args.json)
+    if not args.json:
+        print_start(run)
+    shown = ProgressCallbacks(progress.turn, progress.run, progress.express)
+    with (
+        run_lock(workspace, run.run),
+        database_faults(f"Mend that, then go on with it: passdown run --resume {run.run}"),
+        stop_signals(progress.say, "ending the agents at work") as (halt,),
+        relay_warnings(progress.say),
+        progress.ticking(),
+    ):
+        found = run_here(
+            workspace,
+            run.run,
+            terms=engine_terms(args, workspace),
+            shown=shown,
+            waits=not args.no_wait,
+            halt=halt,
+        )
+    is_left = not found.ended_at and not (args.no_wait and found.status == WAITING)
+    return _print_end(workspace, runs.get(run.run), as_json=args.json, is_left=is_left)
+
+
+def print_start(run: Run) -> None:
+    """Print which run this is."""
+    from passdown.cli.output import counted, heading
+
+    agents = counted(len(run.relay.agents), "agent")
+    legs = counted(len(run.relay.legs), "leg")
+    heading(f"{run.run}: {run.relay.name} on {run.task} ({agents}, {legs})")
+
+
+def _print_end(workspace: Workspace, run: Run, *, as_json: bool, is_left: bool) -> int:
+    import json
+
+    from passdown.cli.output import line
+    from passdown.cli.runs import print_run_status, print_turns
+    from passdown.core.times import stamp
+    from passdown.relay.runs import run_document
+    from passdown.workspace.streams import WorkspaceStreams
+
+    now = stamp(WorkspaceStreams(workspace).now())
+    if as_json:
+        document: dict[str, Any] = {"event": "over", **run_document(run, now)}
+        print(json.dumps(document))
+    else:
+        line()
+        print_turns(run)
+        line()
+        print_run_status(run, now)
+        if is_left:
+            line(f"go on with it: passdown run --resume {run.run}")
+    if is_left:
+        return INTERRUPTED
+    return 0 if run.status == "completed" else 1
+
+
+_MAX_SLOTS = 64
+_FINISHING_NOTE = "finishing what is under way; once more ends it"
+
+
+def worker(parser: Parser) -> None:
+    """The arguments of `worker`."""
+    parser.show(
+        "passdown worker",
+        "passdown worker --slots 4 --lease 60",
+        "passdown worker --list",
+    )
+    parser.add_argument(
+        "--slots", metavar="N", type=whole_number, help="turns taken at once; default: 1"
+    )
+    parser.add_argument("--list", action="store_true", help="instead: the workers there are")
+    add_engine_options(parser)
+    with_store(parser)
+    parser.set_defaults(run=_worker)
+
+
+def _worker(args: Namespace) -> int:
+    if args.list:
+        if args.slots is not None or args.lease is not None:
+            raise UsageError("--list takes no turns; leave --slots and --lease out")
+        return _worker_list(args)
+    if args.slots is not None and not 1 <= args.slots <= _MAX_SLOTS:
+        raise UsageError(f"--slots has to be from 1 to {_MAX_SLOTS}")
+    return _worker_serve(args)
+
+
+def _worker_serve(args: Namespace) -> int:
+    from passdown.relay.worker import ProgressCallbacks, run_worker
+
+    start_tracing()
+    slots = args.slots or 1
+    progress = Progress(screen_for(as_json=args.json), as_json=args.json, names_runs=True)
+    shown = ProgressCallbacks(progress.turn, progress.run, progress.express)
+    signals = stop_signals(progress.say, _FINISHING_NOTE, "ending the agents at work")
+    with workspace_of(args) as workspace, signals as (stop, halt), relay_warnings(progress.say):
+        terms = engine_terms(args, workspace)
+        turns = "1 turn" if slots == 1 else f"{slots} turns"
+        progress.say(f"worker {os.getpid()} serves {workspace.root}: {turns} at once")
+        with progress.ticking(), database_faults():
+            run_worker(workspace, slots=slots, terms=terms, shown=shown, stop=stop, halt=halt)
+        progress.say("done; what waits is left to others")
+    return 0
+
+
+def _worker_list(args: Namespace) -> int:
+    from passdown.cli.output import print_json, table
+
+    with workspace_of(args) as workspace:
+        found = workers_of(workspace, args.relay_store)
+    documents = [
+        {**each._asdict(), "silent_s": round(each.silent_s, 1), "state": worker_state(each)}
+        for each in found
+    ]
+    if args.json:
+        print_json(documents)
+        return 0
+    rows = [
+        [d["worker"], d["state"], d["pid"], f"{d['silent_s']} s ago", f"{d['lease_s']:g} s"]
+        for d in documents
+    ]
+    names = ("worker", "state", "process", "last beat", "lease")
+    table(names, rows, "no workers; passdown worker starts one", whole=("worker", "state"))
+    return 0
+
+
+def worker_state(worker: Worker) -> str:
+    """Whether a worker is alive, silent for longer than its lease, or a process that is gone."""
+    if worker.is_gone:
+        return "gone"
+    return "silent" if worker.is_silent else "alive"
+
+
+def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
+    """All workers that have signed on and not off; nothing is made where none ever was."""
+    from passdown.relay.engine.database import relay_url, run_statement, workers
+    from passdown.relay.worker import EngineOptions, open_engine
+    from passdown.workspace.streams import WorkspaceStreams
+
+    address = relay_url(WorkspaceStreams(workspace).opened.place.folder, url, workspace.store_url)
+    if address.startswith("sqlite:///"):
+        path = address.removeprefix("sqlite:///")
+        if not os.path.exists(path):
+            return []
+    with database_faults(), open_engine(workspace, EngineOptions(url=url)) as engine:
+        with engine.database.begin() as connection:
+            run_statement(connection, "make_workers")
+        return workers(engine.database)
+
+
+def live_workers(workspace: Workspace, url: str = "") -> list[Worker]:
+    """The workers that are alive."""
+    return [each for each in workers_of(workspace, url) if worker_state(each) == "alive"]

@@ -1,0 +1,580 @@
+"""Rules by layer: which apply to a prompt, how many fit the bracket's budget, and what is left
+out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from passdown.context.sessions import BRACKETS, DEPLETED_FROM, FRESH, FRESH_FROM, Bracket
+from passdown.core.names import id_problems, normal_path, path_problems
+from passdown.core.text import excerpt, text_problems, visible
+from passdown.errors import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from passdown.core.tokens import Counter
+
+
+MANIFEST = "manifest"
+MAX_DOMAINS = 1_000
+MAX_WORDS = 200
+MAX_RULE = 2_000
+
+
+class Layer(NamedTuple):
+    """One of the eight layers; `limit_ms` is how long choosing its rules may take."""
+
+    number: int
+    name: str
+    limit_ms: float
+
+
+LAYERS = (
+    Layer(0, "constitution", 5),
+    Layer(1, "global", 10),
+    Layer(2, "agent", 15),
+    Layer(3, "workflow", 15),
+    Layer(4, "task", 20),
+    Layer(5, "squad", 20),
+    Layer(6, "keyword", 15),
+    Layer(7, "star", 5),
+)
+_LAYER_OF = {word: layer for layer in LAYERS for word in (str(layer.number), layer.name)}
+_BRACKET_NAMES = tuple(bracket.name for bracket in BRACKETS)
+
+KEYS = ("layer", "file", "trigger", "recall", "exclude", "bracket")
+_TRIGGERED = (2, 3, 4, 5, 7)
+_KEYS_OF = {
+    **dict.fromkeys(_TRIGGERED, ("layer", "file", "trigger")),
+    0: ("layer", "file"),
+    1: ("layer", "file", "bracket"),
+    6: ("layer", "file", "recall", "exclude"),
+}
+# Only capitals make a key, so that a rule such as "set retries=3" stays whole.
+_KEYED = re.compile(r"[A-Z][A-Z0-9_]*=")
+
+
+class Domain(NamedTuple):
+    """Rules that apply together.
+
+    `trigger` names the agents, workflows, tasks, squads or star-commands they are for, `recall`
+    and `exclude` are words in a prompt, `brackets` are those that the rules are for (none: all).
+    """
+
+    name: str
+    layer: int
+    file: str
+    trigger: tuple[str, ...] = ()
+    recall: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    brackets: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+
+class Manifest(NamedTuple):
+    """The domains that could be read, in the manifest's order, and everything that is wrong."""
+
+    domains: tuple[Domain, ...] = ()
+    devmode: bool = False
+    problems: tuple[Problem, ...] = ()
+
+
+class _Facts(NamedTuple):
+    """The lines about one domain: key to value, with what is wrong with them."""
+
+    values: dict[str, str]
+    problems: list[Problem]
+
+
+def parse_manifest(text: str) -> Manifest:
+    """The domains of a manifest; a faulty one is left out, and all faults are listed."""
+    found: dict[str, _Facts] = {}
+    problems: list[Problem] = []
+    devmode: list[bool] = []
+    for number, raw in enumerate(text.lstrip("\ufeff").split("\n"), 1):
+        line, where = raw.strip(), f"{MANIFEST}:{number}"
+        if not line or line.startswith("#"):
+            continue
+        key, mark, value = (part.strip() for part in line.partition("="))
+        if mark and key == "devmode" and value in ("on", "off"):
+            devmode.append(value == "on")
+        elif not mark or "." not in key:
+            expected = "NAME.key=value, or devmode=on or off"
+            problems.append(Problem(where, "invalid_line", f"'{excerpt(line)}'", expected))
+        else:
+            _note(found, where, key, value)
+    domains: list[Domain] = []
+    for name, facts in found.items():
+        domain = _domain(name, facts)
+        problems += facts.problems
+        if not any(problem.level == "error" for problem in facts.problems):
+            domains.append(domain)
+    if len(domains) > MAX_DOMAINS:
+        message = f"{len(domains):,} domains; those after the first {MAX_DOMAINS:,} are left out"
+        problems.append(Problem(MANIFEST, "too_many", message, f"at most {MAX_DOMAINS:,}"))
+    return Manifest(tuple(domains[:MAX_DOMAINS]), devmode[-1:] == [True], tuple(problems))
+
+
+def _note(found: dict[str, _Facts], where: str, key: str, value: str) -> None:
+    name, _, fact = key.rpartition(".")
+    facts = found.setdefault(name, _Facts({}, []))
+    if fact not in KEYS:
+        message = f"'{excerpt(fact)}' is nothing that a domain has"
+        facts.problems.append(Problem(where, "unknown_key", message, " | ".join(KEYS)))
+    elif fact in facts.values:
+        message = f"{excerpt(key)} stands there twice"
+        facts.problems.append(Problem(where, "duplicate", message, "one line"))
+    elif not value:
+        facts.problems.append(Problem(where, "empty", f"{excerpt(key)} has no value", "a value"))
+    else:
+        facts.values[fact] = value
+
+
+def _domain(name: str, facts: _Facts) -> Domain:
+    where, values, problems = f"{MANIFEST}: {excerpt(name)}", facts.values, facts.problems
+    problems += id_problems(name, where)
+    file = values.get("file", name)
+    problems += path_problems(file, f"{where}.file") if file != name else []
+    if normal_path(file) == MANIFEST:
+        problems.append(Problem(f"{where}.file", "own_file", "is the manifest", "another file"))
+    layer = _LAYER_OF.get(values.get("layer", "").lower())
+    if layer is None:
+        given = f"'{excerpt(values['layer'])}' is no layer" if "layer" in values else "has no layer"
+        expected = "a number from 0 to 7, or " + " | ".join(layer.name for layer in LAYERS)
+        problems.append(Problem(f"{where}.layer", "invalid_layer", given, expected))
+        return Domain(name, 0, file)
+    problems += _misfits(where, layer, values)
+    return Domain(
+        name,
+        layer.number,
+        normal_path(file),
+        trigger=tuple(_words(where, "trigger", values, problems)),
+        recall=tuple(_words(where, "recall", values, problems)),
+        exclude=tuple(_words(where, "exclude", values, problems)),
+        brackets=tuple(_brackets(where, values, problems)),
+    )
+
+
+def _misfits(where: str, layer: Layer, values: dict[str, str]) -> list[Problem]:
+    """Facts that a layer needs and doesn't have, or has and doesn't use."""
+    allowed = _KEYS_OF[layer.number]
+    found = [
+        Problem(f"{where}.{key}", "unused_key", f"the layer {layer.name} has no {key}", "", fix)
+        for key in values
+        if key not in allowed
+        for fix in (f"remove it, or use {', '.join(allowed)}",)
+    ]
+    needed = "recall" if layer.number == 6 else "trigger" if layer.number in _TRIGGERED else ""
+    if needed and needed not in values:
+        message = f"the layer {layer.name} needs a {needed}"
+        found.append(Problem(f"{where}.{needed}", "missing", message, "words, with commas"))
+    return found
+
+
+def _words(where: str, key: str, values: dict[str, str], problems: list[Problem]) -> list[str]:
+    if key not in values:
+        return []
+    words = [" ".join(word.split()) for word in values[key].split(",")]
+    if not all(any(map(str.isalnum, word)) for word in words):
+        message = f"'{excerpt(values[key])}' has a part without letters and digits"
+        problems.append(Problem(f"{where}.{key}", "empty", message, "words, with commas"))
+    if len(words) > MAX_WORDS:
+        message = f"{len(words):,} words"
+        problems.append(Problem(f"{where}.{key}", "too_many", message, f"at most {MAX_WORDS}"))
+    return words
+
+
+def _brackets(where: str, values: dict[str, str], problems: list[Problem]) -> list[str]:
+    names = [name.upper() for name in _words(where, "bracket", values, problems)]
+    for name in names:
+        if name and name not in _BRACKET_NAMES:
+            expected = " | ".join(_BRACKET_NAMES)
+            message = f"'{excerpt(name)}' is no bracket"
+            problems.append(Problem(f"{where}.bracket", "invalid_choice", message, expected))
+    return names
+
+
+def parse_rules(text: str, path: str) -> tuple[tuple[str, ...], list[Problem]]:
+    """The rules in a domain's file, one per line, and what is wrong with the others.
+
+    A line is a rule, or `KEY=rule` with a key in capitals; a dash before it is taken off.
+    """
+    rules: list[str] = []
+    problems: list[Problem] = []
+    keys: set[str] = set()
+    for number, raw in enumerate(text.lstrip("\ufeff").split("\n"), 1):
+        line, where = raw.strip(), f"{path}:{number}"
+        if not line or line.startswith("#"):
+            continue
+        key = found[0] if (found := _KEYED.match(line)) else ""
+        rule = line.removeprefix(key).strip() if key else line.removeprefix("- ").strip()
+        faults = text_problems(rule, where, max_length=MAX_RULE)
+        if key and key in keys:
+            message = f"{excerpt(key[:-1])} stands there twice"
+            faults.append(Problem(where, "duplicate", message, "one line"))
+        keys |= {key} if key else set()
+        problems += faults
+        rules += [] if faults else [rule]
+    if not rules and not problems:
+        problems.append(Problem(path, "empty", "holds no rule", "one rule per line", "", "warning"))
+    return tuple(rules), problems
+
+
+if TYPE_CHECKING:
+    Provider = Callable[[], Sequence[Domain]]
+
+# `*help` is a command; `2*n`, `*emphasis*` and `**bold**` are not.
+_STAR = re.compile(r"(?<![^\s(\[\"'`])\*([A-Za-z][\w-]*)(?![\w*-])")
+
+_WORD = re.compile(r"\w+(?:\+\+|#(?!\w))?")  # c++ and c# are words of their own
+
+
+class RulesRequest(NamedTuple):
+    """What layers choose by: the prompt, what is active, and the bracket's name."""
+
+    prompt: str = ""
+    agent: str = ""
+    workflow: str = ""
+    task: str = ""
+    squad: str = ""
+    bracket: str = ""
+
+
+def layer_providers(domains: Sequence[Domain], asked: RulesRequest) -> dict[int, Provider]:
+    """For each layer, what gives the domains that apply, in the manifest's order."""
+    chosen: dict[int, Callable[[Domain], bool]] = {
+        0: _always,
+        1: partial(_in_bracket, asked.bracket),
+        2: partial(_triggered, asked.agent),
+        3: partial(_triggered, asked.workflow),
+        4: partial(_triggered, asked.task),
+        5: partial(_triggered, asked.squad),
+    }
+    given: dict[int, Provider] = {
+        number: partial(_those, domains, number, applies) for number, applies in chosen.items()
+    }
+    given[6] = partial(_recalled, domains, asked.prompt)
+    given[7] = partial(_commanded, domains, asked.prompt)
+    return given
+
+
+def _always(_: Domain) -> bool:
+    return True
+
+
+def _in_bracket(bracket: str, domain: Domain) -> bool:
+    return not domain.brackets or bracket in domain.brackets
+
+
+def _triggered(name: str, domain: Domain) -> bool:
+    """Whether a name is one of the domain's; a trigger may end in `*`."""
+    wanted = name.casefold()
+    return bool(wanted) and any(
+        wanted.startswith(trigger[:-1].casefold())
+        if trigger.endswith("*")
+        else wanted == trigger.casefold()
+        for trigger in domain.trigger
+    )
+
+
+def _those(
+    domains: Sequence[Domain], layer: int, applies: Callable[[Domain], bool]
+) -> list[Domain]:
+    return [domain for domain in domains if domain.layer == layer and applies(domain)]
+
+
+def _recalled(domains: Sequence[Domain], prompt: str) -> list[Domain]:
+    """Domains with a recall word in the prompt and no exclude word; whole words only."""
+    of_layer = _those(domains, 6, _always)
+    if not of_layer:
+        return []
+    said = _spaced(prompt)
+    words = set(said.split())
+
+    def is_said(word: str) -> bool:
+        phrase = _spaced(word)
+        return phrase.strip() in words or (" " in phrase.strip() and phrase in said)
+
+    return [
+        domain
+        for domain in of_layer
+        if any(map(is_said, domain.recall)) and not any(map(is_said, domain.exclude))
+    ]
+
+
+def _spaced(text: str) -> str:
+    """A text's words alone, folded, with one space around each."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
+
+
+def _commanded(domains: Sequence[Domain], prompt: str) -> list[Domain]:
+    """Domains whose star-command, such as `*review`, stands in the prompt."""
+    said = {name.casefold() for name in _STAR.findall(prompt)}
+    return [
+        domain
+        for domain in _those(domains, 7, _always)
+        if any(trigger.removeprefix("*").casefold() in said for trigger in domain.trigger)
+    ]
+
+
+if TYPE_CHECKING:
+    Timer = Callable[[], float]
+
+TOTAL_LIMIT_MS = 100
+"""How long all layers together may take; what would come later is left out."""
+
+LayerState = Literal["used", "empty", "held", "slow", "failed", "fallen"]
+
+
+class LayerRun(NamedTuple):
+    """What became of a layer: its domains, how many rules they have, how long choosing took.
+
+    `held`: the bracket doesn't have the layer. `slow` and `failed`: left out, `detail` says why.
+    `fallen`: there was no room.
+    """
+
+    number: int
+    name: str
+    state: LayerState
+    domains: tuple[str, ...] = ()
+    rules: int = 0
+    ms: float = 0.0
+    detail: str = ""
+
+
+class LayerResult(NamedTuple):
+    """A layer's run with the domains that it gave; none unless it is `used`."""
+
+    run: LayerRun
+    domains: tuple[Domain, ...] = ()
+
+
+def run_layers(
+    bracket: Bracket, given: Mapping[int, Provider], timer: Timer
+) -> tuple[LayerResult, ...]:
+    """Ask each layer that the bracket has for its domains, in order.
+
+    `timer` gives seconds. A layer that raises, takes longer than its limit or ends after the limit
+    for all is left out; the constitution is never left out for its time.
+    """
+    started = timer()
+    return tuple(_run(layer, bracket, given.get(layer.number), timer, started) for layer in LAYERS)
+
+
+def _run(
+    layer: Layer, bracket: Bracket, provider: Provider | None, timer: Timer, started: float
+) -> LayerResult:
+    run = LayerRun(layer.number, layer.name, "empty")
+    if layer.number not in bracket.layers:
+        return LayerResult(run._replace(state="held"))
+    if provider is None:
+        return LayerResult(run)
+    begun = timer()
+    if _is_late(layer, before := (begun - started) * 1_000):
+        detail = f"{before:.0f} ms were gone, {TOTAL_LIMIT_MS} is the limit for all layers"
+        return LayerResult(run._replace(state="slow", detail=detail))
+    try:
+        found = tuple(provider())
+    except Exception as error:  # noqa: BLE001 - one layer must not take the others down
+        detail = f"{type(error).__name__}: {excerpt(str(error), 120)}"
+        return LayerResult(run._replace(state="failed", detail=detail))
+    ended = timer()
+    run = run._replace(ms=round((ended - begun) * 1_000, 3))
+    if _is_late(layer, (ended - started) * 1_000, run.ms):
+        detail = f"{run.ms:.1f} ms, {layer.limit_ms:g} is its limit, {TOTAL_LIMIT_MS} that of all"
+        return LayerResult(run._replace(state="slow", detail=detail))
+    names = tuple(domain.name for domain in found)
+    rules = sum(len(domain.rules) for domain in found)
+    state: LayerState = "used" if rules else "empty"
+    return LayerResult(run._replace(state=state, domains=names, rules=rules), found)
+
+
+def _is_late(layer: Layer, total_ms: float, own_ms: float = 0.0) -> bool:
+    return layer.number > 0 and (total_ms > TOTAL_LIMIT_MS or own_ms > layer.limit_ms)
+
+
+FALL_ORDER = ("summary", "keyword", "memory", "squad", "star", "devmode", "task", "workflow")
+"""What goes first when there are too many tokens; bracket, constitution, global and agent stay."""
+
+HANDOFF_WARNING = (
+    f"Less than {DEPLETED_FROM} % of the context is left: hand the task off now (passdown handoff),"
+    " while you still know why things are as they are."
+)
+
+_NAMES_SHOWN = 3
+_TITLES = {
+    "constitution": "## Constitution (nothing below overrides it)",
+    "global": "## Rules",
+    "star": "## Rules of the star-command",
+}
+_READABLE = tuple(layer.name for layer in LAYERS)
+
+
+class Section(NamedTuple):
+    """A part of the text; `entries` says how many rules or hints it has."""
+
+    name: str
+    body: str
+    domains: tuple[str, ...] = ()
+    entries: int = 0
+
+
+class DroppedSection(NamedTuple):
+    """A section that there was no room for, and how much was in it."""
+
+    section: str
+    domains: tuple[str, ...]
+    entries: int
+    tokens: int
+
+
+class Extras(NamedTuple):
+    """What a prompt carries besides the layers; `faults` counts those in the rules' files.
+
+    `is_estimated`: what is left was reckoned from an earlier count.
+    """
+
+    memory: tuple[str, ...] = ()
+    summary: str = ""
+    devmode: bool = False
+    faults: int = 0
+    is_estimated: bool = False
+
+
+NO_EXTRAS = Extras()
+
+
+class RulesText(NamedTuple):
+    """The text for the prompt, and what isn't in it.
+
+    `over_by` is by how many tokens the sections that never fall exceed the budget. `held` names
+    what the bracket keeps back.
+    """
+
+    text: str
+    tokens: int
+    fallen: tuple[DroppedSection, ...]
+    over_by: int
+    held: tuple[str, ...]
+    layers: tuple[LayerRun, ...]
+
+
+def fit_rules(
+    bracket: Bracket,
+    percent: float,
+    chosen: Sequence[LayerResult],
+    counter: Counter,
+    extras: Extras = NO_EXTRAS,
+) -> RulesText:
+    """The text for a prompt: whole sections fall, in `FALL_ORDER`, until the budget holds."""
+    kept = sections(bracket, percent, chosen, extras)
+    runs = tuple(each.run for each in chosen)
+    notes = [f"{run.name} ({_WHY[run.state]})" for run in runs if run.state in _WHY]
+    fallen: list[DroppedSection] = []
+    text = _joined(kept, notes, fallen, extras.faults)
+    tokens = counter.tokens(text)
+    for name in FALL_ORDER:
+        if tokens <= bracket.budget:
+            break
+        gone = [section for section in kept if section.name == name]
+        if not gone:
+            continue
+        kept = [section for section in kept if section.name != name]
+        fallen += [DroppedSection(name, s.domains, s.entries, counter.tokens(s.body)) for s in gone]
+        text = _joined(kept, notes, fallen, extras.faults)
+        tokens = counter.tokens(text)
+    lost = {each.section for each in fallen}
+    held = [run.name for run in runs if run.state == "held"]
+    held += ["memory"] if extras.memory and not bracket.has_memory else []
+    return RulesText(
+        text,
+        tokens,
+        tuple(fallen),
+        max(0, tokens - bracket.budget),
+        tuple(held),
+        tuple(run._replace(state="fallen") if run.name in lost else run for run in runs),
+    )
+
+
+_WHY = {"slow": "took too long", "failed": "failed"}
+
+
+def sections(
+    bracket: Bracket, percent: float, chosen: Sequence[LayerResult], extras: Extras = NO_EXTRAS
+) -> list[Section]:
+    """Every section that the bracket has, in the order in which they are read."""
+    found = [Section("bracket", _bracket_text(bracket, percent, extras.is_estimated))]
+    for each in chosen:
+        rules = [rule for domain in each.domains for rule in domain.rules]
+        if rules:
+            name = each.run.name
+            title = _TITLES.get(name, f"## Rules of the {name}")
+            found.append(Section(name, _listed(title, rules), each.run.domains, len(rules)))
+    if extras.devmode:
+        lines = [_run_line(each.run) for each in chosen]
+        found.append(Section("devmode", _listed("## Layers", lines), entries=len(lines)))
+    if extras.memory and bracket.has_memory:
+        body = _listed("## Worth remembering", extras.memory)
+        found.append(Section("memory", body, entries=len(extras.memory)))
+    if extras.summary.strip():
+        found.append(Section("summary", visible(extras.summary.strip(), keep_newlines=True)))
+    return found
+
+
+def _bracket_text(bracket: Bracket, percent: float, is_estimated: bool) -> str:
+    # Rounded down, so that the number never contradicts the bracket.
+    left = f"{math.floor(percent)} % left"
+    text = f"Context: {bracket.name}, {f'about {left} (estimated)' if is_estimated else left}."
+    if bracket is FRESH:
+        names = [layer.name for layer in LAYERS if layer.number not in bracket.layers]
+        listed = f"{', '.join(names[:-1])} and {names[-1]}"
+        text += f" Rules by {listed} wait until it is below {FRESH_FROM} %."
+    return f"{text}\n{HANDOFF_WARNING}" if bracket.has_warning else text
+
+
+def _listed(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([title, *(f"- {visible(' '.join(line.split()))}" for line in lines)])
+
+
+def _run_line(run: LayerRun) -> str:
+    domains = f" from {', '.join(run.domains)}" if run.domains else ""
+    detail = f" ({run.detail})" if run.detail else ""
+    return f"L{run.number} {run.name}: {run.state}, {_counted(run.rules, 'rule')}{domains}{detail}"
+
+
+def _joined(
+    kept: Sequence[Section], notes: Sequence[str], fallen: Sequence[DroppedSection], faults: int
+) -> str:
+    parts = [section.body for section in kept]
+    last = [_left_out(notes, fallen)] if notes or fallen else []
+    if faults:
+        last.append(f"{_counted(faults, 'fault')} in the rules' files: passdown rules list")
+    return "\n\n".join([*parts, *(["\n".join(last)] if last else [])]) + "\n"
+
+
+def _left_out(notes: Sequence[str], fallen: Sequence[DroppedSection]) -> str:
+    """One line that names and counts what isn't there, and says how to read it."""
+    named = [*(_fallen_text(each) for each in fallen), *notes]
+    readable = [each.section for each in fallen if each.section in _READABLE]
+    names = readable[0] if len(readable) == 1 else f"NAME ({', '.join(readable)})"
+    how = f" Read: passdown rules show {names}" if readable else ""
+    return f"Left out: {', '.join(named)}.{how}"
+
+
+def _fallen_text(each: DroppedSection) -> str:
+    if not each.domains:
+        what = f"{_counted(each.entries, 'line')}, " if each.entries else ""
+        return f"{each.section} ({what}no room)"
+    shown = ", ".join(each.domains[:_NAMES_SHOWN])
+    more = len(each.domains) - _NAMES_SHOWN
+    names = f"{shown} and {more} more" if more > 0 else shown
+    return f"{each.section} ({_counted(each.entries, 'rule')} in {names}, no room)"
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

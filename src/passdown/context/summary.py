@@ -1,0 +1,263 @@
+"""Short texts about one task: the summary for a prompt, and the compact context.
+
+A summary names the version and digest it was made from, so that an outdated one can be recognised,
+and the handle file for everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from passdown.core.kinds import phase_before
+from passdown.core.text import visible
+from passdown.core.tokens import counter_of
+from passdown.core.values import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from passdown.core.tokens import Count, Counter
+    from passdown.core.types import JsonObject
+
+
+MAX_TOKENS = 500
+ELLIPSIS = "…"
+"""Stands where text was cut."""
+
+_VERSION = re.compile(r"^Version: (\d+) \((sha256:[0-9a-f]{64})\)$", re.MULTILINE)
+_PARTIAL = re.compile(r"\\(?:x[0-9a-f]?|u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?$")
+
+# How long a title and a shorter text may be, from the fullest summary to the tightest.
+_WIDTHS = ((120, 60), (60, 30), (24, 12))
+# What goes, line by line, when even the tightest doesn't fit; the state file stays longest.
+_DROP_ORDER = ("decisions", "artifacts", "gates", "phase", "heading", "blocking", "version", "task")
+_NAMED_GATES = 2
+
+
+class Freshness(NamedTuple):
+    """Whether a summary still holds: the version it was made from, and the one that is stored."""
+
+    is_current: bool
+    made_from: int
+    now: int
+
+
+def summary(
+    state: JsonObject,
+    state_file: str,
+    max_tokens: int = MAX_TOKENS,
+    counter: str | Count | Counter | None = None,
+) -> str:
+    """The summary of a state document, at most `max_tokens` long.
+
+    Without a `counter`, a token is four UTF-16 units. What doesn't fit is shortened with a mark;
+    then whole lines go, the one that names the state file last.
+    """
+    tokens = counter_of(counter, "chars4").tokens
+    return next(
+        (text for text in _summary_shapes(state, state_file) if tokens(text) <= max_tokens), ""
+    )
+
+
+def _summary_shapes(state: JsonObject, state_file: str) -> Iterator[str]:
+    """The summary from its fullest shape to nothing."""
+    lines: dict[str, str] = {}
+    for title, text in _WIDTHS:
+        lines = _lines(state, state_file, title, text)
+        yield "\n".join(lines.values())
+    for name in _DROP_ORDER:
+        del lines[name]
+        yield "\n".join(lines.values())
+    yield visible(state_file)
+    yield ELLIPSIS
+
+
+def _lines(state: JsonObject, state_file: str, title: int, text: int) -> dict[str, str]:
+    passed, failed = len(state["gates_passed"]), len(state["gates_failed"])
+    return {
+        "heading": "## Agent Handoff State",
+        "task": f"Task: {state['task_id']} - {shortened(state['title'], title)}",
+        "phase": phase_line(state),
+        "artifacts": f"Artifacts: {_artifacts(state, title)}",
+        "decisions": f"Decisions: {_decisions(state, text)}",
+        "blocking": f"Blocking: {blocking(state, text)}",
+        "gates": f"Gates: {passed} passed, {failed} failed{_held(state)}",
+        "file": _location_line(state["task_id"], state_file),
+        "version": f"Version: {state['version']} ({state['digest']})",
+    }
+
+
+def _location_line(task: str, place: str) -> str:
+    """The line that says where the whole state is: a file here, or an address of a server."""
+    if place.startswith("/api/"):
+        return f"State: passdown state {task}, or GET {visible(place)}"
+    return f"State file: {visible(place)}"
+
+
+def phase_line(state: JsonObject) -> str:
+    """The phase of a state, and which one the task came from."""
+    came = phase_before(state["phase"], state.get("previous_phase"), first="start")
+    return f"Phase: {state['phase']}" + (f" (from: {came})" if came else "")
+
+
+def summary_version(text: str) -> tuple[int, str] | None:
+    """The version and digest that a summary says it was made from; None when it says nothing."""
+    found = _VERSION.search(text)
+    return (int(found[1]), found[2]) if found else None
+
+
+def one_line(text: str) -> str:
+    """A text on one line, with nothing in it that doesn't show."""
+    return visible(" ".join(text.split()))
+
+
+def cut_at(text: str, kept: int) -> str:
+    """The first `kept` characters of a line, with a mark after them when there were more."""
+    # An escape that is cut in the middle would read as another character.
+    return text if len(text) <= kept else _PARTIAL.sub("", text[:kept]) + ELLIPSIS
+
+
+def shortened(text: str, limit: int) -> str:
+    """A text on one line of at most `limit` characters, the mark of a cut included."""
+    flat = one_line(text)
+    return flat if len(flat) <= limit else cut_at(flat, max(limit - 1, 0))
+
+
+def is_live(decision: JsonObject) -> bool:
+    """Whether a decision is in force: neither superseded nor reverted."""
+    return decision["status"] in ("accepted", "proposed")
+
+
+def blocking(state: JsonObject, limit: int) -> str:
+    """The open issues of a state in one line: blockers by severity, then blocking questions."""
+    issues = [b for b in state["blockers"] if b["status"] == "open"]
+    hard = [b for b in issues if b["severity"] == "blocker"]
+    softer = [b for b in issues if b["severity"] != "blocker"]
+    parts: list[str] = []
+    if hard:
+        parts.append(f"{len(hard)} blocker(s): {shortened(hard[0]['blocker'], limit)}")
+    if softer:
+        parts.append(f"{_softer(len(softer), hard)}: {shortened(softer[0]['blocker'], limit)}")
+    questions = [q for q in state.get("questions", ()) if q["status"] == "open" and q["blocking"]]
+    if questions:
+        more = f" (and {len(questions) - 1} more)" if len(questions) > 1 else ""
+        name = questions[0]["address"].partition("#")[2]
+        parts.append(f"question {name}{more}: {shortened(questions[0]['question'], limit)}")
+    return "; ".join(parts) or "None"
+
+
+def _softer(number: int, hard: list[JsonObject]) -> str:
+    if hard:
+        return f"{number} less severe"
+    if number == 1:
+        return "1 blocker, not of severity blocker"
+    return f"{number} blockers, none of severity blocker"
+
+
+def _held(state: JsonObject) -> str:
+    waiting = list(state.get("held_by", ()))
+    if not waiting:
+        return ""
+    more = len(waiting) - _NAMED_GATES
+    names = ", ".join(waiting[:_NAMED_GATES]) + (f" and {more} more" if more > 0 else "")
+    return f", held by {names} until a person answers"
+
+
+def _artifacts(state: JsonObject, limit: int) -> str:
+    total = state.get("totals", {}).get("artifacts", len(state["artifacts"]))
+    types = sorted({a["type"] for a in state["artifacts"] if a.get("type")})
+    noun = "file" if total == 1 else "files"
+    return f"{total} {noun} ({shortened(', '.join(types), limit)})" if types else f"{total} {noun}"
+
+
+def _decisions(state: JsonObject, limit: int) -> str:
+    live = [d for d in state["decisions"] if is_live(d)]
+    return "; ".join(shortened(d["summary"], limit) for d in live[-2:]) or "None"
+
+
+MAX_CHARACTERS = 2_000
+SHOWN = 5
+"""How many decisions keep their rationale."""
+NAMED = 3
+"""How many of the decisions before them are named."""
+RATIONALE = 100
+_SUMMARY, _EARLIER, _TITLE, _ISSUE, _STATUS_TEXT = 80, 30, 80, 60, 160
+_ID = 128
+
+
+def compact_decisions(
+    decisions: Sequence[JsonObject], *, task: str, total: int | None = None
+) -> str:
+    """The last five live decisions with their reasons, and one line on all the others.
+
+    `total` is how many decisions the task has, where `decisions` holds only the newest.
+    """
+    return "\n".join(_decision_lines(decisions, task, total, SHOWN))
+
+
+def compact_context(
+    state: JsonObject,
+    *,
+    counter: str | Count | Counter | None = None,
+    max_tokens: int = MAX_TOKENS,
+) -> str:
+    """A state in at most 2,000 characters and, with a `counter`, at most `max_tokens` by it."""
+    tokens = counter_of(counter).tokens if counter is not None else None
+    for text in _compact_shapes(state):
+        if len(text) <= MAX_CHARACTERS and (tokens is None or tokens(text) <= max_tokens):
+            return text
+    return ""
+
+
+def _compact_shapes(state: JsonObject) -> Iterator[str]:
+    """The text from its fullest shape to a mark alone; whole lines go, and the text says so."""
+    task = shortened(state["task_id"], _ID)
+    head = [
+        f"## {task}: {shortened(state['title'], _TITLE)}",
+        f"{phase_line(state)}, version {state['version']}",
+    ]
+    more = [f"Blocking: {blocking(state, _ISSUE)}"]
+    if state.get("context_summary"):
+        more.append(f"Where it stands: {shortened(state['context_summary'], _STATUS_TEXT)}")
+    total = state.get("totals", {}).get("decisions")
+    cut = [f"{ELLIPSIS} cut to fit; the whole: {_command(task)}"]
+    yield "\n".join([*head, *more, *_decision_lines(state["decisions"], task, total, SHOWN)])
+    for shown in range(SHOWN, 0, -1):
+        yield "\n".join(
+            [*head, *more[:1], *_decision_lines(state["decisions"], task, total, shown), *cut]
+        )
+    yield "\n".join([*head, *more[:1], *cut])
+    yield "\n".join([*head[1:], *cut])
+    yield "\n".join(cut)
+    yield ELLIPSIS
+
+
+def _decision_lines(
+    decisions: Sequence[JsonObject], task: str, total: int | None, shown: int
+) -> list[str]:
+    live = [decision for decision in decisions if is_live(decision)]
+    last = live[-shown:]
+    others = max(len(decisions) if total is None else total, len(decisions)) - len(last)
+    if not last and not others:
+        return ["Decisions: None"]
+    lines = ["Decisions:", *(f"- {_reasoned(decision)}" for decision in last)]
+    if others:
+        earlier = live[: len(live) - len(last)][-NAMED:]
+        names = "; ".join(shortened(decision["summary"], _EARLIER) for decision in earlier)
+        named = f", the last of them: {names}" if names else ""
+        noun = "decision" if others == 1 else "decisions"
+        lines.append(
+            f"- {others} more {noun}, earlier or no longer in force{named} ({_command(task)})"
+        )
+    return lines
+
+
+def _reasoned(decision: JsonObject) -> str:
+    why = cut_at(one_line(decision.get("rationale", "")), RATIONALE)
+    what = shortened(decision["summary"], _SUMMARY)
+    return f"{what} (why: {why})" if why else what
+
+
+def _command(task: str) -> str:
+    return f"passdown state {shortened(task, _ID)} --json"

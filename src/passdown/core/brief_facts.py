@@ -1,0 +1,62 @@
+"""The facts a brief is made from: the task, its items and their contents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.core.values import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from passdown.core.rows import ItemRow, TaskRow
+
+
+class ItemContent(NamedTuple):
+    """What a record says of an item, who wrote it, and the hashes of the files that it cites.
+
+    Of a question or a gate that was settled, `answer` is how, and `author` who did. Its files may
+    be another machine's, and then `is_elsewhere`.
+    """
+
+    entry: dict[str, Any]
+    author: str
+    at: str
+    cited: dict[str, str] = {}  # noqa: RUF012
+    answer: str = ""
+    is_remote: bool = False
+
+
+ANSWERED = "y"
+"""The letter under which a settled question or gate is told: not as open, but for its answer."""
+
+
+def shown_letter(row: ItemRow) -> str:
+    """The letter under which an item is told. A rejected gate stays open, and is answered."""
+    is_answered = not row.is_open or row.status == "rejected"
+    return ANSWERED if row.letter in "qk" and is_answered else row.letter
+
+
+class BriefFacts(NamedTuple):
+    """One moment of a task, for one brief.
+
+    `items` are those that come first into question, the newest first within a kind; `older` gives
+    the others page by page, so that a large budget finds them too. `totals` has the number of all
+    that hold, by kind letter, and `elsewhere` the same for what concerns all work. `labelled` are
+    the addresses of those that are filed under something the receiver is about to do. `seal`
+    changes with everything that may be told. `told` reads an item's record, `stale` names the
+    files that an item cites and that aren't what they were.
+    """
+
+    row: TaskRow
+    needs: tuple[tuple[str, str], ...]
+    blocked_by: tuple[str, ...]
+    items: tuple[ItemRow, ...]
+    labelled: frozenset[str]
+    older: Callable[[], Iterator[Sequence[ItemRow]]]
+    totals: dict[str, int]
+    elsewhere: dict[str, int]
+    state_file: str
+    seal: str
+    told: Callable[[ItemRow], ItemContent]
+    stale: Callable[[ItemRow, ItemContent], tuple[str, ...]]

@@ -1,0 +1,167 @@
+"""State documents and deltas: the JSON forms in which a task is read and compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from passdown.core.items import entry_of
+from passdown.core.kinds import KINDS, task_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from passdown.core.fold import Changes, TaskBefore
+    from passdown.core.record import Record
+    from passdown.core.rows import ItemRow, StatusChange
+    from passdown.core.types import JsonObject
+
+
+STATE_SCHEMA = "passdown/state/1"
+
+HEADER_FIELDS = (
+    "phase",
+    "previous_phase",
+    "phase_started_at",
+    "outcome",
+    "context_summary",
+    "source_agent",
+    "target_agent",
+    "handoff_at",
+    "created_at",
+    "created_by",
+    "updated_at",
+)
+
+LISTS = {kind.letter: "handoffs" if kind.letter == "h" else kind.field for kind in KINDS.values()}
+
+
+def item_document(row: ItemRow, record: Record, body: JsonObject) -> JsonObject:
+    """One item with everything that is known of it, and where it came from."""
+    entry = entry_of(body, row.field, row.index)
+    document: JsonObject = {
+        "address": row.address,
+        **entry,
+        "status": row.status,
+        "agent": entry.get("agent") or record.author,
+        "at": entry.get("at") or record.at,
+        "version": row.position,
+    }
+    if row.closed_at:
+        document["status_version"] = row.closed_at
+    if row.note:
+        document["status_note"] = row.note
+    if row.status == "superseded":
+        document["superseded_by"] = row.note.removeprefix("by ")
+    if row.letter == "k" and row.field == "blockers":
+        document.update(name="human approval", kind="human", blocker=entry["blocker"])
+    return document
+
+
+def state_document(
+    head: tuple[str, int, str],
+    details: JsonObject,
+    header: JsonObject,
+    items: Iterable[tuple[str, JsonObject]],
+) -> JsonObject:
+    """The whole state of a task; `head` is (task, version, digest), `items` (letter, document)."""
+    task, version, digest = head
+    lists: dict[str, list[JsonObject]] = {name: [] for name in LISTS.values()}
+    for letter, document in items:
+        _put(lists[LISTS[letter]], letter, document)
+    gates: Mapping[str, str] = header.get("gates", {})
+    return {
+        "schema": STATE_SCHEMA,
+        "task_id": task,
+        "version": version,
+        "digest": digest,
+        **details,
+        **{name: header[name] for name in HEADER_FIELDS},
+        "status": header["base_status"],
+        "gates_passed": sorted(name for name, result in gates.items() if result == "passed"),
+        "gates_failed": sorted(name for name, result in gates.items() if result == "failed"),
+        **lists,
+    }
+
+
+def _put(entries: list[JsonObject], letter: str, document: JsonObject) -> None:
+    """Append an item; an artifact takes the place of an older entry with the same path."""
+    if letter == "a":
+        entries[:] = [entry for entry in entries if entry["path"] != document["path"]]
+    entries.append(document)
+
+
+def delta_document(old: TaskBefore, new: Changes, record: Record, body: JsonObject) -> JsonObject:
+    """What `record` changed: `set` fields, `add` items, `change` statuses, and the three counts."""
+    task = task_of(record.stream) or ""
+    before = _fields(old.details, old.header)
+    after = _fields(new.details or old.details, new.header)
+    added: dict[str, list[JsonObject]] = {}
+    for row in new.added:
+        added.setdefault(LISTS[row.letter], []).append(item_document(row, record, body))
+    return {
+        "task_id": task,
+        "from_version": record.position - 1,
+        "to_version": record.position,
+        "digest": record.digest,
+        "artifacts_added": len(added.get("artifacts", ())),
+        "decisions_made": len(added.get("decisions", ())),
+        "blocking_issues": len(body.get("blockers", ())),
+        "set": {name: value for name, value in after.items() if before.get(name) != value},
+        "add": added,
+        "change": {f"{task}#{c.letter}{c.ordinal}": _status(c) for c in new.changed},
+    }
+
+
+def _fields(details: JsonObject, header: JsonObject) -> JsonObject:
+    if not header.get("phase"):
+        return {}
+    document = state_document(("", 0, ""), details, header, ())
+    for name in ("task_id", "version", "digest", *LISTS.values()):
+        del document[name]
+    return document
+
+
+def _status(change: StatusChange) -> JsonObject:
+    document: JsonObject = {"status": change.status}
+    if change.closed_at:
+        document["status_version"] = change.closed_at
+    if change.note:
+        document["status_note"] = change.note
+    if change.status == "superseded":
+        document["superseded_by"] = change.note.removeprefix("by ")
+    return document
+
+
+def with_status(document: JsonObject, change: StatusChange) -> JsonObject:
+    """An item document after a change of its status."""
+    changed = dict(document)
+    _set_status(changed, _status(change))
+    return changed
+
+
+def _set_status(document: JsonObject, status: JsonObject) -> None:
+    """Give an item document another status; nothing of the one before stays."""
+    for name in ("status_version", "status_note", "superseded_by"):
+        document.pop(name, None)
+    document.update(status)
+
+
+def apply_delta(state: JsonObject, delta: JsonObject) -> JsonObject:
+    """The state after `delta`, as a new document; `state` is left as it is."""
+    lists = {name: [dict(entry) for entry in state.get(name, ())] for name in LISTS.values()}
+    for letter, name in LISTS.items():
+        for document in delta["add"].get(name, ()):
+            _put(lists[name], letter, dict(document))
+    changed: JsonObject = delta["change"]
+    for entries in lists.values():
+        for entry in entries:
+            if entry["address"] in changed:
+                _set_status(entry, changed[entry["address"]])
+    return {
+        **state,
+        "task_id": delta["task_id"],
+        "version": delta["to_version"],
+        "digest": delta["digest"],
+        **delta["set"],
+        **lists,
+    }

@@ -1,0 +1,521 @@
+"""The fold: what one more record changes in the derived rows of its task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from passdown.core.items import (
+    Sizes,
+    entry_of,
+    fingerprint,
+    grade_of,
+    item_sizes,
+    labels_of,
+    sizes_text,
+    title_of,
+)
+from passdown.core.kinds import KINDS, LIVE, parse_address, task_of
+from passdown.core.rows import ItemRow, LabelRow, StatusChange
+from passdown.core.values import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from passdown.core.record import Record
+
+
+# Kinds of items of which nobody asks whether the same one was recorded before.
+_NEVER_REPEATED = "hak"
+
+
+class PreparedItem(NamedTuple):
+    """What a row says of an entry, whatever its number and its place in the ledger."""
+
+    title: str
+    fingerprint: str
+    path: str
+    grade: str
+    labels: tuple[str, ...]
+    sizes: Sizes | None
+
+
+PreparedItems = Mapping[tuple[str, str, int], PreparedItem]
+"""The entries of a body, prepared, by letter, field and place."""
+
+NOT_PREPARED: PreparedItems = MappingProxyType({})
+
+
+def prepare_item(letter: str, field: str, entry: dict[str, Any], *, sized: bool) -> PreparedItem:
+    """Prepare one entry; its sizes are counted only if they are wanted."""
+    return PreparedItem(
+        title=title_of(entry, "blocker" if field == "blockers" else KINDS[letter].text),
+        fingerprint="" if letter in _NEVER_REPEATED else fingerprint(entry),
+        path=entry["path"] if letter == "a" else "",
+        grade=grade_of(letter, entry),
+        labels=tuple(labels_of(letter, entry)),
+        sizes=item_sizes(letter, entry) if sized else None,
+    )
+
+
+def prepare_items(body: dict[str, Any]) -> PreparedItems:
+    """Prepare the items of a body beforehand: it takes time, and writers wait for each other."""
+    found: dict[tuple[str, str, int], PreparedItem] = {}
+    for letter, kind in KINDS.items():
+        entries = () if letter == "h" else body.get(kind.field, ())
+        for index in range(len(entries)):
+            entry = entry_of(body, kind.field, index)
+            found[letter, kind.field, index] = prepare_item(letter, kind.field, entry, sized=True)
+    if "outcome" in body:
+        entry = entry_of(body, "handoff", 0)
+        found["h", "handoff", 0] = prepare_item("h", "handoff", entry, sized=True)
+    return found
+
+
+class TaskBefore(NamedTuple):
+    """What `changes` needs to know of a task: never its past, only where it stands.
+
+    `settled` has the status of items that aren't open and that the record names.
+    """
+
+    details: dict[str, Any]
+    header: dict[str, Any]
+    open_items: tuple[ItemRow, ...]
+    known_paths: Mapping[str, str] = MappingProxyType({})
+    status: str = ""
+    settled: Mapping[tuple[str, int], str] = MappingProxyType({})
+
+
+class Changes(NamedTuple):
+    """What one record does. `links` are (source address, relation, target); `unlinked` closes every
+    link of a source. `inbox` is (agent, held), ("", False) to clear it, None to leave it alone.
+    """
+
+    details: dict[str, Any] | None
+    header: dict[str, Any]
+    added: list[ItemRow]
+    changed: list[StatusChange]
+    links: list[tuple[str, str, str]]
+    unlinked: list[str]
+    inbox: tuple[str, bool] | None
+    labels: list[LabelRow]
+
+
+NO_TASK = TaskBefore({}, {}, ())
+
+
+class ChangeBuilder:
+    """The changes of one record while they are being worked out."""
+
+    def __init__(
+        self,
+        before: TaskBefore,
+        record: Record,
+        body: dict[str, Any],
+        *,
+        sized: bool,
+        items: PreparedItems,
+    ) -> None:
+        """Begin with where the task stands."""
+        self._sized = sized
+        self._items = items
+        self.record = record
+        self.body = body
+        self.task = task_of(record.stream) or ""
+        self.details: dict[str, Any] | None = None
+        self.old_details = before.details
+        self.header: dict[str, Any] = {
+            **before.header,
+            "counts": dict(before.header.get("counts", {})),
+            "live": dict(before.header.get("live", {})),
+            "updated_at": record.at,
+        }
+        self.known_paths = before.known_paths
+        self.open = {(row.letter, row.ordinal): row for row in before.open_items}
+        self.added: list[ItemRow] = []
+        self.changed: list[StatusChange] = []
+        self.links: list[tuple[str, str, str]] = []
+        self.unlinked: list[str] = []
+        self.inbox: tuple[str, bool] | None = None
+        self.labels: list[LabelRow] = []
+        self._settled = dict(before.settled)
+
+    def result(self) -> Changes:
+        """What came of it."""
+        return Changes(
+            self.details,
+            self.header,
+            self.added,
+            self.changed,
+            self.links,
+            self.unlinked,
+            self.inbox,
+            self.labels,
+        )
+
+    def add(self, letter: str, index: int, *, field: str = "", status: str = "") -> ItemRow:
+        """Add the item that stands at `field[index]` of the body, numbered within its kind."""
+        kind = KINDS[letter]
+        field = field or kind.field
+        entry = entry_of(self.body, field, index)
+        known = self._items.get((letter, field, index))
+        if known is None:
+            known = prepare_item(letter, field, entry, sized=self._sized)
+        counts = self.header["counts"]
+        ordinal = counts[letter] = counts.get(letter, 0) + 1
+        status = status or entry.get("status") or kind.starts
+        row = ItemRow(
+            task=self.task,
+            letter=letter,
+            ordinal=ordinal,
+            position=self.record.position,
+            field=field,
+            index=index,
+            status=status,
+            is_open=kind.is_open and status == kind.starts,
+            title=known.title,
+            fingerprint=known.fingerprint,
+            path=known.path,
+            grade=known.grade,
+            sizes=sizes_text(known.sizes, ordinal) if known.sizes else "",
+        )
+        self.added.append(row)
+        self._settled[letter, row.ordinal] = status
+        self._count_live(letter, "", status)
+        self._file(row, known.labels)
+        if row.is_open:
+            self.open[letter, row.ordinal] = row
+        return row
+
+    def _file(self, row: ItemRow, labels: tuple[str, ...]) -> None:
+        if labels:
+            self.labels += [LabelRow(self.task, name, row.letter, row.ordinal) for name in labels]
+            self.header["labels"] = self.header.get("labels", 0) + len(labels)
+
+    def _count_live(self, letter: str, old: str, new: str) -> None:
+        """Keep count of the items of each kind that still hold."""
+        change = (new in LIVE) - (old in LIVE)
+        if change and letter not in "hak":
+            live = self.header["live"]
+            live[letter] = live.get(letter, 0) + change
+
+    def mark(self, letter: str, ordinal: int, status: str, note: str) -> None:
+        """Give an item another status; what leaves the open items also lets go of its links."""
+        row = self.open.pop((letter, ordinal), None)
+        old = row.status if row else self._settled.get((letter, ordinal), "")
+        self._settled[letter, ordinal] = status
+        self._count_live(letter, old, status)
+        self.changed.append(
+            StatusChange(letter, ordinal, status, False, self.record.position, note)
+        )
+        if row is not None and letter == "b":
+            self.unlinked.append(row.address)
+            gate = self.gate_of(row)
+            if gate is not None:
+                self._withdraw(gate, f"{row.address}: {status}")
+
+    def _withdraw(self, gate: ItemRow, note: str) -> None:
+        """A gate whose blocker is gone asks nothing any more; an answer it had stays its answer."""
+        if gate.status == "pending":
+            self.mark("k", gate.ordinal, "withdrawn", note)
+            return
+        del self.open["k", gate.ordinal]
+        kept = StatusChange("k", gate.ordinal, gate.status, False, gate.closed_at, gate.note)
+        self.changed.append(kept)
+
+    def gate_of(self, blocker: ItemRow) -> ItemRow | None:
+        """The open gate that a blocker asked for: both point to the same entry of one record."""
+        place = (blocker.position, blocker.index)
+        return next((k for k in self.open_of("k") if (k.position, k.index) == place), None)
+
+    def open_of(self, letter: str) -> list[ItemRow]:
+        """The open items of a kind."""
+        return [row for row in self.open.values() if row.letter == letter]
+
+    def is_held(self) -> bool:
+        """Whether a human gate still waits for an answer or was answered with no."""
+        return bool(self.open_of("k"))
+
+
+_DETAILS = (
+    "title",
+    "description",
+    "inputs",
+    "outputs",
+    "criteria",
+    "depends_on",
+    "time_limit_minutes",
+)
+
+# A handoff that lists any of these gives the current list: what it doesn't repeat is replaced.
+_REPLACED_WHEN_LISTED = ("n", "r")
+
+
+def fold_record(
+    before: TaskBefore,
+    record: Record,
+    body: dict[str, Any],
+    *,
+    sized: bool = True,
+    items: PreparedItems = NOT_PREPARED,
+) -> Changes:
+    """What `record` (with `body` as its parsed content) changes in the rows of its task.
+
+    Without `sized`, rows lack their sizes: looking back doesn't need them, and counting takes time.
+    `items` are the body's entries, where they have been prepared.
+    """
+    step = ChangeBuilder(before, record, body, sized=sized, items=items)
+    _HANDLERS[record.kind](step)
+    return step.result()
+
+
+def _task_created(step: ChangeBuilder) -> None:
+    step.details = {name: step.body.get(name) for name in _DETAILS}
+    if "metadata" in step.body:
+        step.details["metadata"] = step.body["metadata"]
+    step.header.update(
+        phase=step.body["phase"],
+        previous_phase=None,
+        phase_started_at=step.record.at,
+        outcome=None,
+        context_summary="",
+        source_agent="",
+        target_agent="",
+        handoff_at=None,
+        handoff_version=0,
+        holder=step.record.author,
+        base_status="open",
+        gates={},
+        types={},
+        files=0,
+        created_at=step.record.at,
+        created_by=step.record.author,
+    )
+
+
+def _task_changed(step: ChangeBuilder) -> None:
+    changed = {name: step.body[name] for name in _DETAILS if name in step.body}
+    step.details = {**step.old_details, **changed}
+    if "status" in step.body:
+        step.header["base_status"] = step.body["status"]
+
+
+def _items_added(step: ChangeBuilder) -> None:
+    """Records that only bring new items: a decision, a pattern or gotcha, a warning."""
+    for letter, kind in KINDS.items():
+        if letter != "h":
+            for index in range(len(step.body.get(kind.field, ()))):
+                _add_new(step, letter, index)
+
+
+def _add_new(step: ChangeBuilder, letter: str, index: int) -> None:
+    entry = entry_of(step.body, KINDS[letter].field, index)
+    if letter == "k":
+        step.add("k", index, status=entry["result"])
+        step.header["gates"] = {**step.header["gates"], entry["name"]: entry["result"]}
+        return
+    row = step.add(letter, index)
+    if letter == "a":
+        _count_file(step, row)
+    for target in entry.get("blocking_tasks", ()) if letter == "b" else ():
+        step.links.append((row.address, "blocks", target))
+    if letter == "d":
+        _supersede(step, row, entry)
+
+
+def _count_file(step: ChangeBuilder, row: ItemRow) -> None:
+    """Keep count of the files of each type that a task has, without looking at its past."""
+    known = step.known_paths.get(row.path)
+    step.header["files"] += known is None
+    if known == row.grade:
+        return
+    types = dict(step.header["types"])
+    for name, change in ((known, -1), (row.grade, 1)):
+        if name:
+            types[name] = types.get(name, 0) + change
+    step.header["types"] = {name: count for name, count in types.items() if count}
+
+
+def _supersede(step: ChangeBuilder, row: ItemRow, entry: dict[str, Any]) -> None:
+    for target in entry.get("supersedes", ()):
+        address = parse_address(target)
+        if address is not None and address.task == step.task:
+            step.mark(address.letter, address.ordinal, "superseded", f"by {row.address}")
+        else:
+            step.links.append((row.address, "supersedes", target))
+
+
+def _handed_off(step: ChangeBuilder) -> None:
+    step.add("h", 0)
+    for letter in ("d", "a", "p", "g", "w", "k"):
+        for index in range(len(step.body.get(KINDS[letter].field, ()))):
+            _add_new(step, letter, index)
+    _resolve(step, step.body.get("resolves", ()))
+    for letter in ("b", "n", "r", "q"):
+        _carry(step, letter)
+    _move(step)
+
+
+def _resolve(step: ChangeBuilder, addresses: Iterable[str]) -> None:
+    for text in addresses:
+        address = parse_address(text)
+        if address is not None and (address.letter, address.ordinal) in step.open:
+            closing = KINDS[address.letter].closings[0]
+            step.mark(address.letter, address.ordinal, closing, f"by {step.record.author}")
+
+
+def _carry(step: ChangeBuilder, letter: str) -> None:
+    """Bring the open items of a kind up to date with the list that the handoff gives.
+
+    An entry that is open already, or listed twice, is one item. Blockers are the handoff's whole
+    list; next steps and reading are too, when it lists any; a question stays open until it's
+    answered.
+    """
+    entries = step.body.get(KINDS[letter].field, ())
+    if not entries and not (letter == "b" and step.open):
+        return
+    marks = [fingerprint(entry) for entry in entries]
+    known = {row.fingerprint for row in step.open_of(letter) if not _was_rejected(step, row)}
+    if letter == "b" or (entries and letter in _REPLACED_WHEN_LISTED):
+        for row in step.open_of(letter):
+            if row.fingerprint not in known.intersection(marks):
+                note = f"not repeated by {step.record.author}"
+                step.mark(letter, row.ordinal, "replaced", note)
+    for index, mark in enumerate(marks):
+        if mark not in known:
+            known.add(mark)
+            _add_new(step, letter, index)
+            if letter == "b" and entries[index].get("requires_human"):
+                step.add("k", index, field="blockers", status="pending")
+
+
+def _was_rejected(step: ChangeBuilder, row: ItemRow) -> bool:
+    """A blocker whose gate was rejected has to be asked for anew, so it doesn't carry over."""
+    gate = step.gate_of(row) if row.letter == "b" else None
+    return gate is not None and gate.status == "rejected"
+
+
+def _move(step: ChangeBuilder) -> None:
+    """Phase, status, parties and inbox after a handoff."""
+    body, header = step.body, step.header
+    phase = body.get("phase")
+    if phase:
+        header["previous_phase"] = header["phase"]
+        if phase != header["phase"]:
+            header.update(phase=phase, phase_started_at=step.record.at)
+    header.update(
+        outcome=body["outcome"],
+        context_summary=body.get("summary", ""),
+        source_agent=body["from_agent"],
+        target_agent=body.get("to_agent", ""),
+        handoff_at=step.record.at,
+        handoff_version=step.record.position,
+        holder=body.get("to_agent") or body["from_agent"],
+        base_status=status_after(body["outcome"], header["phase"]),
+    )
+    if "story" in body:
+        header.update(story=body["story"], story_by=step.record.author)
+    step.inbox = (body.get("to_agent", ""), step.is_held())
+
+
+def status_after(outcome: str, phase: str) -> str:
+    """The status of a task that was handed off so, in a phase."""
+    if outcome in ("failed", "blocked"):
+        return outcome
+    return "completed" if phase == "completed" and outcome == "completed" else "open"
+
+
+def _marked(step: ChangeBuilder) -> None:
+    for mark in step.body["marks"]:
+        address = parse_address(mark["item"])
+        if address is None:
+            continue
+        step.mark(address.letter, address.ordinal, mark["status"], mark.get("reason", ""))
+    _unblock(step)
+
+
+def _unblock(step: ChangeBuilder) -> None:
+    """Once nothing is in the way any more, a blocked task is open and its handoff delivered."""
+    if step.header["base_status"] == "blocked" and not step.open_of("b"):
+        step.header["base_status"] = "open"
+    was_rejected = any(gate.status == "rejected" for gate in step.open_of("k"))
+    if step.header["target_agent"] and not was_rejected:
+        step.inbox = (step.header["target_agent"], step.is_held())
+
+
+def _gate_answered(step: ChangeBuilder) -> None:
+    address = parse_address(step.body["gate"])
+    if address is None:
+        return
+    gate = step.open.get(("k", address.ordinal))
+    note = f"by {step.body['by']}" + (f": {step.body['reason']}" if step.body["reason"] else "")
+    if step.body["answer"] == "rejected":
+        # A rejected gate stays in the way of the receiver until the task is handed off anew.
+        at = step.record.position
+        step.changed.append(StatusChange("k", address.ordinal, "rejected", True, at, note))
+        # The task goes back to its sender, who has to hand it off anew.
+        step.header["holder"] = step.header["source_agent"]
+        step.inbox = (step.header["source_agent"], False)
+        return
+    step.mark("k", address.ordinal, "approved", note)
+    if gate is not None:
+        for row in step.open_of("b"):
+            if row.position == gate.position and row.index == gate.index:
+                step.mark("b", row.ordinal, "resolved", f"{gate.address} was approved")
+    _unblock(step)
+
+
+_HANDLERS: dict[str, Callable[[ChangeBuilder], None]] = {
+    "task_created": _task_created,
+    "task_changed": _task_changed,
+    "handoff": _handed_off,
+    "decided": _items_added,
+    "noted": _items_added,
+    "warned": _items_added,
+    "gate_recorded": _items_added,
+    "gate_answered": _gate_answered,
+    "marked": _marked,
+    "learned": lambda step: None,  # what it brings stands in the graph, not in the task
+}
+
+RECORD_KINDS = tuple(_HANDLERS)
+
+
+def open_letters(kind: str, body: dict[str, Any]) -> tuple[str, ...]:
+    """Which kinds of open items `changes` has to know for a record: no more than it touches."""
+    if kind in ("marked", "gate_answered"):
+        return ("b", "k", "n", "q", "r")
+    if kind != "handoff":
+        return ()
+    listed = [letter for letter in ("n", "q", "r") if body.get(KINDS[letter].field)]
+    resolved = [a.letter for a in map(parse_address, body.get("resolves", ())) if a is not None]
+    return ("b", "k", *sorted({*listed, *resolved}.difference("bk")))
+
+
+def settled_keys(task: str, body: dict[str, Any]) -> list[tuple[str, int]]:
+    """The items of a task, open or not, whose status a record with this body may change."""
+    named = [mark["item"] for mark in body.get("marks", ())]
+    for decision in body.get("decisions", ()):
+        named += decision.get("supersedes", ())
+    found = [address for address in map(parse_address, named) if address is not None]
+    return [(address.letter, address.ordinal) for address in found if address.task == task]
+
+
+def paths_of(body: dict[str, Any]) -> list[str]:
+    """The artifact paths in a body: `changes` has to know which of them the task had before."""
+    return [artifact["path"] for artifact in body.get("artifacts", ())]
+
+
+__all__ = [
+    "NO_TASK",
+    "RECORD_KINDS",
+    "Changes",
+    "TaskBefore",
+    "fold_record",
+    "open_letters",
+    "paths_of",
+    "prepare_items",
+    "settled_keys",
+    "status_after",
+]

@@ -1,0 +1,310 @@
+"""Search entries, graph edges and tags that a record adds."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from passdown.core.graph import Edge, Node, summary_line
+from passdown.core.items import entry_of, searched_text
+from passdown.core.kinds import KINDS
+from passdown.core.names import normal_path, path_problems
+from passdown.core.rows import NODE_PREFIX, EntryRow, IndexChanges, mark_of
+from passdown.core.similarity import band_marks
+from passdown.core.times import parse_time, stamp
+from passdown.core.values import NamedTuple
+from passdown.core.words import headings, keywords, traits, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from passdown.core.record import Record
+    from passdown.core.rows import ItemRow
+
+
+SEARCHED_LETTERS = "hdpgqbwn"
+"""The letters of the items that search finds."""
+
+COMPARED_LETTERS = "dpg"
+"""The letters of the items that are compared with what was recorded before."""
+
+NODE_LETTERS = {"d": "decision", "p": "pattern", "g": "gotcha", "w": "insight"}
+"""The items that are nodes of the graph, and the type of node each is."""
+
+KNOWLEDGE = "knowledge"
+"""The kind, among what search finds, of a node that somebody wrote down."""
+
+SEVERITY_ORDER = {"blocker": 0, "critical": 0, "high": 1, "medium": 2, "low": 3}
+
+MAX_TITLE_LENGTH = 300
+KEYWORD_TAGS = 3
+_UNTAGGED = "gw"
+MAX_TAG = 100
+
+_NO_TAG = re.compile(r"[\s,\x00-\x1f\x7f]+")
+
+
+NO_INDEX_CHANGES = IndexChanges()
+
+
+class IndexedText(NamedTuple):
+    """An entry's text as search sees it: prepared once, before writers wait for each other. `bands`
+    are the marks that it shares with texts that say nearly the same.
+    """
+
+    words: str
+    length: int
+    traits: int
+    heads: str
+    passage: bytes
+    tags: tuple[str, ...]
+    bands: tuple[str, ...] = ()
+
+
+IndexedTexts = dict[tuple[str, int], IndexedText]
+"""The texts of a body, by field and place."""
+
+
+def indexed_texts(body: dict[str, Any]) -> IndexedTexts:
+    """Prepare the texts of a record's searched items beforehand."""
+    found: IndexedTexts = {}
+    for letter in SEARCHED_LETTERS:
+        field = KINDS[letter].field
+        count = ("outcome" in body) if letter == "h" else len(body.get(field, ()))
+        for index in range(count):
+            found[field, index] = _text_of(letter, entry_of(body, field, index))
+    for index, node in enumerate(body.get("nodes", ())):
+        found["nodes", index] = indexed_node(node_of(node))
+    return found
+
+
+def _text_of(letter: str, entry: dict[str, Any]) -> IndexedText:
+    main, rest = searched_text(letter, entry)
+    text = f"{main}\n{rest}" if rest else main
+    tags = item_tags(letter, entry, text) if letter in NODE_LETTERS else ()
+    return _text(text, tags, main if rest else "", is_likened=letter in COMPARED_LETTERS)
+
+
+def indexed_node(node: Node) -> IndexedText:
+    """A written node's text: its id, its summary, whatever its attributes say, and its tags."""
+    text = f"{node.id}\n{node_text(node)}\n{' '.join(sorted(set(node.tags)))}"
+    return _text(text, node.tags, node.summary)
+
+
+def node_text(node: Node) -> str:
+    """What a written node says, without its id; `metadata` is data of programs, not words."""
+    said = [value for name, value in node.attributes.items() if name != "metadata"]
+    return "\n".join(dict.fromkeys([node.summary, *said]))
+
+
+@lru_cache(maxsize=256)
+def _text(text: str, tags: tuple[str, ...], title: str, *, is_likened: bool = False) -> IndexedText:
+    """The last ones are remembered: what is compared with the past is then written down."""
+    compared = words(text)
+    heads = words(title) if len(title) <= MAX_TITLE_LENGTH else []
+    heads += [word for line in headings(text) for word in words(line)]
+    digest = hashlib.blake2b(text.encode(), digest_size=12).digest()
+    return IndexedText(
+        words=" ".join(compared),
+        length=len(compared),
+        traits=traits(text),
+        heads=" ".join(heads),
+        passage=digest,
+        tags=tags,
+        bands=tuple(band_marks(compared)) if is_likened else (),
+    )
+
+
+def item_tags(letter: str, entry: dict[str, Any], text: str) -> tuple[str, ...]:
+    """The tags of an item: those it was given; of kinds that can't be given any, a few words that
+    stand out in it.
+    """
+    if letter in _UNTAGGED:
+        return tuple(sorted(keywords(text, KEYWORD_TAGS)))
+    given = entry.get("applies_to" if letter == "p" else "tags", ())
+    return tuple(sorted({tag_of(tag) for tag in given} - {""}))
+
+
+def tag_of(text: str) -> str:
+    """A text as a tag: lowercase, a hyphen for spaces and commas, at most 100 characters."""
+    return _NO_TAG.sub("-", text.strip().lower())[:MAX_TAG]
+
+
+def node_of(data: Mapping[str, Any]) -> Node:
+    """A node as it stands in a record's body."""
+    return Node(
+        data["id"],
+        data["type"],
+        data["summary"],
+        tuple(data.get("tags", ())),
+        dict(data.get("attributes", {})),
+    )
+
+
+def edge_of(data: Mapping[str, Any]) -> Edge:
+    """An edge as it stands in a record's body."""
+    attributes = dict(data.get("attributes", {}))
+    return Edge(data["source"], data["relation"], data["target"], attributes)
+
+
+def index_changes(
+    record: Record,
+    body: dict[str, Any],
+    added: Sequence[ItemRow],
+    texts: IndexedTexts | None = None,
+) -> IndexChanges:
+    """What a record brings that can be found; `added` are the items that it brought."""
+    if not added and record.kind != "learned":
+        return NO_INDEX_CHANGES
+    texts = indexed_texts(body) if texts is None else texts
+    entries = [*_item_entries(record, body, added, texts), *_node_entries(record, body, texts)]
+    return IndexChanges(
+        tuple(entries),
+        (*_item_edges(record, body, added), *map(edge_of, body.get("edges", ()))),
+        tuple(_tags(body, added, texts)),
+        tuple(map(node_of, body.get("nodes", ()))),
+        tuple(body.get("forgotten_nodes", ())),
+        tuple((e["source"], e["relation"], e["target"]) for e in body.get("forgotten_edges", ())),
+    )
+
+
+def _item_entries(
+    record: Record, body: dict[str, Any], added: Sequence[ItemRow], texts: IndexedTexts
+) -> Iterator[EntryRow]:
+    for row in added:
+        text = texts.get((row.field, row.index)) if row.letter in SEARCHED_LETTERS else None
+        entry = entry_of(body, row.field, row.index)
+        # A handoff may say nothing; what has only stop words is still found by filters.
+        if text is None or (row.letter == "h" and not entry.get("summary")):
+            continue
+        kind, agent = KINDS[row.letter].word, entry.get("agent") or record.author
+        paths = _paths_in(body) if row.letter == "h" else _paths_of(row.letter, entry)
+        marks = [*_marks(kind, agent, row.task, text.tags), *_path_marks(paths)]
+        marks += text.bands
+        yield EntryRow(
+            row.address,
+            row.task,
+            kind,
+            agent,
+            _time_of(entry, record),
+            row.status,
+            record.position,
+            text.length,
+            text.traits,
+            text.heads,
+            text.passage,
+            text.words,
+            " ".join(marks),
+        )
+
+
+def _time_of(entry: dict[str, Any], record: Record) -> str:
+    """When something was said: by its own word where it has one, such as a decision taken in."""
+    given = entry.get("at")
+    if not given or given == record.at:
+        return record.at
+    try:
+        return stamp(parse_time(given))
+    except ValueError:
+        return record.at
+
+
+def _node_entries(record: Record, body: dict[str, Any], texts: IndexedTexts) -> Iterator[EntryRow]:
+    task = record.stream.partition("/")[2]
+    for index, data in enumerate(body.get("nodes", ())):
+        node, text = node_of(data), texts["nodes", index]
+        marks = _marks(KNOWLEDGE, record.author, task, text.tags)
+        marks += _path_marks([normal_path(node.attributes.get("path", "").strip())])
+        yield EntryRow(
+            NODE_PREFIX + node.id,
+            task,
+            KNOWLEDGE,
+            record.author,
+            record.at,
+            node.attributes.get("status") or "current",
+            record.position,
+            text.length,
+            text.traits,
+            text.heads,
+            text.passage,
+            text.words,
+            " ".join(marks),
+        )
+
+
+def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) -> Iterator[Edge]:
+    task = "task:" + record.stream.partition("/")[2]
+    for row in added:
+        entry = entry_of(body, row.field, row.index)
+        if row.letter == "a":
+            yield Edge(f"file:{row.path}", "changed_in", task)
+        elif row.letter == "d":
+            yield Edge(row.address, "decided_by", f"agent:{entry.get('agent') or record.author}")
+            yield Edge(row.address, "relates_to", task)
+            for target in entry.get("supersedes", ()):
+                yield Edge(row.address, "supersedes", target)
+        elif row.letter in NODE_LETTERS:
+            yield Edge(row.address, "discovered_in", task)
+        for path in _paths_of(row.letter, entry):
+            yield Edge(row.address, "relates_to", f"file:{path}")
+
+
+def _paths_of(letter: str, entry: dict[str, Any]) -> list[str]:
+    """The files that an item speaks of; where any text may stand, only what can be a path."""
+    if letter == "d":
+        given: list[str] = [*entry.get("artifacts", ()), *entry.get("paths", ())]
+    elif letter == "p":
+        given = [entry.get("location", "").partition(":")[0].strip()]
+    else:
+        return []
+    return sorted({normal_path(path) for path in given if not path_problems(path, "")} - {""})
+
+
+def _tags(
+    body: dict[str, Any], added: Sequence[ItemRow], texts: IndexedTexts
+) -> Iterator[tuple[str, str]]:
+    for row in added:
+        if row.letter in NODE_LETTERS:
+            for tag in texts[row.field, row.index].tags:
+                yield (tag, row.address)
+    for data in body.get("nodes", ()):
+        for tag in sorted(set(data.get("tags", ()))):
+            yield (tag, data["id"])
+
+
+# Filters ask for marks within the same index as the words, so a filter costs no results however
+# few entries pass it. A mark is a digest: names may hold anything.
+
+
+@lru_cache(maxsize=4_096)
+def path_mark(path: str) -> str:
+    """The mark of an entry that speaks of a file."""
+    return mark_of("path", path)
+
+
+def _marks(kind: str, agent: str, task: str, tags: Iterable[str]) -> list[str]:
+    marks = [mark_of("kind", kind), mark_of("agent", agent), mark_of("task", task)]
+    return marks + [mark_of("tag", tag) for tag in tags]
+
+
+def _paths_in(body: dict[str, Any]) -> list[str]:
+    """The files that a handoff brings."""
+    return [artifact["path"] for artifact in body.get("artifacts", ())]
+
+
+def _path_marks(paths: Iterable[str]) -> list[str]:
+    """Marks of the files that an item speaks of, and of the folders above them."""
+    found: dict[str, None] = {}
+    for path in paths:
+        parts = path.split("/")
+        found.update(dict.fromkeys("/".join(parts[:end]) for end in range(len(parts), 0, -1)))
+    return [path_mark(path) for path in found if path]
+
+
+def item_node(row: ItemRow, tags: Sequence[str]) -> Node:
+    """An item as a node of the graph."""
+    attributes = {"status": row.status, **({"severity": row.grade} if row.letter == "g" else {})}
+    summary = summary_line(row.title) or row.address
+    return Node(row.address, NODE_LETTERS[row.letter], summary, tuple(tags), attributes)

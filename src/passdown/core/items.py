@@ -1,0 +1,237 @@
+"""Items inside a record: their entry, title, citations, and their text in three lengths."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.core.kinds import NOT_STATED
+from passdown.core.text import visible
+from passdown.core.tokens import DEFAULT_COUNTER, units, vocabulary
+from passdown.core.values import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+TITLE_LENGTH = 120
+_HANDOFF_ITEM = ("summary", "outcome", "from_agent", "to_agent", "phase", "story", "metadata")
+
+
+def entry_of(body: dict[str, Any], field: str, index: int) -> dict[str, Any]:
+    """The entry of a body that an item row points to."""
+    if field == "handoff":
+        return {name: body[name] for name in _HANDOFF_ITEM if name in body}
+    entry = body[field][index]
+    return {"text": entry} if isinstance(entry, str) else entry
+
+
+def title_of(entry: dict[str, Any], field: str) -> str:
+    """The entry's text on one short line."""
+    text = " ".join(str(entry.get(field, "")).split())
+    return text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + "…"
+
+
+def fingerprint(entry: object) -> str:
+    """A short mark that equal entries share."""
+    import hashlib
+
+    text = json.dumps(entry, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def grade_of(letter: str, entry: dict[str, Any]) -> str:
+    """What ranks an item among its kind; see `ItemRow`."""
+    if letter == "a":
+        return "" if entry.get("change") == "delete" else entry["type"]
+    if letter == "q":
+        return "blocking" if entry.get("blocking") else ""
+    return str(entry.get("severity") or entry.get("priority") or "")
+
+
+MAX_CITED = 50
+
+
+def cited_paths(letter: str, entry: dict[str, Any]) -> list[str]:
+    """The files that an item speaks of, other than an artifact of itself."""
+    if letter == "d":
+        return sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
+    if letter == "p":
+        location = entry.get("location", "").partition(":")[0]
+        return [location] if location else []
+    return [entry["file"]] if letter == "r" else []
+
+
+def cited_paths_of_body(body: dict[str, Any]) -> list[str]:
+    """The files that a record's items speak of and that aren't among its artifacts."""
+    lists = {"d": "decisions", "p": "patterns", "r": "reading"}
+    found = {
+        path
+        for letter, field in lists.items()
+        for entry in body.get(field, ())
+        for path in cited_paths(letter, entry)
+    }
+    return sorted(found - {entry["path"] for entry in body.get("artifacts", ())})[:MAX_CITED]
+
+
+if TYPE_CHECKING:
+    Entry = dict[str, Any]
+    Fields = tuple[tuple[str, str], ...]
+
+LENGTHS = ("line", "short", "full")
+MAX_LABEL = 200
+
+
+class Sizes(NamedTuple):
+    """How long an item is at each length: in tokens of the default counter, in UTF-16 units."""
+
+    tokens: tuple[int, int, int]
+    units: tuple[int, int, int]
+
+
+def one_line(value: object) -> str:
+    """Any stored text on one line, with nothing in it that can't be seen."""
+    text = str(value)
+    is_one_line = text.isprintable() and "  " not in text
+    if is_one_line and text.isascii():  # nearly all are, and nothing in them has to be shown
+        return text
+    return visible(text if is_one_line else " ".join(text.split()))
+
+
+def one_line_list(values: object) -> str:
+    """Several stored texts on one line."""
+    if isinstance(values, list):
+        return "; ".join(one_line(value) for value in cast("list[object]", values))
+    return one_line(values)
+
+
+class _Shape(NamedTuple):
+    """How a kind is written: the field in brackets, its main field, what `short` and `full` add."""
+
+    grade: str
+    main: str
+    short: Fields = ()
+    full: Fields = ()
+
+
+_SHAPES: dict[str, _Shape] = {
+    "h": _Shape("outcome", "summary"),
+    "d": _Shape(
+        "",
+        "summary",
+        (("Why: ", "rationale"),),
+        (("Over: ", "alternatives"), ("Governs: ", "paths"), ("Tags: ", "tags")),
+    ),
+    "a": _Shape("change", "path", (("", "type"), ("lines ", "lines")), (("", "note"),)),
+    "p": _Shape("", "pattern", (("At: ", "location"),), (("For: ", "applies_to"),)),
+    "g": _Shape("severity", "issue", (("Do: ", "mitigation"),), (("Found in: ", "discovered_in"),)),
+    "r": _Shape("", "file", (("Why: ", "reason"),)),
+    "q": _Shape("blocking", "question", (("Suggested: ", "recommendation"),), (("", "context"),)),
+    "n": _Shape("priority", "step", (), (("After: ", "depends_on"),)),
+    "b": _Shape(
+        "severity",
+        "blocker",
+        (("Try: ", "suggested_resolution"),),
+        (("Impact: ", "impact"), ("Blocks: ", "blocking_tasks")),
+    ),
+    "w": _Shape("", "text"),
+    "k": _Shape("result", "name", (), (("", "detail"),)),
+}
+
+
+def item_lines(letter: str, ordinal: int, entry: Entry) -> tuple[str, str, str]:
+    """An item as one line of text in each of the three lengths, line ends included."""
+    begin = f"- {letter}{ordinal}"
+    line, short, full = _after_number(letter, entry)
+    return (begin + line, begin + short, begin + full)
+
+
+def _after_number(letter: str, entry: Entry) -> tuple[str, str, str]:
+    """An item's lines without the number that they begin with."""
+    shape = _SHAPES[letter]
+    main = entry.get(shape.main)
+    if letter == "k" and main is None:
+        main = f"a person has to approve: {entry['blocker']}"
+    grade = entry.get(shape.grade) if shape.grade else None
+    if grade is not None and letter == "q":
+        grade = "blocking" if grade else None
+    head = f" ({one_line(grade)})" if grade else ""
+    text = one_line(main or "")
+    head += f" {text}" if text else ""
+    short = head + _more(shape.short, entry)
+    full = short + _more(shape.full, entry)
+    return (head + "\n", short + "\n", full + "\n")
+
+
+def _more(fields: Fields, entry: Entry) -> str:
+    told = ""
+    for label, name in fields:
+        value = entry.get(name)
+        if value and value != NOT_STATED:
+            told += f" | {label}{_value(value)}"
+    return told
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return one_line(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{one_line(k)} {one_line(v)}" for k, v in sorted(value.items()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return one_line_list(value)
+
+
+def item_sizes(letter: str, entry: Entry) -> Sizes:
+    """How long an item's lines are but for its number, which it gets when it is written."""
+    count: Callable[[str], int] = vocabulary(DEFAULT_COUNTER)
+    tokens: list[int] = []
+    long: list[int] = []
+    before = ""
+    for line in _after_number(letter, entry):
+        is_same = line == before
+        tokens.append(tokens[-1] if is_same else count(line))
+        long.append(long[-1] if is_same else units(line))
+        before = line
+    return Sizes((tokens[0], tokens[1], tokens[2]), (long[0], long[1], long[2]))
+
+
+def sizes_text(sizes: Sizes, ordinal: int) -> str:
+    """The sizes of a numbered item's lines, as they are kept in its row.
+
+    A number ends where a token does: `-`, the letter, and three digits to a token.
+    """
+    digits = len(str(ordinal))
+    tokens, long = 2 - (-digits // 3), 3 + digits
+    numbers = (*(size + tokens for size in sizes.tokens), *(size + long for size in sizes.units))
+    return " ".join(map(str, numbers))
+
+
+def sizes_of(text: str) -> Sizes:
+    """The sizes that a row keeps."""
+    numbers = [int(part) for part in text.split()]
+    return Sizes((numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]))
+
+
+def labels_of(letter: str, entry: Entry) -> list[str]:
+    """What an item is filed under: its tags, and the files that it governs, cites or lies in."""
+    found: list[str] = []
+    if letter == "d":
+        found = [*entry.get("tags", ()), *entry.get("paths", ()), *entry.get("artifacts", ())]
+    elif letter == "p":
+        found = [*entry.get("applies_to", ()), entry.get("location", "").partition(":")[0]]
+    elif letter == "r":
+        found = [entry["file"]]
+    return sorted({label[:MAX_LABEL] for label in found if label})
+
+
+def searched_text(letter: str, entry: Entry) -> tuple[str, str]:
+    """Everything that an item says, as plain text without labels: its main field, and the rest."""
+    shape = _SHAPES[letter]
+    main = entry.get(shape.main)
+    others = (entry.get(name) for _, name in (*shape.short, *shape.full))
+    rest = "\n".join(_plain(value) for value in others if value and value != NOT_STATED)
+    return (_plain(main) if main else "", rest)
+
+
+def _plain(value: Any) -> str:
+    """A field with its lines as they were written: headings are told by them."""
+    return value if isinstance(value, str) else _value(value)

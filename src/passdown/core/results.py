@@ -1,0 +1,124 @@
+"""Results of writes and searches: handoff commands, receipts, checks, recalled entries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from passdown.errors import Problem
+
+
+class HandoffCommand(NamedTuple):
+    """The answer to a recorded handoff: what the receiver is given.
+
+    `state_delta` holds the actual changes, `context_summary` fits a prompt, `state_file` has the
+    whole state. `held_by` names the human gates that keep the receiver from going on.
+    """
+
+    task_id: str
+    target_agent: str
+    phase: str
+    outcome: str
+    version: int
+    digest: str
+    state_delta: dict[str, Any]
+    context_summary: str
+    state_file: str
+    held_by: tuple[str, ...] = ()
+    completeness: int = 0
+    is_replay: bool = False
+    warnings: tuple[Problem, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The command as a plain JSON object."""
+        document = self._asdict()
+        document["held_by"] = list(self.held_by)
+        document["warnings"] = [problem.to_dict() for problem in self.warnings]
+        return document
+
+
+class Receipt(NamedTuple):
+    """The answer to a smaller write: the version it made and the items it brought."""
+
+    task_id: str
+    version: int
+    digest: str
+    items: tuple[str, ...] = ()
+    is_replay: bool = False
+    warnings: tuple[Problem, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The receipt as a plain JSON object."""
+        document = self._asdict()
+        document["items"] = list(self.items)
+        document["warnings"] = [problem.to_dict() for problem in self.warnings]
+        return document
+
+
+class Check(NamedTuple):
+    """What a dry run finds: every problem and reason, and how complete the handoff is."""
+
+    problems: tuple[Problem, ...]
+    completeness: int
+    handoff: dict[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the handoff would be recorded."""
+        return all(problem.level != "error" for problem in self.problems)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as a plain JSON object."""
+        return {
+            "ok": self.ok,
+            "completeness": self.completeness,
+            "problems": [problem.to_dict() for problem in self.problems],
+            "handoff": self.handoff,
+        }
+
+
+_NAMED = 5
+
+
+class Recalled(NamedTuple):
+    """One answer of a search.
+
+    `address` opens with `show` (an item) or `graph` (knowledge, `node:ID`); `score` is 0 to 1;
+    `passage` is the part of its text that fits the question; `stale` names cited files that have
+    changed since, each with what became of it; `superseded_by` is the decision at the end of the
+    chain that began with this one, and `holds` says whether that one holds; where the chain
+    forked, `also_hold` are the others that do, the newest first.
+    """
+
+    address: str
+    kind: str
+    title: str
+    passage: str
+    score: float
+    status: str
+    agent: str
+    at: str
+    task: str
+    version: int
+    superseded_by: str = ""
+    holds: bool = False
+    stale: tuple[str, ...] = ()
+    also_hold: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as a plain JSON object."""
+        return {**self._asdict(), "stale": list(self.stale), "also_hold": list(self.also_hold)}
+
+    @property
+    def became(self) -> str:
+        """What holds instead of a superseded decision, in words; empty for anything else."""
+        if not self.superseded_by:
+            return ""
+        if not self.holds:
+            return f"{self.superseded_by} took its place and doesn't hold either"
+        if not self.also_hold:
+            return f"{self.superseded_by} holds now"
+        standing = (self.superseded_by, *self.also_hold)
+        shown = ", ".join(standing[:_NAMED])
+        more = f" and {len(standing) - _NAMED} more" if len(standing) > _NAMED else ""
+        return f"forked: {shown}{more} hold now"

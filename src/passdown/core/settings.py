@@ -1,0 +1,283 @@
+"""Settings of a workspace: the contents of `.passdown/config.toml`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.core.kinds import ARTIFACT_TYPES, PHASES
+from passdown.core.tokens import COUNTERS
+from passdown.core.values import NamedTuple
+from passdown.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+Requirements = dict[str, dict[str, int]]
+Needs = dict[str, dict[str, list[str]]]
+
+NEEDS = ("files", "decisions", "gates")
+"""What an agent may declare that it needs: files by type or pattern, decisions by topic, gates by
+name.
+"""
+
+
+class Settings(NamedTuple):
+    """How a workspace behaves.
+
+    `phase_gates` maps a phase to the artifacts, by type, that a task must have to enter it.
+    `kept_versions` is how many of the latest versions a handle file always shows; twice as many and
+    the older half moves to its archive. `needs` maps an agent to what it has to get in a handoff.
+    `compact_at` is the share of the context `window` from which compaction is due.
+    `migrate_timeout_s` is how long the answer to the prompt of an unclear note may take.
+    """
+
+    phase_gates: Requirements = {"testing": {"source": 1, "test": 1}}  # noqa: RUF012
+    artifacts_on_disk: bool = True
+    kept_versions: int = 8
+    lock_timeout_s: float = 30.0
+    durability: str = "full"
+    brief_budget: int = 500
+    counter: str = "o200k_base"
+    agents_folder: str = ""
+    registry: str = ""
+    rules_folder: str = ".passdown/rules"
+    switch_enabled: bool = True
+    switch_budget: int = 600
+    window: int = 200_000
+    compact_at: float = 0.25
+    migrate_timeout_s: float = 120.0
+    embedder: str = "minilm"
+    needs: Needs = {}  # noqa: RUF012
+
+
+DEFAULTS = Settings()
+
+MAX_SETTING = 1_000_000
+
+CONFIG_TEMPLATE = """\
+# Settings of this Passdown workspace. What stands here are the defaults; remove the # to \
+change one.
+
+# Artifacts that a task must have, by type, before it may enter a phase.
+# [gates.testing]
+# source = 1
+# test = 1
+
+# Refuse a handoff that names a file which isn't there.
+# [handoff]
+# artifacts_on_disk = true
+
+# Versions whose items a handle file always shows; older ones move to its archive.
+# [state]
+# kept_versions = 8
+
+# "normal" is faster and may lose the last moments before a power cut.
+# [store]
+# lock_timeout_s = 30.0
+# durability = "full"
+
+# How long a brief may be, and by which counter: o200k_base, cl100k_base or chars4.
+# [brief]
+# budget = 500
+# counter = "o200k_base"
+
+# Where the agents' profiles are (NAME.md); else agents/, .claude/agents/ and .passdown/agents/.
+# [agents]
+# folder = ""
+# registry = ""
+
+# What an agent has to get with a handoff: files by type or pattern, decisions by topic, gates by
+# name. A handoff to it that leaves one out is recorded, with a warning.
+# [needs.qa]
+# files = ["source", "tests/**"]
+# decisions = ["storage"]
+# plan = true
+
+# What a switch of agents may add to the new agent's profile, in tokens.
+# [switch]
+# enabled = true
+# budget = 600
+
+# The model's context window, and the share of it from which compaction is due.
+# [context]
+# window = 200000
+# compact_at = 0.25
+
+# How search understands meaning: "minilm" (offline), or "none" for words alone. Others are named in
+# the environment, never here: a repository must not decide where your text goes.
+# [recall]
+# embedder = "minilm"
+
+# How long an answer about an unclear note may take (passdown migrate --ask). What answers is named
+# in the environment, never here: a repository must not decide what runs on your machine.
+# [migrate]
+# timeout_s = 120.0
+
+# Rules by layer, as docs/rules.md has them.
+# [rules]
+# folder = ".passdown/rules"
+"""
+
+
+def parse_settings(document: Mapping[str, Any]) -> Settings:
+    """Settings from a parsed configuration file; all problems at once."""
+    problems: list[Problem] = []
+    fields: dict[str, Any] = {}
+    for section, values in document.items():
+        if section == "gates":
+            fields["phase_gates"] = _gates(values, problems)
+        elif section == "needs":
+            fields["needs"] = _needs(values, problems)
+        elif section in _SECTIONS and isinstance(values, dict):
+            for name, value in cast("dict[str, Any]", values).items():
+                _read(f"{section}.{name}", value, fields, problems)
+        else:
+            problems.append(_no_section(section, values))
+    if problems:
+        raise InvalidInput("the configuration has faults", problems, next_step=_WHERE)
+    return Settings(**fields)
+
+
+def _no_section(section: str, values: object) -> Problem:
+    if section in _SECTIONS:
+        return Problem(section, "wrong_type", f"{type(values).__name__} given", "a table")
+    return _unknown(section, ("gates", "needs", *sorted(_SECTIONS)), _SETTINGS)
+
+
+def checked_settings(settings: Settings) -> Settings:
+    """Settings that a program gives, held to the rules of the configuration file."""
+    document: dict[str, Any] = {"gates": settings.phase_gates, "needs": settings.needs}
+    for path, known in _SETTINGS.items():
+        section, _, name = path.partition(".")
+        document.setdefault(section, {})[name] = getattr(settings, known.field)
+    return parse_settings(document)._replace(phase_gates=settings.phase_gates)
+
+
+_WHERE = "Mend .passdown/config.toml; nothing was changed."
+
+
+class _Setting(NamedTuple):
+    """A setting: its field, its types, the greatest number or the words it may be."""
+
+    field: str
+    types: tuple[type, ...]
+    most: float = MAX_SETTING
+    choices: tuple[str, ...] = ()
+
+
+_SETTINGS: dict[str, _Setting] = {
+    "handoff.artifacts_on_disk": _Setting("artifacts_on_disk", (bool,)),
+    "state.kept_versions": _Setting("kept_versions", (int,)),
+    "store.lock_timeout_s": _Setting("lock_timeout_s", (int, float)),
+    "store.durability": _Setting("durability", (str,), choices=("full", "normal")),
+    "brief.budget": _Setting("brief_budget", (int,)),
+    "brief.counter": _Setting("counter", (str,), choices=COUNTERS),
+    "agents.folder": _Setting("agents_folder", (str,)),
+    "agents.registry": _Setting("registry", (str,)),
+    "rules.folder": _Setting("rules_folder", (str,)),
+    "switch.enabled": _Setting("switch_enabled", (bool,)),
+    "switch.budget": _Setting("switch_budget", (int,)),
+    "migrate.timeout_s": _Setting("migrate_timeout_s", (int, float), most=3_600),
+    "recall.embedder": _Setting("embedder", (str,), choices=("minilm", "none")),
+    "context.window": _Setting("window", (int,), most=100_000_000),
+    "context.compact_at": _Setting("compact_at", (int, float), most=1),
+}
+# What only a user may say, and how.
+_ENVIRONMENT = {
+    "migrate.command": "PASSDOWN_MIGRATE_COMMAND",
+    "express.pull_request": "PASSDOWN_PR_COMMAND",
+    "relay.url": "PASSDOWN_RELAY_URL",
+}
+_SECTIONS = {path.partition(".")[0] for path in _SETTINGS}
+
+
+def _unknown(path: str, known: Sequence[str], further: Iterable[str] = ()) -> Problem:
+    """A setting that there isn't, with the one that was probably meant."""
+    from difflib import get_close_matches
+
+    last = path.rpartition(".")[2]
+    names = [*known, *further]
+    close = [
+        *get_close_matches(path, names, 1, 0.6),
+        *get_close_matches(last, names, 1, 0.6),
+        *(name for name in names if name.rpartition(".")[2] == last),
+    ]
+    fix = f"did you mean {close[0]}?" if close else ""
+    return Problem(path, "unknown_setting", "is not a setting", " | ".join(known), fix)
+
+
+def _read(path: str, value: Any, fields: dict[str, Any], problems: list[Problem]) -> None:
+    known = _SETTINGS.get(path)
+    if path in _ENVIRONMENT:
+        fix = f"set {_ENVIRONMENT[path]} in the environment"
+        problems.append(Problem(path, "unknown_setting", "is not for a repository to say", "", fix))
+    elif known is None:
+        problems.append(_unknown(path, tuple(_SETTINGS)))
+    elif not isinstance(value, known.types) or (
+        isinstance(value, bool) and bool not in known.types
+    ):
+        expected = " or ".join(kind.__name__ for kind in known.types)
+        problems.append(Problem(path, "wrong_type", f"{type(value).__name__} given", expected))
+    elif not isinstance(value, str | bool) and not 0 < value <= known.most:
+        expected = f"more than 0, at most {known.most:,}"
+        problems.append(Problem(path, "out_of_range", f"{str(value)[:40]} given", expected))
+    elif known.choices and value not in known.choices:
+        problems.append(
+            Problem(path, "invalid_choice", f"{value!r:.40}", " | ".join(known.choices))
+        )
+    else:
+        fields[known.field] = value
+
+
+def _needs(values: Any, problems: list[Problem]) -> Needs:
+    """What each agent needs; `needs.qa = {files = ["test"], decisions = ["storage"]}`."""
+    if not isinstance(values, dict):
+        problems.append(Problem("needs", "wrong_type", f"{type(values).__name__} given", "a table"))
+        return {}
+    return {
+        str(agent): parse_needs(wanted, f"needs.{agent}", problems)
+        for agent, wanted in cast("dict[str, Any]", values).items()
+    }
+
+
+def parse_needs(values: object, path: str, problems: list[Problem]) -> dict[str, list[str]]:
+    """What one agent declares that it needs; `plan = true` is short for the gate `plan`."""
+    if not isinstance(values, dict):
+        problems.append(Problem(path, "wrong_type", f"{type(values).__name__} given", "a table"))
+        return {}
+    found: dict[str, list[str]] = {}
+    for name, value in cast("dict[str, Any]", values).items():
+        listed = [value] if isinstance(value, str) else value
+        if name == "plan" and value in (True, False, "approved"):
+            found["gates"] = [*found.get("gates", []), *(["plan"] if value else [])]
+        elif name not in NEEDS:
+            problems.append(_unknown(f"{path}.{name}", (*NEEDS, "plan")))
+        elif not isinstance(listed, list) or not all(
+            isinstance(part, str) and part for part in cast("list[object]", listed)
+        ):
+            problems.append(Problem(f"{path}.{name}", "wrong_type", "is no list", "texts"))
+        else:
+            found[name] = [*found.get(name, []), *cast("list[str]", listed)]
+    return found
+
+
+def _gates(values: Any, problems: list[Problem]) -> Requirements:
+    found: Requirements = dict(DEFAULTS.phase_gates)
+    if not isinstance(values, dict):
+        problems.append(Problem("gates", "wrong_type", f"{type(values).__name__} given", "a table"))
+    phases = cast("dict[str, object]", values) if isinstance(values, dict) else {}
+    for phase, wanted in phases.items():
+        if phase not in PHASES or not isinstance(wanted, dict):
+            problems.append(_unknown(f"gates.{phase}", PHASES))
+            continue
+        found[str(phase)] = {}
+        for kind, count in cast("dict[str, object]", wanted).items():
+            path = f"gates.{phase}.{kind}"
+            if kind not in ARTIFACT_TYPES:
+                problems.append(_unknown(path, ARTIFACT_TYPES))
+            elif not isinstance(count, int) or isinstance(count, bool) or count < 0:
+                problems.append(Problem(path, "wrong_type", f"{count!r} given", "0 or more"))
+            else:
+                found[str(phase)][str(kind)] = count
+    return found

@@ -1,0 +1,426 @@
+"""Task files: the template, and the task and handoff that a text contains."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple, cast
+
+from passdown.core.kinds import PHASES
+from passdown.core.names import id_problems
+from passdown.core.parsing import load_json, load_yaml
+from passdown.core.text import excerpt, visible
+from passdown.errors import InvalidInput, Problem
+
+_TEMPLATE = """\
+# Task @task@: @title@
+
+<!-- Fill in the places in [brackets]; those left as they are don't count, nor do comments.
+     When the file is ingested and the task isn't there yet, the task is made from it: from the
+     title above, Phase, Time limit, Depends on, the Objective, and the list items of Acceptance
+     Criteria and Context Provided. A task that is there stays as it is. -->
+
+## Metadata
+<!-- Agent hands off to Next agent; that counts each time. -->
+- **Agent:** [who works on this, such as coder]
+- **Next agent:** [who takes over, such as tester]
+- **Phase:** [planning | implementing | testing | reviewing | completed]
+- **Time limit:** [minutes]
+- **Depends on:** [task ids]
+
+## Objective
+[What has to be done, in one or two sentences.]
+
+## Acceptance Criteria
+- [ ] [Something that can be tested.]
+
+## Context Provided
+- [Files, decisions and earlier handoffs to begin from.]
+
+---
+
+## Execution Log
+<!-- For people: it isn't recorded. What the next agent needs belongs in the handoff. -->
+- [Time: what was done, tried or found.]
+
+---
+
+## Handoff
+
+<!-- This part is recorded, once, when it names an outcome. -->
+
+```yaml
+# Fill in what applies; remove the # in front. Only the outcome is required.
+outcome:  # completed | partial | failed | blocked
+# summary: The state of the work in a few sentences.
+
+# files_created:
+#   - path: src/login.py
+#     purpose: What the file is for.
+#     lines: all
+
+# files_modified:
+#   - path: src/app.py
+#     lines: 10-42
+#     change_type: modify  # add | modify | delete | refactor
+#     description: What changed and why.
+
+# decisions:
+#   - summary: What was decided.
+#     rationale: Why.
+#     alternatives: [what else was considered]
+
+# patterns_discovered:
+#   - pattern: A way of doing things to keep to.
+#     location: Where it is used.
+#     applies_to: [lowercase-tags]
+
+# gotchas:
+#   - issue: Something to watch out for.
+#     discovered_in: Where it was found.
+#     mitigation: How to avoid it.
+#     severity: medium  # high | medium | low
+
+# dependencies_for_next:
+#   - file: src/login.py
+#     reason: Why the next agent should read it.
+
+# open_questions:
+#   - question: Something unresolved.
+#     context: Why it matters.
+#     recommendation: The suggested answer.
+#     blocking: false
+
+# suggested_next_steps:
+#   - step: What should happen next.
+#     priority: high  # high | medium | low
+#     depends_on: [src/login.py]
+
+# Needed when the outcome is partial, failed or blocked:
+# blockers:
+#   - blocker: What is in the way.
+#     impact: What can't be done.
+#     suggested_resolution: What would help.
+#     blocking_tasks: [T-2]
+```
+
+---
+
+*Task completed: [time, such as 2026-01-09T10:00:00Z]*
+"""
+
+
+PLACEHOLDERS = frozenset(re.findall(r"\[[^\[\]]{3,}\]", _TEMPLATE.partition("## Handoff")[0]))
+"""The places of the template that wait to be filled in, such as `[minutes]`."""
+
+
+def task_template(task: str = "TASK-ID", title: str = "Name") -> str:
+    """A task file to fill in; `passdown ingest` takes it once its handoff says how the work ended.
+
+    Raises InvalidInput for an id that no task can have.
+    """
+    problems = id_problems(task, "task")
+    if problems:
+        raise InvalidInput("no template for such an id", problems)
+    # The title is one line of a heading, whatever was given; the id can hold no mark.
+    shown = visible(" ".join(title.split())) or "Name"
+    return _TEMPLATE.replace("@task@", task, 1).replace("@title@", shown, 1)
+
+
+_HEADING = re.compile(r"^(#{1,6})[ \t](.*)$")
+# No two neighbours of a pattern take the same characters: a line is read once, whatever it holds.
+_FENCE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[ \t]*+([A-Za-z0-9_+-]*+)[^`]*$")
+_TASK_TITLE = re.compile(r"^#[ \t]++Task[ \t]++([^\s:]++):[ \t]*+(\S(?:.*\S)?)", re.MULTILINE)
+_METADATA = re.compile(
+    r"^[-*][ \t]*+\*{0,2}([A-Za-z_ ]+?)\*{0,2}:\*{0,2}[ \t]*+(\S(?:.*\S)?)[ \t]*$"
+)
+_ITEM = re.compile(r"^[ \t]*+(?:[-*+]|\d{1,9}[.)])[ \t]++(?:\[[ xX]\][ \t]++)?((?:.*\S)?)[ \t]*$")
+_MINUTES = re.compile(r"(\d{1,6})[ \t]*(m|min|mins|minutes?|h|hours?)?\.?", re.IGNORECASE)
+_AGENTS = {
+    "from": "from_agent",
+    "agent": "from_agent",
+    "to": "to_agent",
+    "next agent": "to_agent",
+}
+_LISTS = {"acceptance criteria": "criteria", "context provided": "inputs"}
+
+MAX_TASK_FILE_BYTES = 1_048_576
+
+# Headings, fences and metadata are short; longer lines are text, whatever they begin with.
+MAX_MARKUP_LINE = 400
+
+
+def read_handoff_text(text: str | bytes) -> dict[str, Any]:
+    """The handoff that a text holds, as plain data; what kind of text it is shows by itself."""
+    source = _decoded(text)
+    stripped = source.lstrip("\ufeff \t\r\n")
+    if stripped.startswith(("{", "[")):
+        return _object(load_json(source))
+    if handoff_section(source) is not None:
+        return read_task_file(source)
+    fenced = _fenced(source)
+    return _object(_loaded(source if fenced is None else fenced))
+
+
+def _loaded(text: str) -> object:
+    """JSON where it looks like it, which YAML doesn't read as JSON does; else YAML."""
+    return load_json(text) if text.lstrip().startswith("{") else load_yaml(text)
+
+
+def read_task_file(text: str) -> dict[str, Any]:
+    """The YAML of a task file's `## Handoff` section, with the task's id where the title names
+    it.
+    """
+    section = handoff_section(text)
+    if section is None:
+        raise no_handoff()
+    fenced = _fenced(section)
+    data = _object(_loaded(_before_rule(section) if fenced is None else fenced))
+    if data.get("outcome", "") is None:
+        # As the template leaves it: nobody has said yet how the work ended.
+        del data["outcome"]
+    for name, value in _task_metadata(text).items():
+        data.setdefault(name, value)
+    return data
+
+
+def no_handoff() -> InvalidInput:
+    """The error for a file without a handoff section."""
+    message = "the file has no '## Handoff' heading"
+    problem = Problem("", "no_handoff", message, "such a heading with YAML below it")
+    return InvalidInput("no handoff found", [problem])
+
+
+def handoff_section(text: str) -> str | None:
+    """What stands under the last heading named Handoff, up to the next heading of its level."""
+    found: list[str] | None = None
+    level = 0
+    fence = ""
+    for line in text.splitlines():
+        fence = _fence_after(fence, line)
+        heading = None if fence or len(line) > MAX_MARKUP_LINE else _HEADING.match(line)
+        if heading and heading[2].strip().rstrip("#").rstrip().lower() == "handoff":
+            found, level = [], len(heading[1])
+        elif heading and level and len(heading[1]) <= level:
+            level = 0
+        elif found is not None and level:
+            found.append(line)
+    return None if found is None else "\n".join(found) + "\n"
+
+
+def _fence(line: str) -> re.Match[str] | None:
+    return _FENCE.match(line) if len(line) <= MAX_MARKUP_LINE else None
+
+
+def _fence_after(fence: str, line: str) -> str:
+    """The fence that is open after a line, so that a heading inside one isn't taken for one."""
+    match = _fence(line)
+    if match is None:
+        return fence
+    if not fence:
+        return match[1]
+    closes = match[1][0] == fence[0] and len(match[1]) >= len(fence) and not match[2]
+    return "" if closes else fence
+
+
+def _fenced(section: str) -> str | None:
+    """The content of the first fence for yaml, or else json, or else of a bare one; or None."""
+    blocks: list[tuple[str, list[str]]] = []
+    fence = ""
+    for line in section.splitlines():
+        after = _fence_after(fence, line)
+        match = _fence(line)
+        if not fence and after and match:
+            blocks.append((match[2].lower(), []))
+        elif fence and after:
+            blocks[-1][1].append(line)
+        fence = after
+    for wanted in ("yaml", "yml", "json", ""):
+        for language, content in blocks:
+            if language == wanted:
+                return "\n".join(content) + "\n"
+    return None
+
+
+def _before_rule(section: str) -> str:
+    """The lines up to a `---` that ends a section (a closing line of a task file follows it)."""
+    kept: list[str] = []
+    for line in section.splitlines():
+        if line.rstrip() == "---" and any(part.strip() for part in kept):
+            break
+        kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def _task_metadata(text: str) -> dict[str, str]:
+    """What the head of a task file says: the id in its title, and agents named in its metadata."""
+    found: dict[str, str] = {}
+    title = _TASK_TITLE.search(text)
+    if title:
+        found["task"] = title[1]
+    for line in text.splitlines():
+        match = _METADATA.match(line) if len(line) <= MAX_MARKUP_LINE else None
+        name = _AGENTS.get(match[1].strip().lower()) if match else None
+        if match and name and not match[2].startswith("["):
+            found.setdefault(name, match[2])
+        if line.strip().lower().startswith("## handoff"):
+            break
+    return found
+
+
+def task_file_title(text: str) -> str:
+    """The title that a task file gives its task, or nothing."""
+    match = _TASK_TITLE.search(text)
+    return match[2] if match else ""
+
+
+class TaskFileFields(NamedTuple):
+    """What a task file says of its task: `fields` to make it with, and what is `left_out`, why."""
+
+    fields: dict[str, Any]
+    left_out: list[str]
+
+
+def task_file_fields(text: str) -> TaskFileFields:
+    """The fields that a task file gives its task; places that nobody filled in don't count.
+
+    Taken are Phase, Time limit and Depends on (lines of the metadata), the Objective, and the list
+    items of Acceptance Criteria and Context Provided.
+    """
+    found = TaskFileFields({}, [])
+    unused: list[str] = []
+    for name, lines in _sections(_without_comments(text)).items():
+        key = name.lower()
+        if key in ("", "metadata"):
+            _take_metadata(lines, found)
+        elif key == "objective":
+            objective = "\n".join(_filled(lines)).strip()
+            if objective:
+                found.fields["description"] = objective
+        elif key in _LISTS:
+            _take_items(name, lines, found)
+        elif key != "handoff" and _filled(lines):
+            unused.append(name)
+    if unused:
+        found.left_out.append(f"sections that a task has no place for: {', '.join(unused)}")
+    return found
+
+
+def _without_comments(text: str) -> str:
+    """The text without `<!-- ... -->`; a comment that never ends is left as it is."""
+    kept: list[str] = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
+        kept.append(text[at:start])
+        at = end + len("-->")
+    return "".join([*kept, text[at:]])
+
+
+def _sections(text: str) -> dict[str, list[str]]:
+    """The lines below each heading of the second level; those above the first have no name."""
+    found: dict[str, list[str]] = {"": []}
+    name = fence = ""
+    for line in text.splitlines():
+        fence = _fence_after(fence, line)
+        heading = None if fence or len(line) > MAX_MARKUP_LINE else _HEADING.match(line)
+        if heading and len(heading[1]) == 2:
+            name = heading[2].strip()
+        elif not (heading and len(heading[1]) == 1):
+            found.setdefault(name, []).append(line)
+    return found
+
+
+def _filled(lines: list[str]) -> list[str]:
+    """The lines of a section without rules and places that nobody filled in; nothing if it is
+    blank.
+    """
+    kept = [line for line in lines if line.strip() != "---" and not _is_place(line)]
+    return kept if any(line.strip() for line in kept) else []
+
+
+def _is_place(text: str) -> bool:
+    """Whether a text, or the list item that it is, is one of the template's places."""
+    item = _ITEM.match(text)
+    return (item[1] if item else text).strip() in PLACEHOLDERS
+
+
+def _take_metadata(lines: list[str], found: TaskFileFields) -> None:
+    for line in _filled(lines):
+        match = _METADATA.match(line) if len(line) <= MAX_MARKUP_LINE else None
+        if match is None or _is_place(match[2]):
+            continue
+        name, value = match[1].strip(), match[2]
+        key = name.lower()
+        if value.startswith("["):
+            found.left_out.append(f"{name}: {excerpt(value)} (in brackets, as if not filled in)")
+        elif key == "phase" and value.lower() in PHASES:
+            found.fields["phase"] = value.lower()
+        elif key == "time limit" and (minutes := _minutes(value)):
+            found.fields["time_limit_minutes"] = minutes
+        elif key == "depends on":
+            _take_needs(value, found)
+        elif key not in _AGENTS:
+            expected = {"phase": " | ".join(PHASES), "time limit": "a number of minutes"}.get(key)
+            why = f"expected {expected}" if expected else "a task has no place for it"
+            found.left_out.append(f"{name}: {excerpt(value)} ({why})")
+
+
+def _minutes(text: str) -> int:
+    match = _MINUTES.fullmatch(text)
+    if match is None:
+        return 0
+    is_hours = (match[2] or "").lower().startswith("h")
+    return int(match[1]) * (60 if is_hours else 1)
+
+
+def _take_needs(text: str, found: TaskFileFields) -> None:
+    words = [word for word in re.split(r"[\s,;]+", text) if word]
+    if text.strip(" .").lower() in ("none", "nothing", "-", "n/a"):
+        return
+    for word in words:
+        if id_problems(word, "depends_on"):
+            found.left_out.append(f"Depends on: {excerpt(word)} (expected task ids)")
+        else:
+            found.fields.setdefault("depends_on", []).append(word)
+
+
+def _take_items(name: str, lines: list[str], found: TaskFileFields) -> None:
+    """The list items of a section; lines that go on with an item belong to it."""
+    items: list[str] = []
+    fence = ""
+    is_other = False
+    for line in _filled(lines):
+        was, fence = fence, _fence_after(fence, line)
+        item = None if was or fence else _ITEM.match(line)
+        if item and item[1]:
+            items.append(item[1])
+        elif items and not was and not fence and line[:1] in (" ", "\t") and line.strip():
+            items[-1] += f" {line.strip()}"
+        else:
+            is_other = is_other or bool(line.strip())
+    if items:
+        found.fields[_LISTS[name.lower()]] = items
+    if is_other:
+        found.left_out.append(f"{name}: what isn't a list item")
+
+
+def _decoded(text: str | bytes) -> str:
+    if isinstance(text, str):
+        return text
+    if len(text) > MAX_TASK_FILE_BYTES:
+        problem = Problem(
+            "", "too_large", f"{len(text):,} bytes", f"at most {MAX_TASK_FILE_BYTES:,}"
+        )
+        raise InvalidInput("the input is too large", [problem])
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        problem = Problem("", "invalid_utf8", f"byte {error.start} is not UTF-8", "UTF-8 text")
+        raise InvalidInput("the input can't be read", [problem]) from error
+
+
+def _object(data: object) -> dict[str, Any]:
+    if isinstance(data, dict):
+        return cast("dict[str, Any]", data)
+    given = "nothing" if data is None else type(data).__name__
+    problem = Problem("", "wrong_type", f"{given} given", "an object with the schema's fields")
+    raise InvalidInput("the handoff is not an object", [problem])

@@ -1,0 +1,92 @@
+"""Token counters: exact, offline, pluggable."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from passdown.core.values import NamedTuple
+from passdown.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+if TYPE_CHECKING:
+    Count = Callable[[str], int]
+
+DEFAULT_COUNTER = "o200k_base"
+VOCABULARIES = ("o200k_base", "cl100k_base")
+COUNTERS = (*VOCABULARIES, "chars4")
+
+
+class Counter(NamedTuple):
+    """A counter with its name; `tokens` counts.
+
+    With `weigh`, the weights of lines, each with its line end, sum up to the weight of the text
+    that they make, and `per` of them are a token: a text can be counted line by line.
+    """
+
+    name: str
+    tokens: Count
+    weigh: Count | None = None
+    per: int = 1
+
+    def total(self, weight: int) -> int:
+        """The tokens of a text of some weight."""
+        return -(-weight // self.per)
+
+
+def units(text: str) -> int:
+    """The length of a text in UTF-16 units, as JavaScript has it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def chars4(text: str) -> int:
+    """UTF-16 units divided by four, rounded up."""
+    return -(-units(text) // 4)
+
+
+@cache
+def vocabulary(name: str) -> Count:
+    """The exact counter of a vocabulary; loaded once, from the package that carries it."""
+    import splintr
+
+    encode = splintr.Tokenizer.from_pretrained(name).encode_ordinary
+
+    def count(text: str) -> int:
+        try:
+            return len(encode(text))
+        except UnicodeEncodeError:
+            return len(encode(text.encode("utf-8", "replace").decode()))
+
+    return count
+
+
+def counter_of(given: str | Count | Counter | None, default: str = DEFAULT_COUNTER) -> Counter:
+    """The counter that is meant: by name, as a function of the caller's own, or the default."""
+    if given is None:
+        given = default
+    if isinstance(given, Counter):
+        return given
+    if callable(given):
+        return Counter(getattr(given, "__name__", "custom"), checked_counter(given))
+    if given == "chars4":
+        return Counter("chars4", chars4, units, 4)
+    if given in VOCABULARIES:
+        return Counter(given, vocabulary(given), vocabulary(given))
+    problem = Problem("counter", "invalid_choice", f"{str(given)[:40]!r}", " | ".join(COUNTERS))
+    raise InvalidInput("there is no such counter", [problem])
+
+
+def checked_counter(count: Count) -> Count:
+    """A caller's own counter, whose answers have to be whole numbers from 0."""
+
+    def counted(text: str) -> int:
+        answer = count(text)
+        if not isinstance(answer, int) or isinstance(answer, bool) or answer < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            problem = Problem("counter", "wrong_type", f"{answer!r:.40}", "a whole number from 0")
+            raise InvalidInput("the counter gave no count", [problem])
+        return answer
+
+    return counted

@@ -1,0 +1,1 @@
+"""Reads of the past: state, log, deliveries, files. Derived from the ledger."""

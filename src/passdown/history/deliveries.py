@@ -1,0 +1,224 @@
+"""Deliveries: which agent was shown what, when, and why an item was not shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from passdown.core.kinds import (
+    DELIVERY_STREAM,
+    KINDS,
+    LIVE,
+    WORKSPACE_TASK,
+    deliveries_of,
+    parse_address,
+    stream_of,
+)
+from passdown.errors import NotFound, unknown_task
+from passdown.ledger.writer import damaged_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from passdown.core.record import Record
+    from passdown.core.rows import ItemRow
+    from passdown.core.types import JsonObject
+    from passdown.store.statements import Reader
+
+
+NEWEST = 2**62
+PAGE = 200
+MOST_SCANNED = 20_000
+_WITH_ARTIFACTS = ("switched", "artifact_saved")
+
+
+def delivery_log(reader: Reader, task: str | None, *, before: int, limit: int) -> list[JsonObject]:
+    """Deliveries newest first: of one task (below a number) or of all (below a sequence number)."""
+    if task is None:
+        return [_line(record) for record in reader.latest(before, limit, DELIVERY_STREAM)]
+    if task != WORKSPACE_TASK and reader.task(task) is None:
+        raise unknown_task(task)
+    return [_line(record) for record in reader.records_before(deliveries_of(task), before, limit)]
+
+
+def _line(record: Record) -> JsonObject:
+    body = _body(record)
+    return {
+        "seq": record.seq,
+        "task": record.stream.removeprefix(DELIVERY_STREAM),
+        "number": record.position,
+        "at": record.at,
+        "kind": record.kind,
+        **body,
+    }
+
+
+def _body(record: Record) -> JsonObject:
+    """What a delivery says; raises Damaged where it isn't what was written."""
+    if not record.is_intact():
+        raise damaged_stream(record.stream, record.position)
+    return record.document()
+
+
+def artifacts_of(reader: Reader, task: str, limit: int = PAGE) -> list[JsonObject]:
+    """The switch artifacts of a task, newest first, each with whether it was consumed."""
+    stream = deliveries_of(task)
+    return _artifacts(reader.records_before(stream, NEWEST, limit, kinds=_WITH_ARTIFACTS))
+
+
+def waiting_artifacts(reader: Reader, agent: str) -> list[JsonObject]:
+    """The artifacts that wait for an agent, of all tasks, newest first."""
+    records = reader.latest(NEWEST, MOST_SCANNED, DELIVERY_STREAM, kinds=_WITH_ARTIFACTS)
+    found = _artifacts(records)
+    return [entry for entry in found if entry["to_agent"] == agent and not entry["consumed"]]
+
+
+def _artifacts(records: Iterable[Record]) -> list[JsonObject]:
+    consumed: set[tuple[str, str]] = set()
+    found: list[JsonObject] = []
+    for record in records:
+        body = _body(record)
+        task = record.stream.removeprefix(DELIVERY_STREAM)
+        consumed.update((task, name) for name in body.get("consumed", ()))
+        if "file" in body:
+            entry = {
+                "task": task,
+                "file": body["file"],
+                "from_agent": body["from_agent"],
+                "to_agent": body["agent"],
+                "version": body["version"],
+                "at": record.at,
+                "artifact": body["artifact"],
+                "decisions": body.get("decisions", {}),
+                "consumed": (task, body["file"]) in consumed,
+            }
+            found.append(entry)
+    return found
+
+
+def explain_delivery(reader: Reader, item: str, agent: str) -> JsonObject:
+    """Whether and when an agent was told an item, or what kept it out of its latest brief."""
+    address = parse_address(item)
+    row = reader.item(*address) if address else None
+    if address is None or row is None:
+        raise NotFound(
+            f"there is no item {item[:140]!r}",
+            next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
+        )
+    told = list(_recalls(reader, item, agent))
+    gate = _gate_of(reader, row)
+    briefs = 0
+    latest: JsonObject | None = None
+    for delivery in _deliveries_to(reader, address.task, agent):
+        briefs += 1
+        latest = latest or delivery
+        length = delivery["shown"].get(item) or delivery["shown"].get(gate)
+        if length:
+            told.append(_when(delivery, length))
+    told.sort(key=lambda time: time["at"], reverse=True)
+    status = _status(reader, row)
+    found: JsonObject = {
+        "item": item,
+        "agent": agent,
+        "kind": KINDS[address.letter].word,
+        "title": row.title,
+        "status": status,
+        "recorded_in_version": row.position,
+        "told": bool(told),
+        "briefs": briefs,
+        "times": told[:20],
+    }
+    if told:
+        times = "once" if len(told) == 1 else f"{len(told)} times"
+        reason = f"told {times}, last on {told[0]['at']} ({told[0]['length']})"
+        return {**found, "reason": reason}
+    if latest is None:
+        return {**found, "reason": "this agent has had no brief of this task"}
+    is_later = _is_later(reader, row, latest)
+    return {**found, **_reason(row, latest, status, is_later=is_later)}
+
+
+def _gate_of(reader: Reader, row: ItemRow) -> str:
+    """The gate as which a blocker that a person has to settle is told; empty for anything else."""
+    items = reader.items_at(row.task, row.position) if row.letter == "b" else []
+    gates = [
+        i.address for i in items if (i.letter, i.field, i.index) == ("k", row.field, row.index)
+    ]
+    return gates[0] if gates else ""
+
+
+def _status(reader: Reader, row: ItemRow) -> str:
+    """What has become of an item, also by a decision of another task."""
+    if row.letter != "d":
+        return row.status
+    links = reader.open_links_to(row.address)
+    is_replaced = any(link.relation == "supersedes" for link in links)
+    return "superseded" if is_replaced else row.status
+
+
+def _is_later(reader: Reader, row: ItemRow, latest: JsonObject) -> bool:
+    """Whether an item was recorded after a brief was made."""
+    if row.task == latest["task"]:
+        return row.position > latest["version"]
+    record = reader.record(stream_of(row.task), row.position)
+    return record is not None and record.seq > latest["seq"]
+
+
+def _when(delivery: JsonObject, length: str) -> JsonObject:
+    names = ("at", "version", "kind", "budget", "counter")
+    return {**{name: delivery[name] for name in names}, "length": length}
+
+
+def _recalls(reader: Reader, item: str, agent: str) -> Iterator[JsonObject]:
+    """When an agent found an item by searching for it; a search is of no version or budget."""
+    stream = deliveries_of(WORKSPACE_TASK)
+    before, scanned = NEWEST, 0
+    while scanned < MOST_SCANNED:
+        page = reader.records_before(stream, before, PAGE, author=agent, kinds=("recalled",))
+        for record in page:
+            body = _body(record)
+            if length := body["shown"].get(item):
+                line: JsonObject = {**_line(record), "version": None, "budget": None, "counter": ""}
+                yield {**_when(line, length), "query": body["query"]}
+        scanned += len(page)
+        if len(page) < PAGE:
+            return
+        before = page[-1].position
+
+
+def _deliveries_to(reader: Reader, task: str, agent: str) -> Iterator[JsonObject]:
+    """What an agent was told of a task, newest first; of every task for what concerns all work."""
+    before, scanned = NEWEST, 0
+    while scanned < MOST_SCANNED:
+        if task == WORKSPACE_TASK:
+            page = reader.latest(before, PAGE, DELIVERY_STREAM)
+        else:
+            page = reader.records_before(deliveries_of(task), before, PAGE)
+        for record in page:
+            if record.author == agent and record.kind in ("briefed", "switched"):
+                yield _line(record)
+        scanned += len(page)
+        if len(page) < PAGE:
+            return
+        before = page[-1].seq if task == WORKSPACE_TASK else page[-1].position
+
+
+def _reason(row: ItemRow, latest: JsonObject, status: str, *, is_later: bool) -> JsonObject:
+    """In one sentence, why an agent doesn't know an item; and what stood in its place."""
+    where = f"the latest brief was made from version {latest['version']}"
+    if latest["task"] != row.task:
+        where += f" of {latest['task']}"
+    first = list(latest["shown"])
+    if row.address in latest["waiting"]:
+        place = latest["waiting"].index(row.address) + 1
+        reason = (
+            f"left out for its budget of {latest['budget']} tokens: {len(first)} others came "
+            f"first, and it was number {place} of those that waited"
+        )
+        return {"reason": reason, "displaced_by": first}
+    if status not in LIVE and status not in ("recorded", "pending"):
+        return {"reason": f"it is {status}, and briefs show what still holds", "displaced_by": []}
+    if is_later:
+        reason = f"recorded in version {row.position}, and {where}: a new brief can show it"
+        return {"reason": reason}
+    reason = f"{where}, where it was not among those that came into question or near the budget"
+    return {"reason": reason, "displaced_by": first}

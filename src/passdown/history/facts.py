@@ -1,0 +1,353 @@
+"""Facts for a brief and for a switch, read without a task's past.
+
+However long a task's history is, this reads what is open, the newest of each other kind, and what
+is related to the next steps, by title or by label. Older items are read only when a budget is large
+enough to show them.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from operator import methodcaller
+from typing import TYPE_CHECKING
+
+from passdown.core.brief_facts import ANSWERED, BriefFacts, shown_letter
+from passdown.core.documents import item_document
+from passdown.core.items import sizes_of
+from passdown.core.kinds import LIVE, WORKSPACE_TASK, parse_address, stream_of
+from passdown.core.tokens import DEFAULT_COUNTER, units, vocabulary
+from passdown.core.values import NamedTuple
+from passdown.errors import unknown_task
+from passdown.history.items import CitedFiles, ItemTexts
+from passdown.history.state import item_documents, mark_superseded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from passdown.core.record import Record
+    from passdown.core.rows import ItemRow, TaskRow
+    from passdown.core.types import JsonObject
+    from passdown.ledger.project_files import Project
+    from passdown.store.statements import Reader
+
+
+FIRST = {"h": 1, "d": 16, "g": 10, "p": 10, "w": 10, "a": 16}
+"""How many of each kind come into question at first, whatever they are about."""
+
+WINDOW = {"d": 60, "g": 40, "p": 40, "w": 20}
+"""How far back titles are compared with what comes next."""
+
+FIRST_ELSEWHERE = 8
+LATEST_ANSWERS = 12
+LABELLED = 12
+NAMED_NEEDS = 5
+PAGE = 100
+_OPEN = ("b", "k", "n", "q", "r")
+_ELSEWHERE = "dgpw"
+_END = 2**62
+
+
+def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemRow]]:
+    """A task's row and its open items, newest first: enough to know what comes next."""
+    reader.ahead(
+        methodcaller("task", task),
+        methodcaller("open_items", task, _OPEN),
+        methodcaller("superseders", task),
+        methodcaller("task", WORKSPACE_TASK),
+        methodcaller("needs", task),
+        methodcaller("open_links_to", task),
+    )
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    items = reader.open_items(task, _OPEN)
+    return row, sorted(items, key=lambda item: (item.letter, -item.ordinal))
+
+
+class FactQuery(NamedTuple):
+    """What to look for: labels, and a test for titles."""
+
+    labels: Sequence[str]
+    concerns: Callable[[str], bool]
+
+
+def facts_of(
+    reader: Reader,
+    row: TaskRow,
+    open_items: Sequence[ItemRow],
+    search: FactQuery,
+    *,
+    project: Project,
+    state_file: str,
+) -> BriefFacts:
+    """What may be told of a task, for one brief."""
+    own = _ItemPool(reader, row, FIRST, search)
+    above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
+    shared = _ItemPool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
+    gated = _gated(open_items)
+    waiting = [item for item in open_items if shown_letter(item) != ANSWERED]
+    own.add([item for item in waiting if item.address not in gated])
+    answers = [_with_answer(item) for item in _answers(reader, row)]
+    own.add(answers)
+    read = ItemTexts(reader)
+    return BriefFacts(
+        row=row,
+        needs=_needs(reader, row.task),
+        blocked_by=tuple(link.source for link in reader.open_links_to(row.task)),
+        items=tuple(_newest_first([*own.items.values(), *shared.items.values()])),
+        labelled=frozenset((*own.labelled, *shared.labelled)),
+        older=_Older(own, shared),
+        totals={
+            **_less(own.totals(), "b", len(gated)),
+            ANSWERED: len(answers),
+            "a": sum(row.header["types"].values()),
+            "k": sum(item.letter == "k" for item in waiting),
+            "h": row.header["counts"].get("h", 0),
+        },
+        elsewhere=shared.totals(),
+        state_file=state_file,
+        seal=row.digest + (above.digest if above else ""),
+        told=read.told,
+        stale=CitedFiles(reader, project, read).of,
+    )
+
+
+def _gated(open_items: Sequence[ItemRow]) -> set[str]:
+    """The blockers that a person has to settle: each is told once, as the gate that waits."""
+    places = {(item.position, item.index) for item in open_items if item.letter == "k"}
+    return {
+        item.address
+        for item in open_items
+        if item.letter == "b" and (item.position, item.index) in places
+    }
+
+
+def _less(totals: dict[str, int], letter: str, count: int) -> dict[str, int]:
+    return {**totals, letter: totals.get(letter, 0) - count}
+
+
+def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
+    """The questions and gates that were settled lately, with words: what was asked is known now."""
+    counts, live = row.header["counts"], row.header["live"]
+    found: list[ItemRow] = []
+    if counts.get("q", 0) > live.get("q", 0):
+        found += [
+            item
+            for item in reader.items_before(row.task, "q", _END, LATEST_ANSWERS)
+            if item.status == "answered" and item.note and not item.note.startswith("by ")
+        ]
+    if counts.get("k"):
+        found += [
+            item
+            for item in reader.items_before(row.task, "k", _END, LATEST_ANSWERS)
+            if item.field == "blockers" and _is_settled(item)
+        ]
+    return found
+
+
+def _is_settled(gate: ItemRow) -> bool:
+    """Whether its answer still counts: a rejection does until the task is handed off anew."""
+    return gate.status == "approved" or (gate.status == "rejected" and gate.is_open)
+
+
+def _with_answer(item: ItemRow) -> ItemRow:
+    """A settled item, as long as it is together with its answer: that is how it is told."""
+    sizes = sizes_of(item.sizes)
+    tokens = sizes.tokens[0] + vocabulary(DEFAULT_COUNTER)(item.note)
+    long = sizes.units[0] + units(item.note)
+    return item._replace(sizes=" ".join(map(str, (*[tokens] * 3, *[long] * 3))))
+
+
+class _ItemPool:
+    """The items of a task that may be told: those that come first, then the older ones."""
+
+    def __init__(
+        self, reader: Reader, row: TaskRow | None, first: dict[str, int], search: FactQuery
+    ) -> None:
+        self._reader = reader
+        self._row = row
+        self._kinds = [k for k in first if row and row.header["counts"].get(k)]
+        self._replaced: set[str] = set()
+        self._next: dict[str, int] = {}
+        self._paths: set[str] = set()
+        self.items: dict[str, ItemRow] = {}
+        self.labelled: list[str] = []
+        if row is not None:
+            self._replaced = {
+                link.target for link in reader.superseders(row.task) if not link.closed_seq
+            }
+            reader.ahead(
+                *(
+                    methodcaller("items_before", row.task, letter, _END, first[letter])
+                    for letter in self._kinds
+                )
+            )
+            for letter in self._kinds:
+                self._take(letter, _END, first[letter])
+                self._compare(letter, search)
+            self._look_up(search.labels)
+
+    def add(self, items: Sequence[ItemRow]) -> None:
+        """Add items that are known already."""
+        self.items.update((item.address, item) for item in items)
+
+    def _take(self, letter: str, before: int, limit: int) -> None:
+        task = self._row.task if self._row else ""
+        found = self._reader.items_before(task, letter, before, limit)
+        self._next[letter] = found[-1].ordinal if len(found) == limit else 1
+        self.add([item for item in found if self._holds(item)])
+
+    def _compare(self, letter: str, search: FactQuery) -> None:
+        """Look a little further back for what has to do with the next step."""
+        if letter not in WINDOW or self._next[letter] <= 1 or self._row is None:
+            return
+        task = self._row.task
+        for number, title in self._reader.titles_before(
+            task, letter, self._next[letter], WINDOW[letter]
+        ):
+            item = self._reader.item(task, letter, number) if search.concerns(title) else None
+            if item is not None and self._holds(item):
+                self.add([item])
+
+    def _look_up(self, labels: Sequence[str]) -> None:
+        if self._row is None or not labels or not self._row.header.get("labels"):
+            return
+        for item in self._reader.labelled_items(self._row.task, labels, LABELLED):
+            if self._holds(item):
+                self.labelled.append(item.address)
+                self.add([item])
+
+    def _holds(self, item: ItemRow) -> bool:
+        """Whether an item still stands; of a file, only the newest entry does."""
+        if item.letter == "a":
+            is_new = item.path not in self._paths
+            self._paths.add(item.path)
+            return is_new and bool(item.grade)
+        return item.letter == "h" or (item.status in LIVE and item.address not in self._replaced)
+
+    def pages(self) -> Iterator[list[ItemRow]]:
+        """The items that aren't there yet, page by page, newer ones first."""
+        while any(before > 1 for before in self._next.values()):
+            known = set(self.items)
+            for letter, before in self._next.items():
+                if before > 1:
+                    self._take(letter, before, PAGE)
+            yield [item for address, item in self.items.items() if address not in known]
+
+    def totals(self) -> dict[str, int]:
+        """How many items of each kind hold, as the task's header has counted them."""
+        if self._row is None:
+            return {}
+        live: dict[str, int] = dict(self._row.header["live"])
+        # What was taken back or replaced in its own task too isn't counted as live there.
+        for address in map(parse_address, self._replaced):
+            item = self._reader.item(*address) if address else None
+            live["d"] = live.get("d", 0) - (item is not None and item.status in LIVE)
+        return {letter: count for letter, count in live.items() if count > 0}
+
+
+class _Older:
+    """The items that don't come first, page by page, each page read once.
+
+    Every call begins with the first page again.
+    """
+
+    def __init__(self, *pools: _ItemPool) -> None:
+        self._unread = chain.from_iterable(pool.pages() for pool in pools)
+        self._read: list[list[ItemRow]] = []
+
+    def __call__(self) -> Iterator[list[ItemRow]]:
+        yield from self._read
+        for page in self._unread:
+            self._read.append(_newest_first(page))
+            yield self._read[-1]
+
+
+def _newest_first(items: Sequence[ItemRow]) -> list[ItemRow]:
+    """By kind; the latest record first, and its items as it lists them."""
+    return sorted(
+        items,
+        key=lambda item: (item.letter, item.task == WORKSPACE_TASK, -item.position, item.ordinal),
+    )
+
+
+def _needs(reader: Reader, task: str) -> tuple[tuple[str, str], ...]:
+    """What a task depends on; how it stands for the first, which are those that may be named."""
+    needs = reader.needs(task)
+    named = [(need, _status(reader, need)) for need in needs[:NAMED_NEEDS]]
+    return (*named, *((need, "") for need in needs[NAMED_NEEDS:]))
+
+
+def _status(reader: Reader, task: str) -> str:
+    row = reader.task(task)
+    return row.status if row else "not there yet"
+
+
+MOST_RECORDS = 400
+_NEWEST = 2**62
+_RANK = {"blocker": 0, "high": 1, "medium": 2, "low": 3}
+
+
+def turn_facts(reader: Reader, task: str, from_agent: str, to_agent: str) -> JsonObject:
+    """What an agent leaves behind when it hands over: the facts of a switch artifact.
+
+    Decisions and files are those of its latest turn, newest first; what is in the way and what
+    comes next is the task's, whoever wrote it.
+    """
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    decisions: list[JsonObject] = []
+    files: dict[str, JsonObject] = {}
+    for record in _turn(reader, task, from_agent):
+        body = record.document()
+        for item in reversed(reader.items_at(task, record.position)):
+            if item.letter == "d" and item.status in LIVE:
+                decisions.append(item_document(item, record, body))
+            elif item.letter == "a":
+                files.setdefault(item.path, item_document(item, record, body))
+    mark_superseded(reader, task, decisions)
+    live = [decision for decision in decisions if decision["status"] in LIVE]
+    open_items = [d for _, d in item_documents(reader, task, reader.open_items(task, ("b", "n")))]
+    blockers = [d for d in open_items if "blocker" in d]
+    blockers.sort(key=lambda blocker: _RANK.get(blocker.get("severity", ""), 3))
+    return {
+        "task": task,
+        "title": row.details["title"],
+        "phase": row.phase,
+        "status": row.status,
+        "from_agent": from_agent,
+        "to_agent": to_agent,
+        "story": row.header.get("story", {}),
+        "decisions": live,
+        "files": list(files),
+        "blockers": blockers,
+        "next_steps": [d for d in open_items if "step" in d],
+        "totals": {"decisions": len(live), "files": len(files), "blockers": len(blockers)},
+        "hashes": {
+            path: document.get("sha256")
+            for path, document in files.items()
+            if document.get("change") != "delete"
+        },
+        "version": row.version,
+        "digest": row.digest,
+    }
+
+
+def _turn(reader: Reader, task: str, agent: str) -> list[Record]:
+    """The records of an agent's latest turn, newest first: back to the handoff that began it."""
+    stream = stream_of(task)
+    own = reader.records_before(stream, _NEWEST, MOST_RECORDS, author=agent)
+    if not own:
+        return []
+    handoffs = reader.records_before(stream, own[0].position, MOST_RECORDS, kinds=("handoff",))
+    began = next((record.position for record in handoffs if record.author != agent), 0)
+    return [record for record in own if record.position > began]
+
+
+def previous_agent(row: TaskRow, to_agent: str) -> str:
+    """Who had a task before an agent that is about to take it: its holder, or its last sender."""
+    header = row.header
+    if row.holder != to_agent:
+        return row.holder
+    return header["source_agent"] if header["source_agent"] != to_agent else ""

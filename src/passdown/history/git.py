@@ -1,0 +1,399 @@
+"""What git knows about a project: branch, commit, worktrees and changes.
+
+Git is only read: no lock is taken, no hook, filter or file watcher is started, nothing is fetched,
+and every call is bounded in time. Branch, commit and worktrees are read from git's own files
+without
+starting a program. A `.git` file is trusted only if the repository that it names knows this
+worktree:
+otherwise a file in an unpacked archive could lead to any repository of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.core.checkout import MAX_FILES_LISTED, Checkout
+from passdown.core.redaction import redact
+from passdown.errors import InvalidInput, Problem
+from passdown.ledger.project_files import OWN_FOLDER, Project
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterable, Mapping
+
+
+TIMEOUT_S = 2.0
+"""How long git may take where an agent waits for the answer; a hook has four seconds in all."""
+
+_OPTIONS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+# Set while git runs a hook; they would point it at another repository.
+_FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
+
+
+class GitError(Exception):
+    """Git gave no answer; the message says why."""
+
+
+class Git:
+    """Git in one folder, with one time limit for all that is asked."""
+
+    def __init__(self, root: str, timeout_s: float) -> None:
+        import time
+
+        self._root = root
+        self._timeout_s = timeout_s
+        self._clock = time.monotonic
+        self._ends = self._clock() + timeout_s
+
+    def answer(self, *arguments: str) -> str:
+        """What git prints, as text; see `data`."""
+        return self.data(*arguments).decode("utf-8", "backslashreplace")
+
+    def data(self, *arguments: str, environment: Mapping[str, str] | None = None) -> bytes:
+        """What git prints; raises NoAnswer when it fails, isn't there or takes too long."""
+        import subprocess
+
+        try:
+            process = subprocess.Popen(
+                ["git", "-C", self._root, *_OPTIONS, *arguments],
+                env={**_environment(os.environ.items()), **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise GitError(f"git can't be started ({error.strerror})") from None
+        with process:
+            try:
+                out, err = process.communicate(timeout=max(0.0, self._ends - self._clock()))
+            except subprocess.TimeoutExpired:
+                _kill(process)
+                raise GitError(f"git took longer than {self._timeout_s:g} s") from None
+            except BaseException:
+                _kill(process)
+                raise
+        if process.returncode != 0:
+            lines = err.decode("utf-8", "backslashreplace").splitlines()
+            raise GitError(lines[0] if lines else f"git ended with {process.returncode}")
+        return out
+
+    def without_filters(self) -> list[str]:
+        """Options that switch off the repository's filters: each would be a program to run.
+
+        Raises NoAnswer for a filter whose name no option can hold.
+        """
+        try:
+            names = self.answer("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")
+        except GitError:
+            return []
+        filters = {name.rpartition(".")[0] for name in names.split("\0") if name}
+        if any("=" in name for name in filters):
+            # What stands behind the first "=" of an option is its value.
+            raise GitError("a filter of this repository has '=' in its name")
+        settings = [f"{name}.{key}=" for name in sorted(filters) for key in ("clean", "process")]
+        settings += [f"{name}.required=false" for name in sorted(filters)]
+        return [part for setting in settings for part in ("-c", setting)]
+
+
+def _environment(given: Iterable[tuple[str, str]]) -> dict[str, str]:
+    kept = {name: value for name, value in given if name not in _FOREIGN}
+    fixed = {"GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
+    # Nothing is fetched for an answer, whatever the repository is set up to do.
+    fixed |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+    return {**kept, **fixed, "LC_ALL": "C"}
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End git and whatever it started: a filter left behind would hold the answer open."""
+    import signal
+    from contextlib import suppress
+
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+_REF = "ref: "
+_BRANCH = f"{_REF}refs/heads/"
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_NAMED = "gitdir:"
+
+
+def has_git(folder: str) -> bool:
+    """Whether a folder is inside a git repository."""
+    return bool(_git_folder(folder))
+
+
+def current_branch(folder: str) -> str:
+    """The branch that is checked out; empty where there is none or no repository."""
+    found = _git_folder(folder)
+    head = first_line(os.path.join(found, "HEAD")) if found else ""
+    return head.removeprefix(_BRANCH) if head.startswith(_BRANCH) else ""
+
+
+def current_commit(folder: str) -> str:
+    """The commit that is checked out; empty where there is none or no repository."""
+    git = _git_folder(folder)
+    head = first_line(os.path.join(git, "HEAD")) if git else ""
+    if not head.startswith(_REF):
+        return head if _COMMIT.fullmatch(head) else ""
+    name = head.removeprefix(_REF)
+    common = os.path.join(git, first_line(os.path.join(git, "commondir")))
+    found = first_line(os.path.join(common, *name.split("/"))) or _packed(common, name)
+    return found if _COMMIT.fullmatch(found) else ""
+
+
+def _packed(common: str, name: str) -> str:
+    try:
+        with open(os.path.join(common, "packed-refs"), encoding="utf-8", errors="replace") as file:
+            pairs = (line.rstrip("\r\n").partition(" ") for line in file)
+            return next((commit for commit, _, ref in pairs if ref == name), "")
+    except OSError:
+        return ""
+
+
+def _git_folder(folder: str) -> str:
+    """The git folder of the nearest repository; a worktree's is named in a file."""
+    while True:
+        path = os.path.join(folder, ".git")
+        if os.path.isdir(path):
+            return path
+        if os.path.isfile(path):
+            return named_git_folder(folder)
+        above = os.path.dirname(folder)
+        if above == folder:
+            return ""
+        folder = above
+
+
+def named_git_folder(top: str) -> str:
+    """The git folder that a folder's `.git` file names; empty where there is no such file."""
+    named = first_line(os.path.join(top, ".git"))
+    if not named.startswith(_NAMED):
+        return ""
+    return os.path.normpath(os.path.join(top, named.removeprefix(_NAMED).strip()))
+
+
+def first_line(path: str) -> str:
+    """The first line of one of git's files; empty where it can't be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline(4096).rstrip("\r\n")
+    except (OSError, ValueError):
+        return ""
+
+
+_CORE_WORKTREE = re.compile(r"\s*worktree\s*=\s*\"?([^\"\r\n]+)\"?\s*", re.IGNORECASE)
+
+
+def main_worktree(top: str) -> str:
+    """The top of the main worktree of the repository that `top` is a linked worktree of.
+
+    Empty where `top` is none: a main worktree itself, a submodule, or one of a bare repository,
+    which has no main worktree.
+    """
+    own = named_git_folder(top)
+    common = first_line(os.path.join(own, "commondir")) if own else ""
+    if not common or not _is_known(own, top):
+        return ""
+    common = os.path.realpath(os.path.join(own, common))
+    main = os.path.dirname(common) if os.path.basename(common) == ".git" else _set_in(common)
+    is_other = main and os.path.realpath(main) != os.path.realpath(top)
+    return main if is_other and os.path.isdir(main) else ""
+
+
+def _is_known(own: str, top: str) -> bool:
+    """Whether the repository's entry for a worktree leads back to it."""
+    back = first_line(os.path.join(own, "gitdir"))
+    there = os.path.realpath(os.path.join(own, back))
+    return bool(back) and there == os.path.realpath(os.path.join(top, ".git"))
+
+
+def _set_in(common: str) -> str:
+    """The main worktree that a repository's settings name, as those of a submodule do."""
+    try:
+        with open(os.path.join(common, "config"), encoding="utf-8", errors="replace") as file:
+            found = [_CORE_WORKTREE.fullmatch(line) for line in file]
+    except OSError:
+        return ""
+    named = next((match[1].strip() for match in found if match), "")
+    return os.path.normpath(os.path.join(common, named)) if named else ""
+
+
+WARN_ABOVE = 0.2
+"""The share of named files that may differ before a warning is due."""
+MOST_UNNAMED = 200
+
+STATUS = (
+    "status",
+    "--porcelain=v1",
+    "-z",
+    "--untracked-files=all",
+    "--no-renames",
+    "--ignore-submodules=dirty",
+    "--",
+    ".",
+)
+_PATHS_PER_CALL = 100
+
+
+class GitCheck(NamedTuple):
+    """How far the named files are from what was recorded.
+
+    `differing` pairs each such path with the reason; `unnamed` are the paths that git shows as
+    changed and nobody named. `problem` says why nothing could be compared.
+    """
+
+    is_repository: bool
+    named: int
+    differing: tuple[tuple[str, str], ...] = ()
+    unnamed: tuple[str, ...] = ()
+    share: float = 0.0
+    warns: bool = False
+    problem: str = ""
+
+
+def compare_with_git(
+    root: str,
+    named: Mapping[str, str | None],
+    *,
+    limit: float = WARN_ABOVE,
+    timeout_s: float = TIMEOUT_S,
+    store_path: str = "",
+) -> GitCheck:
+    """Compare named files (each with its recorded SHA-256, or None) with the disk and with git.
+
+    A file agrees when it is there with the recorded content and git shows it as changed, added or
+    untracked, or has it tracked and clean. `warns` when more than `limit` of them differ.
+    """
+    git = Git(root, timeout_s)
+    try:
+        prefix = git.answer("rev-parse", "--show-prefix").removesuffix("\n")
+        changed = changed_paths(git.answer(*git.without_filters(), *STATUS), prefix)
+        project = Project(root, store_path or os.path.join(root, OWN_FOLDER, "ledger.db"))
+        reasons = {path: _difference(project, path, named[path]) for path in named}
+        asked = [path for path in named if not reasons[path] and _nfc(path) not in changed]
+        tracked = _tracked_paths(git, asked)
+    except GitError as error:
+        return GitCheck(is_repository=False, named=len(named), problem=str(error))
+    for path in asked:
+        if _nfc(path) not in tracked:
+            reasons[path] = "git doesn't know it"
+    differing = tuple((path, reason) for path, reason in reasons.items() if reason)
+    share = len(differing) / len(named) if named else 0.0
+    known = {_nfc(path) for path in named}
+    unnamed = tuple(sorted(changed - known)[:MOST_UNNAMED])
+    return GitCheck(True, len(named), differing, unnamed, share, share > limit)
+
+
+def _difference(project: Project, path: str, recorded: str | None) -> str:
+    """What sets a file apart from what was recorded; empty when nothing does."""
+    found = project.measure(path)
+    if found.problem is not None:
+        return found.problem.message
+    if found.sha256 is None:
+        return "missing"
+    wanted = (recorded or found.sha256).removeprefix("sha256:").lower()
+    return "" if found.sha256 == wanted else "changed since it was recorded"
+
+
+def _nfc(path: str) -> str:
+    return path if path.isascii() else unicodedata.normalize("NFC", path)
+
+
+def changed_paths(answer: str, prefix: str) -> set[str]:
+    """The paths in a status answer, relative to the project, without Passdown's own."""
+    entries = (entry[3:] for entry in answer.split("\0") if len(entry) > 3)
+    paths = {_nfc(path.removeprefix(prefix)) for path in entries}
+    return {path for path in paths if path.split("/")[0] != OWN_FOLDER}
+
+
+def _tracked_paths(git: Git, paths: list[str]) -> set[str]:
+    found: set[str] = set()
+    for start in range(0, len(paths), _PATHS_PER_CALL):
+        some = paths[start : start + _PATHS_PER_CALL]
+        # On disk a name may be spelled decomposed, and git compares bytes.
+        spelled = {form for path in some for form in (path, unicodedata.normalize("NFD", path))}
+        answer = git.answer("ls-files", "-z", "--", *sorted(spelled))
+        found.update(_nfc(path) for path in answer.split("\0") if path)
+    return found
+
+
+MAX_PATCH_BYTES = 4 << 20
+_PATCH_TIMEOUT_S = 30.0
+# What Passdown keeps in the project is this machine's, or comes with the repository.
+_PROJECT_PATHS = ("--", ".", f":(exclude){OWN_FOLDER}")
+_PATCH_DIFF = ("diff", "--binary", "--no-ext-diff", "--no-textconv", "--no-renames", "--relative")
+# A submodule's own state is none of a patch; git would look for it with the submodule's settings.
+_ALONE = "--ignore-submodules=dirty"
+
+
+def head_of(root: str) -> Checkout | None:
+    """Branch and commit alone, without starting a program; None where there is no commit."""
+    commit = current_commit(root)
+    return Checkout(current_branch(root), commit) if commit else None
+
+
+def checkout_of(root: str) -> Checkout | None:
+    """Where the repository of a folder stands; None where there is none, no commit, or no git."""
+    git = Git(root, _PATCH_TIMEOUT_S)
+    try:
+        prefix, commit = git.answer("rev-parse", "--show-prefix", "HEAD").split("\n")[:2]
+        found = sorted(changed_paths(git.answer(*git.without_filters(), *STATUS), prefix))
+    except GitError:
+        return None
+    return Checkout(current_branch(root), commit, len(found), tuple(found[:MAX_FILES_LISTED]))
+
+
+def patch_of(root: str) -> bytes:
+    """Everything below a folder that isn't committed, new files too, as a patch for `git apply`.
+
+    Raises InvalidInput where git can't say, and for a patch that is too large or holds a secret.
+    """
+    import tempfile
+
+    git = Git(root, _PATCH_TIMEOUT_S)
+    with tempfile.TemporaryDirectory() as folder:
+        # An index of our own, in which new files are meant to be added: git diffs those as well.
+        index = os.path.join(folder, "index")
+        own = {"GIT_INDEX_FILE": index, "GIT_LITERAL_PATHSPECS": "0"}
+        try:
+            filters = git.without_filters()
+            git.data("read-tree", "HEAD", environment=own)
+            _mark_new_files(git, filters, own)
+            patch = git.data(
+                *filters, *_PATCH_DIFF, _ALONE, "HEAD", *_PROJECT_PATHS, environment=own
+            )
+        except GitError as error:
+            raise _refused("no_git", str(error), "a git repository with a commit") from None
+    if len(patch) > MAX_PATCH_BYTES:
+        size = f"the uncommitted changes have {len(patch):,} bytes"
+        raise _refused("too_large", size, f"at most {MAX_PATCH_BYTES:,}; commit some of them")
+    if secrets := redact(patch.decode("utf-8", "replace"))[1]:
+        message = f"they hold what looks like a secret ({', '.join(secrets)})"
+        raise _refused("secret", message, "changes that may be given away, or none of them")
+    return patch
+
+
+def _mark_new_files(git: Git, filters: list[str], own: Mapping[str, str]) -> None:
+    """Enter new files into an index, by name: told to find them, git would look into submodules."""
+    listed = git.data(
+        "ls-files", "--others", "--exclude-standard", "-z", *_PROJECT_PATHS, environment=own
+    )
+    # What ends in a slash is a repository of its own.
+    new = [path for path in listed.split(b"\0") if path and not path.endswith(b"/")]
+    if not new:
+        return
+    names = f"{own['GIT_INDEX_FILE']}-names"
+    with open(names, "wb") as file:
+        file.write(b"\0".join(new))
+    named = (f"--pathspec-from-file={names}", "--pathspec-file-nul")
+    literal = {**own, "GIT_LITERAL_PATHSPECS": "1"}
+    git.data(*filters, "add", "--intent-to-add", *named, environment=literal)
+
+
+def _refused(code: str, message: str, expected: str) -> InvalidInput:
+    return InvalidInput("nothing was exported", [Problem("diff", code, message, expected)])

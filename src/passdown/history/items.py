@@ -1,0 +1,160 @@
+"""Items as recorded, and whether the files they cite have changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.core.brief_facts import ANSWERED, ItemContent, shown_letter
+from passdown.core.items import cited_paths, entry_of
+from passdown.core.kinds import stream_of
+from passdown.errors import unknown_task
+from passdown.history.state import item_documents
+from passdown.ledger.channel import REMOTE_FILES_FIELD
+
+if TYPE_CHECKING:
+    from passdown.core.record import Record
+    from passdown.core.rows import ItemRow
+    from passdown.core.types import JsonObject
+    from passdown.ledger.project_files import FileOnDisk, Project
+    from passdown.store.statements import Reader
+
+
+class ItemTexts:
+    """Records of one moment, each read and parsed once."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._known: dict[tuple[str, int], tuple[Record | None, dict[str, Any]]] = {}
+
+    def told(self, item: ItemRow) -> ItemContent:
+        """What an item's record says of it."""
+        key = (item.task, item.position)
+        if key not in self._known:
+            record = self._reader.record(stream_of(item.task), item.position)
+            self._known[key] = (record, record.document() if record else {})
+        record, body = self._known[key]
+        if record is None:
+            return ItemContent({}, "", "")
+        entry = entry_of(body, item.field, item.index)
+        if shown_letter(item) == ANSWERED:
+            return self._answered(item, entry)
+        author = entry.get("agent") or record.author
+        return ItemContent(
+            entry,
+            author,
+            entry.get("at") or record.at,
+            body.get("cited", {}),
+            is_remote=body.get(REMOTE_FILES_FIELD, False),
+        )
+
+    def _answered(self, item: ItemRow, entry: dict[str, Any]) -> ItemContent:
+        """A question or a gate with its answer, in the words of whoever gave it."""
+        record = self._reader.record(stream_of(item.task), item.closed_at)
+        body = record.document() if record else {}
+        author = body.get("by") or (record.author if record else "")
+        answer = body.get("reason") or item.note if item.letter == "q" else body.get("reason", "")
+        return ItemContent(entry, author, record.at if record else "", {}, answer or item.status)
+
+
+class CitedFiles:
+    """Which of the files that an item cites have changed since it was written down."""
+
+    def __init__(self, reader: Reader, project: Project, records: ItemTexts) -> None:
+        self._reader = reader
+        self._project = project
+        self._records = records
+        self._now: dict[str, FileOnDisk] = {}
+        self._artifacts: dict[tuple[str, str, int], ItemRow | None] = {}
+
+    def of(self, item: ItemRow, told: ItemContent) -> tuple[str, ...]:
+        """The cited files that are not any more what they were, each with what became of it."""
+        paths = [item.path] if item.letter == "a" else cited_paths(item.letter, told.entry)
+        found = ((path, self._change(item, told, path)) for path in paths)
+        return tuple(f"{path} {change}" for path, change in found if change)
+
+    def are_all_gone(self, item: ItemRow, told: ItemContent) -> bool:
+        """Whether each file that an item cites was there and is not any more."""
+        paths = cited_paths(item.letter, told.entry)
+        return bool(paths) and all(self._change(item, told, path) == "is gone" for path in paths)
+
+    def _artifact(self, item: ItemRow, path: str) -> ItemRow | None:
+        """What was known of a file when an item was written down; items of one record ask alike."""
+        place = (item.task, path, item.position)
+        if place not in self._artifacts:
+            self._artifacts[place] = self._reader.artifact_at(item, path)
+        return self._artifacts[place]
+
+    def _change(self, item: ItemRow, told: ItemContent, path: str) -> str:
+        recorded = told.cited.get(path)
+        if recorded is None:
+            artifact = item if item.letter == "a" else self._artifact(item, path)
+            told = self._records.told(artifact) if artifact else told
+            recorded = told.entry.get("sha256") if artifact else None
+        if not recorded:
+            return ""
+        if path not in self._now:
+            self._now[path] = self._project.measure(path)
+        now = self._now[path]
+        if now.problem is not None:
+            return "can't be read any more"
+        if now.sha256 is None:
+            return "" if told.is_remote else "is gone"
+        return "" if now.sha256 == recorded.removeprefix("sha256:") else "has changed"
+
+
+BYTES_PER_TOKEN = 4
+
+
+def artifact_report(reader: Reader, task: str, project: Project) -> list[JsonObject]:
+    """Every artifact of a task with what the disk says now."""
+    if reader.task(task) is None:
+        raise unknown_task(task)
+    return [
+        {**document, "now": artifact_status(document, project)}
+        for _, document in item_documents(reader, task, reader.current_artifacts(task))
+    ]
+
+
+def artifact_status(document: JsonObject, project: Project) -> str:
+    """What became of an artifact since its handoff: same, changed or missing."""
+    found = project.measure(document["path"])
+    recorded = document.get("sha256")
+    if found.sha256 is None:
+        was_deleted = document.get("change") == "delete" and recorded is None
+        return "same" if was_deleted and found.problem is None else "missing"
+    return "same" if found.sha256 == (recorded or "").removeprefix("sha256:") else "changed"
+
+
+def path_history(reader: Reader, task: str, path: str) -> list[JsonObject]:
+    """Every entry that a task has had for a path, oldest first."""
+    if reader.task(task) is None:
+        raise unknown_task(task)
+    return [
+        document for _, document in item_documents(reader, task, reader.path_history(task, path))
+    ]
+
+
+def inline_plan(artifacts: list[JsonObject], budget_tokens: int) -> JsonObject:
+    """Which artifacts fit into a budget and which stay references, smallest first.
+
+    Sizes stand for tokens at four bytes each, rounded up. Smallest first puts the most files
+    inline.
+    """
+    inline: list[str] = []
+    references: list[str] = []
+    used = 0
+    sized = sorted(artifacts, key=lambda a: (a.get("size_bytes") or 0, a["path"]))
+    for artifact in sized:
+        size = artifact.get("size_bytes")
+        tokens = -(-(size or 0) // BYTES_PER_TOKEN)
+        if size is not None and used + tokens <= budget_tokens:
+            inline.append(artifact["path"])
+            used += tokens
+        else:
+            references.append(artifact["path"])
+    return {
+        "budget_tokens": budget_tokens,
+        "used_tokens": used,
+        "inline": inline,
+        "references": references,
+    }

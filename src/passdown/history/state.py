@@ -1,0 +1,350 @@
+"""A task's state now and at any past version, the log, and what differs between versions."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.core.documents import LISTS, item_document, state_document
+from passdown.core.kinds import TASK_STREAM, origins_of, parse_address, stream_of, task_of
+from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
+from passdown.ledger.channel import CHANNEL_FIELD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from passdown.core.record import Record
+    from passdown.core.replay import Replayed
+    from passdown.core.rows import ItemRow, LinkRow, TaskRow
+    from passdown.core.types import JsonObject
+    from passdown.store.statements import Reader
+
+
+def state(reader: Reader, task: str, version: int | None = None) -> JsonObject:
+    """The whole state of a task, as a document."""
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    if version is not None and version != row.version:
+        return state_at(reader, row, version)
+    items = item_documents(reader, task, reader.items_since(task))
+    head = (task, row.version, row.digest)
+    return with_links(reader, state_document(head, row.details, row.header, items), row)
+
+
+def state_at(reader: Reader, row: TaskRow, version: int) -> JsonObject:
+    """A task's state as it was when a version was written, links from other tasks included."""
+    from passdown.core.replay import replay
+
+    is_there = 1 <= version <= row.version
+    records = reader.records(stream_of(row.task), until=version) if is_there else ()
+    replayed = replay(records)
+    if replayed is None:
+        raise NotFound(
+            f"{row.task} has no version {version}; it is at {row.version}",
+            next_step=f"Name a version from 1 to {row.version}.",
+        )
+    document = replayed_state(row.task, replayed)
+    return with_links(reader, document, row, as_of=replayed.last.seq)
+
+
+def replayed_state(task: str, replayed: Replayed) -> JsonObject:
+    """The state document of replayed records."""
+    order = sorted(replayed.rows.items(), key=lambda entry: (entry[1].position, *entry[0]))
+    items = [(key[0], replayed.documents[key]) for key, _ in order]
+    head = (task, replayed.last.position, replayed.last.digest)
+    return state_document(head, replayed.details, replayed.header, items)
+
+
+def item_documents(
+    reader: Reader, task: str, rows: Iterable[ItemRow]
+) -> list[tuple[str, JsonObject]]:
+    """(letter, document) of items, each record read once."""
+    stream = stream_of(task)
+    found: list[tuple[str, JsonObject]] = []
+    known: dict[int, tuple[Record, JsonObject]] = {}
+    for row in rows:
+        if row.position not in known:
+            record = reader.record(stream, row.position)
+            if record is None:
+                continue
+            known[row.position] = (record, record.document())
+        found.append((row.letter, item_document(row, *known[row.position])))
+    return found
+
+
+def with_links(
+    reader: Reader, document: JsonObject, row: TaskRow, as_of: int | None = None
+) -> JsonObject:
+    """Add what other tasks say of this one: who blocks it, who superseded its decisions."""
+    if as_of is None:
+        blockers = reader.open_links_to(row.task)
+    else:
+        blockers = links_at(reader.links_to(row.task), as_of)
+    document["blocked_by"] = [link.source for link in blockers if link.relation == "blocks"]
+    if document["blocked_by"] and document["status"] not in ("completed", "cancelled"):
+        document["status"] = "blocked"
+    if document["decisions"]:
+        mark_superseded(reader, row.task, document["decisions"], as_of)
+    return document
+
+
+def mark_superseded(
+    reader: Reader, task: str, decisions: Iterable[JsonObject], as_of: int | None = None
+) -> None:
+    """Give decisions that one of another task has replaced the status that says so.
+
+    What their own task says stays: there the superseding decision is named already.
+    """
+    by = {link.target: link.source for link in links_at(reader.superseders(task), as_of)}
+    for decision in decisions:
+        if decision["address"] in by and decision["status"] != "superseded":
+            decision["superseded_by"] = by[decision["address"]]
+            decision["status"] = "superseded"
+
+
+def links_at(links: Iterable[LinkRow], as_of: int | None) -> list[LinkRow]:
+    """The links that were open when a record of the store was written; None: that are now."""
+    if as_of is None:
+        return [link for link in links if not link.closed_seq]
+    return [
+        link
+        for link in links
+        if link.opened_seq <= as_of and (not link.closed_seq or link.closed_seq > as_of)
+    ]
+
+
+def show(reader: Reader, address: str) -> JsonObject:
+    """One item by its address, with the record that it came from."""
+    parsed = parse_address(address)
+    row = reader.item(*parsed) if parsed else None
+    record = reader.record(stream_of(row.task), row.position) if row else None
+    if row is None or record is None or parsed is None:
+        raise NotFound(
+            f"there is no item {address[:140]!r}",
+            next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
+        )
+    body = record.document()
+    document = item_document(row, record, body)
+    links = [link for link in reader.links_to(address) if link.relation == "supersedes"]
+    if links and document["status"] != "superseded":
+        document.update(status="superseded", superseded_by=links[-1].source)
+    blocked = [link.target for link in reader.links_from(address) if link.relation == "blocks"]
+    if blocked:
+        document["blocks"] = blocked
+    hints = _hints(document)
+    if hints:
+        document["hints"] = hints
+
+    origin = RecordOrigins(reader).of(record, body)
+    document["source"] = {**envelope(record), "task": row.task, **origin}
+    return document
+
+
+def _hints(document: JsonObject) -> list[str]:
+    """Signs that an item's words are meant for a model rather than about the work."""
+    from passdown.core.text import instruction_hints
+
+    texts = [value for value in document.values() if isinstance(value, str)]
+    return sorted({hint for text in texts for hint in instruction_hints(text)})
+
+
+def envelope(record: Record) -> JsonObject:
+    """Where a fact came from: who wrote it, when, and the record that proves it."""
+    return {
+        "stream": record.stream,
+        "version": record.position,
+        "at": record.at,
+        "author": record.author,
+        "kind": record.kind,
+        "key": record.key,
+        "digest": record.digest,
+        "previous": record.previous,
+    }
+
+
+MAX_NUMBER = 2**62
+_EPHEMERAL = {"schema", "task_id", "version", "digest", "updated_at"}
+
+
+def log(reader: Reader, task: str | None, *, before: int, limit: int) -> list[JsonObject]:
+    """Records newest first: of one task (below a version) or of all (below a sequence number)."""
+    _check_page(before, limit)
+    origins = RecordOrigins(reader)
+    if task is None:
+        return [_line(record, origins) for record in reader.latest(before, limit, TASK_STREAM)]
+    if reader.head(stream_of(task)) is None:
+        raise unknown_task(task)
+    found = reader.records_before(stream_of(task), before, limit)
+    return [_line(record, origins) for record in found]
+
+
+def changes_after(reader: Reader, *, after: int | None, limit: int) -> JsonObject:
+    """Records of tasks in the order of the whole store, after a sequence number; `last` is how far
+    this looked, and where to go on. Up to `limit` records are looked at, of tasks and others. After
+    None there is nothing: `last` is where the store ends.
+    """
+    if after is None:
+        newest = reader.latest(MAX_NUMBER, 1)
+        return {"changes": [], "last": newest[0].seq if newest else 0}
+    _check_page(after + 1 if type(after) is int else after, limit)
+    looked_at = list(islice(reader.tail(after), limit))
+    of_tasks = [record for record in looked_at if record.stream.startswith(TASK_STREAM)]
+    origins = RecordOrigins(reader)
+    lines = [_line(record, origins) for record in of_tasks]
+    return {"changes": lines, "last": looked_at[-1].seq if looked_at else after}
+
+
+def _check_page(before: object, limit: object) -> None:
+    problems: list[Problem] = []
+    for name, value in (("before", before), ("limit", limit)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            message = f"{type(value).__name__} given"
+            problems.append(Problem(name, "not_an_integer", message, "a whole number"))
+        elif not 1 <= value <= MAX_NUMBER:
+            problems.append(Problem(name, "out_of_range", f"{value} given", "1 or more"))
+    if problems:
+        raise InvalidInput("the page is refused", problems)
+
+
+def _line(record: Record, origins: RecordOrigins) -> JsonObject:
+    body = record.document()
+    counts = {
+        name: len(body[name])
+        for name in ("decisions", "artifacts", "patterns", "gotchas", "questions", "blockers")
+        if body.get(name)
+    }
+    return {
+        "seq": record.seq,
+        "task": task_of(record.stream) or record.stream,
+        **envelope(record),
+        "summary": _summary(record.kind, body),
+        "counts": counts,
+        "bytes": len(record.body),
+        **origins.of(record, body),
+    }
+
+
+def _summary(kind: str, body: JsonObject) -> str:
+    if kind == "handoff":
+        to = f" -> {body['to_agent']}" if body.get("to_agent") else ""
+        phase = f" ({body['phase']})" if body.get("phase") else ""
+        text = f": {body['summary']}" if body.get("summary") else ""
+        return f"{body['from_agent']}{to}, {body['outcome']}{phase}{text}"
+    if kind == "gate_answered":
+        return f"{body['gate']} {body['answer']} by {body['by']}"
+    if kind == "marked":
+        return ", ".join(f"{mark['item']} {mark['status']}" for mark in body["marks"])
+    if kind in ("task_created", "task_changed"):
+        return str(body.get("title", "changed " + ", ".join(sorted(body.keys() - {"via"}))))
+    return _knowledge_summary(body) if kind == "learned" else _first_text(body)
+
+
+def _first_text(body: JsonObject) -> str:
+    """The words of the first thing that a small record brings."""
+    lists = (cast("list[Any]", value) for value in body.values() if isinstance(value, list))
+    entry = next((values[0] for values in lists if values), "")
+    if isinstance(entry, dict):
+        return str(next(iter(_texts(cast("JsonObject", entry))), ""))
+    return str(entry)
+
+
+def _knowledge_summary(body: JsonObject) -> str:
+    """Knowledge in one line: the nodes and edges that were written down, and what was forgotten."""
+    said = [f"{node['id']}: {node['summary']}" for node in body.get("nodes", ())]
+    said += [_edge(edge) for edge in body.get("edges", ())]
+    said += [f"without {name}" for name in body.get("forgotten_nodes", ())]
+    said += [f"without {_edge(edge)}" for edge in body.get("forgotten_edges", ())]
+    return said[0] + (f" and {len(said) - 1} more" if len(said) > 1 else "") if said else ""
+
+
+def _edge(edge: JsonObject) -> str:
+    return f"{edge['source']} -> {edge['relation']} -> {edge['target']}"
+
+
+def _texts(entry: JsonObject) -> list[str]:
+    named = ("summary", "pattern", "issue", "name", "text")
+    return [str(entry[name]) for name in named if name in entry]
+
+
+def diff(reader: Reader, task: str, old: int, new: int) -> JsonObject:
+    """What differs between two versions: fields, items added, items changed, and what is gone."""
+    before, after = state(reader, task, old), state(reader, task, new)
+    fields = {
+        name: {"old": before.get(name), "new": after.get(name)}
+        for name in sorted((before.keys() | after.keys()) - _EPHEMERAL - set(LISTS.values()))
+        if before.get(name) != after.get(name)
+    }
+    lists = {name: _compare(before[name], after[name]) for name in LISTS.values()}
+    return {
+        "task": task,
+        "old": before["version"],
+        "new": after["version"],
+        "fields": fields,
+        "added": {name: parts[0] for name, parts in lists.items() if parts[0]},
+        "changed": {name: parts[1] for name, parts in lists.items() if parts[1]},
+        "removed": {name: parts[2] for name, parts in lists.items() if parts[2]},
+    }
+
+
+def _compare(
+    old: list[JsonObject], new: list[JsonObject]
+) -> tuple[list[JsonObject], list[JsonObject], list[JsonObject]]:
+    """Added, changed and removed entries. An artifact is the same one as long as its path is."""
+
+    def identity(entry: JsonObject) -> str:
+        return entry["path"] if "size_bytes" in entry or "change" in entry else entry["address"]
+
+    before = {identity(entry): entry for entry in old}
+    after = {identity(entry): entry for entry in new}
+    added = [entry for key, entry in after.items() if key not in before]
+    removed = [entry for key, entry in before.items() if key not in after]
+    changed = [
+        {"address": after[key]["address"], "old": was, "new": after[key]}
+        for key, was in before.items()
+        if key in after and after[key] != was
+    ]
+    return added, changed, removed
+
+
+class RecordOrigins:
+    """The doors of records, for one moment of the store. Each task is looked up once."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._imports: dict[str, list[tuple[range, JsonObject]]] = {}
+
+    def of(self, record: Record, body: JsonObject) -> JsonObject:
+        """The fields that tell where a record came from: `via` for one that was written here,
+        `imported` for one that was brought; nothing where nothing is known.
+        """
+        brought = self._brought(record)
+        if brought is None:
+            return {CHANNEL_FIELD: body[CHANNEL_FIELD]} if CHANNEL_FIELD in body else {}
+        claim = {"claimed_via": body[CHANNEL_FIELD]} if CHANNEL_FIELD in body else {}
+        return {"imported": {**brought, **claim}}
+
+    def _brought(self, record: Record) -> JsonObject | None:
+        task = task_of(record.stream)
+        if task is None:
+            return None
+        if task not in self._imports:
+            self._imports[task] = self._of_task(task)
+        versions = self._imports[task]
+        return next((told for span, told in versions if record.position in span), None)
+
+    def _of_task(self, task: str) -> list[tuple[range, JsonObject]]:
+        stream = origins_of(task)
+        if self._reader.head(stream) is None:
+            return []
+        return [_import(record) for record in self._reader.records(stream)]
+
+
+def _import(record: Record) -> tuple[range, JsonObject]:
+    """The versions that an import brought, and what is known of it. Older releases noted only the
+    last version, and not the bundle.
+    """
+    body = record.document()
+    told = {"by": record.author, "at": record.at}
+    told |= {name: body[name] for name in ("bundle", CHANNEL_FIELD) if name in body}
+    return range(body.get("first", body["version"]), body["version"] + 1), told

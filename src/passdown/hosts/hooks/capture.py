@@ -1,0 +1,575 @@
+"""What a session did, read from its transcript and from git, kept as a draft handoff.
+
+Transcripts of Claude Code, Codex and Gemini CLI are read in bounded parts, from where the last one
+ended. Hosts change their lines between releases: a line that isn't understood is skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from passdown.core.names import path_problems
+from passdown.core.redaction import redact
+from passdown.hosts.definitions import GEMINI
+from passdown.hosts.hooks import files as own_files
+from passdown.hosts.hooks.files import (
+    MAX_COMMANDS,
+    MAX_FILES,
+    MAX_SUBAGENTS,
+    MAX_TODOS,
+    HookSession,
+)
+from passdown.workspace.repository import ChangedFile, changed_since
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from passdown.core.types import JsonObject
+    from passdown.hosts.hooks.protocol import HookCall
+
+
+_MAX_COMMAND = 300
+_MAX_TODO = 500
+_FAILED = re.compile(r"\A(?:Error: )?Exit code:? (-?[0-9]{1,5})")
+_ENDED = re.compile(
+    r"(?:Process exited with code|Exit [Cc]ode:|exit code:|exited with code) (-?[0-9]{1,5})"
+)
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_NUMBERED = re.compile(r"#([0-9]{1,9})\b")
+_EDITS = ("Edit", "Write", "MultiEdit", "NotebookEdit")
+_SHELLS = (
+    "shell",
+    "exec_command",
+    "shell_command",
+    "local_shell",
+    "container.exec",
+    "unified_exec",
+)
+_DONE = {"completed": "completed", "done": "completed", "cancelled": "cancelled"}
+_GONE = "deleted"
+
+
+class TranscriptReader:
+    """What was seen so far; beside it what earlier pieces left open."""
+
+    def __init__(
+        self,
+        open_calls: tuple[JsonObject, ...] = (),
+        todos: tuple[JsonObject, ...] = (),
+        used_tokens: int = 0,
+    ) -> None:
+        self.commands: list[JsonObject] = []
+        self.files: list[str] = []
+        self.used_tokens = used_tokens
+        self.has_shrunk = False
+        self.understood = False
+        self.calls: dict[str, JsonObject] = {
+            str(call.get("id")): {k: v for k, v in call.items() if k != "id"} for call in open_calls
+        }
+        self._todos = list(todos)
+        self._has_todos = False
+        self._ended: set[str] = set()
+
+    def begin(self, id: object, command: object) -> None:
+        """A command was started; one that has ended is told again by some hosts."""
+        if not isinstance(id, str) or id in self._ended:
+            return
+        if isinstance(command, str) and command.strip():
+            self.calls[id] = {"command": command.strip()[:_MAX_COMMAND]}
+
+    def end(self, id: object, code: int | None, *, failed: bool = False, text: str = "") -> None:
+        """A call ended; one that made a todo gives it its number in `text`."""
+        call = self.calls.pop(id, None) if isinstance(id, str) else None
+        if call is None:
+            return
+        self._ended.add(str(id))
+        if "todo" in call:
+            self._number(str(call["todo"]), text, failed=failed)
+            return
+        known = {"exit": code} if code is not None else {}
+        self.commands.append({**call, **known, **({"failed": True} if failed else {})})
+
+    def edited(self, path: object) -> None:
+        """A file was edited."""
+        if isinstance(path, str) and path:
+            self.files.append(path)
+
+    def patched(self, text: object) -> None:
+        """Files were edited by a patch in Codex's own form."""
+        if isinstance(text, str) and "*** " in text:
+            self.files += [name.strip() for name in _PATCHED.findall(text)]
+
+    def plan(self, listed: object, key: str) -> None:
+        """The whole list of todos was written."""
+        if not isinstance(listed, list):
+            return
+        entries = [as_object(each) for each in cast("list[object]", listed)]
+        self._has_todos = True
+        self._todos = [
+            {"text": each[key][:_MAX_TODO], "status": _status(each.get("status"))}
+            for each in entries
+            if isinstance(each.get(key), str) and each[key].strip()
+        ]
+
+    def add_todo(self, id: object, text: object) -> None:
+        """One todo was made; its number comes with the end of the call."""
+        if isinstance(text, str) and text.strip() and isinstance(id, str):
+            self.calls[id] = {"todo": text.strip()[:_MAX_TODO]}
+
+    def _number(self, todo: str, text: str, *, failed: bool) -> None:
+        found = _NUMBERED.search(text)
+        if not failed:
+            number = {"number": found[1]} if found else {}
+            self._has_todos = True
+            self._todos.append({"text": todo, "status": "open", **number})
+
+    def mark_todo(self, number: object, status: object) -> None:
+        """One todo was changed."""
+        if not isinstance(status, str):
+            return
+        self._has_todos = True
+        kept = [t for t in self._todos if status != _GONE or t.get("number") != str(number)]
+        self._todos = [
+            {**todo, "status": _status(status)} if todo.get("number") == str(number) else todo
+            for todo in kept
+        ]
+
+    def listed_todos(self) -> tuple[JsonObject, ...] | None:
+        """The todos as they are now; None where nothing was said of them."""
+        return tuple(self._todos) if self._has_todos else None
+
+    def usage(self, *counts: object) -> None:
+        """How many tokens the last turn had: much fewer than the one before is a compaction."""
+        total = sum(each for each in counts if type(each) is int and 0 <= each < 10**12)
+        if total:
+            self.has_shrunk |= total * 2 < self.used_tokens
+            self.used_tokens = total
+
+
+def _status(status: object) -> str:
+    return _DONE.get(str(status), "open")
+
+
+def read_entry(seen: TranscriptReader, entry: JsonObject) -> None:
+    """Take in one line of a transcript, whoever wrote it."""
+    payload, message = entry.get("payload"), entry.get("message")
+    if isinstance(payload, dict):
+        seen.understood = True
+        _codex(seen, cast("JsonObject", payload))
+    elif isinstance(message, dict):
+        seen.understood = True
+        _claude(seen, cast("JsonObject", message), counts=entry.get("isSidechain") is not True)
+    elif entry.get("type") == "gemini":
+        seen.understood = True
+        _gemini(seen, entry)
+
+
+def _claude(seen: TranscriptReader, message: JsonObject, *, counts: bool) -> None:
+    if counts:
+        usage = as_object(message.get("usage"))
+        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        seen.usage(*(usage.get(name) for name in (*names, "output_tokens")))
+    for part in _objects(message.get("content")):
+        if part.get("type") == "tool_use":
+            _claude_tool(seen, part, as_object(part.get("input")))
+        elif part.get("type") == "tool_result":
+            _claude_result(seen, part)
+
+
+def _claude_tool(seen: TranscriptReader, part: JsonObject, given: JsonObject) -> None:
+    name = part.get("name")
+    if name == "Bash":
+        seen.begin(part.get("id"), given.get("command"))
+    elif name in _EDITS:
+        seen.edited(given.get("file_path") or given.get("notebook_path"))
+    elif name == "TodoWrite":
+        seen.plan(given.get("todos"), "content")
+    elif name == "TaskCreate":
+        seen.add_todo(part.get("id"), given.get("subject"))
+    elif name == "TaskUpdate":
+        seen.mark_todo(given.get("taskId"), given.get("status"))
+
+
+def _claude_result(seen: TranscriptReader, part: JsonObject) -> None:
+    text = _content_text(part.get("content"))
+    if part.get("is_error") is True:
+        found = _FAILED.match(text)
+        seen.end(part.get("tool_use_id"), int(found[1]) if found else None, failed=True)
+    else:
+        seen.end(part.get("tool_use_id"), 0, text=text)
+
+
+def _codex(seen: TranscriptReader, payload: JsonObject) -> None:
+    kind = payload.get("type")
+    if kind == "function_call":
+        given = as_object(payload.get("arguments"))
+        _codex_call(seen, payload.get("name"), payload.get("call_id"), given)
+    elif kind == "local_shell_call":
+        command = as_object(payload.get("action")).get("command")
+        seen.begin(payload.get("call_id"), _joined(command))
+    elif kind == "custom_tool_call" and payload.get("name") == "apply_patch":
+        seen.patched(payload.get("input"))
+    elif kind in ("function_call_output", "custom_tool_call_output"):
+        seen.end(payload.get("call_id"), _exit_code(payload.get("output")))
+    elif kind == "token_count":
+        usage = as_object(as_object(payload.get("info")).get("last_token_usage"))
+        seen.usage(usage.get("input_tokens"), usage.get("output_tokens"))
+
+
+def _codex_call(seen: TranscriptReader, name: object, id: object, given: JsonObject) -> None:
+    if name in _SHELLS:
+        command = _joined(given.get("command") or given.get("cmd"))
+        seen.begin(id, command)
+        seen.patched(command)
+    elif name == "update_plan":
+        seen.plan(given.get("plan"), "step")
+    elif name == "apply_patch":
+        seen.patched(given.get("input") or given.get("patch"))
+
+
+def _gemini(seen: TranscriptReader, entry: JsonObject) -> None:
+    """A line of Gemini CLI; it writes one again when the calls in it have ended."""
+    tokens = as_object(entry.get("tokens"))
+    seen.usage(tokens.get("input"), tokens.get("output"))
+    for call in _objects(entry.get("toolCalls")):
+        name, given = call.get("name"), as_object(call.get("args"))
+        if name == "run_shell_command":
+            seen.begin(call.get("id"), given.get("command"))
+            if call.get("result") is not None:
+                _gemini_result(seen, call)
+        elif name in ("write_file", "replace"):
+            seen.edited(given.get("file_path"))
+        elif name == "write_todos":
+            seen.plan(given.get("todos"), "description")
+
+
+def _gemini_result(seen: TranscriptReader, call: JsonObject) -> None:
+    failed = call.get("status") in ("error", "cancelled")
+    found = _ENDED.search(json.dumps(call["result"])[:4000])
+    code = int(found[1]) if found else None
+    if code is None and not failed:
+        code = 0
+    seen.end(call.get("id"), code, failed=failed)
+
+
+def as_object(value: object) -> JsonObject:
+    """An object, also one that is spelled as text; empty for anything else."""
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> Iterator[JsonObject]:
+    for each in cast("list[object]", value) if isinstance(value, list) else []:
+        if isinstance(each, dict):
+            yield cast("JsonObject", each)
+
+
+def _joined(command: object) -> str:
+    """A command as text; of a shell's arguments, the script alone."""
+    if isinstance(command, str):
+        return command
+    if not isinstance(command, list):
+        return ""
+    words = [str(word) for word in cast("list[object]", command)]
+    if len(words) == 3 and words[1] in ("-lc", "-c"):
+        return words[2]
+    return " ".join(words)
+
+
+def _content_text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    texts = [block.get("text") for block in _objects(content)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _exit_code(output: object) -> int | None:
+    """How a command of Codex ended, in any of the forms that its releases have written."""
+    given = as_object(output)
+    code = as_object(given.get("metadata")).get("exit_code", given.get("exit_code"))
+    if type(code) is int:
+        return code
+    text = (
+        output
+        if isinstance(output, str)
+        else _content_text(given.get("content", given.get("output")))
+    )
+    found = _ENDED.search(text[:2000])
+    return int(found[1]) if found else None
+
+
+MAX_TRANSCRIPT_BYTES = 2_097_152
+_MOST_OPEN = 20
+
+
+class TranscriptPart(NamedTuple):
+    """What a piece of transcript shows; `read_to` is where the next piece begins.
+
+    `commands` have `command` and, where it is known, `exit`. `open_calls` are commands whose end
+    wasn't seen yet. `todos` is the list as it is now, None where nothing was said of it. `shrunk`:
+    the context became much smaller on the way. `understood`: at least one line was.
+    """
+
+    read_to: int
+    commands: tuple[JsonObject, ...] = ()
+    files: tuple[str, ...] = ()
+    todos: tuple[JsonObject, ...] | None = None
+    used_tokens: int = 0
+    open_calls: tuple[JsonObject, ...] = ()
+    shrunk: bool = False
+    understood: bool = False
+
+
+class TranscriptState(NamedTuple):
+    """What earlier pieces left: calls without an end, the todos, the context's size."""
+
+    open_calls: tuple[JsonObject, ...] = ()
+    todos: tuple[JsonObject, ...] = ()
+    used_tokens: int = 0
+
+
+def read_new_lines(path: str, read_to: int, limit: int = MAX_TRANSCRIPT_BYTES) -> tuple[bytes, int]:
+    """The lines of a file behind a place, only whole ones, and where the next begin.
+
+    Of more than `limit` bytes only the last are read. Raises OSError or ValueError where the file
+    can't be read; a pipe or device is none.
+    """
+    from passdown.workspace.files import regular_file
+
+    with regular_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        start = read_to if 0 <= read_to <= size else 0
+        is_cut = size - start > limit
+        start = size - limit if is_cut else start
+        file.seek(start)
+        data = file.read(limit)
+    end = data.rfind(b"\n") + 1
+    begin = data.find(b"\n") + 1 if is_cut else 0
+    return data[begin:end], start + end
+
+
+def parse_transcript(
+    data: bytes, read_to: int, known: TranscriptState | None = None
+) -> TranscriptPart:
+    """What the lines of a transcript show; lines that can't be read are passed over."""
+    known = known or TranscriptState()
+    seen = TranscriptReader(known.open_calls, known.todos, known.used_tokens)
+    for line in data.split(b"\n"):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict):
+            read_entry(seen, cast("JsonObject", entry))
+    return TranscriptPart(
+        read_to,
+        tuple(seen.commands),
+        tuple(dict.fromkeys(seen.files)),
+        seen.listed_todos(),
+        seen.used_tokens,
+        tuple({"id": id, **call} for id, call in seen.calls.items())[-_MOST_OPEN:],
+        seen.has_shrunk,
+        seen.understood,
+    )
+
+
+_SAID = 500
+
+
+def capture_session(session: HookSession, call: HookCall, root: str) -> tuple[HookSession, str]:
+    """A session with what is new in its transcript, and why that couldn't be read, if so."""
+    if not call.transcript:
+        return session, ""
+    read_to = session.read_to if call.transcript == session.transcript else 0
+    try:
+        data, end = read_new_lines(call.transcript, read_to)
+    except (OSError, ValueError) as error:
+        return session, f"transcript: {getattr(error, 'strerror', None) or error}"
+    known = TranscriptState(session.open_calls, session.todos, session.used_tokens)
+    found = parse_transcript(data, end, known)
+    session = _merged(session, found, root)._replace(transcript=call.transcript)
+    if found.shrunk and call.host == GEMINI.name:
+        # It announces a compaction at every turn, and says nowhere that there was one.
+        session = session._replace(compacted=True)
+    return session, ""
+
+
+def capture_subagent(session: HookSession, call: HookCall, root: str) -> HookSession:
+    """A session with what one of its subagents did and said at its end."""
+    if call.agent_transcript:
+        try:
+            data, _ = read_new_lines(call.agent_transcript, 0)
+        except (OSError, ValueError):
+            data = b""
+        found = parse_transcript(data, session.read_to)._replace(todos=None, used_tokens=0)
+        session = _merged(session, found, root)._replace(open_calls=session.open_calls)
+    said = _redacted_line(call.message)[:_SAID]
+    entry = {"agent": call.agent_type[:64] or "subagent", "said": said}
+    return session._replace(subagents=(*session.subagents, entry)[-MAX_SUBAGENTS:])
+
+
+def _merged(session: HookSession, found: TranscriptPart, root: str) -> HookSession:
+    commands = [_redacted_command(command) for command in found.commands]
+    files = [*session.files, *_inside(root, found.files)]
+    todos = session.todos
+    if found.todos is not None:
+        todos = tuple(
+            {**todo, "text": _redacted_line(todo["text"])} for todo in found.todos[:MAX_TODOS]
+        )
+    return session._replace(
+        read_to=found.read_to,
+        commands=(*session.commands, *commands)[-MAX_COMMANDS:],
+        files=tuple(dict.fromkeys(files))[-MAX_FILES:],
+        todos=todos,
+        used_tokens=found.used_tokens or session.used_tokens,
+        open_calls=tuple(_redacted_command(call) for call in found.open_calls),
+        understood=session.understood or found.understood,
+    )
+
+
+def _redacted_command(command: JsonObject) -> JsonObject:
+    texts = {k: _redacted_line(str(command[k])) for k in ("command", "todo") if k in command}
+    return {**command, **texts}
+
+
+def _redacted_line(text: str) -> str:
+    """Text without secrets and without line breaks."""
+    return redact(" ".join(text.split()))[0]
+
+
+def _inside(root: str, paths: tuple[str, ...]) -> list[str]:
+    """Paths relative to the project; those outside it, and our own, are left out."""
+    real = os.path.realpath(root)
+    found: list[str] = []
+    for path in paths:
+        full = os.path.normpath(os.path.join(root, path))
+        for base in (root, real):
+            if full.startswith(base + os.sep) and len(full) < 1_024:
+                found.append(os.path.relpath(full, base).replace(os.sep, "/"))
+                break
+    return [path for path in found if not path.startswith(".passdown/")]
+
+
+def changed_files(session: HookSession, root: str, timeout_s: float) -> list[ChangedFile]:
+    """The files that a session changed: as git has them, else those that its transcript edits."""
+    found = changed_since(root, session.commit, session.started, timeout_s)
+    if found is None:
+        return [ChangedFile(path, _change(root, path)) for path in session.files]
+    known = {each.path for each in found}
+    # What git doesn't look at (ignored files) was edited all the same.
+    more = [path for path in session.files if path not in known and _is_new(root, path, session)]
+    return [*found, *(ChangedFile(path, "modify") for path in more)]
+
+
+def _change(root: str, path: str) -> str:
+    return "modify" if os.path.exists(os.path.join(root, path)) else "delete"
+
+
+def _is_new(root: str, path: str, session: HookSession) -> bool:
+    try:
+        return os.stat(os.path.join(root, path)).st_mtime >= session.started
+    except OSError:
+        return False
+
+
+MAX_DRAFT_FILES = 100
+_HEAD = "# passdown draft "
+_FOLDER = "drafts"
+
+
+def draft_file(folder: str, task: str) -> str:
+    """A task's draft, in the workspace's own folder."""
+    return os.path.join(folder, _FOLDER, f"{task}.yaml")
+
+
+def draft_path(folder: str, task: str, beside: str) -> str:
+    """A task's draft as somebody in another folder names it."""
+    path = draft_file(folder, task)
+    relative = os.path.relpath(path, os.path.realpath(beside))
+    return path if relative.startswith("..") else relative.replace(os.sep, "/")
+
+
+def draft_text(task: str, agent: str, session: HookSession, changed: Iterable[ChangedFile]) -> str:
+    """A handoff as far as it can be told from outside; its outcome and summary are missing.
+
+    It begins with a digest of the rest, by which one that somebody worked on is known. Pure.
+    """
+    files = [each for each in changed if not path_problems(each.path, "")]
+    open_todos = [todo for todo in session.todos if todo.get("status") == "open"]
+    lines = [
+        "# To be completed, then recorded: passdown handoff FILE",
+        "# outcome: completed | partial | failed | blocked",
+        f"task: {_quoted(task)}",
+        f"from_agent: {_quoted(agent)}",
+        "# to_agent: who goes on",
+        'summary: ""',
+        *_listed("artifacts", [_file(each) for each in files[:MAX_DRAFT_FILES]]),
+        *(
+            [f"# and {len(files) - MAX_DRAFT_FILES} more files"]
+            if len(files) > MAX_DRAFT_FILES
+            else []
+        ),
+        *_listed("suggested_next_steps", [f"step: {_quoted(t['text'])}" for t in open_todos]),
+    ]
+    if session.commands or session.subagents:
+        lines += ["metadata:", "  seen:"]
+        for name, entries in (("commands", session.commands), ("subagents", session.subagents)):
+            lines += [f"    {name}:"] if entries else []
+            lines += [f"      - {json.dumps(entry)}" for entry in entries]
+    body = "\n".join(lines) + "\n"
+    return f"{_HEAD}{_digest(body)}\n{body}"
+
+
+def _file(changed: ChangedFile) -> str:
+    return f"{{path: {_quoted(changed.path)}, change: {changed.change}}}"
+
+
+def _listed(name: str, entries: list[str]) -> list[str]:
+    return [f"{name}:", *(f"  - {entry}" for entry in entries)] if entries else []
+
+
+def _quoted(text: str) -> str:
+    # JSON in ASCII is YAML whatever the text holds.
+    return json.dumps(text)
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def is_untouched(text: str) -> bool:
+    """Whether a draft is as it was made."""
+    head, _, body = text.partition("\n")
+    return head == f"{_HEAD}{_digest(body)}"
+
+
+def write_draft(folder: str, task: str, text: str) -> bool:
+    """Keep a draft, unless somebody has worked on the one that is there; gives whether it was kept.
+
+    Raises OSError where it can't be written.
+    """
+    path = draft_file(folder, task)
+    with suppress(FileNotFoundError):
+        if not is_untouched(own_files.read_own_file(path, 4_194_304)):
+            return False
+    own_files.replace_own_file(path, text)
+    return True
+
+
+def archive_draft(folder: str, task: str) -> None:
+    """Put a draft whose task was handed on out of the way; the last such one is kept."""
+    path = draft_file(folder, task)
+    with suppress(OSError):
+        own_files.make_folder(os.path.dirname(path))
+        os.replace(path, path.removesuffix(".yaml") + ".used.yaml")

@@ -1,0 +1,506 @@
+"""Set up and remove hosts: which files change, planned first, then written all or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.errors import InvalidInput, Problem, StoreUnavailable
+from passdown.hosts.definitions import BLOCK_FILE, COMMAND, GEMINI, HOSTS, Host
+from passdown.hosts.host_entries import (
+    HOOK,
+    INSTRUCTIONS,
+    JSON_SERVER,
+    PLUGIN_FILE,
+    PLUGIN_MARK,
+    TOML_SERVER,
+    EntryConflict,
+    HostEntry,
+    add_entry,
+    check_text,
+    empty_text,
+    has_entry,
+    is_blank,
+    remove_entry,
+)
+from passdown.hosts.text_edits import EditedText, remove_cuts
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+_IMPORT = re.compile(r"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
+
+
+def detected_hosts(root: str) -> list[str]:
+    """The hosts that a project has files of, or whose program this machine has."""
+    import shutil
+
+    return [
+        name
+        for name, host in HOSTS.items()
+        if any(os.path.lexists(os.path.join(root, mark)) for mark in host.marks)
+        or any(shutil.which(program) for program in host.programs)
+    ]
+
+
+def installed_hosts(root: str) -> list[str]:
+    """The hosts whose files call us already."""
+    found: list[str] = []
+    for name, host in HOSTS.items():
+        text = _read_text(root, host.hooks_file)
+        sign = PLUGIN_MARK if host.form == "plugin" else f"passdown hook {name} "
+        if sign in text:
+            found.append(name)
+    return found
+
+
+def entries_for(root: str, host: Host) -> list[tuple[str, HostEntry]]:
+    """What a host gets, each piece with the file that it belongs into."""
+    found = [(host.hooks_file, HostEntry(PLUGIN_FILE, host))]
+    if host.form != "plugin":
+        found = [(host.hooks_file, HostEntry(HOOK, host, event)) for event in host.events]
+    server_file = _first_existing(root, host.server_files) or host.server_files[0]
+    found.append((server_file, HostEntry(_server_kind(server_file), host)))
+    found.append((_instructions(root, host), HostEntry(INSTRUCTIONS, host)))
+    return found
+
+
+def possible_entries(host: Host) -> list[tuple[str, HostEntry]]:
+    """Every place where pieces of a host may stand, whatever chose it."""
+    found = [(host.hooks_file, HostEntry(PLUGIN_FILE, host))]
+    if host.form != "plugin":
+        found = [(host.hooks_file, HostEntry(HOOK, host, event)) for event in host.events]
+    found += [(name, HostEntry(_server_kind(name), host)) for name in host.server_files]
+    return found + [
+        (name, HostEntry(INSTRUCTIONS, host))
+        for name in dict.fromkeys((*host.instructions, BLOCK_FILE))
+    ]
+
+
+def _server_kind(name: str) -> str:
+    return TOML_SERVER if name.endswith(".toml") else JSON_SERVER
+
+
+def _first_existing(root: str, names: Iterable[str]) -> str:
+    return next((name for name in names if os.path.lexists(os.path.join(root, name))), "")
+
+
+def _instructions(root: str, host: Host) -> str:
+    """The file that the host reads at the start of a session.
+
+    Claude Code reads AGENTS.md only where there is no CLAUDE.md: none is made for the block alone.
+    """
+    if host is GEMINI:
+        told = re.search(
+            r'"fileName"\s*:\s*(\[[^\]]*\]|"[^"]*")', _read_text(root, host.hooks_file)
+        )
+        return BLOCK_FILE if told and BLOCK_FILE in told[1] else host.instructions[0]
+    own = _first_existing(root, host.instructions)
+    return BLOCK_FILE if not own or _IMPORT.search(_read_text(root, own)) else own
+
+
+def _read_text(root: str, name: str) -> str:
+    from passdown.workspace.files import bytes_at
+
+    data = bytes_at(os.path.join(root, name), 1_048_576)
+    return data.decode(errors="replace") if isinstance(data, bytes) else ""
+
+
+FileRecord = dict[str, Any]
+MAX_BYTES = 4_194_304
+
+
+class FileChange(NamedTuple):
+    """A file's bytes before and after; None where there is no file. `real` is what is written:
+    the end of a link, where `path` (relative to the project) is one.
+    """
+
+    path: str
+    real: str
+    before: bytes | None
+    after: bytes | None
+
+
+class SetupPlan(NamedTuple):
+    """All changes, the hosts that are served after them, and what to remember for the way back."""
+
+    changes: tuple[FileChange, ...]
+    hosts: tuple[str, ...]
+    entries: dict[str, FileRecord]
+
+
+class _HostFile(NamedTuple):
+    path: str
+    real: str
+    wanted: list[HostEntry]
+    dropped: list[HostEntry]
+
+
+def plan_setup(
+    root: str, entries: dict[str, FileRecord], *, add_hosts: Collection[str], drop: Collection[str]
+) -> SetupPlan:
+    """What it takes to serve `add_hosts` and those served already, but none of `drop`.
+
+    `entries` is what an earlier run remembered. Raises InvalidInput with every reason why a file
+    can't be edited; nothing is written here.
+    """
+    served = [n for n in HOSTS if (n in add_hosts or n in installed_hosts(root)) and n not in drop]
+    problems: list[Problem] = []
+    kept = dict(entries)
+    changes: list[FileChange] = []
+    for file in _files(root, served, [name for name in HOSTS if name in drop], problems):
+        try:
+            change = _change(root, file, kept)
+        except ValueError as error:
+            problems.append(_problem(file.path, error))
+            continue
+        if change is not None:
+            changes.append(change)
+    if problems:
+        raise InvalidInput("nothing was written: files can't be edited as they are", problems)
+    return SetupPlan(tuple(changes), tuple(served), kept)
+
+
+def _files(
+    root: str, served: list[str], drop: list[str], problems: list[Problem]
+) -> list[_HostFile]:
+    """The files in question by what they really are, so that a link and its end are one file."""
+    found: dict[str, _HostFile] = {}
+    wanted = [each for name in served for each in entries_for(root, HOSTS[name])]
+    dropped = [each for name in drop for each in possible_entries(HOSTS[name])]
+    for path, wish, is_wanted in (
+        *((path, wish, True) for path, wish in wanted),
+        *((path, wish, False) for path, wish in dropped),
+    ):
+        real = _real_path(root, path, problems if is_wanted else [])
+        if not real or (not is_wanted and not os.path.exists(real)):
+            continue
+        file = found.setdefault(real, _HostFile(path, real, [], []))
+        listed = file.wanted if is_wanted else file.dropped
+        if not any(_same(each, wish) for each in (*file.wanted, *listed)):
+            listed.append(wish)
+    return list(found.values())
+
+
+def _same(one: HostEntry, other: HostEntry) -> bool:
+    """Whether two pieces are the same; the block of a page serves all hosts that read it."""
+    is_block = one.kind == other.kind == INSTRUCTIONS
+    return is_block or one == other
+
+
+def _real_path(root: str, path: str, problems: list[Problem]) -> str:
+    """The file that a path leads to; empty, with a problem, where it can't be ours to write."""
+    full = os.path.join(root, path)
+    real = os.path.realpath(full)
+    inside = os.path.realpath(root)
+    if os.path.commonpath([real, inside]) != inside:
+        return _refused(problems, path, "linked_out", "a link leads out of the project")
+    if os.path.lexists(full) and not os.path.exists(full):
+        return _refused(problems, path, "broken_link", "the link leads nowhere")
+    above = real
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    mode = os.stat(above).st_mode
+    if above == real and not stat.S_ISREG(mode):
+        return _refused(problems, path, "not_regular_file", "it is no regular file")
+    if above != real and not stat.S_ISDIR(mode):
+        where = os.path.relpath(above, inside)
+        return _refused(problems, path, "not_a_folder", f"{where} is no folder")
+    # A file is replaced, so its folder has to be writable as well.
+    folder = os.path.dirname(real) if above == real else above
+    if not os.access(above, os.W_OK) or not os.access(folder, os.W_OK):
+        return _refused(problems, path, "read_only", "it may not be written")
+    return real
+
+
+def _refused(problems: list[Problem], path: str, code: str, message: str) -> str:
+    problem = Problem(path, code, message, "a file of this project")
+    if problem not in problems:  # several pieces may be meant for one file
+        problems.append(problem)
+    return ""
+
+
+def _problem(path: str, error: ValueError) -> Problem:
+    if isinstance(error, EntryConflict):
+        return Problem(path, "taken", str(error), "a free place", "move it, or leave the host out")
+    if isinstance(error, UnicodeDecodeError):
+        return Problem(path, "not_utf8", f"is no UTF-8 text ({error.reason})", "UTF-8")
+    return Problem(
+        path, "invalid_file", str(error), "a file that its host can read", f"mend {path}"
+    )
+
+
+def _change(root: str, file: _HostFile, entries: dict[str, FileRecord]) -> FileChange | None:
+    path = os.path.relpath(file.real, os.path.realpath(root)).replace(os.sep, "/")
+    before = _read_bytes(file.real)
+    first = (*file.wanted, *file.dropped)[0]
+    text = _decoded(before, first)
+    if not file.wanted and COMMAND not in text:
+        entries.pop(path, None)
+        return None
+    if before is not None:
+        check_text(text, first)
+    entry = entries.get(path)
+    # On the way out, what is exactly as it was left is exactly undone.
+    untouched = entry is not None and entry.get("sha256") == _digest(before)
+    pieces = (*file.wanted, *file.dropped)
+    if file.wanted and _fits(text, file):
+        return None
+    base, made = _base(text, before, pieces, entry, untouched=untouched)
+    draft = EditedText(base)
+    for wish in file.wanted:
+        if not has_entry(draft.text, wish):
+            add_entry(draft, wish)
+    if remove_cuts(draft.text, draft.cuts) != base:
+        raise ValueError("the edit couldn't be undone")
+    return _finished(path, file, before, draft, entries, made=made)
+
+
+def _fits(text: str, file: _HostFile) -> bool:
+    """Whether a file has every piece that it should have, and none that it shouldn't."""
+    there = all(has_entry(text, wish) for wish in file.wanted) if text else False
+    return there and all(remove_entry(text, wish) == text for wish in file.dropped)
+
+
+def _base(
+    text: str,
+    before: bytes | None,
+    pieces: tuple[HostEntry, ...],
+    entry: FileRecord | None,
+    *,
+    untouched: bool,
+) -> tuple[str, bool]:
+    """A file without anything of ours, and whether it was us who made it."""
+    if before is None:
+        return empty_text(pieces[0]), True
+    if untouched and entry is not None:
+        return remove_cuts(text, entry["cuts"]), bool(entry["made"])
+    base = text
+    for wish in pieces:
+        base = remove_entry(base, wish)
+    if entry is not None:
+        return base, bool(entry["made"])
+    return base, base != text and is_blank(base, pieces[0])
+
+
+def _finished(
+    path: str,
+    file: _HostFile,
+    before: bytes | None,
+    draft: EditedText,
+    entries: dict[str, FileRecord],
+    *,
+    made: bool,
+) -> FileChange | None:
+    first = (*file.wanted, *file.dropped)[0]
+    if not file.wanted and made and is_blank(draft.text, first):
+        after = None
+    else:
+        after = draft.text.encode("utf-8", "surrogateescape")
+    if file.wanted:
+        entries[path] = {"made": made, "sha256": _digest(after), "cuts": draft.cuts}
+    else:
+        entries.pop(path, None)
+    return FileChange(path, file.real, before, after) if after != before else None
+
+
+def _read_bytes(path: str) -> bytes | None:
+    from passdown.workspace.files import bytes_at
+
+    data = bytes_at(path, MAX_BYTES)
+    if isinstance(data, bytes):
+        return data
+    if data.code == "missing_file":
+        return None
+    raise ValueError(data.message)
+
+
+def _decoded(data: bytes | None, wish: HostEntry) -> str:
+    errors = "surrogateescape" if wish.kind == INSTRUCTIONS else "strict"
+    return (data or b"").decode("utf-8", errors)
+
+
+def _digest(data: bytes | None) -> str:
+    return hashlib.sha256(data or b"").hexdigest()
+
+
+STATE_FILE = os.path.join(".passdown", "hosts.json")
+"""What is remembered of the files that were written, relative to the project."""
+
+_SCHEMA = 1
+
+
+class SetupState(NamedTuple):
+    """What earlier runs wrote: files with where our text stands in them, and folders they made."""
+
+    hosts: tuple[str, ...] = ()
+    files: dict[str, FileRecord] = {}  # noqa: RUF012
+    folders: tuple[str, ...] = ()
+
+
+def read_setup_state(root: str) -> SetupState:
+    """What is remembered; nothing where the file is missing or isn't ours any more."""
+    try:
+        with open(os.path.join(root, STATE_FILE), encoding="utf-8") as file:
+            found = json.load(file)
+        files = {str(path): _file_record(value) for path, value in found["files"].items()}
+        folders = tuple(str(folder) for folder in found["folders"] if _is_inside(root, folder))
+        return SetupState(tuple(map(str, found["hosts"])), files, folders)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return SetupState()
+
+
+def _is_inside(root: str, folder: str) -> bool:
+    """Whether a folder is below the project: what is remembered may have come with a repository."""
+    inside = os.path.realpath(root)
+    return os.path.realpath(os.path.join(inside, folder)).startswith(inside + os.sep)
+
+
+def _file_record(value: dict[str, Any]) -> FileRecord:
+    cuts = [[int(at), int(length)] for at, length in value["cuts"]]
+    return {"made": bool(value["made"]), "sha256": str(value["sha256"]), "cuts": cuts}
+
+
+def apply_plan(root: str, plan: SetupPlan, memory: SetupState) -> None:
+    """Write a plan. Raises InvalidInput where a file has changed since it was planned, and
+    StoreUnavailable where one can't be written; in both cases everything is as it was.
+    """
+    _check_unchanged(plan.changes)
+    folders = _missing_folders(root, plan.changes)
+    after = SetupState(plan.hosts, plan.entries, (*memory.folders, *folders))
+    done: list[FileChange] = []
+    try:
+        if plan.hosts:
+            _write_setup_state(root, after)
+        for folder in folders:
+            os.mkdir(os.path.join(root, folder))
+        for change in plan.changes:
+            _replace_file(change.real, change.after, change.before)
+            done.append(change)
+    except OSError as error:
+        _undo(root, done, folders, memory)
+        where = error.filename or root
+        raise StoreUnavailable(
+            f"{where} can't be written ({error.strerror or error}); everything is as it was",
+            next_step="Check who owns the folder, and the space left.",
+        ) from error
+    _remove_empty_folders(root, plan, after)
+
+
+def _check_unchanged(changes: Iterable[FileChange]) -> None:
+    problems: list[Problem] = []
+    for change in changes:
+        try:
+            with open(change.real, "rb") as file:
+                now: bytes | None = file.read()
+        except FileNotFoundError:
+            now = None
+        if now != change.before:
+            message = "somebody else has just changed it"
+            problems.append(Problem(change.path, "changed", message, "", "run it again"))
+    if problems:
+        raise InvalidInput("nothing was written", problems)
+
+
+def _missing_folders(root: str, changes: Iterable[FileChange]) -> list[str]:
+    """The folders that have to be made, the outer ones first."""
+    found: dict[str, None] = {}
+    inside = os.path.realpath(root)
+    for change in changes:
+        above: list[str] = []
+        folder = os.path.dirname(change.real)
+        while change.after is not None and not os.path.isdir(folder):
+            above.append(os.path.relpath(folder, inside))
+            folder = os.path.dirname(folder)
+        found.update(dict.fromkeys(reversed(above)))
+    return list(found)
+
+
+def _replace_file(path: str, data: bytes | None, before: bytes | None) -> None:
+    """Give a file its bytes, whole or not at all, with the rights that it had."""
+    if data is None:
+        if before is not None:
+            os.unlink(path)
+        return
+    temporary = f"{path}.{os.getpid()}.passdown-new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            if before is not None:
+                _copy_owner_and_mode(temporary, path)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _copy_owner_and_mode(temporary: str, path: str) -> None:
+    old = os.stat(path)
+    os.chmod(temporary, old.st_mode & 0o7777)
+    new = os.stat(temporary)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        with suppress(PermissionError):
+            os.chown(temporary, old.st_uid, old.st_gid)
+
+
+def _undo(root: str, done: list[FileChange], folders: list[str], memory: SetupState) -> None:
+    """Put back what was there; what can't be put back is still remembered for the next run."""
+    for change in reversed(done):
+        with suppress(OSError):
+            _replace_file(change.real, change.before, change.after)
+    for folder in reversed(folders):
+        with suppress(OSError):
+            os.rmdir(os.path.join(root, folder))
+    with suppress(OSError):
+        if memory.hosts or memory.files:
+            _write_setup_state(root, memory)
+        else:
+            os.unlink(os.path.join(root, STATE_FILE))
+
+
+def _remove_empty_folders(root: str, plan: SetupPlan, after: SetupState) -> None:
+    """Take away folders of ours that are empty now, and forget what is gone."""
+    folders = dict.fromkeys(after.folders)
+    if not after.folders:
+        # In a copy of the project nobody remembers who made a folder; version control keeps none
+        # that is empty, so one that only held a file of ours came with it.
+        for change in plan.changes:
+            if change.after is None:
+                folders.update(dict.fromkeys(_folders_above(change.path)))
+    left = tuple(folder for folder in folders if not _removed(root, folder, folders))
+    left = tuple(folder for folder in left if os.path.isdir(os.path.join(root, folder)))
+    with suppress(OSError):
+        if plan.hosts:
+            _write_setup_state(root, after._replace(folders=left))
+        else:
+            os.unlink(os.path.join(root, STATE_FILE))
+
+
+def _removed(root: str, folder: str, folders: Iterable[str]) -> bool:
+    """Remove a folder with the emptied ones below it, if nothing else is in it."""
+    for below in sorted((each for each in folders if each.startswith(folder)), reverse=True):
+        with suppress(OSError):
+            os.rmdir(os.path.join(root, below))
+    return not os.path.isdir(os.path.join(root, folder))
+
+
+def _folders_above(path: str) -> list[str]:
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def _write_setup_state(root: str, memory: SetupState) -> None:
+    path = os.path.join(root, STATE_FILE)
+    document = {"schema": _SCHEMA, **memory._asdict()}
+    data = json.dumps(document, indent=2).encode() + b"\n"
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    _replace_file(path, data, data if os.path.exists(path) else None)

@@ -1,0 +1,557 @@
+"""Read architecture decision records: MADR 2 to 4, adr-tools (Nygard), log4brains.
+
+An ADR states its status in front matter, in lines of facts or in a section, and names others by
+link, number or file name. `read_adr` parses one; `chain` resolves which supersedes which.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from passdown.core.kinds import NOT_STATED
+from passdown.core.names import suggest_tag
+from passdown.core.record import canonical_bytes, digest_bytes
+from passdown.core.text import has_lone_surrogate, is_blank
+from passdown.errors import Problem
+from passdown.imports.parsing import MAX_MARKUP_LINE, Page, fact_of, items_of, links_in, read_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+MAX_RATIONALE = 60_000
+MAX_ALTERNATIVES = 200
+SHORT_SECTIONS = ("date", "deciders", "decision makers", "tags")
+
+_MAX_OPTION = 2_000
+_CHOSEN = re.compile(
+    r"chosen option:?\s*[\"'\u201c*_`\[]*([^\"\u201d*_`\]\n]{1,300})", re.IGNORECASE
+)
+_NOT_NAME = re.compile(r"[^a-z ]+")
+
+
+def plain_heading(name: str) -> str:
+    """A heading without numbers, signs and capitals."""
+    return " ".join(_NOT_NAME.sub(" ", name.lower()).split())
+
+
+_DECISION = ("decision outcome", "decision", "decisions", "the decision", "outcome", "resolution")
+_CONTEXT = ("context", "problem", "background", "motivation", "issue")
+_DRIVERS = ("decision drivers", "drivers", "forces", "rationale", "justification", "argument")
+_OPTIONS = (
+    "considered options",
+    "options considered",
+    "options",
+    "alternatives",
+    "alternatives considered",
+    "considered alternatives",
+    "positions",
+)
+_CONSEQUENCES = ("consequences", "implications", "positive consequences", "negative consequences")
+
+
+class AdrParts:
+    """The sections of an ADR by what they are for."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._used: set[int] = set()
+        self.has_text = any(each.text for each in page.sections) or bool("".join(page.head).strip())
+        self.is_several = self._is_several()
+        self.decision = self._take(lambda name: name in _DECISION)
+        self.context = self._take(lambda name: name.startswith(_CONTEXT))
+        self.drivers = self._take(lambda name: name in _DRIVERS)
+        self.consequences = self._take(lambda name: name in _CONSEQUENCES)
+        self._options = self._find(lambda name: name in _OPTIONS)
+
+    def _is_several(self) -> bool:
+        """Whether decisions stand below different headings of the second level."""
+        outer: set[int] = set()
+        at = -1
+        for index, section in enumerate(self._page.sections):
+            if section.level <= 2:
+                at = index
+            elif plain_heading(section.name) in ("decision", "decision outcome"):
+                outer.add(at)
+        return len(outer) > 1
+
+    def _find(self, is_it: Callable[[str], bool]) -> list[int]:
+        return [
+            index
+            for index, section in enumerate(self._page.sections)
+            if index not in self._used and is_it(plain_heading(section.name))
+        ]
+
+    def _take(self, is_it: Callable[[str], bool]) -> str:
+        """The text of the sections that are meant, each with what is below it, once."""
+        found: list[str] = []
+        for index in self._find(is_it):
+            if index not in self._used:
+                found.append(self._page.whole(index))
+                self._use(index)
+        return "\n\n".join(part for part in found if part)
+
+    def _use(self, index: int) -> None:
+        self._used.update(range(index, index + 1 + len(self._page.below(index))))
+
+    def options(self) -> list[str]:
+        """What else was considered: list items, else headings below, else a short text; without
+        the option that was chosen.
+        """
+        found: list[str] = []
+        for index in self._options:
+            section = self._page.sections[index]
+            below = [each.name for each in self._page.below(index) if each.name]
+            listed = items_of(section.lines) or below
+            if not listed and 0 < len(section.text) <= _MAX_OPTION:
+                listed = [section.text]
+            if listed:
+                self._use(index)
+            found += listed
+        chosen = _CHOSEN.search(self.decision[:MAX_RATIONALE])
+        name = _bare(chosen[1]) if chosen else ""
+        kept = (text[:_MAX_OPTION].strip() for text in found if _bare(text) not in (name, ""))
+        return list(dict.fromkeys(text for text in kept if not is_blank(text)))[:MAX_ALTERNATIVES]
+
+    def left_out(self) -> list[str]:
+        """The outermost sections with text that is taken nowhere; ask for the options first."""
+        found: list[str] = []
+        outer = ""
+        for index, section in enumerate(self._page.sections):
+            if section.level <= 2 or not outer:
+                outer = section.name
+            is_told = plain_heading(section.name) in ("status", *SHORT_SECTIONS)
+            if index not in self._used and section.text and not is_told and outer not in found:
+                found.append(outer)
+        return found
+
+
+def _bare(text: str) -> str:
+    return " ".join(re.sub(r"[^\w]+", " ", text.lower()).split())
+
+
+# The beginnings of words, as people write them; the first row that fits decides.
+_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("superseded", ("superseded", "superceded", "replaced", "obsoleted by")),
+    (
+        "reverted",
+        (
+            *("reject", "deprecat", "withdraw", "obsolete", "retired", "abandon", "declin"),
+            *("discard", "revert", "cancel", "no longer"),
+        ),
+    ),
+    ("proposed", ("propos", "draft", "pending", "in review", "under review", "rfc", "wip", "open")),
+    ("proposed", ("in progress", "discuss", "todo", "under discussion", "work in progress")),
+    ("accepted", ("accept", "approve", "decided", "implemented", "adopted", "done", "active")),
+    ("accepted", ("agreed", "final", "in effect", "current", "complete", "partly", "partially")),
+)
+_NOT_A_STATUS = ("proposed by", "accepted by", "approved by", "decided by", "accepted on")
+_LEAD = re.compile(r"^(?:[^A-Za-z\[]|\d{4}-\d\d-\d\d)*")
+_STRUCK = re.compile(r"~~[^~]{0,200}~~")
+_NEWER = re.compile(r"^(?:supersedes?|supercedes?|replaces)\b[ :]*(.*)", re.IGNORECASE)
+_OLDER = re.compile(
+    r"^(?:accepted|approved)?[ ,;(]*(?:superseded|superceded|replaced)(?: by)?\b[ :]*(.*)",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(
+    r"\bADR[-_ #]*\d{1,8}\b|\b\d{8}-[a-z0-9-]{2,200}|\b\d{3,4}-[a-z0-9_-]{2,200}", re.IGNORECASE
+)
+_NUMBER = re.compile(r"^#?(\d{1,6})\b")
+_LINKING = ("links", "link", "related", "see also", "references", "more information", "relations")
+
+
+class AdrStatus(NamedTuple):
+    """The status of a decision, the words it was read from, and references to other ADRs."""
+
+    status: str
+    said: str
+    supersedes: tuple[str, ...]
+    superseded_by: tuple[str, ...]
+
+
+def read_status(page: Page, facts: dict[str, str]) -> AdrStatus:
+    """What an ADR says of its status. None at all means that it holds; a word that nobody knows
+    means that it is proposed, which is the careful reading.
+    """
+    lines = _status_lines(page, facts)
+    said = [word for word in map(_word, lines) if word]
+    status = "superseded" if "superseded" in said else (said[-1] if said else "")
+    known = status or ("proposed" if lines else "accepted")
+    newer: list[str] = []
+    older: list[str] = []
+    for line in [*lines, *_linking_lines(page), *_named_in(facts)]:
+        _take_references(line, newer, older)
+    return AdrStatus(known, " / ".join(lines)[:300], _once(newer), _once(older))
+
+
+def _status_lines(page: Page, facts: dict[str, str]) -> list[str]:
+    """The lines that speak of the status, without marks, dates and what is struck out."""
+    found = [facts["status"]] if "status" in facts else []
+    for section in page.sections:
+        if section.name.strip().lower().strip(":0123456789. ") in ("status", "state"):
+            found += section.lines
+        elif section.name.lower().startswith("status:"):
+            found.append(section.name[len("status:") :])
+    bare = (_LEAD.sub("", _STRUCK.sub("", line[:MAX_MARKUP_LINE])).strip() for line in found)
+    return [line.rstrip("*_ ") for line in bare if line.strip("*_ ")]
+
+
+def _word(line: str) -> str:
+    text = line.lower().strip("[]*_ ")
+    if text.startswith(_NOT_A_STATUS):
+        text = text.partition(" ")[0]
+    for status, beginnings in _WORDS:
+        if text.startswith(beginnings):
+            is_both = status == "accepted" and re.search(r"super[sc]eded by", text)
+            return "superseded" if is_both and not text.startswith("part") else status
+    return ""
+
+
+def _linking_lines(page: Page) -> list[str]:
+    found: list[str] = []
+    for section in page.sections:
+        if section.name.strip().lower().startswith(_LINKING):
+            found += [_LEAD.sub("", line[: MAX_MARKUP_LINE * 2]).strip() for line in section.lines]
+    return found
+
+
+def _named_in(facts: dict[str, str]) -> list[str]:
+    names = {
+        "supersedes": "supersedes",
+        "replaces": "supersedes",
+        "superseded-by": "superseded by",
+        "superseded_by": "superseded by",
+        "superseded by": "superseded by",
+    }
+    return [f"{words} {facts[name]}" for name, words in names.items() if name in facts]
+
+
+def _take_references(line: str, newer: list[str], older: list[str]) -> None:
+    for pattern, into in ((_NEWER, newer), (_OLDER, older)):
+        match = pattern.match(line)
+        if match:
+            into.extend(references(match[1]))
+
+
+def references(text: str) -> list[str]:
+    """The ADRs that a piece of text names: link targets, else names and numbers in it."""
+    targets = [target for _, target in links_in(text) if "://" not in target]
+    if targets:
+        return targets
+    labels = [label for label, _ in links_in(text)]
+    rest = " ".join([*labels, text]) if labels else text
+    named = _NAMED.findall(rest[:MAX_MARKUP_LINE])
+    number = _NUMBER.match(rest.strip("[]() "))
+    return named or ([number[1]] if number else [])
+
+
+def _once(texts: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
+
+
+_NUMBERED = re.compile(r"^(?:adr[-_ ]?)?\d{1,8}[-_. ]|^adr[-_ ]?\d{1,8}$", re.IGNORECASE)
+_TITLE_NUMBER = re.compile(
+    r"^(?:ADR[-_ #]*)?(?:\d{1,6})[.:)]?(?:[ \t]*[-\u2013\u2014:.])?[ \t]+(?=\S)", re.IGNORECASE
+)
+_TITLE_ADR = re.compile(r"^ADR[-_ #]*\d{0,6}[ \t]*[-\u2013\u2014:.][ \t]*(?=\S)", re.IGNORECASE)
+_TITLE_WORDS = re.compile(
+    r"^(?:architectur(?:e|al) )?decision record(?: \(ADR\))?(?: for |[ \t]*[-:][ \t]*)(?=\S)",
+    re.IGNORECASE,
+)
+_ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
+_NAME_DATE = re.compile(r"^(\d{4})(\d{2})(\d{2})[-_]")
+_PLACE = re.compile(r"^[\[{<].*[\]}>]$")
+
+_PEOPLE = ("decision-makers", "decision makers", "decision-maker", "deciders", "decider")
+_DROPPED_FROM_DIGEST = ("status", "date", "superseded-by", "superseded by", "last-modified")
+_TEMPLATES = ("template", "adr-template", "0000-template")
+# Pages that mostly are about a folder; some people give each ADR a folder and call it this.
+_ABOUT = ("readme", "index", "changelog", "contributing", "toc")
+
+
+class Adr(NamedTuple):
+    """One ADR. `name` is its path in the folder; `status` is that of a decision, `said` the words
+    of the ADR. `supersedes` and `superseded_by` are references as they are written. `digest` covers
+    everything but status and date; `left_out` are sections that stay in the file alone; `odd_date`
+    is written like a date and is none.
+    """
+
+    name: str
+    title: str
+    status: str
+    said: str
+    rationale: str
+    alternatives: tuple[str, ...]
+    tags: tuple[str, ...]
+    date: str
+    supersedes: tuple[str, ...]
+    superseded_by: tuple[str, ...]
+    digest: str
+    left_out: tuple[str, ...]
+    odd_date: str = ""
+
+
+class NoAdr(NamedTuple):
+    """Why a file was not taken; `is_meant` when it looks as if it should have been."""
+
+    problem: Problem
+    is_meant: bool
+
+
+class AdrChain(NamedTuple):
+    """ADRs in an order in which each comes after those whose place it takes. `supersedes` is by
+    name, also of those that are only known.
+    """
+
+    order: tuple[Adr, ...]
+    supersedes: dict[str, tuple[str, ...]]
+    problems: tuple[Problem, ...]
+
+
+def read_adr(name: str, text: str) -> Adr | NoAdr:
+    """The ADR in a file's text, or why there is none in it."""
+    if has_lone_surrogate(text) or "\x00" in text:
+        return NoAdr(Problem(name, "no_text", "holds what is no text", "UTF-8 text"), is_meant=True)
+    stem = name.rpartition("/")[2].rpartition(".")[0]
+    page = read_page(text)
+    facts = _facts(page)
+    status = read_status(page, facts)
+    parts = AdrParts(page)
+    refused = _rejection(name, _title(page), status, parts)
+    if refused is not None:
+        return refused
+    rationale, too_long = _rationale(parts, facts)
+    return Adr(
+        name=name,
+        title=_title(page) or stem or name,
+        status=status.status,
+        said=status.said,
+        rationale=rationale,
+        alternatives=tuple(parts.options()),
+        tags=_tags(page, facts),
+        date=_date(facts, stem),
+        supersedes=status.supersedes,
+        superseded_by=status.superseded_by,
+        digest=_digest(page, facts),
+        left_out=(*too_long, *parts.left_out()),
+        odd_date=_odd_date(facts),
+    )
+
+
+def _rejection(name: str, title: str, status: AdrStatus, parts: AdrParts) -> NoAdr | None:
+    """Why a page is no ADR, if it is none."""
+    stem = name.rpartition("/")[2].rpartition(".")[0].lower()
+    is_meant = bool(_NUMBERED.match(stem))
+    is_template = stem in _TEMPLATES or (not is_meant and "template" in stem)
+    if is_template or _PLACE.match(title):
+        return NoAdr(Problem(name, "no_adr", "is a template", "an ADR"), is_meant=False)
+    if stem in _ABOUT and not (parts.decision and (status.said or "/" in name)):
+        return NoAdr(Problem(name, "no_adr", "is about ADRs, and none", "an ADR"), is_meant=False)
+    if parts.is_several:
+        problem = Problem(name, "several_adrs", "holds several ADRs", "a file for each")
+        return NoAdr(problem, is_meant=True)
+    if not parts.decision and not (status.said and (parts.has_text or is_meant)):
+        expected = "a section named Decision or Decision Outcome, or a status"
+        return NoAdr(Problem(name, "no_adr", "holds no decision", expected), is_meant)
+    return None
+
+
+def looks_like_adr(name: str, text: str) -> bool:
+    """Whether a file can be read as an ADR: it has a decision below a heading, or a status."""
+    return isinstance(read_adr(name, text), Adr)
+
+
+def is_named_adr(name: str, page: Page) -> bool:
+    """Whether a file is called like an ADR: by a number, or by the word; a day is no number."""
+    stem = name.rpartition("/")[2].rpartition(".")[0]
+    is_numbered = _NUMBERED.match(stem) is not None and _ISO_DATE.match(stem) is None
+    title = page.title.strip()[:MAX_MARKUP_LINE]
+    is_titled = any(pattern.match(title) for pattern in (_TITLE_ADR, _TITLE_WORDS))
+    return is_numbered or is_titled or stem.lower().startswith("adr")
+
+
+def is_built_adr(page: Page) -> bool:
+    """Whether a page is built like an ADR: a decision, and what led to it or comes of it."""
+    parts = AdrParts(page)
+    return bool(parts.decision and (parts.context or parts.consequences))
+
+
+def _title(page: Page) -> str:
+    bare = page.title.strip()[:MAX_MARKUP_LINE]
+    for pattern in (_TITLE_ADR, _TITLE_NUMBER, _TITLE_WORDS):
+        bare = pattern.sub("", bare).strip()
+    return bare
+
+
+def _facts(page: Page) -> dict[str, str]:
+    """The facts at the top, by lowercase name: front matter first, then lines before a section."""
+    found: dict[str, str] = {}
+    for name, value in page.front.items():
+        listed = cast("list[object]", value) if isinstance(value, list) else [value]
+        text = ", ".join(str(each) for each in listed if each is not None and str(each).strip())
+        if text and not _PLACE.match(text):
+            found[name] = text
+    for line in page.head:
+        fact = fact_of(line)
+        if fact and fact[1] and not _PLACE.match(fact[1]):
+            found.setdefault(*fact)
+    for section in page.sections:
+        if (
+            plain_heading(section.name) in SHORT_SECTIONS
+            and 0 < len(section.text) <= MAX_MARKUP_LINE
+        ):
+            found.setdefault(plain_heading(section.name), section.text)
+    return found
+
+
+def _tags(page: Page, facts: dict[str, str]) -> tuple[str, ...]:
+    given = ",".join(facts.get(name, "") for name in ("tags", "tag", "categories", "category"))
+    tags = (suggest_tag(word) for word in given.split(","))
+    return tuple(dict.fromkeys(tag for tag in tags if tag))
+
+
+def _date(facts: dict[str, str], stem: str) -> str:
+    """The ADR's date as YYYY-MM-DD, where it gives one that can be read; nothing is guessed."""
+    match = _ISO_DATE.search(facts.get("date", "")) or _NAME_DATE.match(stem)
+    if match is None or not (1 <= int(match[2]) <= 12 and 1 <= int(match[3]) <= 28 + 3):
+        return ""
+    days = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[int(match[2]) - 1]
+    year, day = int(match[1]), int(match[3])
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    is_real = year >= 1 and day <= days and (day < 29 or match[2] != "02" or is_leap)
+    return f"{match[1]}-{match[2]}-{match[3]}" if is_real else ""
+
+
+def _odd_date(facts: dict[str, str]) -> str:
+    match = _ISO_DATE.search(facts.get("date", ""))
+    return match[0] if match and not _date(facts, "") else ""
+
+
+def _digest(page: Page, facts: dict[str, str]) -> str:
+    """The digest of all that an ADR says, but for its status and when that was."""
+    kept = {k: v for k, v in sorted(facts.items()) if k not in _DROPPED_FROM_DIGEST}
+    sections = [
+        [each.name, each.text] for each in page.sections if plain_heading(each.name) != "status"
+    ]
+    head = [line.strip() for line in page.head if fact_of(line) is None and line.strip()]
+    data = canonical_bytes([page.title, kept, head, sections])
+    return digest_bytes(data).removeprefix("sha256:")
+
+
+def _rationale(parts: AdrParts, facts: dict[str, str]) -> tuple[str, list[str]]:
+    """Decision and reasons as one text, and the parts that it has no room for."""
+    people = next((facts[name] for name in _PEOPLE if name in facts), "")
+    date = facts.get("date", "")
+    wanted = (
+        ("", parts.decision),
+        ("Drivers", parts.drivers),
+        ("Context", parts.context),
+        ("Consequences", parts.consequences),
+        ("Decided by", people),
+        ("Date", "" if _date(facts, "") else date),
+    )
+    found: list[str] = []
+    too_long: list[str] = []
+    for name, text in wanted:
+        if not text.strip():
+            continue
+        part = f"{name}: {text.strip()}" if name else text.strip()
+        if sum(map(len, found)) + len(part) > MAX_RATIONALE:
+            too_long.append(name or "Decision")
+        else:
+            found.append(part)
+    rationale = "\n\n".join(found)
+    return (NOT_STATED if is_blank(rationale) else rationale), too_long
+
+
+def chain(adrs: Iterable[Adr], known: Iterable[str] = ()) -> AdrChain:
+    """Resolve who takes whose place; what leads nowhere, or in a circle, is a problem and no
+    link. `known` are the names of ADRs that may be meant, too, though they aren't given.
+    """
+    listed = sorted(adrs, key=lambda adr: adr.name)
+    given, others = _AdrIndex([adr.name for adr in listed]), _AdrIndex(known)
+    problems: list[Problem] = []
+    links: dict[str, list[str]] = {name: [] for name in (*given.names, *others.names)}
+    for adr in listed:
+        for is_newer, texts in ((True, adr.supersedes), (False, adr.superseded_by)):
+            for text in texts:
+                other = given.find(adr.name, text) or others.find(adr.name, text)
+                if other is None:
+                    message = f"{text[:80]!r} is not among these ADRs"
+                    problems.append(Problem(adr.name, "unknown_adr", message, level="warning"))
+                    continue
+                newer, older = (adr.name, other) if is_newer else (other, adr.name)
+                if older not in links[newer]:
+                    links[newer].append(older)
+    order = _ordered(links, problems)
+    by_name = {adr.name: adr for adr in listed}
+    kept = {name: tuple(sorted(olds)) for name, olds in links.items()}
+    in_order = tuple(by_name[name] for name in order if name in by_name)
+    return AdrChain(in_order, kept, tuple(problems))
+
+
+def _ordered(links: dict[str, list[str]], problems: list[Problem]) -> list[str]:
+    """Names, the older of a link first; a link that closes a circle is taken out and reported."""
+    done: dict[str, bool] = {}
+    order: list[str] = []
+    for start, first in links.items():
+        waiting = [(start, iter(list(first)))] if start not in done else []
+        done.setdefault(start, False)
+        while waiting:
+            name, olds = waiting[-1]
+            older = next(olds, None)
+            if older is None:
+                done[name] = True
+                order.append(name)
+                waiting.pop()
+            elif older not in done:
+                done[older] = False
+                waiting.append((older, iter(list(links[older]))))
+            elif not done[older]:
+                links[name].remove(older)
+                message = f"supersedes {older}, which leads back to it"
+                problems.append(Problem(name, "cycle", message, "no circle", level="warning"))
+    return order
+
+
+class _AdrIndex:
+    """Finds the ADR that a reference means, by path, file name or number."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = dict.fromkeys(names)
+        self._by_stem: dict[str, list[str]] = {}
+        self._by_number: dict[int, list[str]] = {}
+        for name in self.names:
+            stem = name.rpartition("/")[2].rpartition(".")[0].lower()
+            self._by_stem.setdefault(stem, []).append(name)
+            number = re.match(r"(?:adr[-_ ]?)?(\d{1,8})", stem)
+            if number:
+                self._by_number.setdefault(int(number[1]), []).append(name)
+
+    def find(self, source: str, text: str) -> str | None:
+        """The one ADR that a reference from `source` means; None where there is none, or two."""
+        target = text.partition("#")[0].removeprefix("./")
+        folder = source.rpartition("/")[0]
+        near = f"{folder}/{target}" if folder else target
+        for name in (near, target):
+            if name in self.names:
+                return name
+        last = target.rpartition("/")[2].lower()
+        found = self._by_stem.get(last.removesuffix(".md")) or []
+        number = re.fullmatch(r"(?:adr[-_ #]*)?(\d{1,8})(?:[-_. ].*)?", last)
+        if not found and number:
+            found = self._by_number.get(int(number[1])) or []
+        return found[0] if len(found) == 1 else None
+
+
+__all__ = [
+    "Adr",
+    "AdrChain",
+    "NoAdr",
+    "chain",
+    "is_built_adr",
+    "is_named_adr",
+    "looks_like_adr",
+    "read_adr",
+]

@@ -1,0 +1,854 @@
+"""Split a freeform note into blocks with their positions; cue words that hint at item kinds."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from passdown.core.redaction import redact
+from passdown.core.text import has_lone_surrogate, text_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class NoteSpan(NamedTuple):
+    """A stretch of the note that may say something, and what its words hint at."""
+
+    start: int
+    end: int
+    line: int
+    hint: str
+    cue: str
+
+
+class NoteItem(NamedTuple):
+    """One item. `kind` is the list of the handoff that it belongs to, `fields` its plain form.
+
+    `span` is where it stands in the note, `confidence` is from 0 to 1, `cue` the words that gave
+    it away.
+    """
+
+    kind: str
+    fields: dict[str, Any]
+    span: tuple[int, int]
+    line: int
+    confidence: float
+    cue: str
+
+
+class NoteHeader(NamedTuple):
+    """What a note says of itself; empty where it says nothing.
+
+    `is_summed_up` tells a summary that is named as one from the first sentence of the note.
+    """
+
+    task: str = ""
+    title: str = ""
+    summary: str = ""
+    outcome: str = ""
+    from_agent: str = ""
+    to_agent: str = ""
+    is_summed_up: bool = False
+
+
+class NoteExtraction(NamedTuple):
+    """Everything that was found in a note, in the order of the text; `form` is text or report."""
+
+    name: str
+    form: str
+    header: NoteHeader
+    found: tuple[NoteItem, ...]
+    ambiguous: tuple[NoteSpan, ...]
+
+
+MAX_FIELD = 65_536
+
+# Every gap is bounded or excludes its own opening mark, so that no place is scanned twice.
+_LINK = re.compile(r"!?\[([^\[\]]{1,300})\]\([^()\s]{0,500}\)")
+_MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|<br ?/?>|(?m:^[ \t]{0,40}(?:>[ \t]?)+)")
+_BEFORE_POINT = re.compile(r"\s+([.,:;!?)])")
+
+
+def clean(text: str) -> str:
+    """Text on one line without Markdown's marks for bold, links, quotes, comments and breaks."""
+    if "<!--" in text:
+        text = _without_comments(text)
+    text = _LINK.sub(r"\1", text)
+    text = _MARKS.sub(" ", text)
+    text = " ".join(text.replace("\x00", " ").split())
+    return _BEFORE_POINT.sub(r"\1", text).strip()
+
+
+def _without_comments(text: str) -> str:
+    kept: list[str] = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
+        kept.append(text[at:start])
+        at = end + len("-->")
+    return " ".join([*kept, text[at:]])
+
+
+def storable(text: str) -> str:
+    """A text as a field of a record may hold it: cut to the limit, without secrets; or nothing."""
+    if has_lone_surrogate(text):
+        text = text.encode("utf-8", "replace").decode()
+    text = redact(text)[0].replace("\x00", " ")
+    if len(text) > MAX_FIELD:
+        text = text[: MAX_FIELD - 1] + "\u2026"
+    return "" if text_problems(text, "") else text
+
+
+DECISION, GOTCHA, PATTERN, NEXT, QUESTION, BLOCKER, READING = (
+    "decisions",
+    "gotchas",
+    "patterns_discovered",
+    "suggested_next_steps",
+    "open_questions",
+    "blockers",
+    "dependencies_for_next",
+)
+
+
+class Cue(NamedTuple):
+    """What was found: the kind, how sure it is, and the words that say so."""
+
+    kind: str
+    confidence: float
+    words: str
+
+
+class Words(NamedTuple):
+    """The words of one kind. `opening` begins a line, `sure` and `weak` stand in a sentence."""
+
+    kind: str
+    heading: re.Pattern[str]
+    column: re.Pattern[str]
+    opening: re.Pattern[str]
+    sure: re.Pattern[str]
+    weak: re.Pattern[str]
+    key: re.Pattern[str]
+
+
+_NEVER = r"(?!)"
+
+
+def _words(
+    kind: str, *, heading: str, column: str, opening: str, sure: str, weak: str, key: str
+) -> Words:
+    sources = (
+        rf"\b(?:{heading})\b",
+        rf"(?:{column})",
+        # A few words may stand before the colon: "Risk R-01:", "Decision (final):".
+        rf"(?:{opening})\b[^.:|\n]{{0,40}}:(?=\s|$)",
+        rf"\b(?:{sure})\b",
+        rf"\b(?:{weak})\b",
+        rf"(?:\w+_)?(?:{key})",
+    )
+    return Words(kind, *(re.compile(source, re.IGNORECASE) for source in sources))
+
+
+# The first kind that fits decides.
+WORDS: tuple[Words, ...] = (
+    _words(
+        QUESTION,
+        heading=r"open (?:questions?|issues|points)|questions|unresolved|unknowns?|unclear",
+        column=r"(?:open |finalized |research )?questions?|unknowns?",
+        opening=r"(?:open )?questions?|unclear|unknown|q\d*",
+        sure=r"(?:it is |it's |is |are )?(?:still )?(?:unclear|undecided|an open question)|"
+        r"(?:the |one |open |my )question (?:is|remains)|don't know (?:if|whether|why|how)|"
+        r"not sure (?:if|whether|why|how|that)|to be (?:decided|determined|clarified)|tbd",
+        weak=r"questions?|unsure|wonder(?:ing)?",
+        key=r"questions|unknowns|unresolved",
+    ),
+    _words(
+        BLOCKER,
+        heading=r"blockers?|blocked(?: by)?|impediments?",
+        column=r"blockers?|impediments?|blocked by",
+        opening=r"blockers?|blocked(?: by| on)?|impediments?",
+        sure=r"(?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|"
+        r"blocked (?:by|on|until)|waiting (?:for|on) \w+|can(?:not|'t) (?:continue|proceed|go on)",
+        weak=_NEVER,
+        key=r"blockers|blocked_by|blocking_issues|impediments",
+    ),
+    _words(
+        DECISION,
+        heading=r"decisions?(?: made| taken)?|assumptions?|resolutions?|fallback|choices made|"
+        r"why we chose",
+        column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
+        opening=r"decisions?|decided|verdict|conclusion|recommendation|fallback|assumptions?|assumed|chose|"
+        r"choice|resolution",
+        sure=r"(?:was|were|have|has|is|are|we|i|they|been)? ?(?:decided|chose|chosen|opted|"
+        r"settled on|went with|agreed to|adopted)|the recommended \w+ is|is recommended|"
+        r"(?:validated and|are) recommended",
+        weak=r"instead of|rather than|because|rejected|deferred|assum(?:ed|ing)|prefer(?:red)?",
+        key=r"decisions|assumptions|decisions_made",
+    ),
+    _words(
+        GOTCHA,
+        heading=r"risks?|gotchas?|caveats?|warnings?|concerns?|gaps?|weak(?:ness(?:es)?| points?)|"
+        r"failure modes?|debt|limitations?|anti-patterns?|pitfalls?|threats?|"
+        r"discrepanc(?:y|ies)|watch out|be careful|to note|problems|bugs|issues|root causes?|"
+        r"vulnerabilit(?:y|ies)|traps?|errors?|insufficient|shortcomings|drawbacks|"
+        r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)",
+        column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
+        r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
+        opening=r"risks?|important|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
+        r"known (?:issue|gap|limitation|bug)s?|key gap|gap|limitation|exposed|note well|nb|"
+        r"pitfall|watch out|problem|bug",
+        sure=r"watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|"
+        r"known (?:gaps?|issues?|limitations?|bugs?)|highest-risk|must not|do not|don't (?:use|"
+        r"forget|touch|change|run)|never|not yet (?:implemented|supported|integrated|tested|"
+        r"created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|"
+        r"(?:has|have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|"
+        r"validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|"
+        r"requires? (?:an? |the )?(?:running|manual|live|network|internet|actual)|"
+        r"(?:is|are|only) (?:just |only )?a (?:placeholder|stub)|(?:placeholder|stub) (?:until|"
+        r"implementation)|turns out|surprisingly|partially automated|constrain(?:s|ed)? \w+",
+        weak=r"risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|hard-?coded|"
+        r"workaround|limitations?|gaps?|however|actually|re-?try|retries|time-?outs?|times out|"
+        r"50[0-4]",
+        key=r"gotchas|risks|warnings|errors|errors_encountered|issues|technical_debt|debt|"
+        r"limitations|caveats|known_issues|problems|concerns|workarounds|workarounds_applied",
+    ),
+    _words(
+        PATTERN,
+        heading=r"patterns?|conventions?|guidelines|principles|house rules|style",
+        column=r"(?:code )?patterns?|conventions?|rule",
+        opening=r"patterns?|conventions?|rule|principle|always",
+        sure=r"always (?:use|call|run|check|go through|pass|write|wrap|prefer|keep)|"
+        r"(?:the|this|our|a) (?:\w+ )?pattern (?:is|here|we)|by convention|"
+        r"(?:follow|use|keep to|stick to)s? the (?:\w+[- ]){1,3}(?:pattern|convention)",
+        weak=r"patterns?|convention|consistently",
+        key=r"patterns|patterns_discovered|conventions|learned_patterns",
+    ),
+    _words(
+        READING,
+        heading=r"(?:mandatory|must|required|recommended|first|further|to) read(?:s|ing)?|"
+        r"files to (?:read|review)|read first",
+        column=_NEVER,
+        opening=r"read(?: first)?|see first|must read",
+        sure=_NEVER,
+        weak=_NEVER,
+        key=r"files_to_read|reading|dependencies_for_next",
+    ),
+    _words(
+        NEXT,
+        heading=r"next(?: steps?)?|remaining|future(?: work)?|to-?dos?|(?:corrective )?actions?|"
+        r"should do|guidance|recommendations?|instructions?|priorit(?:y|ies)|phasing|"
+        r"to (?:validate|verify|do|apply|test|check|fix|investigate|review|address|implement)|"
+        r"targets|left to do|follow-?ups?|action items|treatment sequence|"
+        r"requirements for|focus areas?|validation focus|backlog|work items|ordering|roadmap|"
+        r"implementation (?:order|plan|sequence|phases)|(?:should|must|shall)(?! read)(?=.*:$)",
+        column=r"(?:next |recommended |required |corrective )?(?:actions?|steps?)|to-?do|"
+        r"next steps?|test focus|validation approach|follow-?up|task",
+        opening=r"to-?dos?|next(?: steps?| up)?|actions?(?: items?)?|follow-?up|remaining|then|"
+        r"fixme|left to do|still to do",
+        sure=r"(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?"
+        r"(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|up|thing)|"
+        r"to-?do|(?:still )?(?:needs? to|remains to) be \w+|(?:should|must|shall) (?:now |next |"
+        r"then |be )?(?:validate|verify|confirm|focus|add|fix|write|test|check|implement|run|"
+        r"update|review|document|investigate|executed|integrate|remove|replace|move|extend|"
+        r"decide|finish|continue|start|begin|wire|handle|make|create|build|cover|measure)\w*",
+        weak=r"should|must|then|next|shall|needs? to|have to|later",
+        key=r"next_steps|suggested_next_steps|future_work|todo|todos|remaining|actions|"
+        r"action_items|next_actions|follow_ups|recommendations",
+    ),
+)
+
+BY_KIND = {words.kind: words for words in WORDS}
+
+_REFERENCE = re.compile(
+    r"[\d. ]*(?:document (?:sections|control|history)|.*\bmetadata|citations?|references|"
+    r"claim-to-source.*|change (?:history|log)|traceability.*|table of contents|contents|"
+    r"revision history|glossary|sources?|.*\bstatistics.*|quality gate status|"
+    r".*\bstatus|dimensions?|scoring bands|.*\bscores?|.*\bmetrics)",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(r"\([^()]{0,200}\)")
+_SIGNS = re.compile(r"^[^\w\s`\"'(\[<|/.~-][^\w`\"'(\[<|/.~-]*")
+_OTHER = re.compile(
+    r"(?:report structure|key content.*|.*integration points|dependencies|rationale|details|"
+    r"configuration items.*|key mappings.*|consume|background|context|scope|overview|"
+    r"implementation|purpose|acceptance criteria|examples?|evidence|result)s?:?",
+    re.IGNORECASE,
+)
+
+
+def is_reference(title: str) -> bool:
+    """Whether a heading stands above facts about the note itself, which are nobody's work."""
+    return _REFERENCE.fullmatch(title.rstrip(": ")) is not None
+
+
+def is_reference_block(block: Block) -> bool:
+    """Whether a block stands right below such a heading."""
+    return bool(block.trail) and is_reference(block.trail[-1])
+
+
+def is_exact(cue: Cue) -> bool:
+    """Whether a line opens with the word alone, such as `Risk:`, and so speaks for itself."""
+    return cue.words.endswith(":") and " " not in cue.words
+
+
+def by_heading(trail: tuple[str, ...]) -> Cue | None:
+    """What the headings above a block announce: the nearest that says anything decides.
+
+    What stands in parentheses doesn't count. Work and dangers go on below further headings; other
+    kinds hold for what stands right below.
+    """
+    is_near = True
+    for depth, title in enumerate(reversed(trail)):
+        said = _ASIDE.sub("", title)
+        if is_reference(said) or _OTHER.fullmatch(said):
+            return None
+        if depth + 1 == len(trail) and depth:
+            return None  # the title of the whole note says what it is about, not what is in it
+        for words in WORDS:
+            match = words.heading.search(said)
+            if match and (is_near or words.kind in (NEXT, GOTCHA)):
+                return Cue(words.kind, 0.9 - 0.05 * min(depth, 3), match[0].lower())
+        is_near = is_near and title.endswith(":")
+    return None
+
+
+def by_column(name: str) -> Cue | None:
+    """What a column's own name announces."""
+    for words in WORDS:
+        if words.column.fullmatch(name):
+            return Cue(words.kind, 0.9, name.lower()[:60])
+    return None
+
+
+def by_key(keys: tuple[str, ...]) -> Cue | None:
+    """What the key of a JSON report announces: the nearest that says anything."""
+    for key in reversed(keys[-2:]):
+        for words in WORDS:
+            if words.key.fullmatch(key):
+                return Cue(words.kind, 0.95, key[:60])
+    return None
+
+
+def without_signs(text: str) -> str:
+    """A line without the pictures and marks that people put before its first word."""
+    return _SIGNS.sub("", text, count=1)
+
+
+def by_opening(text: str) -> Cue | None:
+    """What a line says of itself before its first colon."""
+    said = without_signs(text)
+    for words in WORDS:
+        match = words.opening.match(said)
+        if match:
+            return Cue(words.kind, 0.9, match[0].strip().lower()[:60])
+    return None
+
+
+def by_words(text: str) -> Cue | None:
+    """What the words of a sentence say; a guess where they only hint at it."""
+    if text.endswith("?"):
+        return Cue(QUESTION, 0.7, "?")
+    for words in WORDS:
+        match = words.sure.search(text)
+        if match:
+            return Cue(words.kind, 0.6, match[0].strip().lower()[:60])
+    return None
+
+
+def by_hints(text: str) -> Cue | None:
+    """What a sentence may say: too weak to be recorded, good enough to ask about."""
+    for words in WORDS:
+        match = words.weak.search(text)
+        if match:
+            return Cue(words.kind, 0.3, match[0].strip().lower()[:60])
+    return None
+
+
+MAX_LABEL = 140
+"""A line above others that is longer than this is a sentence, not a heading."""
+
+MAX_MARKUP = 4_000
+"""Longer lines are text, whatever they begin with."""
+
+
+MIN_BROKEN = 50
+"""A line that goes on in the next one is at least this long."""
+
+
+class Cell(NamedTuple):
+    """One cell of a row: the name of its column, its text, and where that stands."""
+
+    name: str
+    text: str
+    start: int
+    end: int
+
+
+class Block(NamedTuple):
+    """A piece of a note.
+
+    `form` is item, row, text, label, code or value (of a report); `trail` holds the headings above
+    it, outermost first; `check` is todo or done where the item has a box to tick.
+    """
+
+    form: str
+    text: str
+    start: int
+    end: int
+    line: int
+    trail: tuple[str, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    check: str = ""
+
+
+class Line(NamedTuple):
+    """A line of the note without its end: number, first and last place, and what it says."""
+
+    number: int
+    start: int
+    end: int
+    text: str
+
+
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.+)")
+_SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
+# A box to tick makes an item of a line, with or without a bullet before it.
+_ITEM = re.compile(
+    r"([ \t]*)(?:(?:[-*+\u2022]|\d{1,9}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?|\[([ xX])\][ \t]+)(?=\S)"
+)
+_STRUCK = re.compile(
+    r"[ \t]*~~[^~]{1,2000}~~[ \t]*(?:\([^()]{0,200}\)|[.,;!]|done\b.{0,60})?[ \t]*"
+)
+_RULE = re.compile(r"[ \t]*([-*_])[ \t]*(?:\1[ \t]*){2,}")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([A-Za-z0-9_+-]*)[^`]*")
+_QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)+")
+_CELL_BORDER = re.compile(r"(?<!\\)\|")
+_CAPITALS = re.compile(r"[A-Z][A-Z0-9 &/'-]{2,50}")
+_PROSE_FENCES = frozenset({"", "text", "txt", "markdown", "md"})
+
+
+def lines_of(text: str) -> Iterator[Line]:
+    """The lines of a text, each with its place; a carriage return before the end isn't part."""
+    start = 1 if text.startswith("\ufeff") else 0  # a byte order mark is no part of a line
+    number = 0
+    while start <= len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        number += 1
+        last = end - 1 if end > start and text[end - 1] == "\r" else end
+        yield Line(number, start, last, text[start:last])
+        start = end + 1
+
+
+class LineIndex:
+    """Which line a place of a text is in."""
+
+    def __init__(self, text: str) -> None:
+        self._breaks = [match.start() for match in re.finditer("\n", text)]
+
+    def line(self, at: int) -> int:
+        """The number of the line, from 1."""
+        return bisect_left(self._breaks, at) + 1
+
+
+def is_label(text: str) -> bool:
+    """Whether a line stands above others as their heading."""
+    bare = text.strip().strip("*_ ")
+    if len(bare) > MAX_LABEL:
+        return False
+    return bare.endswith(":") or _CAPITALS.fullmatch(bare) is not None
+
+
+def is_struck(text: str) -> bool:
+    """Whether all that a line says is struck out; a word about that may follow."""
+    return "~~" in text and _STRUCK.fullmatch(text) is not None
+
+
+def open_fence(text: str) -> str:
+    """The marks of a code fence that is never closed, or nothing."""
+    fence = ""
+    for line in lines_of(text):
+        fence = fence_after(fence, line.text)
+    return fence
+
+
+def fence_after(fence: str, line: str) -> str:
+    """The marks of the code fence that is open after a line; empty where none is."""
+    match = _FENCE.fullmatch(line) if len(line) <= MAX_MARKUP else None
+    if match is None:
+        return fence
+    if not fence:
+        return match[1]
+    closes = match[1][0] == fence[0] and len(match[1]) >= len(fence) and not match[2]
+    return "" if closes else fence
+
+
+class _BlockParser:
+    """Markdown and plain text, line by line; what is indented below an item belongs to it."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.found: list[Block] = []
+        self.headings: list[tuple[int, str]] = []
+        self.label = ""
+        self.columns: list[str] = []
+        self.fence = ""
+        self.is_prose_fence = False
+        self.form = ""
+        self.start = self.end = self.number = 0
+        self.check = ""
+        self.indent = 0
+        self.label_indent = -1
+        self.is_label_used = False
+        self.is_gap = False
+        self.is_told = False
+
+    def take(self, line: Line) -> None:
+        """Read the next line."""
+        text = line.text
+        if len(text) > MAX_MARKUP:
+            self._prose(line, text)
+            return
+        fence = fence_after(self.fence, text)
+        if fence != self.fence:
+            self._turn_fence(fence, text)
+        elif self.fence:
+            self._in_fence(line)
+        elif not text.strip():
+            self._gap()
+        else:
+            self._markup(line)
+
+    def _turn_fence(self, fence: str, text: str) -> None:
+        self.close()
+        if fence:
+            match = _FENCE.fullmatch(text)
+            self.is_prose_fence = match is not None and match[2].lower() in _PROSE_FENCES
+        else:
+            self.label = ""
+        self.fence = fence
+
+    def _in_fence(self, line: Line) -> None:
+        """Notes put lists into fences too; what else stands there is code, line by line."""
+        item = _ITEM.match(line.text) if self.is_prose_fence else None
+        self.close()
+        if not line.text.strip():
+            self.label = ""
+        elif item:
+            self._begin("item", line, line.start + item.end())
+            self.check = _check(item)
+            self.close()
+        elif self.is_prose_fence and is_label(line.text):
+            self.label = clean(line.text)
+        else:
+            self._begin("code", line, line.start)
+            self.close()
+
+    def _gap(self) -> None:
+        if self.form == "item":
+            self.is_gap = True  # an item goes on after a gap, if what follows is indented
+        else:
+            self.close()
+        self.columns = []
+
+    def _markup(self, line: Line) -> None:
+        text = line.text
+        if self.is_gap and not text[0].isspace():
+            self.close()
+        heading = _HEADING.fullmatch(text)
+        if heading:
+            self._head(len(heading[1]), heading[2].rstrip("# \t"))
+        elif self.form == "text" and self._is_underlined(line):
+            title, self.form = clean(self.source[self.start : self.end]), ""
+            self._head(1 if text.strip()[0] == "=" else 2, title)
+        elif _RULE.fullmatch(text):
+            self.close()
+            self.label = ""
+        elif text.lstrip().startswith("|") and text.count("|") > 1:
+            self._row(line)
+        else:
+            quote = _QUOTE.match(text)
+            self._prose(line, text[quote.end() :] if quote else text)
+
+    def _is_underlined(self, line: Line) -> bool:
+        return line.number == self.number + 1 and _SETEXT.fullmatch(line.text) is not None
+
+    def _head(self, level: int, title: str) -> None:
+        self.close()
+        self.headings = [above for above in self.headings if above[0] < level]
+        self.headings.append((level, clean(title)))
+        self.label = ""
+        self.columns = []
+
+    def _row(self, line: Line) -> None:
+        cells = list(_cells(line))
+        names = [clean(self.source[start:end]) for start, end in cells]
+        if not self.columns:
+            self.close()
+            self.columns = names
+        elif not all(set(name) <= set(":- ") for name in names):
+            pairs = zip(self.columns, names, cells, strict=False)
+            held = tuple(Cell(c or "#", name, *span) for c, name, span in pairs if name)
+            if held:
+                self._add(Block("row", " | ".join(names), line.start, line.end, line.number), held)
+
+    def _prose(self, line: Line, text: str) -> None:
+        begin = line.end - len(text)
+        item = _ITEM.match(text) if len(text) <= MAX_MARKUP else None
+        if self._is_opening(text) or (text[:1].isupper() and self._is_item_over()):
+            self.close()
+        if item:
+            self._item(line, begin, item)
+        elif is_struck(text):
+            self.close()
+            self._begin("item", line, begin)
+            self.check = "done"
+            self.close()
+        elif self.form == "item" and (not self.is_gap or text[:1].isspace()):
+            self.end = line.end
+            self.is_gap = False
+        elif is_label(text):
+            self._lead(line, begin)
+        elif self.form == "text" and not self._is_over():
+            self.end = line.end
+        else:
+            self.close()
+            if self.is_label_used:
+                self.label = ""  # it stood above a list, and the list is over
+            self._begin("text", line, begin)
+            self.is_told = _is_told(text)
+
+    def _is_opening(self, text: str) -> bool:
+        """Whether a line within a block says of itself what it is, such as `blocked: no key`.
+
+        What is indented below an item explains it, whatever it begins with.
+        """
+        if not self.form or (self.form == "item" and text[:1].isspace()):
+            return False
+        return _is_told(text) and not is_label(text)
+
+    def _is_over(self) -> bool:
+        """Whether a block that says of itself what it is has said it: at the end of a sentence, or
+        of a line that is too short to be a broken one.
+        """
+        return self.is_told and self._is_line_over()
+
+    def _is_item_over(self) -> bool:
+        """Whether a sentence that stands at the margin below an item isn't part of it."""
+        return self.form == "item" and not self.is_gap and self._is_line_over()
+
+    def _is_line_over(self) -> bool:
+        at = self.source.rfind("\n", self.start, self.end) + 1
+        last = self.source[max(at, self.start) : self.end].rstrip()
+        return len(last) < MIN_BROKEN or last.endswith((".", "!", "?"))
+
+    def _lead(self, line: Line, begin: int) -> None:
+        """A heading for what follows: the last sentence of a line that ends in a colon."""
+        self.close()
+        said = clean(self.source[begin : line.end])
+        self._add(Block("label", said, begin, line.end, line.number), ())
+        self.label, self.label_indent = said.rpartition(". ")[2], -1
+        self.is_label_used = False
+        self.columns = []
+
+    def _item(self, line: Line, begin: int, item: re.Match[str]) -> None:
+        """An item of a list; one that is indented below another is part of it."""
+        indent = len(item[1].expandtabs(4))
+        is_below = self.form == "item" and indent >= self.indent + 2
+        above = self.source[self.start : self.end] if is_below else ""
+        if is_below and not is_label(above):
+            self.end = line.end
+            self.is_gap = False
+            return
+        if above:
+            self.form, self.label, self.label_indent = "", clean(above), self.indent
+        self.close()
+        if indent <= self.label_indent:
+            self.label, self.label_indent = "", -1
+        self._begin("item", line, begin + item.end())
+        self.check = _check(item)
+        self.indent = indent
+
+    def _begin(self, form: str, line: Line, start: int) -> None:
+        self.form, self.start, self.end, self.number = form, start, line.end, line.number
+
+    def close(self) -> None:
+        """A block is over."""
+        if self.form:
+            text = self.source[self.start : self.end]
+            said = text.rstrip() if self.form == "code" else clean(text)
+            if said:
+                block = Block(self.form, said, self.start, self.end, self.number, check=self.check)
+                self._add(block, ())
+            if self.form == "text":
+                # What leads to a list is its heading, though it stands at the end of a paragraph.
+                last = said.rpartition(". ")[2]
+                self.label = last if is_label(last) and last.endswith(":") else ""
+                self.is_label_used = False
+        self.form = self.check = ""
+        self.is_gap = False
+
+    def _add(self, block: Block, cells: tuple[Cell, ...]) -> None:
+        self.is_label_used = True
+        titles = [title for _, title in self.headings] + ([self.label] if self.label else [])
+        self.found.append(block._replace(trail=tuple(titles), cells=cells))
+
+
+def _is_told(text: str) -> bool:
+    """Whether a line opens with the word for what it is, and a colon."""
+    cue = by_opening(clean(text)) if len(text) <= MAX_MARKUP else None
+    return cue is not None and is_exact(cue)
+
+
+def _check(item: re.Match[str]) -> str:
+    """Whether an item is done or to do, by its box or by the line through it."""
+    is_done = is_struck(item.string[item.end() :]) or (item[2] or item[3] or " ") != " "
+    return "done" if is_done else "todo" if item[2] or item[3] else ""
+
+
+def _cells(line: Line) -> Iterator[tuple[int, int]]:
+    """Where the cells of a row begin and end."""
+    borders = [match.start() for match in _CELL_BORDER.finditer(line.text)]
+    if line.text[borders[-1] + 1 :].strip():
+        borders.append(len(line.text))
+    for left, right in pairwise(borders):
+        yield line.start + left + 1, line.start + right
+
+
+def markdown_blocks(text: str, start: int = 0) -> list[Block]:
+    """The blocks of Markdown or plain text from a place on, in their order."""
+    reader = _BlockParser(text)
+    for line in lines_of(text):
+        if line.start >= start:
+            reader.take(line)
+    reader.close()
+    return reader.found
+
+
+MAX_DEPTH = 64
+
+_BEGINNING = re.compile(r'\ufeff?\s{0,100}\{\s{0,100}"')
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^\s"\[\]{},:]++', re.DOTALL)
+
+
+class _Node(NamedTuple):
+    """A value of the report: its text if it is a scalar, else what it holds, by key."""
+
+    start: int
+    end: int
+    text: str
+    is_scalar: bool
+    is_list: bool
+    members: list[tuple[str, _Node]]
+
+
+def is_report(text: str) -> bool:
+    """Whether a text is JSON: an object or a list."""
+    stripped = text.lstrip("\ufeff \t\r\n")
+    if not stripped.startswith(("{", "[")):
+        return False
+    try:
+        json.loads(stripped)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def broken_report(text: str, name: str) -> str:
+    """What is wrong with a text that is meant to be JSON, by its name or its beginning; or nothing.
+
+    Read as prose, a broken report would give a handoff of fragments.
+    """
+    if is_report(text) or not (name.lower().endswith(".json") or _BEGINNING.match(text)):
+        return ""
+    try:
+        json.loads(text.lstrip("\ufeff"))
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError):
+        return "it can't be read"
+    return "it holds neither an object nor a list"
+
+
+def report_blocks(text: str) -> list[Block] | None:
+    """The blocks of a JSON report; None where the text isn't JSON, or is nested too deep."""
+    # Whatever is JSON, the reader below can read.
+    root = _read(text) if is_report(text) else None
+    return list(_blocks(root, LineIndex(text))) if root else None
+
+
+class _Open:
+    """A list or object that isn't closed yet."""
+
+    def __init__(self, start: int, is_list: bool) -> None:
+        self.start, self.is_list = start, is_list
+        self.key: str | None = None
+        self.members: list[tuple[str, _Node]] = []
+
+    def add(self, node: _Node) -> None:
+        if not self.is_list and self.key is None:
+            self.key = node.text
+        else:
+            self.members.append((self.key or "", node))
+            self.key = None
+
+
+def _read(text: str) -> _Node | None:
+    stack: list[_Open] = []
+    for match in _TOKEN.finditer(text):
+        sign = match[0]
+        if sign in "[{":
+            stack.append(_Open(match.start(), sign == "["))
+            if len(stack) > MAX_DEPTH:
+                return None
+        elif sign in "]}":
+            done = stack.pop()
+            node = _Node(done.start, match.end(), "", False, done.is_list, done.members)
+            if not stack:
+                return node
+            stack[-1].add(node)
+        elif sign not in ",:" and stack:
+            stack[-1].add(_scalar(match))
+    return None
+
+
+def _scalar(match: re.Match[str]) -> _Node:
+    spelled = match[0]
+    if not spelled.startswith('"'):
+        return _Node(match.start(), match.end(), spelled, True, False, [])
+    value = cast("str", json.loads(spelled, strict=False))
+    # Without its quotation marks, so that the place is that of the words.
+    return _Node(match.start() + 1, match.end() - 1, value, True, False, [])
+
+
+def _blocks(root: _Node, places: LineIndex) -> Iterator[Block]:
+    waiting: list[tuple[_Node, tuple[str, ...]]] = [(root, ())]
+    while waiting:
+        node, keys = waiting.pop()
+        line = places.line(node.start)
+        if node.is_scalar:
+            if node.text.strip():
+                yield Block("value", node.text, node.start, node.end, line, keys)
+            continue
+        inner = [(part, keys if node.is_list else (*keys, key)) for key, part in node.members]
+        if node.is_list:
+            records = [part for part, _ in inner if _is_record(part)]
+            yield from (_row(part, keys, places) for part in records)
+            inner = [(part, trail) for part, trail in inner if not _is_record(part)]
+        waiting += reversed(inner)
+
+
+def _is_record(node: _Node) -> bool:
+    """Whether an entry of a list is an object of texts and numbers: a row of a table."""
+    return not node.is_list and bool(node.members) and all(m.is_scalar for _, m in node.members)
+
+
+def _row(node: _Node, keys: tuple[str, ...], places: LineIndex) -> Block:
+    cells = tuple(
+        Cell(key, part.text, part.start, part.end) for key, part in node.members if part.text
+    )
+    line = places.line(node.start)
+    text = " | ".join(cell.text for cell in cells)
+    return Block("row", text, node.start, node.end, line, keys, cells)

@@ -1,0 +1,1 @@
+"""The knowledge graph: queries, files, pictures, audit and journal; all derived from the ledger."""

@@ -1,0 +1,178 @@
+"""The journal: context map, active blockers and gotchas, as data and as a Markdown page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from passdown.core.arguments import number_problems, raise_problems, text_type_problems
+from passdown.core.index_entries import SEVERITY_ORDER
+from passdown.core.items import one_line
+from passdown.core.kinds import parse_address
+from passdown.core.similarity import is_similar
+from passdown.errors import unknown_task
+from passdown.history.items import ItemTexts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from passdown.core.rows import ItemRow
+    from passdown.core.types import JsonObject
+    from passdown.store.entries import IndexedEntry
+    from passdown.store.statements import Reader
+
+
+MOST_PLACES = 200
+MOST_BLOCKERS = 200
+MOST_GOTCHAS = 200
+_PAGE = 500
+_PLAIN_FOLDERS = ("src", "lib", "app", "pkg", "packages", "crates", "source")
+
+
+def journal(reader: Reader, task: str = "", *, limit: int = MOST_PLACES) -> JsonObject:
+    """The journal of one task, or of everything: `context_map`, `active_blockers`, `gotchas`.
+
+    A place is listed once, as the latest handoff left it. Gotchas come by severity; those that say
+    nearly the same are one entry that names each. Of all tasks together only those of high severity
+    are listed: these are what every task has to know. `more` says which lists were cut.
+    """
+    problems = number_problems(limit, "limit", 1, 2**40) + text_type_problems(task=task)
+    raise_problems("no such journal", problems)
+    if task and reader.task(task) is None:
+        raise unknown_task(task)
+    records = ItemTexts(reader)
+    places = [_place(row, records) for row in reader.context_map(task, limit + 1)]
+    blockers = [_blocker(row, records) for row in reader.open_everywhere("b", task, limit + 1)]
+    gotchas = _gotchas(reader, records, task, limit + 1)
+    lists = {"context_map": places, "active_blockers": blockers, "gotchas": gotchas}
+    return {
+        "schema": "passdown/journal/1",
+        "task": task or None,
+        **{name: found[:limit] for name, found in lists.items()},
+        "more": [name for name, found in lists.items() if len(found) > limit],
+    }
+
+
+def component_of(path: str) -> str:
+    """The part of a project that a file belongs to, by its place in it."""
+    folders = path.split("/")[:-1]
+    while len(folders) > 1 and folders[0] in _PLAIN_FOLDERS:
+        folders = folders[1:]
+    return "/".join(folders[:2]) or "project"
+
+
+def _place(row: ItemRow, records: ItemTexts) -> JsonObject:
+    told = records.told(row)
+    lines = told.entry.get("lines", "")
+    return {
+        "component": component_of(row.path),
+        "location": f"{row.path}:{lines}" if lines and lines != "all" else row.path,
+        "notes": told.entry.get("note", ""),
+        "task": row.task,
+        "agent": told.author,
+        "at": told.at,
+        "item": row.address,
+    }
+
+
+def _blocker(row: ItemRow, records: ItemTexts) -> JsonObject:
+    told = records.told(row)
+    return {
+        "blocker": told.entry.get("blocker", row.title),
+        "severity": row.grade,
+        "impact": told.entry.get("impact", ""),
+        "proposed_resolution": told.entry.get("suggested_resolution", ""),
+        "task": row.task,
+        "agent": told.author,
+        "at": told.at,
+        "item": row.address,
+    }
+
+
+def _gotchas(reader: Reader, records: ItemTexts, task: str, limit: int) -> list[JsonObject]:
+    """Gotchas that still hold, by severity and then newest first; each saying once."""
+    standing = sorted(
+        _current_gotchas(reader, task), key=lambda pair: SEVERITY_ORDER.get(pair[1].grade, 9)
+    )
+    kept: list[tuple[set[str], JsonObject]] = []
+    for start in range(0, len(standing), _PAGE):
+        page = standing[start : start + _PAGE]
+        words = reader.words_of(entry.id for entry, _ in page)
+        for entry, row in page:
+            own = set(words[entry.id].split())
+            like = next((document for known, document in kept if is_similar(known, own)), None)
+            if like is not None:
+                like["items"].append(entry.address)
+            elif len(kept) < limit:
+                kept.append((own, _gotcha(row, records)))
+    return [document for _, document in kept]
+
+
+def _current_gotchas(reader: Reader, task: str) -> Iterator[tuple[IndexedEntry, ItemRow]]:
+    """Gotchas of a task, or those of high severity of all, newest first."""
+    before = 2**62
+    while page := reader.entries_of_kind("gotcha", task=task, before=before):
+        for entry in page:
+            address = parse_address(entry.address)
+            row = reader.item(*address) if address and entry.status == "active" else None
+            if row is not None and (task or row.grade == "high"):
+                yield (entry, row)
+        before = page[-1].id
+
+
+def _gotcha(row: ItemRow, records: ItemTexts) -> JsonObject:
+    told = records.told(row)
+    return {
+        "issue": told.entry.get("issue", row.title),
+        "mitigation": told.entry.get("mitigation", ""),
+        "severity": row.grade,
+        "discovered": told.entry.get("discovered_in", ""),
+        "task": row.task,
+        "agent": told.author,
+        "at": told.at,
+        "items": [row.address],
+    }
+
+
+def journal_page(journal: JsonObject) -> str:
+    """A journal document as Markdown; stored words can't leave the cell that they stand in."""
+    about = journal["task"] or "all work"
+    parts = [
+        f"# Journal: {about}\n",
+        _section(
+            "Active blockers", journal["active_blockers"], _BLOCKERS, "Nothing is in the way."
+        ),
+        _section("Gotchas", journal["gotchas"], _GOTCHAS, "None that still holds."),
+        _section("Context map", journal["context_map"], _PLACES, "No file was handed over yet."),
+    ]
+    if journal["more"]:
+        named = ", ".join(name.replace("_", " ") for name in journal["more"])
+        parts.append(f"There is more in: {named}. `passdown journal --limit N` shows it.\n")
+    return "\n".join(parts)
+
+
+_BLOCKERS = (("Blocker", "blocker"), ("Impact", "impact"), ("Try", "proposed_resolution"))
+_GOTCHAS = (("Severity", "severity"), ("Issue", "issue"), ("Do", "mitigation"))
+_PLACES = (("Component", "component"), ("Location", "location"), ("Notes", "notes"))
+
+
+def _section(
+    title: str, rows: Sequence[JsonObject], columns: Sequence[tuple[str, str]], empty: str
+) -> str:
+    if not rows:
+        return f"## {title}\n\n{empty}\n"
+    heads = [*(head for head, _ in columns), "Source"]
+    lines = [_line(heads), "|" + " --- |" * len(heads)]
+    for row in rows:
+        cells = [row.get(name, "") for _, name in columns]
+        lines.append(_line([*cells, ", ".join(row.get("items", [row.get("item", "")]))]))
+    return f"## {title}\n\n" + "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+
+
+def _cell(text: str) -> str:
+    """A text in a table's cell: on one line, without a bar, tag, link or picture of its own."""
+    plain = one_line(text).replace("\\", "\\\\").replace("|", "\\|").replace("[", "\\[")
+    return plain.replace("<", "&lt;").replace("`", "'")

@@ -1,0 +1,65 @@
+"""The channel that wrote a record: part of its body, so that an author can't forge it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from passdown.errors import NotAllowed
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+CHANNEL_FIELD = "via"
+REMOTE_FILES_FIELD = "elsewhere"
+"""The field of a record whose files were another machine's when it was written: that they are not
+on this one says nothing.
+"""
+MAX_CHANNEL = 80
+
+SYSTEM_AUTHOR = "passdown"
+"""Who makes what belongs to nobody: the task for what concerns all work."""
+
+_CHANNEL: ContextVar[tuple[str, str]] = ContextVar("passdown_via", default=("", ""))
+
+
+@contextmanager
+def recording_channel(door: str, author: str = "") -> Generator[None]:
+    """Until the block ends, records that are written here name `door`; with `author`, whoever else
+    would write one is refused.
+    """
+    token = _CHANNEL.set((door[:MAX_CHANNEL], author))
+    try:
+        yield
+    finally:
+        _CHANNEL.reset(token)
+
+
+def with_channel(body: dict[str, Any], author: str) -> dict[str, Any]:
+    """A record's body with the door that it comes through, if there is one. Raises NotAllowed for
+    an author that the door doesn't let write.
+    """
+    door, only = _CHANNEL.get()
+    if not may_write(author):
+        raise NotAllowed(
+            f"this is {only}'s token; it writes nothing in the name of {author[:80]}",
+            next_step="Leave the name out: the token says who writes.",
+        )
+    return {**body, CHANNEL_FIELD: door} if door else body
+
+
+def may_write(author: str) -> bool:
+    """Whether the door that is open here lets somebody write."""
+    only = _CHANNEL.get()[1]
+    return not only or author in (only, SYSTEM_AUTHOR)
+
+
+def without_channel(body: dict[str, Any]) -> dict[str, Any]:
+    """What a body says, whichever door it came through."""
+    return {
+        name: value
+        for name, value in body.items()
+        if name not in (CHANNEL_FIELD, REMOTE_FILES_FIELD)
+    }

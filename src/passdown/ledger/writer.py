@@ -1,0 +1,448 @@
+"""The one write path: redact, check the key and the version, run the guard, chain, append, derive.
+
+All of it happens inside one transaction of the store, so a record and everything derived from it
+are written together or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from passdown.core.fold import (
+    NO_TASK,
+    Changes,
+    TaskBefore,
+    fold_record,
+    open_letters,
+    paths_of,
+    prepare_items,
+    settled_keys,
+)
+from passdown.core.kinds import deliveries_of, stream_of, task_of
+from passdown.core.record import Record, canonical_bytes, chained
+from passdown.core.redaction import redact, redact_value
+from passdown.core.rows import TaskRow
+from passdown.core.times import stamp
+from passdown.core.values import NamedTuple
+from passdown.errors import Conflict, Damaged, InvalidInput, KeyReused, Problem, unknown_task
+from passdown.ledger.channel import with_channel, without_channel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from passdown.core.index_entries import IndexedTexts
+    from passdown.core.record import Head
+    from passdown.core.rows import ItemRow
+    from passdown.store.protocol import Question, Store
+    from passdown.store.statements import Reader, Tip, Writer
+
+
+def derive_again(writer: Writer, record: Record) -> list[str]:
+    """Derive the rows of a record that is in the store already; gives other tasks it changed."""
+    task = task_of(record.stream)
+    if task is None:
+        return []
+    body = record.document()
+    writer.ahead(*queries_ahead(task, record.kind, body))
+    before = task_before(writer, task, record.kind, body) if record.position > 1 else NO_TASK
+    step = fold_record(before, record, body)
+    apply_changes(writer, record, before, step)
+    index_record(writer, record, body, step)
+    return touched_tasks(writer, step)
+
+
+def queries_ahead(task: str, kind: str, body: dict[str, Any]) -> list[Question]:
+    """What `before_of` asks, to be asked ahead."""
+    letters, paths = open_letters(kind, body), paths_of(body)
+    return [
+        lambda asked: asked.task(task),
+        lambda asked: asked.open_items(task, letters),
+        lambda asked: asked.known_paths(task, paths),
+        *(partial(_item, address=(task, *key)) for key in settled_keys(task, body)),
+    ]
+
+
+def task_before(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> TaskBefore:
+    """Where a task stands, as far as a record of this kind has to know it."""
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    open_items = tuple(reader.open_items(task, open_letters(kind, body)))
+    known = reader.known_paths(task, paths_of(body))
+    settled = {key: reader.item(task, *key) for key in settled_keys(task, body)}
+    statuses = {key: item.status for key, item in settled.items() if item is not None}
+    return TaskBefore(row.details, row.header, open_items, known, row.status, statuses)
+
+
+def _item(reader: Reader, address: tuple[str, str, int]) -> ItemRow | None:
+    return reader.item(*address)
+
+
+def apply_changes(writer: Writer, record: Record, before: TaskBefore, step: Changes) -> None:
+    """Bring the derived rows up to date with a record."""
+    task = task_of(record.stream) or ""
+    header = step.header
+    row = TaskRow(
+        task=task,
+        version=record.position,
+        digest=record.digest,
+        status=header["base_status"],
+        phase=header["phase"],
+        holder=header["holder"],
+        created_seq=record.seq,
+        updated_seq=record.seq,
+        header=header,
+        details=step.details or before.details,
+    )
+    writer.put_task(row, with_details=step.details is not None)
+    writer.add_items(step.added)
+    writer.add_labels(step.labels)
+    writer.mark_items(task, step.changed)
+    for source in step.unlinked:
+        writer.close_links(source, record.seq)
+    for source, relation, target in step.links:
+        writer.open_link(source, relation, target, record.seq)
+    if step.details is not None and step.details["depends_on"] != before.details.get("depends_on"):
+        writer.set_needs(task, step.details["depends_on"])
+        writer.set_needed(task, step.details["depends_on"], record.position)
+    if step.inbox is not None:
+        agent, held = step.inbox
+        writer.set_inbox(task, agent, header["handoff_version"], held=held)
+
+
+def index_record(
+    writer: Writer,
+    record: Record,
+    body: dict[str, Any],
+    step: Changes,
+    texts: IndexedTexts | None = None,
+) -> None:
+    """Bring what can be searched for, and the graph, up to date with a record."""
+    from passdown.core.index_entries import SEARCHED_LETTERS, index_changes
+
+    task = task_of(record.stream) or ""
+    writer.add_found(index_changes(record, body, step.added, texts), task, record.position)
+    marks = [(c.status, f"{task}#{c.letter}{c.ordinal}") for c in step.changed]
+    writer.mark_entries([mark for mark in marks if mark[1][len(task) + 1] in SEARCHED_LETTERS])
+
+
+def touched_tasks(reader: Reader, step: Changes) -> list[str]:
+    """Other tasks that a record changed: by blocking, releasing or superseding."""
+    names = {target.partition("#")[0] for _, _, target in step.links}
+    for source in step.unlinked:
+        names.update(link.target.partition("#")[0] for link in reader.links_from(source))
+    return sorted(name for name in names if reader.task(name) is not None)
+
+
+if TYPE_CHECKING:
+    Clock = Callable[[], datetime]
+    Amend = Callable[[Reader, str, dict[str, Any]], dict[str, Any]]
+    Guard = Callable[[Reader, TaskBefore, dict[str, Any]], None]
+
+MAX_BODY_BYTES = 4 * 1_048_576
+
+
+class Entry(NamedTuple):
+    """What is to be written. `expect_version` None means: after whatever is there now.
+
+    With `is_content_key`, the key stands for the content of a handoff: the same again is a repeat
+    as long as no other handoff came in between.
+    """
+
+    task: str
+    kind: str
+    author: str
+    body: dict[str, Any]
+    key: str
+    expect_version: int | None = None
+    rebase: bool = False
+    is_content_key: bool = False
+
+
+class StreamEntry(NamedTuple):
+    """A record that stands beside the tasks: of a run, an agent, a conversation.
+
+    `key` makes a repeat give the first record; `expect` is the position that the stream has to be
+    at (None: wherever it is).
+    """
+
+    stream: str
+    kind: str
+    author: str
+    body: dict[str, Any]
+    key: str = ""
+    expect: int | None = None
+
+
+class Written(NamedTuple):
+    """What was written, and what it changed. `is_replay` when the key had been written before."""
+
+    record: Record
+    body: dict[str, Any]
+    before: TaskBefore
+    changes: Changes
+    is_replay: bool
+    redacted: tuple[str, ...]
+    touched: tuple[str, ...]
+
+
+def system_clock() -> datetime:
+    """The time now, in UTC."""
+    return datetime.now(UTC)
+
+
+class Ledger:
+    """All streams of a store; append-only."""
+
+    def __init__(self, store: Store, clock: Clock = system_clock) -> None:
+        self.store = store
+        self._clock = clock
+
+    def append(self, entry: Entry, guard: Guard | None = None) -> Written:
+        """Write one entry. `guard` may refuse it by raising, having seen where the task stands."""
+        # What only tells that a brief was delivered doesn't need this, and hooks do that all day.
+        from passdown.core.index_entries import indexed_texts
+
+        body, redacted = redact_value(with_channel(entry.body, entry.author))
+        assert_no_secret(entry.task, "task")
+        entry = entry._replace(body=body, key=redact(entry.key)[0])
+        data = canonical_bytes(entry.body)
+        check_size(data)
+        stream = stream_of(entry.task)
+        items, texts = prepare_items(entry.body), indexed_texts(entry.body)
+        first = partial(_tip, stream=stream, key=entry.key)
+        more = queries_ahead(entry.task, entry.kind, entry.body)
+        # In its turn from the start: what follows looks at other tasks too.
+        with self.store.writing([stream], first, *more, in_turn=True) as writer:
+            tip = writer.tip(stream, entry.key)
+            if tip is not None and tip.known:
+                known = repeated_record(
+                    writer, entry.task, entry.key, latest_only=entry.is_content_key
+                )
+                if known is not None:
+                    return _replayed(known, entry, redacted)
+                entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
+            head = self._checked_head(tip, entry)
+            before = task_before(writer, entry.task, entry.kind, entry.body) if head else NO_TASK
+            if guard is not None:
+                guard(writer, before, entry.body)
+            record = self._chain(entry, data, stream, head)
+            step = fold_record(before, record, entry.body, items=items)
+            if head is not None and entry.expect_version not in (None, head.position):
+                _check_rebase(writer, entry, head, step)
+            record = writer.append(record)
+            apply_changes(writer, record, before, step)
+            index_record(writer, record, entry.body, step, texts)
+            touched = (entry.task, *touched_tasks(writer, step))
+        return Written(record, entry.body, before, step, False, redacted, touched)
+
+    def deliver(
+        self,
+        task: str,
+        kind: str,
+        agent: str,
+        body: dict[str, Any],
+        amend: Amend | None = None,
+    ) -> Record:
+        """Record that something was told to an agent: beside the task, whose version stays.
+
+        `amend` may change the body once nobody else can write.
+        """
+        aside = StreamEntry(deliveries_of(task), kind, agent, body, _new_key())
+        first = partial(_tip, stream=aside.stream, key=aside.key)
+        with self.store.writing([aside.stream], first, in_turn=True) as writer:
+            amended = amend(writer, task, body) if amend else body
+            return self._add_entry(writer, aside._replace(body=amended))
+
+    def add_entries(self, asides: Sequence[StreamEntry]) -> list[Record]:
+        """Record what stands beside the tasks: all or, with an error, nothing."""
+        asides = [aside if aside.key else aside._replace(key=_new_key()) for aside in asides]
+        first = [partial(_tip, stream=aside.stream, key=aside.key) for aside in asides]
+        streams = [aside.stream for aside in asides]
+        with self.store.writing(streams, *first, in_turn=True) as writer:
+            return [self._add_entry(writer, aside) for aside in asides]
+
+    def _add_entry(self, writer: Writer, aside: StreamEntry) -> Record:
+        key = aside.key or _new_key()
+        data = canonical_bytes(redact_value(with_channel(aside.body, aside.author))[0])
+        check_size(data)
+        tip = writer.tip(aside.stream, key)
+        if tip is not None:
+            check_last(tip.head, tip.last)
+            known = writer.record(aside.stream, tip.known) if tip.known else None
+            if known is not None:
+                return _same_stream_entry(known, aside, data)
+        position = tip.head.position if tip else 0
+        if aside.expect not in (None, position):
+            raise Conflict(aside.stream, expected=aside.expect or 0, actual=position)
+        at = stamp(self._clock())
+        record = Record(aside.stream, 0, at, aside.author, aside.kind, key, "", "", data)
+        return writer.append(chained(record, tip.head if tip else None))
+
+    def _checked_head(self, tip: Tip | None, entry: Entry) -> Head | None:
+        head = tip.head if tip else None
+        actual = head.position if head else 0
+        if entry.kind == "task_created":
+            if head is not None:
+                raise _exists(entry.task, actual)
+            return None
+        if tip is None or head is None:
+            raise unknown_task(entry.task)
+        if entry.expect_version not in (None, actual) and not entry.rebase:
+            raise Conflict(entry.task, expected=entry.expect_version or 0, actual=actual)
+        check_last(head, tip.last)
+        return head
+
+    def _chain(self, entry: Entry, data: bytes, stream: str, head: Head | None) -> Record:
+        at = stamp(self._clock())
+        record = Record(stream, 0, at, entry.author, entry.kind, entry.key, "", "", data)
+        return chained(record, head)
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Make every derived row again from the records; gives the number of records."""
+        with self.store.writing([]) as writer:
+            total = writer.totals()[1]
+            writer.forget_derived()
+            done = 0
+            for record in writer.tail():
+                derive_again(writer, record)
+                done += 1
+                if progress and done % 500 == 0:
+                    progress(done, total)
+        if progress:
+            progress(total, total)
+        return done
+
+
+def _tip(reader: Reader, stream: str, key: str) -> Tip | None:
+    return reader.tip(stream, key)
+
+
+def _new_key() -> str:
+    return os.urandom(16).hex()
+
+
+def check_size(data: bytes) -> None:
+    """Raise InvalidInput for a body that is larger than a record may be."""
+    if len(data) > MAX_BODY_BYTES:
+        expected = f"at most {MAX_BODY_BYTES:,} bytes in one record"
+        problem = Problem("", "too_large", f"{len(data):,} bytes", expected)
+        raise InvalidInput("the record is too large; nothing was written", [problem])
+
+
+def _same_stream_entry(known: Record, aside: StreamEntry, data: bytes) -> Record:
+    """The record that a key was written with before, if it says the same."""
+    is_same = known.body == data or without_channel(known.document()) == without_channel(
+        json.loads(data)
+    )
+    if (known.kind, known.author) == (aside.kind, aside.author) and is_same:
+        return known
+    raise KeyReused(
+        f"the key {aside.key[:80]!r} was used for another record of {aside.stream} "
+        f"(position {known.position}); the first one is kept",
+        next_step="Use a new key for new content, or the same content for a retry.",
+    )
+
+
+def repeated_record(reader: Reader, task: str, key: str, *, latest_only: bool) -> Record | None:
+    """The record that a key would repeat: with `latest_only`, none but the latest handoff."""
+    if not latest_only:
+        return reader.record_by_key(stream_of(task), key)
+    row = reader.task(task)
+    version = row.header["handoff_version"] if row else 0
+    record = reader.record(stream_of(task), version) if version else None
+    is_same = record is not None and (record.key == key or record.key.startswith(key + "-"))
+    return record if is_same else None
+
+
+def _replayed(known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written:
+    """The answer to a key that was written before: the same record, if it says the same."""
+    body = known.document()
+    same = (known.kind, known.author) == (entry.kind, entry.author)
+    if not same or _intent(body) != _intent(entry.body):
+        raise KeyReused(
+            f"the key {entry.key[:80]!r} was used for another {known.kind} in {entry.task} "
+            f"(version {known.position}); the first one is kept",
+            next_step="Use a new key for new content, or the same content for a retry.",
+        )
+    step = Changes(None, {}, [], [], [], [], None, [])
+    return Written(known, body, NO_TASK, step, True, redacted, ())
+
+
+def _intent(body: dict[str, Any]) -> dict[str, Any]:
+    """A body without what is taken from disk at the moment of writing, and without its door."""
+    measured = ("sha256", "size_bytes")
+    artifacts = [
+        {k: v for k, v in artifact.items() if k not in measured}
+        for artifact in body.get("artifacts", ())
+    ]
+    said = {k: v for k, v in without_channel(body).items() if k != "cited"}
+    return {**said, "artifacts": artifacts}
+
+
+def check_head_record(reader: Reader, head: Head) -> None:
+    """Raise Damaged unless the last record of a stream is what was written."""
+    check_last(head, reader.record(head.stream, head.position))
+
+
+def check_last(head: Head, record: Record | None) -> None:
+    """Never build on a last record that isn't what was written."""
+    if record is None or record.digest != head.digest or not record.is_intact():
+        raise damaged_stream(head.stream, head.position)
+
+
+def damaged_stream(stream: str, position: int) -> Damaged:
+    """The error of a stream whose record is not what was written."""
+    problem = Problem(f"{stream}@{position}", "chain_broken", "is not what was written")
+    return Damaged(
+        "the history of this task is damaged; nothing was written",
+        [problem],
+        next_step="Run passdown verify to see how far it reaches, then restore a backup.",
+    )
+
+
+def _check_rebase(writer: Writer, entry: Entry, head: Head, step: Changes) -> None:
+    """A stale write may be placed after the others only if it adds and changes nothing."""
+    expected = entry.expect_version or 0
+    obstacles: list[str] = []
+    if expected > head.position:
+        obstacles.append("that version does not exist yet")
+    if entry.body.get("phase") or "status" in entry.body:
+        obstacles.append("it moves the task")
+    if entry.kind == "handoff" and _was_handed_on(writer, entry):
+        obstacles.append("the task was handed on since")
+    if step.changed:
+        obstacles.append("it closes or changes items that others may have changed")
+    if entry.kind == "task_changed":
+        obstacles.append("it changes the task itself")
+    for row in step.added:
+        if row.path:
+            history = writer.path_history(row.task, row.path)
+            if history and history[-1].position > expected:
+                obstacles.append(f"{row.path} was handed off by someone else since")
+    if obstacles:
+        detail = "a rebase is not possible: " + "; ".join(obstacles)
+        raise Conflict(entry.task, expected=expected, actual=head.position, detail=detail)
+
+
+def _was_handed_on(reader: Reader, entry: Entry) -> bool:
+    row = reader.task(entry.task)
+    return row is not None and row.header["handoff_version"] > (entry.expect_version or 0)
+
+
+def _exists(task: str, version: int) -> Conflict:
+    error = Conflict(task, expected=0, actual=version, detail="the task exists already")
+    error.next_step = f"Use it as it is (passdown task show {task}), or choose another id."
+    return error
+
+
+def assert_no_secret(text: str, path: str) -> None:
+    """Names can't be redacted without meaning something else, so a secret in one is refused."""
+    kinds = redact(text)[1]
+    if kinds:
+        message = f"contains what looks like a secret ({', '.join(kinds)})"
+        raise InvalidInput("nothing was written", [Problem(path, "secret", message, "a name")])

@@ -1,0 +1,851 @@
+"""Tool calls: arguments in, text out, every failure in words that a model can act on.
+
+Models make slips that leave no doubt about what was meant: a number or a list as text, one text
+where a list belongs. Those are accepted; anything else is a problem with its path. Stored words
+never begin a line of their own, so no author can write a row that looks like another author's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from passdown.core.arguments import Suggestions
+from passdown.core.intake import check_entry, check_task
+from passdown.core.items import item_lines, one_line
+from passdown.core.kinds import KINDS, WORKSPACE_TASK, parse_address
+from passdown.core.names import MAX_AGENT, agent_problems, id_problems
+from passdown.core.text import child_path, excerpt, instruction_hints, visible
+from passdown.errors import (
+    Conflict,
+    GateRefused,
+    InvalidInput,
+    NotFound,
+    PassdownError,
+    Problem,
+    ProblemsError,
+    StoreBusy,
+    StoreUnavailable,
+    count_problems,
+)
+from passdown.mcp.definitions import BY_NAME, RECORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from passdown.core.results import HandoffCommand, Recalled, Receipt
+    from passdown.core.types import JsonObject
+    from passdown.mcp.shared_workspace import SharedWorkspace
+    from passdown.workspace import Workspace
+
+
+_DIGITS = 15
+_LARGEST = 10**_DIGITS - 1
+_TYPE_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_BOOLEANS = {"true": True, "false": False}
+
+
+def read_arguments(
+    tool: JsonObject, given: Mapping[str, Any], also: Mapping[str, str]
+) -> tuple[JsonObject, list[Problem]]:
+    """The arguments of a call in the tool's own names and types, and what is wrong with them.
+
+    What was left empty is not there. `also` maps other names that are understood to the tool's own.
+    """
+    schema = tool["inputSchema"]
+    known: JsonObject = schema["properties"]
+    problems: list[Problem] = []
+    suggestions = Suggestions()
+    found: JsonObject = {}
+    for name, value in given.items():
+        own = also.get(name, name)
+        if own not in known:
+            problems.append(_unknown_argument(name, known, suggestions))
+        elif value is not None:
+            found[own] = _read_value(value, known[own], name, problems)
+    # An empty text stands for one that was left out, and so does null.
+    problems += [
+        Problem(name, "required", "is missing", _expected(known[name]))
+        for name in schema.get("required", ())
+        if found.get(name, "") == ""
+    ]
+    return {name: value for name, value in found.items() if value not in ("", [])}, problems
+
+
+def one_problem_per_path(problems: Iterable[Problem]) -> list[Problem]:
+    """Problems in their order, one for each place: what is said of a part goes with its whole."""
+    kept: dict[str, Problem] = {}
+    for problem in problems:
+        path = problem.path
+        wholes = (path[:end] for end, mark in enumerate(path) if mark in ".[")
+        if path not in kept and not any(whole in kept for whole in wholes if whole):
+            kept[path] = problem
+    return list(kept.values())
+
+
+def _unknown_argument(name: str, known: JsonObject, suggestions: Suggestions) -> Problem:
+    expected, close = f"one of {', '.join(known)}", suggestions.of(name, known)
+    return Problem(child_path("", name), "unknown_parameter", "is unknown", expected, close)
+
+
+def _expected(schema: JsonObject) -> str:
+    choices: list[str] = schema.get("enum", [])
+    return " | ".join(choices) or _TYPE_WORDS[schema["type"]]
+
+
+def _read_value(value: object, schema: JsonObject, path: str, problems: list[Problem]) -> Any:
+    """A value of the type that the schema wants, or a problem; what is within is read as well."""
+    kind: str = schema["type"]
+    value = _READERS[kind](value)
+    if kind == "array" and isinstance(value, list):
+        entries = cast("list[object]", value)
+        return [
+            _read_value(entry, schema["items"], f"{path}[{index}]", problems)
+            for index, entry in enumerate(entries)
+        ]
+    if not _is_of_type(kind, value):
+        message = f"{type(value).__name__} given"
+        problems.append(Problem(path, "wrong_type", message, _expected(schema)))
+    elif isinstance(value, int) and not 0 <= value <= _LARGEST:
+        message = "a number below 0 or far too large given"
+        problems.append(Problem(path, "out_of_range", message, "0 or more"))
+    elif value and "enum" in schema and value not in schema["enum"]:
+        message = f"{excerpt(str(value))!r} is not one of the choices"
+        problems.append(Problem(path, "invalid_choice", message, _expected(schema)))
+    return value
+
+
+def _is_of_type(kind: str, value: object) -> bool:
+    if kind == "integer":
+        return isinstance(value, int) and not isinstance(value, bool)
+    types: dict[str, type] = {"string": str, "boolean": bool, "array": list, "object": dict}
+    return isinstance(value, types[kind])
+
+
+def as_list(value: object) -> object:
+    """A list that came as its JSON, or as the one entry that it would hold."""
+    if not isinstance(value, str):
+        return [cast("object", value)] if isinstance(value, dict) else value
+    if not value.strip():
+        return []
+    read = _from_json(value) if value.lstrip().startswith("[") else value
+    return cast("object", read) if isinstance(read, list) else [value]
+
+
+def _as_number(value: object) -> object:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 10**_DIGITS:
+        return int(value)
+    if isinstance(value, str):
+        digits = value.strip()
+        if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS:
+            return int(digits)
+    return value
+
+
+def _as_boolean(value: object) -> object:
+    return _BOOLEANS.get(value.strip().lower(), value) if isinstance(value, str) else value
+
+
+def _as_object(value: object) -> object:
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        read = _from_json(value)
+        return cast("object", read) if isinstance(read, dict) else value
+    return value
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _same(value: object) -> object:
+    return value
+
+
+_READERS: dict[str, Callable[[object], object]] = {
+    "string": _same,
+    "integer": _as_number,
+    "boolean": _as_boolean,
+    "array": as_list,
+    "object": _as_object,
+}
+
+MAX_CHARACTERS = 40_000
+"""How long an answer may be: hosts warn of, or cut, what is longer than about 10,000 tokens."""
+
+_ROW_CHARACTERS = 300
+_USUAL_STATUSES = frozenset({"recorded", "active", "accepted", "open"})
+_INDENT = "    "
+_INJECTION_MARK = "[reads like orders: {}]"
+
+
+def minute_of(at: object) -> str:
+    """A stored time to the minute."""
+    return str(at or "")[:16].replace("T", " ")
+
+
+def item_row(item: JsonObject) -> str:
+    """An item as one line: address, status where it is not the usual one, its words, its author."""
+    address = parse_address(str(item["address"]))
+    if address is None:
+        return f"- {one_line(item['address'])}"
+    if address.letter == "k" and item.get("blocker"):
+        # Of a gate for a person, the question matters and not the gate's name.
+        item = {**item, "name": None}
+    # The second of three lengths: the words and what makes them usable, such as a reason.
+    words = item_lines(address.letter, address.ordinal, item)[1]
+    words = words.removeprefix(f"- {address.letter}{address.ordinal}").strip()
+    status = "" if item["status"] in _USUAL_STATUSES else f" [{item['status']}]"
+    later = f" [superseded by {item['superseded_by']}]" if item.get("superseded_by") else ""
+    by = f" ({one_line(item.get('agent'))}, v{item.get('version')})"
+    return f"- {item['address']}{status}{later} {shortened(words)}{by}{injection_mark(words)}"
+
+
+def shortened(words: str, most: int = _ROW_CHARACTERS) -> str:
+    """Words for a row: their beginning where they are long, which `show` has whole."""
+    return words if len(words) <= most else f"{words[:most].rstrip()}..."
+
+
+def injection_mark(words: str) -> str:
+    """A mark for words that read like orders to a model; usually nothing."""
+    hints = instruction_hints(words)
+    return " " + _INJECTION_MARK.format(", ".join(hints)) if hints else ""
+
+
+def task_row(task: JsonObject, held: Iterable[str] = ()) -> str:
+    """A task as one line."""
+    status = "held by a gate" if task["task"] in held else task["status"]
+    holder = f", {one_line(task['holder'])}" if task["holder"] else ""
+    return (
+        f"- {task['task']} ({status}, {task['phase']}{holder}, v{task['version']}) "
+        f"{shortened(one_line(task['title']))}"
+    )
+
+
+def hit_row(answer: Recalled) -> str:
+    """One answer of a search as one line, or two where its title isn't in the passage."""
+    status = "" if answer.status in _USUAL_STATUSES else f", {answer.status}"
+    told = f"{answer.kind.replace('_', ' ')}{status}, {answer.agent}, {minute_of(answer.at)}"
+    passage = one_line(answer.passage)
+    title = one_line(answer.title)
+    words = passage if title[:40] in passage else f"{title}: {passage}"
+    later = f" [superseded: {answer.became}]" if answer.became else ""
+    stale = f" [stale: {one_line('; '.join(answer.stale))}]" if answer.stale else ""
+    return f"- {answer.address} ({told}) {words}{later}{stale}{injection_mark(words)}"
+
+
+def record_row(record: JsonObject) -> str:
+    """A record of a task's history as one line."""
+    summary = shortened(one_line(record["summary"]))
+    kind = str(record["kind"]).replace("_", " ")
+    author = one_line(record["author"])
+    return f"- v{record['version']} {kind}, {author}, {minute_of(record['at'])}: {summary}"
+
+
+def field_lines(document: JsonObject, without: Iterable[str] = ()) -> list[str]:
+    """A document as `name: value` lines, whole; empty values are left out.
+
+    Of a value with line breaks, the lines after the first are indented.
+    """
+    left_out = frozenset(without)
+    return [
+        f"{one_line(name)}: {_field_text(value)}"
+        for name, value in document.items()
+        if name not in left_out and value not in (None, "", [], {}, False)
+    ]
+
+
+def _field_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes"
+    if isinstance(value, list):
+        return "; ".join(_field_text(entry) for entry in cast("list[object]", value))
+    if isinstance(value, dict):
+        pairs = cast("JsonObject", value).items()
+        return ", ".join(f"{one_line(name)} {_field_text(entry)}" for name, entry in pairs)
+    text = visible(str(value).replace("\r\n", "\n"), keep_newlines=True)
+    return text.replace("\n", "\n" + _INDENT)
+
+
+def warning_lines(warnings: Iterable[Problem]) -> list[str]:
+    """Warnings as lines; the fields that are only recommended share one."""
+    found = list(warnings)
+    recommended = [one_line(p.path) for p in found if p.code == "recommended"]
+    lines = [f"- mind: {one_line(p.line())}" for p in found if p.code != "recommended"]
+    return [*lines, f"- next time, also: {', '.join(recommended)}"] if recommended else lines
+
+
+def text_page(text: str, offset: int, how: str) -> str:
+    """The part of a long text from a character on, with a line on how to get the next part."""
+    part = text[offset : offset + MAX_CHARACTERS]
+    rest = len(text) - offset - len(part)
+    if rest <= 0:
+        return part or f"(nothing from character {offset:,} on; there are {len(text):,})"
+    return f"{part}\n({rest:,} more characters: {how} with offset {offset + len(part)})"
+
+
+TASKS_SHOWN = 20
+ITEMS_SHOWN = 50
+HITS_SHOWN = 5
+MAX_ROWS = 100
+
+_OPEN_STATUSES = ("open", "blocked")
+_HEAD_FIELDS = ("address", "status", "source", "hints", "version", "agent", "at")
+_TASK_FIELDS = ("title", "description", "criteria", "inputs", "outputs", "depends_on")
+
+
+def brief_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
+    """What an agent needs to know of a task, within a budget of tokens.
+
+    Whoever asks for another's reads it; that the other was told is not on record then.
+    """
+    from passdown.workspace.streams import may_record
+
+    task = given.get("task") or waiting_task(workspace, agent)
+    asked: JsonObject = {"budget": given.get("budget"), "record": may_record(agent)}
+    found = workspace.brief(task, agent=agent, **asked)
+    return "\n".join([found.text.rstrip("\n"), *warning_lines(found.warnings)])
+
+
+def waiting_task(workspace: Workspace, agent: str) -> str:
+    """The task that is meant where none is named: the one that waits for the agent, or the only
+    one that is open. Raises InvalidInput with those there are.
+    """
+    waiting = [row["task"] for row in workspace.inbox(agent)]
+    if len(waiting) == 1:
+        return str(waiting[0])
+    tasks = open_tasks(workspace, TASKS_SHOWN)
+    if len(tasks) == 1:
+        return str(tasks[0]["task"])
+    known = ", ".join(f"{task['task']} {one_line(task['title'])[:40]}" for task in tasks)
+    expected = f"one of: {known}" if known else "a task; none is open (task_new makes one)"
+    problem = Problem("task", "required", f"is missing; {len(waiting)} wait for {agent}", expected)
+    raise InvalidInput("it isn't plain which task is meant", [problem])
+
+
+def open_tasks(workspace: Workspace, limit: int) -> list[JsonObject]:
+    """The tasks that aren't done, in the order of their making."""
+    found: list[JsonObject] = []
+    for status in _OPEN_STATUSES:
+        found += workspace.tasks(status=status, limit=limit + 1)
+    found = [task for task in found if task["task"] != WORKSPACE_TASK]
+    return sorted(found, key=lambda task: task["seq"])[:limit]
+
+
+def recall_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
+    """What was recorded that has to do with a question, best first."""
+    limit = _row_limit(given.get("limit", HITS_SHOWN), "limit")
+    filters: JsonObject = {name: given[name] for name in ("task", "path") if name in given}
+    filters["kinds"] = [given["kind"]] if "kind" in given else []
+    try:
+        found = workspace.recall(given["query"], limit=limit, told_to=agent, **filters)
+    except (StoreBusy, StoreUnavailable):
+        # Reading goes on while nobody can write; that it was told is then not on record.
+        found = workspace.recall(given["query"], limit=limit, **filters)
+    if not found:
+        return "Nothing found. Try other words, or fewer filters."
+    rows = [hit_row(answer) for answer in found]
+    rest = (
+        [f"(for more, a higher limit: up to {MAX_ROWS})"] if len(found) == limit < MAX_ROWS else []
+    )
+    return "\n".join([RECORDS, *rows, *rest])
+
+
+def show_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
+    """One item in full, or a task: its items, now or at a version, or its history."""
+    name: str = given["id"]
+    if "#" in name or name.startswith("node:"):
+        return text_page(_item_text(workspace, name), given.get("offset", 0), f"show {name}")
+    if given.get("history"):
+        return _history_text(workspace, name, given)
+    return _task_text(workspace, name, given)
+
+
+def _item_text(workspace: Workspace, name: str) -> str:
+    if name.startswith("node:"):
+        return _node_text(workspace, name.removeprefix("node:"))
+    found = workspace.show(name)
+    address = parse_address(found["address"])
+    kind = KINDS[address.letter].word.replace("_", " ") if address else "item"
+    hints = injection_mark(" ".join(str(value) for value in found.values()))
+    source = found["source"]
+    head = (
+        f"{found['address']}: {kind}, {found['status']}; {one_line(found['agent'])}, "
+        f"{found['at']}, "
+        f"version {source['version']} ({source['kind']}, {source['digest'][:19]}){hints}"
+    )
+    return "\n".join([RECORDS, head, *field_lines(found, _HEAD_FIELDS)])
+
+
+def _node_text(workspace: Workspace, name: str) -> str:
+    """A node of the knowledge graph, with what leads from and to it."""
+    nodes = [node for node in workspace.graph(around=[name], depth=0).nodes if node.id == name]
+    edges = [*workspace.edges(source=name), *workspace.edges(target=name)]
+    told = [line for node in nodes for line in field_lines(node._asdict())]
+    lines = [
+        f"- {one_line(e.source)} {one_line(e.relation)} {one_line(e.target)}"
+        for e in edges[:MAX_ROWS]
+    ]
+    return "\n".join([RECORDS, *told, *lines])
+
+
+def _task_text(workspace: Workspace, name: str, given: JsonObject) -> str:
+    state = workspace.state_document(name, given.get("version"))
+    limit, offset = _row_limit(given.get("limit", ITEMS_SHOWN), "limit"), given.get("offset", 0)
+    letters = {
+        kind.letter: "handoffs" if kind.letter == "h" else kind.field for kind in _kinds_in_order()
+    }
+    items = [item for part in letters.values() for item in state[part]]
+    head = (
+        f"{state['task_id']}: {state['status']}, {state['phase']}, version {state['version']}, "
+        f"held by {one_line(state['target_agent'] or state['created_by'])}, "
+        f"updated {state['updated_at']}"
+    )
+    told = {field: state[field] for field in _TASK_FIELDS}
+    told["blocked_by"] = state["blocked_by"]
+    if offset:
+        told = {}
+    rows = [item_row(item) for item in items[offset : offset + limit]]
+    rest = len(items) - offset - len(rows)
+    more = [f"({rest} more items: show {name} with offset {offset + limit})"] if rest > 0 else []
+    text = "\n".join([RECORDS, head, *field_lines(told), *rows, *more])
+    return text_page(text, 0, f"the items one by one, or show {name}")
+
+
+def _kinds_in_order() -> list[Any]:
+    """The kinds of items, those first that say what to do."""
+    first = "hnbkqdgpwra"
+    return [KINDS[letter] for letter in first]
+
+
+def _history_text(workspace: Workspace, name: str, given: JsonObject) -> str:
+    limit, offset = _row_limit(given.get("limit", ITEMS_SHOWN), "limit"), given.get("offset", 0)
+    newest = int(workspace.task(name)["version"])
+    before = newest + 1 - offset
+    found = workspace.log(name, limit=limit, before=before) if before > 1 else []
+    rest = before - 1 - len(found)
+    more = f"({rest} more records: show {name}, history, offset {offset + limit})"
+    rows = [record_row(record) for record in found]
+    return "\n".join([RECORDS, f"{name}: {newest} records", *rows, *([more] if rest > 0 else [])])
+
+
+def tasks_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
+    """Tasks in the order of their making, one line each."""
+    limit = _row_limit(given.get("limit", TASKS_SHOWN), "limit")
+    # Two more than asked for: one may be the place of what concerns all work, one shows the end.
+    found = workspace.tasks(
+        status=given.get("status", ""),
+        agent=given.get("holder", ""),
+        limit=limit + 2,
+        after=given.get("after", 0),
+    )
+    found = [task for task in found if task["task"] != WORKSPACE_TASK]
+    if not found:
+        return "No tasks" + (" that fit." if given else " yet; task_new makes one.")
+    held = {gate["task"] for gate in workspace.gates() if gate["status"] == "pending"}
+    rows = [task_row(task, held) for task in found[:limit]]
+    more = f"(more: tasks with after {found[limit - 1]['seq']})" if len(found) > limit else ""
+    return "\n".join([*rows, *([more] if more else [])])
+
+
+def gates_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
+    """What waits for a person, and how that person answers."""
+    found = workspace.gates(given.get("task", ""), open_only=not given.get("all"))
+    if not found:
+        return "No gates" + (" at all." if given.get("all") else " wait for an answer.")
+    rows = [_gate_row(gate) for gate in found[:MAX_ROWS]]
+    more = [f"({len(found) - MAX_ROWS} more: name a task)"] if len(found) > MAX_ROWS else []
+    is_waiting = any(gate["status"] == "pending" for gate in found)
+    last = ["A person has to answer pending gates (passdown gate --help); agents can't."]
+    return "\n".join([*rows, *more, *(last if is_waiting else [])])
+
+
+def _gate_row(gate: JsonObject) -> str:
+    words = one_line(gate.get("blocker") or gate.get("name", ""))
+    result = gate.get("result")
+    told = ", ".join(part for part in (gate["status"], result, one_line(gate["agent"])) if part)
+    by = f"; answered by {one_line(gate['answered_by'])}" if gate.get("answered_by") else ""
+    why = f": {one_line(gate['reason'])}" if gate.get("reason") else ""
+    return f"- {gate['address']} ({told}{by}{why}) {shortened(words)}{injection_mark(words)}"
+
+
+def _row_limit(limit: int, path: str) -> int:
+    """A limit within bounds; one that is too high is brought down, since the rest is paged."""
+    if limit < 1:
+        raise InvalidInput(
+            "the page is refused", [Problem(path, "out_of_range", f"{limit} given", "1 or more")]
+        )
+    return min(limit, MAX_ROWS)
+
+
+# The tool's short names, and what a handoff calls the same.
+_HANDOFF_NAMES = {
+    "agent": "from_agent",
+    "to": "to_agent",
+    "task_id": "task",
+    "files": "artifacts",
+    "next_steps": "suggested_next_steps",
+    "questions": "open_questions",
+    "patterns": "patterns_discovered",
+    "reading": "dependencies_for_next",
+}
+
+# What warnings call the fields that a handoff leaves out.
+_SHORT_NAMES = {name: own for name, own in _HANDOFF_NAMES.items() if name != "task_id"}
+
+# The lists of a handoff whose entries a text alone can stand for, and the field that it fills.
+_TEXT_OF = {
+    "artifacts": "path",
+    "decisions": "summary",
+    "suggested_next_steps": "step",
+    "open_questions": "question",
+    "blockers": "blocker",
+}
+_FILE_NAMES = {"change_type": "change", "purpose": "note", "description": "note"}
+
+_NOTE_NAMES = {
+    "pattern": {"text": "pattern", "location": "location", "tags": "applies_to"},
+    "gotcha": {
+        "text": "issue",
+        "location": "discovered_in",
+        "mitigation": "mitigation",
+        "severity": "severity",
+    },
+}
+
+
+def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> str:
+    """Record a handoff: the tool's own short fields, or any shape that a handoff may have."""
+    data, used = _handoff_shape(given)
+    key = data.pop("key", None)
+    try:
+        command = workspace.hand_off(data, key=key, from_agent=agent)
+    except InvalidInput as error:
+        told = _with_caller_paths(error.problems, used)
+        raise InvalidInput(error.message, told, next_step=error.next_step) from error
+    return _command_text(command)
+
+
+def _handoff_shape(given: Mapping[str, Any]) -> tuple[JsonObject, dict[str, str]]:
+    """The arguments with a handoff's field names, and which short names stood for which."""
+    data: JsonObject = {}
+    # What is missing is missed under the tool's own name, unless the call has the handoff's.
+    used = {own: name for name, own in _SHORT_NAMES.items() if own not in given}
+    for name, value in given.items():
+        own = _HANDOFF_NAMES.get(name, name)
+        if value is None or (own != name and own in given):
+            # Said twice, the handoff's own name counts; the other is kept and reported as unknown.
+            own = name
+        elif own != name:
+            used[own] = name
+        data[own] = _handoff_entries(own, value)
+    return data, used
+
+
+def _handoff_entries(name: str, value: object) -> object:
+    if name not in _TEXT_OF or not (listed := as_list(value)) or not isinstance(listed, list):
+        return value
+    entries = cast("list[object]", listed)
+    return [_handoff_entry(name, entry) for entry in entries]
+
+
+def _handoff_entry(name: str, entry: object) -> object:
+    if isinstance(entry, str):
+        return {_TEXT_OF[name]: entry}
+    if name == "artifacts" and isinstance(entry, dict):
+        parts = cast("JsonObject", entry)
+        return {_FILE_NAMES.get(part, part): value for part, value in parts.items()}
+    return entry
+
+
+def _with_caller_paths(problems: Iterable[Problem], used: Mapping[str, str]) -> list[Problem]:
+    """Problems with the paths that the caller wrote."""
+    return [problem._replace(path=_renamed_path(problem.path, used)) for problem in problems]
+
+
+def _renamed_path(path: str, used: Mapping[str, str]) -> str:
+    head = re.match(r"\w*", path)
+    name = head[0] if head else ""
+    return used.get(name, name) + path[len(name) :]
+
+
+def _command_text(command: HandoffCommand) -> str:
+    said = "Was recorded already" if command.is_replay else "Recorded"
+    to = f" to {one_line(command.target_agent)}" if command.target_agent else ""
+    line = (
+        f"{said}: {command.task_id} version {command.version}, {command.outcome}{to}, "
+        f"phase {command.phase}, {command.completeness} of 100 complete."
+    )
+    held = f"Held by {', '.join(command.held_by)}: a person has to answer first."
+    told = warning_lines(
+        _with_caller_paths(command.warnings, {own: name for name, own in _SHORT_NAMES.items()})
+    )
+    return "\n".join([line, *([held] if command.held_by else []), *told])
+
+
+def decide_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
+    """Record one decision and why."""
+    who: JsonObject = {**given, "agent": agent}
+    return _receipt_text(workspace.decide(**who))
+
+
+def decision_problems(given: JsonObject) -> list[Problem]:
+    """What a decision's own rules say against some arguments."""
+    entry = {name: value for name, value in given.items() if name not in ("task", "agent", "key")}
+    return check_entry("decision", entry)[1]
+
+
+def note_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
+    """Record a pattern or a gotcha."""
+    who = {"agent": agent, "task": given.get("task"), "key": given.get("key")}
+    return _receipt_text(workspace.note(given["kind"], **who, **_note_entry(given)))
+
+
+def note_problems(given: JsonObject) -> list[Problem]:
+    """What the rules of its kind say against a note: a pattern has a place, a gotcha a remedy."""
+    kind: object = given.get("kind")
+    if not isinstance(kind, str) or kind not in _NOTE_NAMES:
+        return []
+    names = _NOTE_NAMES[kind]
+    unfit = [
+        Problem(name, "not_here", f"a {kind} has no {name}", f"only {', '.join(names)}")
+        for name in given
+        if name not in names and name not in ("kind", "task", "agent", "key")
+    ]
+    found = check_entry(kind, _note_entry(given))[1]
+    return [*unfit, *_with_caller_paths(found, {own: name for name, own in names.items()})]
+
+
+def _note_entry(given: JsonObject) -> JsonObject:
+    names = _NOTE_NAMES[given["kind"]]
+    entry = {names[name]: value for name, value in given.items() if name in names}
+    return {"severity": "medium", **entry} if given["kind"] == "gotcha" else entry
+
+
+def task_new_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
+    """Make a task."""
+    who: JsonObject = {**given, "agent": agent}
+    return _receipt_text(workspace.create_task(**who))
+
+
+def task_problems(given: JsonObject) -> list[Problem]:
+    """What a task's own rules say against some arguments."""
+    entry = {name: value for name, value in given.items() if name != "key"}
+    return check_task({**entry, "agent": "somebody"})[1]
+
+
+def _receipt_text(receipt: Receipt) -> str:
+    said = "Was recorded already" if receipt.is_replay else "Recorded"
+    items = f", {', '.join(receipt.items)}" if receipt.items else ""
+    line = f"{said}: {receipt.task_id} version {receipt.version}{items}."
+    return "\n".join([line, *warning_lines(receipt.warnings)])
+
+
+if TYPE_CHECKING:
+    Carry = Callable[[Workspace, dict[str, Any], str], str]
+    Rules = Callable[[dict[str, Any]], list[Problem]]
+
+MAX_PROBLEMS = 60
+"""How many problems an answer lists; a call with more of them is wrong as a whole."""
+_PROBLEM_CHARACTERS = 1_200
+
+UNNAMED_CLIENT = "mcp-client"
+"""Who writes where neither the call, the environment nor the client has a name."""
+
+
+class ToolResult(NamedTuple):
+    """What a tool says to the model that called it."""
+
+    text: str
+    is_error: bool = False
+
+
+def _no_rules(_: dict[str, Any]) -> list[Problem]:
+    return []
+
+
+class ToolHandler(NamedTuple):
+    """What carries a tool out, other names that its arguments are understood by, and rules beyond
+    their types.
+
+    The arguments of one that `takes_any` are checked where they are used.
+    """
+
+    carry: Carry
+    also: Mapping[str, str]
+    rules: Rules = _no_rules
+    takes_any: bool = False
+
+
+_TASK_ALIASES = {"task_id": "task"}
+_DECISION_ALIASES = {
+    "why": "rationale",
+    "reason": "rationale",
+    "decision": "summary",
+    **_TASK_ALIASES,
+}
+_ITEM_ALIASES = {"item": "id", "address": "id", "task": "id", "task_id": "id"}
+
+_HANDLERS: dict[str, ToolHandler] = {
+    "brief": ToolHandler(brief_tool, _TASK_ALIASES),
+    "recall": ToolHandler(recall_tool, {"kinds": "kind", "q": "query", **_TASK_ALIASES}),
+    "show": ToolHandler(show_tool, _ITEM_ALIASES),
+    "tasks": ToolHandler(tasks_tool, {}),
+    "gates": ToolHandler(gates_tool, _TASK_ALIASES),
+    "handoff": ToolHandler(handoff_tool, {}, takes_any=True),
+    "decide": ToolHandler(decide_tool, _DECISION_ALIASES, decision_problems),
+    "note": ToolHandler(
+        note_tool, {"issue": "text", "pattern": "text", **_TASK_ALIASES}, note_problems
+    ),
+    "task_new": ToolHandler(
+        task_new_tool, {"id": "task", "needs": "depends_on", **_TASK_ALIASES}, task_problems
+    ),
+}
+
+_NEW_TASK = "task_new makes one; tasks lists those there are"
+_GATE_ANSWERS = frozenset({"approve", "approved", "reject", "rejected", "answer", "by", "decision"})
+
+
+def call_tool(
+    door: SharedWorkspace, name: str, arguments: Mapping[str, Any], agent: str
+) -> ToolResult:
+    """Carry a tool out for an agent; `agent` writes where the arguments name nobody.
+
+    Raises KeyError for a tool that isn't there, and nothing else: what goes wrong is an answer.
+    """
+    tool = _HANDLERS[name]
+    try:
+        given, writer = _arguments_of(name, tool, arguments, agent)
+        with door.workspace() as workspace:
+            text = tool.carry(workspace, given, writer)
+    except InvalidInput as error:
+        error = _with_unknown_task(door, name, arguments, error)
+        return ToolResult(visible(error_text(error, name), keep_newlines=True), is_error=True)
+    except PassdownError as error:
+        return ToolResult(visible(error_text(error, name), keep_newlines=True), is_error=True)
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        return ToolResult(
+            one_line(f"{name} failed: {what}{error.strerror or error}"), is_error=True
+        )
+    except Exception as error:  # noqa: BLE001
+        return _unexpected_error(name, error)
+    return ToolResult(visible(text, keep_newlines=True))
+
+
+def _unexpected_error(name: str, error: Exception) -> ToolResult:
+    """A fault of ours: one bad call must not end the server, which serves others."""
+    if os.environ.get("PASSDOWN_DEBUG"):
+        sys.excepthook(type(error), error, error.__traceback__)
+    said = f"{name} failed: unexpected {type(error).__name__}: {str(error)[:500]}. "
+    return ToolResult(
+        one_line(f"{said}This is a fault in Passdown; show says what was recorded."), True
+    )
+
+
+def _arguments_of(
+    name: str, tool: ToolHandler, arguments: Mapping[str, Any], agent: str
+) -> tuple[dict[str, Any], str]:
+    """The arguments as the tool wants them, and who calls it."""
+    if name == "gates" and (asked := sorted(_GATE_ANSWERS & arguments.keys())):
+        raise _gates_need_people(asked)
+    if tool.takes_any:
+        return dict(arguments), agent
+    writer: object = arguments.get("agent") or agent
+    # Every tool takes it, whether or not its short schema says so.
+    rest = {key: value for key, value in arguments.items() if key != "agent"}
+    given, problems = read_arguments(BY_NAME[name], rest, tool.also)
+    rules = [problem for problem in tool.rules(given) if problem.level == "error"]
+    problems = one_problem_per_path([*agent_problems(writer, "agent"), *problems, *rules])
+    if problems:
+        raise InvalidInput("the arguments are refused", problems)
+    return given, str(writer)
+
+
+def _with_unknown_task(
+    door: SharedWorkspace, name: str, arguments: Mapping[str, Any], error: InvalidInput
+) -> InvalidInput:
+    """That there is no such task, beside everything else that is wrong with a call."""
+    task: object = arguments.get("task") or arguments.get("task_id")
+    is_told = any(problem.path in ("task", "task_id") for problem in error.problems)
+    if name == "task_new" or is_told or not isinstance(task, str) or id_problems(task, "task"):
+        return error
+    try:
+        with door.workspace() as workspace:
+            workspace.task(task)
+    except NotFound as unknown:
+        if unknown.code != NotFound.code:
+            return error
+        problem = Problem("task", "not_found", unknown.message, "a task that exists", _NEW_TASK)
+        return InvalidInput(error.message, [problem, *error.problems], next_step=error.next_step)
+    except (PassdownError, OSError):
+        return error
+    return error
+
+
+def _gates_need_people(asked: list[str]) -> GateRefused:
+    message = "gates are answered by people, never by agents"
+    problems = [Problem(name, "not_allowed", message, "nothing here") for name in asked]
+    return GateRefused(
+        "a gate can't be answered by a tool",
+        problems,
+        next_step="Tell the person you work for which gate waits, and go on with other work.",
+    )
+
+
+def error_text(error: PassdownError, name: str) -> str:
+    """An error in words for the model that called a tool."""
+    is_writing = not BY_NAME[name]["annotations"]["readOnlyHint"]
+    changed = " Nothing was changed." if is_writing else ""
+    if isinstance(error, ProblemsError):
+        lines = [
+            f"- {shortened(one_line(each.line()), _PROBLEM_CHARACTERS)}"
+            for each in error.problems[:MAX_PROBLEMS]
+        ]
+        if len(error.problems) > MAX_PROBLEMS:
+            lines.append(f"- and {count_problems(error.problems) - MAX_PROBLEMS:,} more problems")
+        then = _next_step(error, name)
+        return "\n".join([f"{name}: {one_line(error.message)}.{changed}", *lines, then])
+    if isinstance(error, StoreUnavailable) and is_writing:
+        changed = " Whether it was written is unknown: call again with the same arguments."
+    return f"{name}: {one_line(error.message)}.{changed} {_next_step(error, name)}".strip()
+
+
+def _next_step(error: PassdownError, name: str) -> str:
+    """What to do next, by the tools that the model has rather than by commands."""
+    if isinstance(error, InvalidInput):
+        return f"Mend all of these, call {name} again."
+    if isinstance(error, Conflict) and name == "task_new":
+        return f"Use it as it is (show {error.task}), or choose another id."
+    if isinstance(error, Conflict):
+        return (
+            f"Read it with show {error.task}, then call {name} again from version {error.actual}."
+        )
+    if isinstance(error, StoreBusy):
+        return "Another process is writing. Call again in a while."
+    if isinstance(error, NotFound) and error.code != "no_workspace":
+        return "tasks lists tasks, show TASK lists its items, recall finds both."
+    return one_line(error.next_step)
+
+
+def agent_named(environment: Mapping[str, str], client: str) -> str:
+    """Who calls where nobody says: PASSDOWN_AGENT, else the client's name as an agent's name."""
+    named = environment.get("PASSDOWN_AGENT", "")
+    if named:
+        return named
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", client).strip("-._")[:MAX_AGENT].rstrip("-._")
+    names = (name, f"{name[: MAX_AGENT - 6]}-agent")
+    return next(
+        (each for each in names if name and not agent_problems(each, "agent")), UNNAMED_CLIENT
+    )

@@ -1,1 +1,0 @@
-"""Values, documents and rules: no input, no output, no clock."""

@@ -1,1 +1,0 @@
-"""Reading back: state, history, single items, files; all derived from the ledger."""

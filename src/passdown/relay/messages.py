@@ -1,0 +1,546 @@
+"""Messages of a conversation, the context folded from its records, and its compaction. Pure.
+
+Records are of three kinds: `reset` begins a chapter with a system message, `message` adds to a
+chapter, `compacted` says from where on a chapter is still shown.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from passdown.core.kinds import CONVERSATION_STREAM, WORKSPACE_TASK
+from passdown.core.names import agent_problems
+from passdown.core.record import canonical_bytes
+from passdown.core.text import excerpt, text_problems
+from passdown.core.tokens import counter_of
+from passdown.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from passdown.core.record import Record
+    from passdown.core.tokens import Count, Counter
+    from passdown.core.types import JsonObject
+
+
+ROLES = ("system", "user", "assistant", "tool")
+MAX_CONTENT = 1_000_000
+RESET, MESSAGE, COMPACTED = "reset", "message", "compacted"
+EVERYONE = "*"
+"""The peer of a context that several peers share; no agent can be called so."""
+SUMMARY_BY = "summary"
+"""The author of the system message that stands for what a context no longer shows."""
+
+
+class TaskLease(Protocol):
+    """What a conversation asks of a lease: that an agent is on a task, for the nth time."""
+
+    @property
+    def task(self) -> str:
+        """The task that the agent is on."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """Which lease it is; a later one has a higher number."""
+        ...
+
+    @property
+    def run(self) -> str:
+        """The run that it belongs to; empty outside of one."""
+        ...
+
+
+class ToolCall(NamedTuple):
+    """A tool that the answering agent wants used; `arguments` are a JSON object or its text."""
+
+    id: str
+    name: str
+    arguments: Any = ""
+
+
+class Message(NamedTuple):
+    """One thing said. `by` is its author's name; `tool_call_id` the call that a result answers."""
+
+    role: str
+    content: str
+    by: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+    def document(self) -> JsonObject:
+        """The message as a plain JSON object, without what is empty."""
+        document: JsonObject = {"role": self.role, "content": self.content}
+        if self.by:
+            document["by"] = self.by
+        if self.tool_calls:
+            document["tool_calls"] = [call._asdict() for call in self.tool_calls]
+        if self.tool_call_id:
+            document["tool_call_id"] = self.tool_call_id
+        return document
+
+
+def message_of(given: object, path: str = "message") -> Message:
+    """The message that a document spells, or a message itself, checked.
+
+    Raises InvalidInput with every problem.
+    """
+    if isinstance(given, Message):
+        given = given.document()
+    problems: list[Problem] = []
+    if isinstance(given, dict):
+        document = cast("JsonObject", given)
+        extra = [name for name in document if name not in Message._fields]
+        problems += [
+            Problem(f"{path}.{excerpt(str(name))}", "unknown_field", "is no part of a message")
+            for name in extra
+        ]
+        values: JsonObject = {"role": "", "content": ""}
+        values |= {name: document[name] for name in Message._fields if name in document}
+        values["tool_calls"] = _calls(values.get("tool_calls", ()), f"{path}.tool_calls", problems)
+        message = Message(**values)
+        problems += _message_problems(message, path)
+    else:
+        problems = [Problem(path, "wrong_type", f"{type(given).__name__} given", "a message")]
+        message = Message("", "")
+    if problems:
+        raise InvalidInput("the message is refused; nothing was recorded", problems)
+    return message
+
+
+def _calls(given: object, path: str, problems: list[Problem]) -> tuple[ToolCall, ...]:
+    if not isinstance(given, list | tuple):
+        problems.append(Problem(path, "wrong_type", f"{type(given).__name__} given", "a list"))
+        return ()
+    found: list[ToolCall] = []
+    for index, each in enumerate(cast("list[object]", given)):
+        fields = each._asdict() if isinstance(each, ToolCall) else each
+        call = cast("JsonObject", fields) if isinstance(fields, dict) else {}
+        names = set(call)
+        if not {"id", "name"} <= names <= set(ToolCall._fields):
+            expected = "id, name and arguments"
+            problems.append(Problem(f"{path}[{index}]", "wrong_type", "is no tool call", expected))
+            continue
+        found.append(ToolCall(**call))
+    return tuple(found)
+
+
+def _message_problems(message: Message, path: str) -> list[Problem]:
+    found: list[Problem] = []
+    if message.role not in ROLES:
+        shown = f"{excerpt(str(message.role))!r}"
+        found.append(Problem(f"{path}.role", "invalid_choice", shown, " | ".join(ROLES)))
+    needs_text = message.role != "tool" and not message.tool_calls
+    found += text_problems(
+        message.content, f"{path}.content", required=needs_text, max_length=MAX_CONTENT
+    )
+    found += agent_problems(message.by, f"{path}.by") if message.by else []
+    if message.tool_calls and message.role != "assistant":
+        where = f"{path}.tool_calls"
+        found.append(Problem(where, "not_allowed", "only an assistant calls tools", "none"))
+    if message.role == "tool" or message.tool_call_id:
+        found += _result_problems(message, f"{path}.tool_call_id")
+    ids = [call.id for call in message.tool_calls]
+    for index, call in enumerate(message.tool_calls):
+        found += _call_problems(call, ids[:index], f"{path}.tool_calls[{index}]")
+    return found
+
+
+def _result_problems(message: Message, path: str) -> list[Problem]:
+    if message.role != "tool":
+        return [Problem(path, "not_allowed", "only a tool's result answers a call", "none")]
+    return text_problems(message.tool_call_id, path, max_length=256)
+
+
+def _call_problems(call: ToolCall, before: list[str], path: str) -> list[Problem]:
+    found = text_problems(call.id, f"{path}.id", max_length=256)
+    found += text_problems(call.name, f"{path}.name", max_length=256)
+    if call.id in before:
+        found.append(Problem(f"{path}.id", "duplicate", "is used twice", "an id of its own"))
+    return found + _argument_problems(call.arguments, f"{path}.arguments")
+
+
+def _argument_problems(arguments: object, path: str) -> list[Problem]:
+    if not isinstance(arguments, dict | str):
+        given = f"{type(arguments).__name__} given"
+        return [Problem(path, "wrong_type", given, "a JSON object or its text")]
+    try:
+        canonical_bytes(cast("object", arguments))
+    except InvalidInput as error:
+        return [p._replace(path=f"{path}.{p.path}" if p.path else path) for p in error.problems]
+    return []
+
+
+def conversation_stream(agent: str, peer: str, task: str = "") -> str:
+    """The stream of an agent's conversation with a peer about a task; without one, about work."""
+    return f"{CONVERSATION_STREAM}{task or WORKSPACE_TASK}/{agent}/{peer}"
+
+
+class Chapter(NamedTuple):
+    """One stretch of a conversation, from a reset to the next: its stream and that reset's place.
+
+    What is added to a chapter stays in it, also when the next one has begun meanwhile.
+    """
+
+    stream: str
+    start: int
+
+
+class ConversationContext(NamedTuple):
+    """What an agent sees of a conversation at one position of its stream.
+
+    `lease` is 0 for a conversation without a task. `entries` are the messages still shown, each
+    with its position; `summary` stands for those that aren't. `start` 0: nothing began yet.
+    """
+
+    stream: str
+    start: int = 0
+    position: int = 0
+    lease: int = 0
+    begun_at: str = ""
+    system: str = ""
+    summary: str = ""
+    entries: tuple[tuple[int, Message], ...] = ()
+
+    @property
+    def chapter(self) -> Chapter:
+        """The chapter that the context shows."""
+        return Chapter(self.stream, self.start)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing was said since the chapter began."""
+        return not self.entries and not self.summary
+
+    def messages(self) -> list[Message]:
+        """The system message, the summary where there is one, and what was said since."""
+        head = [Message("system", self.system)] if self.start else []
+        summary = [Message("system", self.summary, SUMMARY_BY)] if self.summary else []
+        return [*head, *summary, *(message for _, message in self.entries)]
+
+    def document(self) -> JsonObject:
+        """The context as plain JSON; `context_of` gives an equal one back."""
+        entries = [{"position": at, **message.document()} for at, message in self.entries]
+        return {**self._asdict(), "entries": entries}
+
+
+def context_of(document: JsonObject) -> ConversationContext:
+    """The context that `Context.document` wrote; raises InvalidInput for anything else."""
+    given = dict(document)
+    try:
+        entries = [dict(entry) for entry in given.pop("entries")]
+        found = tuple((int(entry.pop("position")), message_of(entry)) for entry in entries)
+        return ConversationContext(**given, entries=found)
+    except (KeyError, TypeError, AttributeError) as error:
+        problem = Problem("", "wrong_type", excerpt(str(error), 120), "what document() gives")
+        raise InvalidInput("this is no conversation", [problem]) from error
+
+
+def fold_context(
+    context: ConversationContext, records: Iterable[Record], only: int = 0
+) -> ConversationContext:
+    """The context once further records of its stream are read.
+
+    With `only`, the chapter that began there is shown, whatever began after it.
+    """
+    entries = list(context.entries)
+    for record in records:
+        body = record.document()
+        context = context._replace(position=record.position)
+        if record.kind == RESET and only in (0, record.position):
+            context = _begun(context, record, body)
+            entries = []
+        elif record.kind in (MESSAGE, COMPACTED) and body["chapter"] == context.start:
+            if record.kind == MESSAGE:
+                entries.append((record.position, _stored_message(body["message"])))
+            else:
+                context = context._replace(summary=body["summary"])
+                entries = [entry for entry in entries if entry[0] >= body["kept_from"]]
+    return context._replace(entries=tuple(entries))
+
+
+def _stored_message(document: JsonObject) -> Message:
+    """A message as it was recorded: it was checked then, and rules may have changed since."""
+    values = dict(document)
+    values["tool_calls"] = tuple(ToolCall(**call) for call in document.get("tool_calls", ()))
+    return Message(**values)
+
+
+def _begun(context: ConversationContext, record: Record, body: JsonObject) -> ConversationContext:
+    number = body["lease"]["number"] if body["lease"] else 0
+    return context._replace(
+        start=record.position,
+        lease=number,
+        begun_at=record.at,
+        system=body["system"],
+        summary="",
+    )
+
+
+if TYPE_CHECKING:
+    Summarise = Callable[[list[Message]], str]
+
+OVERHEAD = 4
+"""What a message costs besides its texts."""
+MAX_SUMMARY = 1_000
+"""The most tokens of a summary; never more than an eighth of the room."""
+KEPT_PERCENT = 60
+"""How much of the room is used again at most, so that not every message compacts anew."""
+LINE = 200
+"""The most characters that a summary made without a model keeps of a message."""
+
+_OPENING = "Summary of what was said earlier and is no longer shown"
+_OLDER = "- (older lines are left out)"
+
+
+class CompactedContext(NamedTuple):
+    """What fits: the messages, how many of those given are no longer among them, the summary."""
+
+    messages: tuple[Message, ...]
+    dropped: int
+    summary: str
+
+
+class _Parts(NamedTuple):
+    """A context taken apart: the system message, the latest summary, and what was said."""
+
+    system: list[Message]
+    summary: str
+    rest: list[Message]
+
+    def joined(self, summary: str, start: int = 0) -> list[Message]:
+        """The context again, with a summary and from some message on."""
+        told = [Message("system", summary, SUMMARY_BY)] if summary else []
+        return [*self.system, *told, *self.rest[start:]]
+
+
+def message_tokens(message: Message, count: Count) -> int:
+    """How long a message is for a model: its content, its tool calls, and what frames them."""
+    calls = json.dumps(message.tool_calls, ensure_ascii=False) if message.tool_calls else ""
+    return OVERHEAD + count(message.content) + (count(calls) if calls else 0)
+
+
+def context_tokens(messages: Sequence[Message], count: Count) -> int:
+    """How long a context is for a model."""
+    return sum(message_tokens(message, count) for message in messages)
+
+
+def compact(
+    messages: Sequence[Message],
+    room: int,
+    counter: str | Count | Counter | None = None,
+    summary: Summarise | None = None,
+    *,
+    where: str = "",
+) -> CompactedContext:
+    """The messages within `room` tokens; what fits already comes back as it is.
+
+    `summary` gets what is left out, an earlier summary first, and gives a text; where it gives
+    none, a list of what was said takes its place. `where` is what marks name as the place of the
+    whole. Raises InvalidInput when the room is too small for the system message and the last
+    exchange, even with all of their texts shortened.
+    """
+    count = counter_of(counter).tokens
+    parts = _parts(messages)
+    whole = parts.joined(parts.summary)
+    if context_tokens(whole, count) <= room:
+        return CompactedContext(tuple(whole), 0, parts.summary)
+    first, latest = _window(parts, room, count)
+    for start in dict.fromkeys((first, latest)):
+        text = parts.summary
+        if start:
+            text = _summary(parts, start, summary, where, _Limit(_summary_room(room), count))
+        found = _cut_to_fit(parts.joined(text, start), room, count, where)
+        if found:
+            return CompactedContext(tuple(found), start, text)
+    raise _too_small(parts.joined(parts.summary, latest), room, count, where)
+
+
+def shortened(text: str, limit: int, where: str) -> str:
+    """The first `limit` characters of a text, or fewer, and a mark for the rest.
+
+    A text that the mark would make no shorter stays whole.
+    """
+    kept = _boundary(text, limit)
+    left = f"{len(text) - kept:,} of {len(text):,} characters are left out"
+    mark = f"[... {left}; the whole: {where}]" if where else f"[... {left}]"
+    head = text[:kept] + "\n" if kept else ""
+    return head + mark if len(head) + len(mark) < len(text) else text
+
+
+def shortened_to(text: str, most: int, counter: str | Count | Counter | None, where: str) -> str:
+    """A text within some tokens, cut with a mark if need be; the mark alone may be longer."""
+    count = counter_of(counter).tokens
+    if count(text) <= most:
+        return text
+    found = _largest(len(text), lambda limit: count(shortened(text, limit, where)) <= most)
+    return shortened(text, max(found, 0), where)
+
+
+def _boundary(text: str, limit: int) -> int:
+    """Where a text can be cut, at `limit` or before, without tearing a character from its marks."""
+    if limit >= len(text):
+        return len(text)
+    while limit > 0 and _is_combined(text, limit):
+        limit -= 1
+    return max(limit, 0)
+
+
+def _is_combined(text: str, at: int) -> bool:
+    """Whether the character at a place belongs to the one before it."""
+    joiner = "\u200d"
+    return text[at] == joiner or text[at - 1] == joiner or unicodedata.category(text[at])[0] == "M"
+
+
+def _parts(messages: Sequence[Message]) -> _Parts:
+    system = [m for m in messages[:1] if m.role == "system" and not _is_summary(m)]
+    summaries = [message.content for message in messages if _is_summary(message)]
+    rest = [message for message in messages[len(system) :] if not _is_summary(message)]
+    return _Parts(system, summaries[-1] if summaries else "", rest)
+
+
+def _is_summary(message: Message) -> bool:
+    return message.role == "system" and message.by == SUMMARY_BY
+
+
+def _unit_starts(messages: Sequence[Message]) -> list[int]:
+    """Where a window may begin: everywhere but between a tool call and the last of its results."""
+    called: dict[str, int] = {}
+    joined: set[int] = set()
+    for at, message in enumerate(messages):
+        called |= {call.id: at for call in message.tool_calls}
+        if message.role == "tool" and message.tool_call_id in called:
+            # An id may be used anew; a result belongs to the latest call that bears it.
+            joined |= set(range(called[message.tool_call_id] + 1, at + 1))
+    return [at for at in range(len(messages)) if at not in joined]
+
+
+def _window(parts: _Parts, room: int, count: Count) -> tuple[int, int]:
+    """The first message that stays, as early as the goal allows, and where the last exchange
+    begins: that is the latest that it may be.
+    """
+    starts = _unit_starts(parts.rest) or [0]
+    asked = [at for at, message in enumerate(parts.rest) if message.role == "user"]
+    latest = max(at for at in starts if at <= asked[-1]) if asked else starts[-1]
+    left = room - context_tokens(parts.system, count) - _summary_room(room)
+    goal, total, first = left * KEPT_PERCENT // 100, 0, len(parts.rest)
+    for start in reversed(starts):
+        total += context_tokens(parts.rest[start:first], count)
+        if start < latest and total > goal:
+            break
+        first = start
+    return first, latest
+
+
+class _Limit(NamedTuple):
+    """So many tokens, by a counter."""
+
+    most: int
+    tokens: Count
+
+    def holds(self, text: str) -> bool:
+        """Whether a text has no more of them."""
+        return self.tokens(text) <= self.most
+
+
+def _summary_room(room: int) -> int:
+    return min(MAX_SUMMARY, room // 8)
+
+
+def _summary(
+    parts: _Parts, start: int, summary: Summarise | None, where: str, limit: _Limit
+) -> str:
+    """What stands for the messages before `start`: the caller's text, or else lines of theirs."""
+    opening = f"{_OPENING} (the whole: {where}):" if where else f"{_OPENING}:"
+    dropped = parts.rest[:start]
+    earlier = [Message("system", parts.summary, SUMMARY_BY)] if parts.summary else []
+    told = summary([*earlier, *dropped]).strip() if summary else ""
+    if told:
+        return shortened_to(f"{opening}\n{told}", limit.most, limit.tokens, where)
+    lines = parts.summary.split("\n")
+    before = lines[1:] if lines[0].startswith(_OPENING) else [line for line in lines if line]
+    lines = [line for line in before if line != _OLDER] + _lines(dropped)
+    return _newest_lines(opening, lines, _OLDER in before, limit)
+
+
+def _lines(messages: Sequence[Message]) -> list[str]:
+    """One line for each thing that somebody said; what tools gave is left to the whole."""
+    found: list[str] = []
+    for message in messages:
+        text = " ".join(message.content[: LINE * 4].split())
+        if message.role in ("user", "assistant") and text:
+            cut = text[: _boundary(text, LINE)] + ("..." if len(text) > LINE else "")
+            found.append(f"- {message.by or message.role}: {cut}")
+    return found
+
+
+def _newest_lines(opening: str, lines: list[str], is_cut: bool, limit: _Limit) -> str:
+    """The opening and as many of the newest lines as there is room for."""
+
+    def text(kept: int) -> str:
+        older = [_OLDER] if is_cut or kept < len(lines) else []
+        return "\n".join([opening, *older, *lines[len(lines) - kept :]])
+
+    return text(max(_largest(len(lines), lambda kept: limit.holds(text(kept))), 0))
+
+
+def _largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `most` that was found to fit; -1 when 0 doesn't."""
+    found, low, high = -1, 0, most
+    while low <= high:
+        middle = (low + high) // 2 if found >= 0 else 0
+        if fits(middle):
+            found, low = middle, middle + 1
+        else:
+            high = middle - 1
+    return found
+
+
+def _cut_to_fit(messages: list[Message], room: int, count: Count, where: str) -> list[Message]:
+    """The same messages with their longest texts cut as far as need be: the request and the system
+    message after all others. Nothing where that isn't enough.
+    """
+    if not messages or context_tokens(messages, count) <= room:
+        return messages
+    asked = [at for at, message in enumerate(messages) if message.role == "user"][-1:]
+    system = [0] if messages[0].role == "system" and not _is_summary(messages[0]) else []
+    everything = frozenset(range(len(messages)))
+    longest = max(len(_calls_text(message)) + len(message.content) for message in messages)
+    for cut in (everything - {*asked, *system}, everything):
+
+        def with_limit(limit: int, cut: Collection[int] = cut) -> list[Message]:
+            return [_cut(m, limit, where) if at in cut else m for at, m in enumerate(messages)]
+
+        limit = _largest(longest, lambda n: context_tokens(with_limit(n), count) <= room)
+        if limit >= 0:
+            return with_limit(limit)
+    return []
+
+
+def _too_small(messages: list[Message], room: int, count: Count, where: str) -> InvalidInput:
+    least = context_tokens([_cut(message, 0, where) for message in messages], count)
+    expected = f"about {max(least, room + 1):,}, and as much as a summary takes"
+    return InvalidInput(
+        "the system message and the last exchange don't fit, even with their texts shortened",
+        [Problem("room", "too_small", f"{room:,} tokens", expected)],
+        next_step="Give the conversation a larger window, or ask in smaller parts.",
+    )
+
+
+def _calls_text(message: Message) -> str:
+    return json.dumps(message.tool_calls, ensure_ascii=False) if message.tool_calls else ""
+
+
+def _cut(message: Message, limit: int, where: str) -> Message:
+    """A message whose content, and each tool call's arguments, are cut to a limit."""
+    calls = [
+        call
+        if (text := json.dumps(call.arguments, ensure_ascii=False))
+        == (short := shortened(text, limit, where))
+        else call._replace(arguments={"cut": short})
+        for call in message.tool_calls
+    ]
+    content = shortened(message.content, limit, where)
+    return message._replace(content=content, tool_calls=tuple(calls))

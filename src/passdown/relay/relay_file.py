@@ -1,0 +1,342 @@
+"""Read and check a relay file, and make the runners that it declares."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from pydantic import BeforeValidator, Field
+
+from passdown.core.handoff_schema import AgentName, AnyText, Listed, OptionalAgent, Part, TaskId
+from passdown.core.intake import as_error, checked_fields
+from passdown.core.parsing import load_yaml
+from passdown.core.settings import NEEDS
+from passdown.core.text import child_path, excerpt
+from passdown.errors import InvalidInput, Problem
+from passdown.relay.run import DEFAULT_LOOPS, DIRECTIONS, END, PERSON, STOP, WAIT, Relay, relay_of
+from passdown.relay.runners.command import CommandRunner
+from passdown.relay.runners.scripted import CallableRunner, ScriptedRunner
+
+if TYPE_CHECKING:
+    from passdown.relay.run import Leg
+    from passdown.relay.runners import Runner
+
+
+_EXCLUSIVE = frozenset({END, STOP, WAIT})
+RUNNERS = ("command", "script", "python")
+
+
+def _as_list(value: object) -> object:
+    """One lone text means a list of itself."""
+    if value is None:
+        return []
+    return [value] if isinstance(value, str) else value
+
+
+Names = Annotated[list[str], BeforeValidator(_as_list), Field(max_length=100)]
+Words = Annotated[list[str], BeforeValidator(_as_list), Field(max_length=1_000)]
+Outcome = Literal["completed", "partial", "failed", "blocked", "error"]
+Outcomes = Annotated[list[Outcome], BeforeValidator(_as_list)]
+
+
+def _empty() -> list[Any]:
+    return []
+
+
+class WhenInput(Part):
+    """What a rule is for."""
+
+    outcome: Outcomes = Field(default_factory=_empty)
+    to: OptionalAgent = ""
+    gate: Literal["", "approved", "rejected"] = ""
+
+
+class RuleInput(Part):
+    """Where to go from a leg."""
+
+    when: WhenInput = Field(default_factory=WhenInput)
+    go: Names
+    at_most: Annotated[int, Field(ge=0, le=1_000)] = 0
+    otherwise: Names = Field(default_factory=lambda: ["stop"])
+
+
+class LegInput(Part):
+    """One agent's turn."""
+
+    leg: TaskId
+    agent: AgentName
+    request: AnyText = ""
+    phase: Literal["", "planning", "implementing", "testing", "reviewing", "completed"] = ""
+    gate: AnyText = ""
+    joins: Names = Field(default_factory=list)
+    then: Listed[RuleInput] = Field(default_factory=_empty)
+
+
+class RunnerInput(Part):
+    """What runs an agent: one of command, script and python, with its options."""
+
+    command: Words = Field(default_factory=list)
+    script: AnyText = ""
+    python: AnyText = ""
+    prompt: Literal["stdin", "argument", "file"] = "stdin"
+    env: dict[str, str] = Field(default_factory=dict)
+    pass_env: Words | None = None
+    max_output: Annotated[int, Field(ge=1_000, le=1_000_000_000)] = 1_000_000
+
+
+class LimitsInput(Part):
+    """What an agent may use up."""
+
+    loops: Annotated[int, Field(ge=1, le=1_000)] = DEFAULT_LOOPS
+    context_tokens: Annotated[int, Field(ge=1_000, le=100_000_000)] = 100_000
+    seconds: Annotated[float, Field(gt=0, le=604_800)] = 600.0
+
+
+class AgentInput(Part):
+    """An agent of a relay."""
+
+    profile: OptionalAgent = ""
+    runner: RunnerInput
+    needs: dict[str, Words] = Field(default_factory=dict)
+    limits: LimitsInput = Field(default_factory=LimitsInput)
+    review_by: AnyText = PERSON
+
+
+class RelayInput(Part):
+    """A relay file."""
+
+    relay: TaskId
+    description: AnyText = ""
+    budget: Annotated[int, Field(ge=50, le=1_000_000)] = 1_500
+    parallel: Annotated[int, Field(ge=1, le=64)] = 4
+    agents: dict[AgentName, AgentInput] = Field(min_length=1, max_length=100)
+    legs: Annotated[list[LegInput], Field(min_length=1, max_length=500)]
+
+
+def read_relay(text: str | bytes, *, is_toml: bool = False) -> Relay:
+    """The relay in a file's text; raises InvalidInput with everything that is wrong with it."""
+    return check_relay(_toml(text) if is_toml else load_yaml(text))
+
+
+def check_relay(data: object) -> Relay:
+    """A relay given as plain data; raises InvalidInput with everything that is wrong with it."""
+    plain, problems = checked_fields(RelayInput, data)
+    problems = [as_error(problem) for problem in problems]
+    if plain:
+        problems += _broken_rules(plain)
+    if problems:
+        raise InvalidInput(
+            "the relay is refused; nothing was started",
+            problems,
+            next_step="Mend each of these in the file and run it again.",
+        )
+    return relay_of(plain)
+
+
+def relay_schema() -> dict[str, Any]:
+    """The JSON Schema of a relay file."""
+    return RelayInput.model_json_schema()
+
+
+def _toml(text: str | bytes) -> object:
+    import tomllib
+
+    try:
+        return tomllib.loads(text.decode() if isinstance(text, bytes) else text)
+    except (ValueError, RecursionError) as error:
+        problem = Problem("", "invalid_toml", str(error), "TOML")
+        raise InvalidInput("the relay is refused; nothing was started", [problem]) from error
+
+
+def _broken_rules(plain: Mapping[str, Any]) -> list[Problem]:
+    names = [given["leg"] for given in plain["legs"]]
+    known = {*names, *DIRECTIONS}
+    found: list[Problem] = []
+    for place, given in enumerate(plain["legs"]):
+        at = f"legs[{place}]"
+        if given["leg"] in DIRECTIONS or names.index(given["leg"]) != place:
+            taken = "means a direction" if given["leg"] in DIRECTIONS else "is taken"
+            found.append(
+                Problem(f"{at}.leg", "duplicate", f"{given['leg']!r} {taken}", "a new name")
+            )
+        found += _unknown(
+            f"{at}.agent", [given["agent"]], set(plain["agents"]), "an agent of the file"
+        )
+        found += _unknown(f"{at}.joins", given["joins"], set(names), "a leg of the file")
+        for number, rule in enumerate(given["then"]):
+            where = f"{at}.then[{number}]"
+            for field in ("go", "otherwise"):
+                found += _direction_problems(f"{where}.{field}", rule[field], known)
+            if rule["when"]["to"]:
+                agents = set(plain["agents"])
+                found += _unknown(
+                    f"{where}.when.to", [rule["when"]["to"]], agents, "an agent of the file"
+                )
+    for name, given in plain["agents"].items():
+        found += _runner_problems(f"agents.{name}.runner", given["runner"])
+        found += _unknown(f"agents.{name}.needs", list(given["needs"]), set(NEEDS), "a need")
+        reviewers = {PERSON, *plain["agents"]}
+        found += _unknown(
+            f"agents.{name}.review_by", [given["review_by"]], reviewers, "an agent, or person"
+        )
+    return found + _unreachable(plain)
+
+
+def _direction_problems(path: str, given: list[str], known: set[str]) -> list[Problem]:
+    if not given:
+        return [Problem(path, "required", "leads nowhere", "at least one leg")]
+    found = _unknown(path, given, known, "a leg, or end, stop, again, wait")
+    if len(set(given)) < len(given):
+        found.append(Problem(path, "duplicate", "names one twice", "each once"))
+    if len(given) > 1 and not _EXCLUSIVE.isdisjoint(given):
+        message = f"{', '.join(sorted(_EXCLUSIVE.intersection(given)))} can't be one of several"
+        found.append(Problem(path, "contradiction", message, "legs, or one of end, stop, wait"))
+    return found
+
+
+def _unknown(path: str, given: list[str], known: set[str], expected: str) -> list[Problem]:
+    return [
+        Problem(
+            path, "unknown_name", f"{name!r:.60} is not known", expected, ", ".join(sorted(known))
+        )
+        for name in given
+        if name not in known
+    ]
+
+
+def _runner_problems(path: str, runner: Mapping[str, Any]) -> list[Problem]:
+    named = [kind for kind in RUNNERS if runner[kind]]
+    if len(named) == 1:
+        return []
+    message = f"names {' and '.join(named)}" if named else "names nothing that runs"
+    return [Problem(path, "one_runner", message, f"one of {', '.join(RUNNERS)}")]
+
+
+def _unreachable(plain: Mapping[str, Any]) -> list[Problem]:
+    """Legs that nothing leads to, and joins that wait for a leg that never leads to them."""
+    relay = relay_of(cast("dict[str, Any]", plain)) if not _has_unknown(plain) else None
+    if relay is None:
+        return []
+    leads = {name: _targets(leg, relay.legs) for name, leg in relay.legs.items()}
+    reached, waiting = set[str](), [relay.first().name]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += leads[name]
+    found: list[Problem] = []
+    for place, name in enumerate(relay.legs):
+        if name not in reached:
+            found.append(
+                Problem(
+                    f"legs[{place}]", "unreachable", f"nothing leads to {name}", "a rule that does"
+                )
+            )
+        never = [need for need in relay.legs[name].joins if name not in leads[need]]
+        if never:
+            message = f"{', '.join(never)} never lead to {name}"
+            found.append(Problem(f"legs[{place}].joins", "unreachable", message, "rules that do"))
+    return found
+
+
+def _targets(leg: Leg, legs: Mapping[str, Leg]) -> set[str]:
+    """The legs that another may lead to; below a rule that fits everything, none is read."""
+    found: set[str] = set()
+    for rule in leg.rules:
+        found.update(target for target in (*rule.go, *rule.otherwise) if target in legs)
+        if not (rule.outcomes or rule.to or rule.gate):
+            break
+    return found
+
+
+def _has_unknown(plain: Mapping[str, Any]) -> bool:
+    names = {given["leg"] for given in plain["legs"]}
+    if len(names) != len(plain["legs"]):
+        return True
+    named = {need for given in plain["legs"] for need in given["joins"]}
+    return not named <= names
+
+
+KINDS = ("command", "script", "python")
+_OPTIONS = ("prompt", "env", "pass_env", "timeout_s", "max_output", "max_stderr", "cwd")
+_NUMBERS = ("timeout_s", "max_output", "max_stderr")
+
+
+def runner_of(declared: object, *, folder: str, path: str = "runner") -> Runner:
+    """The runner that a declaration means; paths in it are relative to `folder`.
+
+    Raises InvalidInput with all problems, each addressed below `path`.
+    """
+    if not isinstance(declared, Mapping):
+        given = f"{type(declared).__name__} given"
+        expected = f"a mapping with one of {', '.join(KINDS)}"
+        problem = Problem(path, "wrong_type", given, expected)
+        raise InvalidInput("the runner can't be made", [problem])
+    fields = {str(name): value for name, value in cast("Mapping[Any, Any]", declared).items()}
+    kinds = [kind for kind in KINDS if kind in fields]
+    problems: list[Problem] = []
+    if len(kinds) != 1:
+        message = f"it has {' and '.join(kinds) or 'neither'}"
+        problems.append(Problem(path, "required", message, f"one of {', '.join(KINDS)}"))
+    known = (*kinds, *(_OPTIONS if "command" in kinds else ()))
+    for name in fields.keys() - set(known) if kinds else ():
+        where = child_path(path, name)
+        problems.append(Problem(where, "unknown_field", "is none", ", ".join(known)))
+    if problems:
+        raise InvalidInput("the runner can't be made", problems)
+    try:
+        return _MAKERS[kinds[0]](fields, folder)
+    except InvalidInput as error:
+        below = [p._replace(path=f"{path}.{p.path}" if p.path else path) for p in error.problems]
+        raise InvalidInput("the runner can't be made", below) from error
+
+
+def _script(fields: dict[str, Any], folder: str) -> Runner:
+    script = fields["script"]
+    if not isinstance(script, str) or not script:
+        problem = Problem("script", "wrong_type", f"{excerpt(str(script))!r} is no path", "a path")
+        raise InvalidInput("the script can't be followed", [problem])
+    return ScriptedRunner.from_file(os.path.join(folder, script))
+
+
+def _command(fields: dict[str, Any], folder: str) -> Runner:
+    options: dict[str, Any] = dict(fields)
+    for name in _NUMBERS:
+        if name in options:
+            options[name] = _number(options[name])
+    argv = options.pop("command")
+    cwd = options.get("cwd")
+    if isinstance(cwd, str) and cwd:
+        options["cwd"] = os.path.join(folder, cwd)
+    return CommandRunner(argv, **options)
+
+
+def _python(fields: dict[str, Any], folder: str) -> Runner:
+    """A function by `module:function`, from what is installed or from the project's folder."""
+    name = str(fields["python"])
+    module, _, function = name.partition(":")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        found = getattr(import_module(module), function)
+    except Exception as error:  # a module does what it likes when it is imported
+        problem = Problem("python", "not_found", f"{excerpt(name)!r}: {error}", "module:function")
+        raise InvalidInput("the function can't be called", [problem]) from error
+    return CallableRunner(found)
+
+
+_MAKERS = {"command": _command, "script": _script, "python": _python}
+
+
+def _number(value: object) -> object:
+    """A number that a YAML file gives as text; anything else as it is."""
+    if isinstance(value, str) and value.isascii() and len(value) < 20:
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+    return value

@@ -1,0 +1,734 @@
+"""Values of relays and runs. Pure.
+
+A relay has agents and legs; the rules of a leg are read from the top, and the first that matches
+says what follows. A run is one execution of a relay on a task, folded from the records of its
+stream. `next_transition` gives the record that comes next, so every process decides the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.core.kinds import RUN_STREAM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from passdown.core.record import Record
+
+
+END, STOP, AGAIN, WAIT = "end", "stop", "again", "wait"
+DIRECTIONS = (END, STOP, AGAIN, WAIT)
+"""Where a rule may lead besides a leg: done, failed, the same leg once more, wait for a person."""
+
+ERROR = "error"
+"""The outcome of a leg that gave no valid handoff."""
+
+PERSON = "person"
+MAX_PARTIAL = 3
+MAX_REJECTED = 3
+DEFAULT_LOOPS = 8
+
+
+class AgentLimits(NamedTuple):
+    """What an agent may use up: legs in one run, tokens in its context, seconds for a leg."""
+
+    loops: int = DEFAULT_LOOPS
+    context_tokens: int = 100_000
+    seconds: float = 600.0
+
+
+class RelayAgent(NamedTuple):
+    """An agent of a relay: its profile, what runs it, what it needs, its limits.
+
+    `runner` is a plain document with one of `command`, `script` or `python`, and its options.
+    `review_by` answers when its loops are used up: an agent's name, or `person`.
+    """
+
+    name: str
+    profile: str
+    runner: dict[str, Any]
+    needs: dict[str, list[str]]
+    limits: AgentLimits
+    review_by: str
+
+
+class Rule(NamedTuple):
+    """Where to go from a leg: `go` when everything that is named fits, at most so often.
+
+    `outcomes`, `to` (the agent that the handoff names) and `gate` fit anything where they are
+    empty; `at_most` 0 is no limit; when it is used up, `otherwise` counts.
+    """
+
+    outcomes: tuple[str, ...]
+    to: str
+    gate: str
+    go: tuple[str, ...]
+    at_most: int
+    otherwise: tuple[str, ...]
+
+    def fits(self, outcome: str, to: str, gate: str) -> bool:
+        """Whether it is for a leg that ended so. A rejected gate needs a rule that names it."""
+        if (gate == "rejected") != (self.gate == "rejected"):
+            return False
+        is_outcome = not self.outcomes or outcome in self.outcomes
+        return is_outcome and self.to in ("", to) and self.gate in ("", gate)
+
+
+class Leg(NamedTuple):
+    """One turn: who takes it, what is asked, the task's phase, and the rules for what follows.
+
+    `gate` is a question that a person answers before anything follows. With `joins`, the leg
+    starts when all of those legs have led to it.
+    """
+
+    name: str
+    agent: str
+    request: str
+    phase: str
+    gate: str
+    joins: tuple[str, ...]
+    rules: tuple[Rule, ...]
+
+
+class Relay(NamedTuple):
+    """A relay as its file describes it; `document` is the file's content, as it is recorded."""
+
+    name: str
+    description: str
+    budget: int
+    agents: dict[str, RelayAgent]
+    legs: dict[str, Leg]
+    parallel: int
+    document: dict[str, Any]
+
+    def first(self) -> Leg:
+        """The leg that a run starts with."""
+        return next(iter(self.legs.values()))
+
+    def planning(self) -> Leg:
+        """Where a change of direction starts: the first leg that plans, else the first."""
+        return next((leg for leg in self.legs.values() if leg.phase == "planning"), self.first())
+
+
+def relay_of(document: dict[str, Any]) -> Relay:
+    """The value of a checked document."""
+    agents = {name: _agent(name, given) for name, given in document["agents"].items()}
+    names = [given["leg"] for given in document["legs"]]
+    legs = {
+        name: _leg(given, [*names[place + 1 :], END][0])
+        for place, (name, given) in enumerate(zip(names, document["legs"], strict=True))
+    }
+    return Relay(
+        name=document["relay"],
+        description=document["description"],
+        budget=document["budget"],
+        agents=agents,
+        legs=legs,
+        parallel=document["parallel"],
+        document=document,
+    )
+
+
+def _agent(name: str, given: dict[str, Any]) -> RelayAgent:
+    return RelayAgent(
+        name=name,
+        profile=given["profile"] or name,
+        runner=given["runner"],
+        needs=given["needs"],
+        limits=AgentLimits(*(given["limits"][name] for name in AgentLimits._fields)),
+        review_by=given["review_by"],
+    )
+
+
+def _leg(given: dict[str, Any], following: str) -> Leg:
+    rules = tuple(_rule(rule) for rule in given["then"])
+    return Leg(
+        name=given["leg"],
+        agent=given["agent"],
+        request=given["request"],
+        phase=given["phase"],
+        gate=given["gate"],
+        joins=tuple(given["joins"]),
+        rules=(*rules, *_default_rules(following)),
+    )
+
+
+def _rule(given: dict[str, Any]) -> Rule:
+    when = given["when"]
+    return Rule(
+        outcomes=tuple(when["outcome"]),
+        to=when["to"],
+        gate=when["gate"],
+        go=tuple(given["go"]),
+        at_most=given["at_most"],
+        otherwise=tuple(given["otherwise"]),
+    )
+
+
+def _default_rules(following: str) -> tuple[Rule, ...]:
+    return (
+        Rule((), "", "rejected", (AGAIN,), MAX_REJECTED, (STOP,)),
+        Rule(("completed",), "", "", (following,), 0, ()),
+        Rule(("partial",), "", "", (AGAIN,), MAX_PARTIAL, (STOP,)),
+        Rule(("blocked",), "", "approved", (AGAIN,), MAX_PARTIAL, (STOP,)),
+        Rule(("blocked",), "", "", (WAIT,), 0, ()),
+        Rule((), "", "", (STOP,), 0, ()),
+    )
+
+
+LEG, REVIEW = "leg", "budget_review"
+HELD = "held"
+RUNNING, WAITING = "running", "waiting"
+ENDINGS = ("completed", "failed", "abandoned", "stopped")
+VERDICTS = ("continue", "pivot", "escalate", "abandon")
+
+
+def run_stream(run: str) -> str:
+    """The stream that holds a run's records."""
+    return RUN_STREAM + run
+
+
+class LegRun(NamedTuple):
+    """One turn that was started: whose, the how-manieth, with which guidance, and how it ended.
+
+    `causes` are the turns that led to it. `outcome` is empty until it has ended; `error` is the
+    outcome of a turn that gave no valid handoff, and `why` says what happened instead. `held` is
+    one whose handoff, in `kept`, couldn't be recorded because a person has to answer `gates` first;
+    the turn that records it then says so in `kept_from`.
+    """
+
+    number: int
+    leg: str
+    agent: str
+    kind: str
+    visit: int
+    guidance: str
+    causes: tuple[int, ...]
+    started_at: str
+    worker: str = ""
+    begun_at: str = ""
+    ended_at: str = ""
+    outcome: str = ""
+    to: str = ""
+    version: int = 0
+    gates: tuple[str, ...] = ()
+    summary: str = ""
+    why: str = ""
+    verdict: str = ""
+    kept: dict[str, Any] = {}  # noqa: RUF012
+    kept_from: int = 0
+    measured: dict[str, Any] = {}  # noqa: RUF012
+    evidence: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it hasn't ended yet."""
+        return not self.outcome
+
+    @property
+    def gate(self) -> str:
+        """The first gate that a person has to answer before anything follows; empty for none."""
+        return self.gates[0] if self.gates else ""
+
+    @property
+    def is_by_person(self) -> bool:
+        """Whether it is the verdict of a person, which no worker has begun."""
+        return self.kind == REVIEW and bool(self.worker) and not self.begun_at
+
+    @property
+    def counts(self) -> bool:
+        """Whether it was a turn of its agent, and not one that only waited."""
+        return self.kind == LEG and self.outcome != HELD and not self.kept_from
+
+
+class ReviewRequest(NamedTuple):
+    """A question to a person: a budget review of a leg that an agent has used up its loops for."""
+
+    leg: str
+    agent: str
+    why: str
+    causes: tuple[int, ...]
+
+    def document(self) -> dict[str, Any]:
+        """The question as plain JSON."""
+        return {**self._asdict(), "causes": list(self.causes)}
+
+
+class Run(NamedTuple):
+    """Where a run stands.
+
+    `followed` are the turns whose consequences were drawn already, `arrived` those that wait for
+    others at a leg that joins them; `taken` counts rules, `granted` loops that were added.
+    `stopped_by` are the turns that ended it. `mark` tells it from runs of the same name elsewhere.
+    """
+
+    run: str
+    relay: Relay
+    task: str
+    by: str
+    lane: str
+    started_at: str
+    position: int
+    legs: dict[int, LegRun]
+    followed: frozenset[int]
+    arrived: dict[str, tuple[int, ...]]
+    taken: dict[str, int]
+    granted: dict[str, int]
+    asked: tuple[ReviewRequest, ...]
+    status: str
+    why: str
+    ended_at: str
+    stopped_by: tuple[int, ...]
+    mark: str
+
+    @property
+    def open_legs(self) -> list[LegRun]:
+        """The turns that were started and haven't ended."""
+        return [leg for leg in self.legs.values() if leg.is_open]
+
+    def visits(self, leg: str) -> int:
+        """How often a leg was started."""
+        return sum(1 for each in self.legs.values() if each.leg == leg and each.counts)
+
+    def loops_of(self, agent: str) -> int:
+        """How many turns an agent has had."""
+        return sum(1 for each in self.legs.values() if each.agent == agent and each.counts)
+
+    def loops_allowed(self, agent: str) -> int:
+        """How many turns an agent may have before somebody looks at it."""
+        return self.relay.agents[agent].limits.loops * (1 + self.granted.get(agent, 0))
+
+
+def fold_run(records: Iterable[Record]) -> Run | None:
+    """The run that some records tell; None where there are none."""
+    run: Run | None = None
+    for record in records:
+        run = _apply(run, record, record.document())
+    return run
+
+
+def _apply(run: Run | None, record: Record, body: dict[str, Any]) -> Run:
+    if run is None:
+        return _started(record, body)
+    return _HANDLERS[record.kind](run, record, body)._replace(position=record.position)
+
+
+def _started(record: Record, body: dict[str, Any]) -> Run:
+    return Run(
+        run=record.stream.removeprefix(RUN_STREAM),
+        relay=relay_of(body["relay"]),
+        task=body["task"],
+        by=record.author,
+        lane=body["lane"],
+        started_at=record.at,
+        position=record.position,
+        legs={},
+        followed=frozenset(),
+        arrived={},
+        taken={},
+        granted={},
+        asked=(),
+        status=RUNNING,
+        why="",
+        ended_at="",
+        stopped_by=(),
+        mark=record.digest.rpartition(":")[2][:12],
+    )
+
+
+def _legs(run: Run, record: Record, body: dict[str, Any]) -> Run:
+    legs = dict(run.legs)
+    for given in body["legs"]:
+        legs[given["number"]] = LegRun(
+            number=given["number"],
+            leg=given["leg"],
+            agent=given["agent"],
+            kind=given["kind"],
+            visit=given["visit"],
+            guidance=given["guidance"],
+            causes=tuple(given["causes"]),
+            started_at=record.at,
+            kept_from=given.get("kept_from", 0),
+        )
+    taken, granted = dict(run.taken), dict(run.granted)
+    for rule in body["taken"]:
+        taken[rule] = taken.get(rule, 0) + 1
+    for agent in body["granted"]:
+        granted[agent] = granted.get(agent, 0) + 1
+    return run._replace(
+        legs=legs,
+        followed=run.followed | frozenset(body["followed"]),
+        arrived={leg: tuple(numbers) for leg, numbers in body["arrived"].items()},
+        taken=taken,
+        granted=granted,
+        asked=tuple(_review_request(given) for given in body["asked"]),
+        status=RUNNING,
+        why="",
+        ended_at="",
+        stopped_by=(),
+    )
+
+
+def _review_request(given: dict[str, Any]) -> ReviewRequest:
+    return ReviewRequest(given["leg"], given["agent"], given["why"], tuple(given["causes"]))
+
+
+def _begun(run: Run, record: Record, body: dict[str, Any]) -> Run:
+    return _with_leg(run, body["number"], worker=body["worker"], begun_at=record.at)
+
+
+def _ended_leg(run: Run, record: Record, body: dict[str, Any]) -> Run:
+    fields = {name: value for name, value in body.items() if name != "number"}
+    fields["evidence"] = tuple(fields.get("evidence", ()))
+    fields["gates"] = tuple(fields.get("gates", ()))
+    return _with_leg(run, body["number"], ended_at=record.at, **fields)
+
+
+def _with_leg(run: Run, number: int, **fields: Any) -> Run:
+    return run._replace(legs={**run.legs, number: run.legs[number]._replace(**fields)})
+
+
+def _waiting(run: Run, record: Record, body: dict[str, Any]) -> Run:
+    return run._replace(status=WAITING, why=body["why"])
+
+
+def _answered(run: Run, record: Record, body: dict[str, Any]) -> Run:
+    """An answer ends the review that was asked for first, as if an agent had given it."""
+    if not run.asked:
+        return run
+    ask = run.asked[0]
+    number = len(run.legs) + 1
+    leg = LegRun(
+        number=number,
+        leg=ask.leg,
+        agent=ask.agent,
+        kind=REVIEW,
+        visit=1,
+        guidance="",
+        causes=ask.causes,
+        started_at=record.at,
+        ended_at=record.at,
+        outcome="completed",
+        verdict=body["verdict"],
+        summary=body["guidance"],
+        worker=record.author,
+    )
+    legs = {**run.legs, number: leg}
+    return run._replace(legs=legs, asked=run.asked[1:], status=RUNNING, why="")
+
+
+def _ended(run: Run, record: Record, body: dict[str, Any]) -> Run:
+    return run._replace(
+        status=body["status"],
+        why=body["why"],
+        ended_at=record.at,
+        followed=run.followed | frozenset(body["followed"]),
+        stopped_by=tuple(body["stopped_by"]),
+    )
+
+
+_HANDLERS = {
+    "legs": _legs,
+    "begun": _begun,
+    "leg_ended": _ended_leg,
+    "waiting": _waiting,
+    "answered": _answered,
+    "ended": _ended,
+}
+
+PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
+USED_UP = "its loops are used up"
+
+
+class GateState(NamedTuple):
+    """How a gate stands, and what the person said."""
+
+    status: str
+    reason: str = ""
+
+
+class Transition(NamedTuple):
+    """One record of consequences: `kind` is `legs`, `waiting` or `ended`."""
+
+    kind: str
+    body: dict[str, Any]
+
+
+def next_transition(run: Run, gates: Mapping[str, GateState]) -> Transition | None:
+    """The next record of a run; None when there is nothing to do but wait for what is open.
+
+    `gates` says how the gates stand that the run's handoffs opened.
+    """
+    if run.ended_at:
+        return None
+    drawn = _TransitionBuilder(run)
+    if not run.legs:
+        drawn.start(run.relay.first(), "", ())
+        return drawn.step()
+    waits = ""
+    for turn in run.legs.values():
+        if turn.is_open or turn.number in run.followed:
+            continue
+        gate = _combined_gate(turn, gates)
+        if gate.status == PENDING:
+            waits = waits or f"gate {gate.reason} is waiting for a person"
+            continue
+        drawn.follow(turn, gate)
+        if drawn.ending:
+            return _stopped(turn, *drawn.ending)
+    return drawn.step() if drawn.goes_on else _idle_transition(run, drawn, waits or drawn.waits)
+
+
+def next_agent(run: Run, turn: LegRun, outcome: str, to: str = "") -> str:
+    """The agent that comes after a turn that ends so, once its gate is approved; of several, the
+    first. Empty where nobody does, or the same agent once more.
+    """
+    leg = run.relay.legs[turn.leg]
+    gate = APPROVED if leg.gate and outcome == "completed" else ""
+    name, rule = _matching_rule(leg, outcome, to, gate)
+    is_used_up = bool(rule.at_most) and run.taken.get(name, 0) >= rule.at_most
+    targets = rule.otherwise if is_used_up else rule.go
+    agents = [run.relay.legs[target].agent for target in targets if target in run.relay.legs]
+    return agents[0] if agents and agents[0] != turn.agent else ""
+
+
+def _matching_rule(leg: Leg, outcome: str, to: str, gate: str) -> tuple[str, Rule]:
+    """The first rule for a leg that ended so, and the name under which its uses are counted."""
+    return next(
+        (f"{leg.name}/{place}", rule)
+        for place, rule in enumerate(leg.rules)
+        if rule.fits(outcome, to, gate)
+    )
+
+
+def _combined_gate(turn: LegRun, gates: Mapping[str, GateState]) -> GateState:
+    """How all gates of a turn stand together: pending while one is, rejected when one was."""
+    found = {name: gates.get(name, GateState(PENDING)) for name in turn.gates}
+    pending = [name for name, gate in found.items() if gate.status == PENDING]
+    if pending:
+        return GateState(PENDING, pending[0])
+    rejected = [gate for gate in found.values() if gate.status == REJECTED]
+    status = REJECTED if rejected else APPROVED
+    reasons = [gate.reason for gate in rejected or found.values() if gate.reason]
+    return GateState(status, "; ".join(reasons))
+
+
+def _stopped(turn: LegRun, status: str, why: str) -> Transition:
+    """What else has ended meanwhile isn't followed: it is when the run is resumed."""
+    numbers = [turn.number]
+    body = {"status": status, "why": why, "followed": numbers, "stopped_by": numbers}
+    return Transition("ended", body)
+
+
+def resume_transition(run: Run) -> Transition | None:
+    """What starts a run again that has stopped, or that waits because a turn was blocked.
+
+    None where nothing stands still: what is open goes on by itself, and gates and reviews wait for
+    their answers.
+    """
+    if run.status == "completed" or not (run.ended_at or _blocked(run)):
+        return None
+    drawn = _TransitionBuilder(run)
+    for number in run.stopped_by if run.ended_at else _blocked(run):
+        drawn.retry(run.legs[number])
+    return drawn.step()
+
+
+def _blocked(run: Run) -> Sequence[int]:
+    """The ended turns that a waiting run waits for because of their outcome."""
+    if run.status != WAITING or run.asked:
+        return ()
+    return [
+        turn.number
+        for turn in run.legs.values()
+        if not turn.is_open and turn.number not in run.followed and not turn.gates
+    ]
+
+
+def _idle_transition(run: Run, drawn: _TransitionBuilder, waits: str) -> Transition | None:
+    """What to record when nothing starts: that a person is waited for, or that all is done."""
+    if drawn.followed and (run.open_legs or run.asked or waits):
+        return drawn.step()
+    if run.open_legs:
+        return None
+    if run.asked:
+        ask = run.asked[0]
+        waits = f"budget review of {ask.agent} in leg {ask.leg}: {ask.why}"
+    if waits:
+        is_known = (run.status, run.why) == (WAITING, waits)
+        return None if is_known else Transition("waiting", {"why": waits})
+    missing = sorted(leg for leg, numbers in drawn.arrived.items() if numbers)
+    if missing:
+        return drawn.ended("failed", f"{', '.join(missing)} never got everything that it joins")
+    return drawn.ended("completed", "")
+
+
+class _TransitionBuilder:
+    """What some ended turns lead to, gathered into one record."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._legs: list[dict[str, Any]] = []
+        self._taken: list[str] = []
+        self._granted: list[str] = []
+        self._asked = list(run.asked)
+        self.arrived = {leg: list(numbers) for leg, numbers in run.arrived.items()}
+        self.followed: list[int] = []
+        self.waits = ""
+        self.ending: tuple[str, str] | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether something starts or somebody is asked."""
+        return bool(self._legs) or len(self._asked) > len(self._run.asked)
+
+    def step(self) -> Transition:
+        body = {
+            "legs": self._legs,
+            "followed": self.followed,
+            "taken": self._taken,
+            "granted": self._granted,
+            "arrived": {leg: numbers for leg, numbers in self.arrived.items() if numbers},
+            "asked": [ask.document() for ask in self._asked],
+        }
+        return Transition("legs", body)
+
+    def ended(self, status: str, why: str) -> Transition:
+        body = {"status": status, "why": why, "followed": self.followed, "stopped_by": []}
+        return Transition("ended", body)
+
+    def follow(self, turn: LegRun, gate: GateState) -> None:
+        if turn.kind == REVIEW:
+            self._follow_review(turn)
+            return
+        leg = self._run.relay.legs[turn.leg]
+        if turn.outcome == HELD:
+            self._record_kept(turn)
+            return
+        name, rule = _matching_rule(leg, turn.outcome, turn.to, gate.status if turn.gates else "")
+        used = self._run.taken.get(name, 0) + self._taken.count(name)
+        is_used_up = bool(rule.at_most) and used >= rule.at_most
+        self._taken.append(name)
+        self.followed.append(turn.number)
+        why = _reason(turn, rule, gate, is_used_up=is_used_up)
+        for target in rule.otherwise if is_used_up else rule.go:
+            self._go(leg, target, turn, gate.reason, why)
+
+    def _go(self, leg: Leg, target: str, turn: LegRun, guidance: str, why: str) -> None:
+        if target == STOP:
+            self.ending = ("failed", why)
+        elif target == WAIT:
+            self.followed.remove(turn.number)
+            self._taken.pop()
+            self.waits = why
+        elif target == AGAIN:
+            self.start(leg, guidance, (turn.number,))
+        elif target != END:
+            self._arrive(self._run.relay.legs[target], turn, guidance)
+
+    def _record_kept(self, turn: LegRun) -> None:
+        """The way is free for a handoff that had to wait: its agent isn't asked again."""
+        self.followed.append(turn.number)
+        self._add(
+            turn.leg,
+            turn.agent,
+            LEG,
+            visit=turn.visit,
+            guidance=turn.guidance,
+            causes=turn.causes,
+            kept_from=turn.number if turn.kept else 0,
+        )
+
+    def _arrive(self, leg: Leg, turn: LegRun, guidance: str) -> None:
+        if turn.leg not in leg.joins:
+            self.start(leg, guidance, (turn.number,))
+            return
+        arrived = self.arrived.setdefault(leg.name, [])
+        arrived.append(turn.number)
+        if {self._run.legs[number].leg for number in arrived} >= set(leg.joins):
+            self.arrived[leg.name] = []
+            self.start(leg, guidance, tuple(arrived))
+
+    def start(self, leg: Leg, guidance: str, causes: tuple[int, ...]) -> None:
+        """Start a leg, or ask for a review where its agent has used up its loops."""
+        run = self._run
+        now = sum(1 for g in self._legs if g["agent"] == leg.agent and _counts(g))
+        extra = self._granted.count(leg.agent) * run.relay.agents[leg.agent].limits.loops
+        if run.loops_of(leg.agent) + now >= run.loops_allowed(leg.agent) + extra:
+            self._ask(leg, causes)
+            return
+        visit = (
+            run.visits(leg.name)
+            + 1
+            + sum(1 for g in self._legs if g["leg"] == leg.name and _counts(g))
+        )
+        self._add(leg.name, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
+
+    def retry(self, turn: LegRun) -> None:
+        """Start the leg of a turn once more, whatever it led to; of a verdict, ask its giver."""
+        self.followed.append(turn.number)
+        if turn.is_by_person:
+            agent = self._run.relay.legs[turn.leg].agent
+            self._asked.append(ReviewRequest(turn.leg, agent, turn.summary or USED_UP, turn.causes))
+        elif turn.kind == REVIEW:
+            self._add(turn.leg, turn.agent, REVIEW, visit=1, guidance="", causes=turn.causes)
+        else:
+            self.start(self._run.relay.legs[turn.leg], turn.guidance, turn.causes)
+
+    def _ask(self, leg: Leg, causes: tuple[int, ...]) -> None:
+        reviewer = self._run.relay.agents[leg.agent].review_by
+        if reviewer == PERSON:
+            self._asked.append(ReviewRequest(leg.name, leg.agent, USED_UP, causes))
+        else:
+            self._add(leg.name, reviewer, REVIEW, visit=1, guidance="", causes=causes)
+
+    def _follow_review(self, turn: LegRun) -> None:
+        self.followed.append(turn.number)
+        leg = self._run.relay.legs[turn.leg]
+        verdict = "escalate" if turn.outcome == ERROR else turn.verdict
+        if verdict == "abandon":
+            self.ending = ("abandoned", turn.summary or "the budget review says so")
+        elif verdict == "escalate":
+            why = turn.summary or turn.why
+            self._asked.append(ReviewRequest(leg.name, leg.agent, why, turn.causes))
+        else:
+            goes = self._run.relay.planning() if verdict == "pivot" else leg
+            self._granted += dict.fromkeys((leg.agent, goes.agent))
+            self.start(goes, turn.summary, turn.causes)
+
+    def _add(
+        self,
+        leg: str,
+        agent: str,
+        kind: str,
+        *,
+        visit: int,
+        guidance: str,
+        causes: tuple[int, ...],
+        kept_from: int = 0,
+    ) -> None:
+        self._legs.append(
+            {
+                "number": len(self._run.legs) + len(self._legs) + 1,
+                "leg": leg,
+                "agent": agent,
+                "kind": kind,
+                "visit": visit,
+                "guidance": guidance,
+                "causes": list(causes),
+                "kept_from": kept_from,
+            }
+        )
+
+
+def _counts(given: dict[str, Any]) -> bool:
+    return given["kind"] == LEG and not given["kept_from"]
+
+
+def _reason(turn: LegRun, rule: Rule, gate: GateState, *, is_used_up: bool) -> str:
+    said = turn.why or turn.summary
+    what = f"leg {turn.leg} ended {turn.outcome}" + (f": {said}" if said else "")
+    if turn.gates and gate.status == REJECTED:
+        what = f"leg {turn.leg} was rejected" + (f": {gate.reason}" if gate.reason else "")
+    return f"{what} (at most {rule.at_most} times)" if is_used_up else what

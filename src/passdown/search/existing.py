@@ -1,0 +1,162 @@
+"""What is recorded already: near-duplicates of new entries, and decisions now in force."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from passdown.core.index_entries import COMPARED_LETTERS, IndexedText, indexed_texts
+from passdown.core.kinds import KINDS, LIVE
+from passdown.core.similarity import NEAR_DUPLICATE, similarity
+from passdown.errors import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from passdown.store.entries import IndexedEntry, SharedEntry
+    from passdown.store.statements import Reader
+
+
+_COMPARED = 50
+
+
+def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
+    """A warning for each decision, pattern or gotcha of a body that stands in nearly the same
+    words already, with the address of the one that does.
+
+    What a decision supersedes is meant to be like it, so that isn't reported.
+    """
+    fields = {KINDS[letter].field: KINDS[letter].word for letter in COMPARED_LETTERS}
+    if not any(body.get(field) for field in fields):
+        return []
+    said = indexed_texts({field: body[field] for field in fields if body.get(field)})
+    asked = {place: (text.bands, fields[place[0]]) for place, text in said.items() if text.bands}
+    reader.ahead(
+        *(partial(_similar_entries, bands=bands, kind=kind) for bands, kind in asked.values())
+    )
+    found: list[Problem] = []
+    for (field, index), (bands, kind) in asked.items():
+        meant = set(body[field][index].get("supersedes", ()))
+        likely = _similar_entries(reader, bands, kind)
+        nearest = _nearest(said[field, index], likely, meant)
+        if nearest is not None:
+            found.append(_duplicate_warning(f"{_GIVEN_AS.get(field, field)}[{index}]", *nearest))
+    return found
+
+
+def _similar_entries(reader: Reader, bands: Sequence[str], kind: str) -> list[SharedEntry]:
+    return reader.sharing_marks(bands, kind, _COMPARED)
+
+
+def _nearest(
+    text: IndexedText, likely: Sequence[SharedEntry], meant: set[str]
+) -> tuple[SharedEntry, float] | None:
+    """Of entries with their words, the nearest to a text that is near enough, still stands and
+    isn't meant to be replaced.
+    """
+    own = _word_set(text.words)
+    best: tuple[SharedEntry, float] | None = None
+    nearest = NEAR_DUPLICATE
+    for entry in likely:
+        share = similarity(own, _word_set(entry.words))
+        # Of two that are equally near, the first to have said it.
+        if share >= nearest and _is_current(entry, meant):
+            best, nearest = (entry, share), share
+    return best
+
+
+def _is_current(entry: SharedEntry, meant: set[str]) -> bool:
+    return entry.address not in meant and entry.status not in _GONE
+
+
+@lru_cache(maxsize=512)
+def _word_set(words: str) -> frozenset[str]:
+    """The words of a text without order; what is looked at now is looked at again by the next."""
+    return frozenset(words.split())
+
+
+_GIVEN_AS = {"patterns": "patterns_discovered"}
+"""The names under which a handoff gives what a record keeps under others."""
+
+_GONE = ("superseded", "reverted", "retracted")
+
+
+def _duplicate_warning(path: str, entry: SharedEntry, share: float) -> Problem:
+    message = f"{entry.address} says nearly the same ({share:.0%} of the words, by {entry.agent})"
+    either = "mark the one that is too much as retracted"
+    if entry.kind == "decision":
+        either = "a change of mind names it in supersedes"
+    fix = f"look at it (passdown show {entry.address}); {either}"
+    return Problem(path, "near_duplicate", message, "", fix, "warning")
+
+
+MOST_FOLLOWED = 10_000
+"""So many decisions are looked at to find what holds; a longer chain's end isn't found."""
+
+_NAMED = 5
+
+
+def current_decisions(
+    reader: Reader, entries: Iterable[IndexedEntry]
+) -> dict[str, tuple[IndexedEntry, ...]]:
+    """For each superseded decision among some entries what holds in its place, the newest first.
+
+    More than one holds where the chain from it forked. Where none does any more, it is the newest
+    at an end; nothing where nothing supersedes it.
+    """
+    starts = [entry.address for entry in entries if entry.status == "superseded"]
+    if not starts:
+        return {}
+    later = reader.superseding(starts, MOST_FOLLOWED)
+    return {start: _chain_ends(start, later) for start in starts}
+
+
+def _chain_ends(
+    start: str, later: Mapping[str, Sequence[IndexedEntry]]
+) -> tuple[IndexedEntry, ...]:
+    found: dict[str, IndexedEntry] = {}
+    waiting = [start]
+    while waiting:
+        news = [entry for entry in later.get(waiting.pop(), ()) if entry.address not in found]
+        found.update((entry.address, entry) for entry in news)
+        waiting += [entry.address for entry in news if entry.status not in LIVE]
+    newest = sorted(found.values(), key=lambda entry: -entry.id)
+    holding = tuple(entry for entry in newest if entry.status in LIVE)
+    # Round a circle, which only records of several machines can make, there is no end.
+    return holding or tuple([one for one in newest if one.address not in later] or newest)[:1]
+
+
+def fork_warnings(reader: Reader, body: Mapping[str, Any]) -> list[Problem]:
+    """A warning for each decision that a body supersedes though another has done so, with what
+    holds in its place; none where the body supersedes that too.
+    """
+    decisions: Sequence[Mapping[str, Any]] = body.get("decisions", ())
+    named = [(index, name) for index, one in enumerate(decisions) for name in _superseded(one)]
+    if not named:
+        return []
+    known = (reader.entry_at(name) for name in {name for _, name in named})
+    held = current_decisions(reader, (entry for entry in known if entry is not None))
+    first: dict[str, int] = {}
+    found: list[Problem] = []
+    for index, name in named:
+        also = {other for place, other in named if place == index}
+        standing = [e.address for e in held.get(name, ()) if e.status in LIVE]
+        standing = [address for address in standing if address not in also]
+        if first.setdefault(name, index) != index:
+            standing.append(f"decisions[{first[name]}]")
+        if standing:
+            found.append(_fork_warning(f"decisions[{index}].supersedes", name, standing))
+    return found
+
+
+def _superseded(decision: Mapping[str, Any]) -> Sequence[str]:
+    return tuple(dict.fromkeys(decision.get("supersedes", ())))
+
+
+def _fork_warning(path: str, name: str, standing: Sequence[str]) -> Problem:
+    shown = ", ".join(standing[:_NAMED])
+    more = f" and {len(standing) - _NAMED} more" if len(standing) > _NAMED else ""
+    verb = "stands" if len(standing) == 1 else "stand"
+    message = f"{name} is superseded already: {shown}{more} {verb} in its place"
+    fix = "supersede what stands instead, or mark what doesn't hold any more as reverted"
+    return Problem(path, "forked", message, "a decision that stands", fix, "warning")

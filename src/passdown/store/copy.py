@@ -1,0 +1,164 @@
+"""Copy one store into another, whatever their databases: records first, then derived rows.
+
+Records are committed in batches in their order, so an interrupted copy continues where it stopped.
+Until the derived rows are copied too, the target is marked for a rebuild. Vectors are copied, since
+computing them is slow.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.errors import InvalidInput, Problem
+from passdown.store import url_without_password
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from passdown.core.record import Record
+    from passdown.store.protocol import Progress, Row, Store
+    from passdown.store.statements import Reader, Writer
+
+
+BATCH = 500
+
+
+class CopyResult(NamedTuple):
+    """What a copy did: records that came over now, and those that had come before."""
+
+    records: int
+    before: int
+
+
+class _Table(NamedTuple):
+    """A table's name, the columns that order it with a value below all others, where these stand
+    in a row, and which column is a yes or no (a number in one database, not in the other).
+    """
+
+    name: str
+    below: dict[str, str | int]
+    places: tuple[int, ...] = (0,)
+    flag: int | None = None
+
+
+_TABLES = (
+    _Table("tasks", {"task": ""}),
+    _Table("details", {"task": ""}),
+    _Table("items", {"task": "", "letter": "", "ordinal": 0}, (0, 1, 2), flag=7),
+    _Table("labels", {"task": "", "label": "", "letter": "", "ordinal": 0}, (0, 1, 2, 3)),
+    _Table("links", {"target": "", "relation": "", "source": ""}, (2, 1, 0)),
+    _Table("dependencies", {"task": "", "needs": ""}, (0, 1)),
+    _Table("inbox", {"task": ""}, (1,), flag=3),
+    _Table("entries", {"id": 0}),
+    _Table("texts", {"id": 0}),
+    _Table("knowledge", {"id": ""}),
+    _Table("edges", {"source": "", "relation": "", "target": ""}, (0, 1, 2)),
+    _Table("tags", {"tag": "", "node": ""}, (0, 1)),
+    _Table("embedders", {"id": 0}),
+    _Table("vectors", {"embedder": 0, "id": 0}, (0, 1)),
+)
+_SHOWN = ("entries", "texts")
+"""The largest tables: their rows count towards the progress."""
+
+
+def copy_store(source: Store, target: Store, progress: Progress | None = None) -> CopyResult:
+    """Bring a store to where another stands at this moment; it may hold a part of that already.
+
+    Raises InvalidInput, and changes nothing, where it holds anything else.
+    """
+    with source.reading() as reader:
+        last = reader.totals()[1]
+        total = last + len(_SHOWN) * reader.text_count()
+        before = done = _check_target(reader, target)
+        records = reader.tail(before)
+        while batch := list(islice(records, BATCH)):
+            with target.writing([]) as writer:
+                _load(writer, batch)
+            done += len(batch)
+            if progress:
+                progress(done, total)
+        with target.writing([]) as writer:
+            for number in _copy_rows(reader, writer):
+                done += number
+                if progress:
+                    progress(done, total)
+    if progress:
+        progress(total, total)
+    return CopyResult(last - before, before)
+
+
+def copy_to_file(source: Store, target: str, progress: Progress | None = None) -> None:
+    """Copy one moment of a store into a new embedded one, synced."""
+    from passdown.store import SQLITE_PREFIX, open_store
+    from passdown.store.sqlite.files import new_file
+
+    with new_file(target) as temporary:
+        # Synced as a whole before it gets its name, so that its own commits need not be.
+        copy = open_store(SQLITE_PREFIX + temporary, durability="normal")
+        try:
+            copy_store(source, copy, progress)
+        finally:
+            copy.close()
+
+
+def _check_target(source: Reader, target: Store) -> int:
+    """The number of the last record that the target has already; all of them must be the source's.
+
+    A record's digest covers all before it in its stream, so the heads and the last record tell.
+    """
+    with target.reading() as held:
+        last = next(iter(held.latest(2**62, 1)), None)
+        differing = [
+            head.stream
+            for head in held.heads()
+            if (twin := source.record(head.stream, head.position)) is None
+            or twin.digest != head.digest
+        ]
+    twin = next(source.tail(last.seq - 1), None) if last else None
+    if last is not None and twin != last and not differing:
+        differing = [last.stream]
+    if differing:
+        shown_names = ", ".join(differing[:5]) + (" and others" if len(differing) > 5 else "")
+        message = (
+            f"{url_without_password(target.url)} holds records that the source lacks: {shown_names}"
+        )
+        problem = Problem("target", "diverged", message, "a new store, or an earlier copy of it")
+        raise InvalidInput("nothing was copied", [problem])
+    return last.seq if last else 0
+
+
+def _load(writer: Writer, records: Sequence[Record]) -> None:
+    heads = {record.stream: (record.stream, record.position, record.digest) for record in records}
+    writer.run_many("load_heads", list(heads.values()))
+    writer.run_many("load_records", [(r.stream, r.seq, r.position, *r[2:9]) for r in records])
+    writer.run("note_rebuild", {})
+
+
+def _copy_rows(source: Reader, target: Writer) -> Iterator[int]:
+    """Put the derived rows of the source in the place of the target's; gives how many come."""
+    target.forget_derived()
+    for known in target.embedders():
+        target.drop_vectors(known.id, 2**62)
+        target.drop_embedder(known.id)
+    for table in _TABLES:
+        for page in _pages(source, table):
+            target.run_many(f"load_{table.name}", page)
+            yield len(page) if table.name in _SHOWN else 0
+    target.run("forget_numbers", {})
+    target.run("load_number", {"last": source.next_number() - 1})
+
+
+def _pages(source: Reader, table: _Table) -> Iterator[list[Row]]:
+    key = table.below
+    while True:
+        rows = source.run(f"page_{table.name}", {**key, "limit": BATCH})
+        if rows:
+            yield rows if table.flag is None else [_flagged(row, table.flag) for row in rows]
+        if len(rows) < BATCH:
+            return
+        key = {name: rows[-1][place] for name, place in zip(key, table.places, strict=True)}
+
+
+def _flagged(row: Row, flag: int) -> Row:
+    return (*row[:flag], bool(row[flag]), *row[flag + 1 :])

@@ -1,1 +1,0 @@
-"""Surfaces: the ways in for people and programs. Each opens on the workspace, nothing below it."""

@@ -1,1 +1,0 @@
-"""When a host calls: tell its agent what it needs, keep what it did, never block it."""

@@ -1,1 +1,0 @@
-"""What the hosts of coding agents get: one table, and files that are edited and restored."""

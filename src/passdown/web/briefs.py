@@ -1,0 +1,169 @@
+"""Briefs in batches: requests that wait together are served by one thread and one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from passdown import tracing as spans
+from passdown.errors import StoreError
+from passdown.web.responses import to_json
+from passdown.web.telemetry import operation_span
+from passdown.workspace.briefs import BriefCache, BriefCall, BriefRequest
+from passdown.workspace.files import serving_client
+from passdown.workspace.streams import recorded_via
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from passdown.web.requests import ApiRequest
+    from passdown.web.server_state import RequestContext, ServerState
+    from passdown.workspace import Workspace
+    from passdown.workspace.briefs import Brief
+
+
+BriefQuestion = tuple[str, str, bytes]
+"""A token's id, a path and a query: who asks the same in the same words means the same."""
+
+_MAX_BATCH = 64
+_MAX_CACHED_QUESTIONS = 4_096
+_MAX_CACHED_QUERY = 1_024
+_MAX_CACHED_JSON = 1 << 25
+
+
+class BriefBatcher:
+    """Takes requests for briefs, and answers those together that came while others were served."""
+
+    def __init__(self, house: ServerState) -> None:
+        self._house = house
+        self._desk = BriefCache()
+        self._served: Workspace | None = None
+        self._queue: list[tuple[BriefCall, asyncio.Future[Brief | None], Any]] = []
+        self._serving: asyncio.Task[None] | None = None
+        self._read: dict[BriefQuestion, BriefCall] = {}
+        self._spelled: dict[int, tuple[Brief, bytes, str]] = {}
+        self._spelled_bytes = 0
+
+    def known(self, question: BriefQuestion) -> BriefCall | None:
+        """What a question of the same words was read as before."""
+        return self._read.get(question)
+
+    def read(self, question: BriefQuestion, call: ApiRequest, via: str) -> BriefCall:
+        """The brief that a call asks for; recorded as told unless the call says not to, or asks in
+        the name of somebody else.
+        """
+        agent, is_own = call.listener()
+        given = call.given
+        is_told = is_own and given.get("record", True)
+        tags = tuple(given.get("tags", ()))
+        ask = BriefRequest(
+            task=given["task"],
+            agent=agent,
+            budget=given.get("budget"),
+            counter=given.get("counter"),
+            format=given.get("format", "markdown"),
+            tags=tags,
+        )
+        waiting = BriefCall(ask, is_told, via)
+        if len(question[2]) <= _MAX_CACHED_QUERY:
+            if len(self._read) >= _MAX_CACHED_QUESTIONS:
+                self._read.clear()
+            self._read[question] = waiting
+        return waiting
+
+    async def answer(self, waiting: BriefCall, visit: RequestContext) -> tuple[bytes, str]:
+        """The JSON of a brief, and its tag."""
+        found = await self._served_with_others(waiting)
+        if found is not None and (known := self._spelled.get(id(found))) is not None:
+            return known[1:]
+        # Making and spelling one takes long: for this the token has to have a turn.
+        caller = waiting.via if visit.caller is None else visit.caller.id
+        await visit.take(self._house.reads.of(caller))
+        threads = self._house.threads
+        if found is None:
+            # Made now, and told with whatever else is told at this moment.
+            await threads.for_caller(self._make, waiting._replace(is_told=False), visit)
+            found = await self._served_with_others(waiting)
+        if found is None:
+            # The task moved on, or nothing can be recorded: then by itself, and it says so.
+            found = await threads.for_caller(self._make, waiting, visit)
+        return await threads.for_caller(self._json, found)
+
+    async def _served_with_others(self, waiting: BriefCall) -> Brief | None:
+        future: asyncio.Future[Brief | None] = asyncio.get_running_loop().create_future()
+        self._queue.append((waiting, future, spans.current_span()))
+        if self._serving is None:
+            # Apart from whoever came first: that one would wait for all who come after.
+            self._serving = asyncio.create_task(self._serve_all())
+        return await future
+
+    async def _serve_all(self) -> None:
+        try:
+            while self._queue:
+                await self._serve()
+        finally:
+            self._serving = None
+
+    async def _serve(self) -> None:
+        batch = self._queue[:_MAX_BATCH]
+        del self._queue[:_MAX_BATCH]
+        asks = [waiting for waiting, _, _ in batch]
+        owners = [owner for _, _, owner in batch]
+        try:
+            with spans.shared("hand out briefs", owners, {"passdown.briefs": len(batch)}):
+                found = await self._house.threads.for_all(self._hand_out, asks)
+        except StoreError:
+            # Then each is made by itself, and says by itself that it could not be recorded.
+            found = [None] * len(batch)
+        except BaseException as error:
+            for _, future, _ in batch:
+                if not future.done():
+                    future.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        for (_, future, _), brief in zip(batch, found, strict=True):
+            if not future.done():
+                future.set_result(brief)
+
+    def _hand_out(self, asks: Sequence[BriefCall]) -> Sequence[Brief | None]:
+        with self._house.workspace() as workspace:
+            if workspace is not self._served:
+                self._served, self._desk = workspace, BriefCache()
+            return self._desk.cached_briefs(workspace, asks)
+
+    def _make(self, waiting: BriefCall, visit: RequestContext) -> Brief:
+        ask = waiting.ask
+        with (
+            self._house.workspace() as workspace,
+            recorded_via(waiting.via),
+            serving_client(None),
+            operation_span("brief", workspace, visit),
+        ):
+            brief = workspace.brief(
+                ask.task,
+                agent=ask.agent,
+                budget=ask.budget,
+                counter=ask.counter,
+                format=ask.format,
+                tags=ask.tags,
+                record=waiting.is_told,
+            )
+            if not brief.warnings:
+                self._desk.keep(ask, brief)
+            return brief
+
+    def _json(self, brief: Brief) -> tuple[bytes, str]:
+        """The JSON of a brief, spelled once for as long as it is handed out."""
+        known = self._spelled.get(id(brief))
+        if known is not None:
+            return known[1:]
+        body = to_json(brief.document())
+        tag = hashlib.blake2b(body, digest_size=8).hexdigest()
+        self._spelled_bytes += len(body)
+        if len(self._spelled) >= _MAX_BATCH * 8 or self._spelled_bytes > _MAX_CACHED_JSON:
+            self._spelled, self._spelled_bytes = {}, len(body)
+        # It holds the brief as well, so that no other can have its id meanwhile.
+        self._spelled[id(brief)] = (brief, body, f'"{brief.version}-{tag}"')
+        return body, f'"{brief.version}-{tag}"'

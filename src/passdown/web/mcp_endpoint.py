@@ -1,0 +1,227 @@
+"""MCP over streamable HTTP, behind the same gateway and tokens.
+
+Requests are stateless; there are no sessions that one client could take from another. The author of
+a write is the token's holder: what arguments claim is replaced before a tool sees it and noted in
+the answer and the log; the ledger refuses any other author. Anybody's brief can be read.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.core.parsing import load_json
+from passdown.core.text import visible
+from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError, RateLimited
+from passdown.mcp.definitions import BY_NAME
+from passdown.mcp.message_spans import is_tool_error, message_span
+from passdown.web.gateway import REQUEST_CONTEXT
+from passdown.web.requests import ApiRequest, require_right
+from passdown.web.responses import PROBLEM_MEDIA, problem_document, to_json
+from passdown.web.task_routes import decision_of_caller
+from passdown.workspace.files import serving_client
+from passdown.workspace.streams import recorded_via
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from passdown.core.access import AccessToken
+    from passdown.core.types import JsonObject
+    from passdown.web.gateway import Receive, Scope, Send
+    from passdown.web.server_state import RequestContext, ServerState
+
+
+MCP_PATH = "/mcp"
+_MAX_DEPTH = 64
+_PACKAGE_SPANS = "OpenTelemetryMiddleware"
+_AUTHOR_FIELDS = ("agent", "from_agent", "author")
+_WRITE_TOOLS = frozenset({"handoff", "decide", "note", "task_new"})
+
+
+class McpEndpoint:
+    """An ASGI application for one path."""
+
+    def __init__(self, house: ServerState) -> None:
+        self._manager = _session_manager(house)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """What it needs while the server runs."""
+        if self._manager is None:
+            yield
+            return
+        async with self._manager.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        visit: RequestContext = scope[REQUEST_CONTEXT]
+        visit.goes_to("mcp", MCP_PATH)
+        try:
+            if visit.caller is None:
+                raise AssertionError("the front lets nobody in without a token")
+            require_right(visit.caller, "read")
+            if self._manager is None:
+                raise MissingExtra(
+                    "serving MCP needs the `mcp` package, which is not installed",
+                    next_step="Install it with: pip install 'passdown[mcp]'",
+                )
+        except NotAllowed as error:
+            await _refuse(send, error, 403)
+        except MissingExtra as error:
+            await _refuse(send, error, 501)
+        else:
+            await self._spoken(scope, receive, send, visit)
+
+    async def _spoken(
+        self, scope: Scope, receive: Receive, send: Send, visit: RequestContext
+    ) -> None:
+        if scope["method"] != "POST":
+            error = PassdownError("MCP is spoken with POST here", code="not_here")
+            await _refuse(send, error, 405, ((b"allow", b"POST"),))
+        elif (fault := _message_error(visit.body)) is not None:
+            await _send_answer(send, to_json(fault), 400, "application/json")
+        else:
+            await self._manager.handle_request(scope, receive, send)
+
+
+def _message_error(body: bytes) -> JsonObject | None:
+    """Why a message is none, as JSON-RPC says it; None for one that can be read."""
+    try:
+        message = load_json(body, max_bytes=len(body) + 1, max_depth=_MAX_DEPTH)
+    except InvalidInput as error:
+        said = "; ".join(problem.line() for problem in error.problems)
+        return _rpc_error(-32700, f"Parse error: {visible(said)}")
+    identity = cast("JsonObject", message).get("id", 0) if isinstance(message, dict) else None
+    if isinstance(identity, bool) or not isinstance(identity, str | int):
+        return _rpc_error(-32600, "Invalid Request: one object, whose id is a text or a number")
+    return None
+
+
+def _rpc_error(code: int, message: str) -> JsonObject:
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message[:1_000]}}
+
+
+async def _refuse(
+    send: Send, error: PassdownError, status: int, more: tuple[tuple[bytes, bytes], ...] = ()
+) -> None:
+    await _send_answer(send, to_json(problem_document(error, status)), status, PROBLEM_MEDIA, more)
+
+
+async def _send_answer(
+    send: Send,
+    body: bytes,
+    status: int,
+    media: str,
+    more: tuple[tuple[bytes, bytes], ...] = (),
+) -> None:
+    headers = [(b"content-type", media.encode()), (b"content-length", str(len(body)).encode())]
+    start = {"type": "http.response.start", "status": status, "headers": [*headers, *more]}
+    await send(start)
+    await send({"type": "http.response.body", "body": body})
+
+
+def _session_manager(house: ServerState) -> Any:
+    """The protocol's own part; None where its package is not installed."""
+    try:
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        from passdown.mcp.definitions import WITH_TOKEN
+        from passdown.mcp.server import build_server
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] in ("mcp", "mcp_types"):
+            return None
+        raise
+    server = build_server(house.door, _caller_name, WITH_TOKEN)
+    # The package's own spans quote the words of errors; ours stand in for them.
+    others = [each for each in server.middleware if type(each).__name__ != _PACKAGE_SPANS]
+    server.middleware[:] = [*others, _CallerMiddleware(house)]
+    most = house.options.limits.body_bytes
+    return StreamableHTTPSessionManager(
+        server, json_response=True, stateless=True, max_request_body_size=most
+    )
+
+
+def _caller(context: Any) -> AccessToken:
+    visit: RequestContext = context.request.scope[REQUEST_CONTEXT]
+    if visit.caller is None:
+        raise AssertionError("the front lets nobody in without a token")
+    return visit.caller
+
+
+def _caller_name(context: Any) -> str:
+    return _caller(context).name
+
+
+class _CallerMiddleware:
+    """Carries a request out as the token's holder, and as nobody else."""
+
+    def __init__(self, house: ServerState) -> None:
+        self._house = house
+
+    async def __call__(self, ctx: Any, call_next: Any) -> Any:
+        """One message, in its turn of the token."""
+        caller = _caller(ctx)
+        params: Mapping[str, Any] = ctx.params or {}
+        is_write = ctx.method == "tools/call" and params.get("name") in _WRITE_TOOLS
+        if is_write and not caller.may("write"):
+            return _tool_error(f"This token of {caller.name} allows {', '.join(caller.rights)}.")
+        if ctx.method == "tools/call" and params.get("name") in BY_NAME:
+            visit: RequestContext = ctx.request.scope[REQUEST_CONTEXT]
+            visit.goes_to(f"mcp/{params['name']}", MCP_PATH)
+        call = ApiRequest(caller, {})
+        if ctx.method == "tools/call" and isinstance(params.get("name"), str):
+            given: object = params.get("arguments") or {}
+            if isinstance(given, dict):
+                signed = _with_caller_name(call, params["name"], cast("JsonObject", given))
+                ctx = replace(ctx, params={**params, "arguments": signed})
+        try:
+            async with (self._house.writes if is_write else self._house.reads).of(caller.id):
+                answer = await self._answer(ctx, caller, call_next)
+        except RateLimited as error:
+            return _tool_error(str(error))
+        return _with_notes(ctx, call, answer) if is_write and call.notes else answer
+
+    async def _answer(self, ctx: Any, caller: AccessToken, call_next: Any) -> Any:
+        only = "" if caller.may("others") else caller.name
+        door = recorded_via(f"token:{caller.id}", author=only)
+        with door, serving_client(None), message_span(ctx, caller.name) as span:
+            answer = await call_next(ctx)
+            if is_tool_error(answer):
+                span.note({}, error="tool_error")
+            return answer
+
+
+def _tool_error(why: str) -> JsonObject:
+    text = f"{why} Nothing was changed."
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _with_notes(ctx: Any, call: ApiRequest, answer: Any) -> Any:
+    """The answer of a tool that recorded something, with what was claimed; the log has it too."""
+    if is_tool_error(answer):
+        return answer
+    from passdown.mcp.tools import warning_lines
+
+    visit: RequestContext = ctx.request.scope[REQUEST_CONTEXT]
+    visit.notes += call.claims
+    first, *rest = answer["content"]
+    text = visible("\n".join([first["text"], *warning_lines(call.notes)]), keep_newlines=True)
+    return {**answer, "content": [{**first, "text": text}, *rest]}
+
+
+def _with_caller_name(call: ApiRequest, tool: str, given: JsonObject) -> JsonObject:
+    """A tool's arguments with the name that the token gives; a brief is read for any name."""
+    caller = call.caller
+    if caller.may("others"):
+        return {"agent": caller.name, **given} if tool != "handoff" else given
+    if tool == "brief":
+        return {**given, "agent": given.get("agent") or caller.name}
+    for name in _AUTHOR_FIELDS:
+        if given.get(name) not in ("", None, caller.name):
+            call.note_claim(name, given[name])
+    own = {name: value for name, value in given.items() if name not in _AUTHOR_FIELDS}
+    if isinstance(own.get("decisions"), list):
+        own["decisions"] = [decision_of_caller(call, entry) for entry in own["decisions"]]
+    return {**own, "agent": caller.name}

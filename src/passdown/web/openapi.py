@@ -1,0 +1,280 @@
+"""JSON Schemas of requests and results, and the OpenAPI document made from the routes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.web.responses import PROBLEM_MEDIA, TITLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from passdown.core.types import JsonObject
+    from passdown.web.requests import ApiRoute
+
+
+Schema = dict[str, Any]
+
+MAX_NUMBER = 2**62
+MAX_TEXT = 65_536
+MAX_QUERY = 4_096
+MAX_ENTRIES = 100
+MANY = 10_000
+MAX_UPLOAD = 1_048_576
+
+
+def text(description: str = "", *, most: int = MAX_QUERY, least: int = 0) -> Schema:
+    """A text of at most so many characters."""
+    found: Schema = {"type": "string", "maxLength": most}
+    if least:
+        found["minLength"] = least
+    return _described(found, description)
+
+
+def choice(choices: Sequence[str], description: str = "") -> Schema:
+    """One of some words."""
+    return _described({"type": "string", "enum": list(choices)}, description)
+
+
+def whole(description: str = "", *, least: int = 0, most: int = MAX_NUMBER) -> Schema:
+    """A whole number within limits."""
+    return _described({"type": "integer", "minimum": least, "maximum": most}, description)
+
+
+def truth(description: str = "") -> Schema:
+    """True or false."""
+    return _described({"type": "boolean"}, description)
+
+
+def listed(
+    entry: Schema | None = None, description: str = "", *, most: int = MAX_ENTRIES
+) -> Schema:
+    """A list; in a query, the parameter is repeated."""
+    found = {"type": "array", "items": entry or text(), "maxItems": most}
+    return _described(found, description)
+
+
+def record(
+    properties: Mapping[str, Schema],
+    required: Sequence[str] = (),
+    *,
+    is_open: bool = False,
+    description: str = "",
+) -> Schema:
+    """An object; one that `is_open` may have fields that aren't listed."""
+    found: Schema = {"type": "object", "properties": dict(properties)}
+    if required:
+        found["required"] = list(required)
+    if not is_open:
+        found["additionalProperties"] = False
+    return _described(found, description)
+
+
+def answer(*required: str, **properties: Schema) -> Schema:
+    """An object of an answer, which has at least these fields."""
+    return record(properties, [*required, *properties], is_open=True)
+
+
+def page(entry: Schema) -> Schema:
+    """A part of a longer list; `next` is the cursor of the next part, or null at the end."""
+    return answer(items={"type": "array", "items": entry}, next={"type": ["string", "null"]})
+
+
+def ref(name: str) -> Schema:
+    """A schema that stands among the components."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _described(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description} if description else schema
+
+
+CURSOR = {
+    "type": "string",
+    "pattern": "^[0-9]{1,18}$",
+    "description": "from `next` of the part before; opaque",
+}
+LIMIT = whole("how many at most", least=1, most=1_000)
+
+CLIENT_FILES = listed(
+    record(
+        {
+            "path": text("relative to the project", most=1_024, least=1),
+            "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            "size_bytes": whole(),
+            "problem": record(
+                {
+                    "code": text(most=40, least=1),
+                    "message": text(most=2_048, least=1),
+                    "expected": text(most=200),
+                },
+                ["code", "message"],
+                description="why the file can't be taken",
+            ),
+        },
+        ["path"],
+    ),
+    "files that the body names, as they are where it comes from; without a hash: not there. Left "
+    "out, the server looks at its own disk",
+    most=MANY,
+)
+
+PROBLEM = answer(
+    "path",
+    "message",
+    code={"type": "string"},
+    level={"type": "string", "enum": ["error", "warning"]},
+)
+RECEIPT = answer(
+    task_id={"type": "string"},
+    version={"type": "integer"},
+    digest={"type": "string"},
+    items={"type": "array", "items": {"type": "string"}},
+    is_replay={"type": "boolean"},
+    warnings={"type": "array", "items": ref("Problem")},
+)
+COMMAND = answer(
+    "target_agent",
+    "phase",
+    "outcome",
+    "state_delta",
+    "context_summary",
+    "state_file",
+    "held_by",
+    "completeness",
+    task_id={"type": "string"},
+    version={"type": "integer"},
+    digest={"type": "string"},
+    is_replay={"type": "boolean"},
+    warnings={"type": "array", "items": ref("Problem")},
+)
+TASK = answer(
+    "holder",
+    "updated_at",
+    "title",
+    task={"type": "string"},
+    phase={"type": "string"},
+    status={"type": "string"},
+    version={"type": "integer"},
+    seq={"type": "integer"},
+)
+CHANGE = answer(
+    "summary",
+    "counts",
+    seq={"type": "integer"},
+    task={"type": "string"},
+    version={"type": "integer"},
+    kind={"type": "string"},
+    author={"type": "string"},
+    at={"type": "string"},
+    digest={"type": "string"},
+)
+DETAILS = answer(
+    "next_step",
+    type={"type": "string"},
+    title={"type": "string"},
+    status={"type": "integer"},
+    detail={"type": "string"},
+    code={"type": "string"},
+)
+DETAILS["properties"]["problems"] = {"type": "array", "items": ref("Problem")}
+DETAILS["properties"]["expected"] = {"type": "integer"}
+DETAILS["properties"]["actual"] = {"type": "integer"}
+
+COMPONENTS: dict[str, Schema] = {
+    "Problem": PROBLEM,
+    "ProblemDetails": DETAILS,
+    "Receipt": RECEIPT,
+    "HandoffCommand": COMMAND,
+    "Task": TASK,
+    "Change": CHANGE,
+}
+
+_COMMON_STATUSES = (400, 401, 403, 404, 405, 421, 422, 429, 503)
+_BODY_STATUSES = (408, 409, 413, 415)
+SECURITY = {"token": {"type": "http", "scheme": "bearer", "description": "passdown token new"}}
+DESCRIPTION = (
+    "What agents hand on, decided and learned. Every answer of a task has its version as ETag; "
+    "writes take If-Match (412 with both versions where the task has moved on) and "
+    "Idempotency-Key (the same key gives the same record). Errors are problem details with every "
+    "problem at once. An agent writes as itself, whatever a body claims."
+)
+
+
+def openapi_extra(operation: ApiRoute) -> JsonObject:
+    """What FastAPI can't know of a row: its parameters, its body, and that it needs a token."""
+    parameters = [
+        *(_parameter("path", name, schema) for name, schema in operation.parameters.items()),
+        *(_parameter("query", name, schema) for name, schema in operation.query.items()),
+        *_headers(operation),
+    ]
+    found: JsonObject = {"parameters": parameters, "security": [{"token": []}]}
+    if operation.body is not None:
+        content = {"application/json": {"schema": operation.body}}
+        found["requestBody"] = {"required": True, "content": content}
+    return found
+
+
+def openapi_responses(operation: ApiRoute) -> dict[int | str, JsonObject]:
+    """The answers of a row by status."""
+    problem = {PROBLEM_MEDIA: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
+    statuses = [*_COMMON_STATUSES, *(_BODY_STATUSES if operation.body is not None else ())]
+    statuses += [412] if operation.takes_version else []
+    found: dict[int | str, JsonObject] = {
+        status: {"description": TITLES[status], "content": problem} for status in statuses
+    }
+    content = {media: {"schema": schema} for media, schema in _content(operation).items()}
+    found[operation.status] = {"description": operation.summary, "content": content}
+    if operation.method == "GET":
+        found[304] = {"description": "What If-None-Match names still holds"}
+    return found
+
+
+def _content(operation: ApiRoute) -> JsonObject:
+    others = {media: _text_or_bytes(media) for media in operation.media}
+    return {**others, **({"application/json": operation.answer} if operation.answer else {})}
+
+
+def _text_or_bytes(media: str) -> JsonObject:
+    return {"type": "string", **({} if media.startswith("text/") else {"format": "binary"})}
+
+
+def _parameter(where: str, name: str, schema: JsonObject) -> JsonObject:
+    is_required = where == "path" or schema.get("required") is True
+    spelled = {key: value for key, value in schema.items() if key != "required"}
+    return {"in": where, "name": name, "required": is_required, "schema": spelled}
+
+
+def _headers(operation: ApiRoute) -> list[JsonObject]:
+    found: list[JsonObject] = []
+    if operation.takes_key:
+        schema = {"type": "string", "pattern": "^[!-~]{1,200}$"}
+        found.append({"in": "header", "name": "Idempotency-Key", "schema": schema})
+    if operation.takes_version:
+        schema = {"type": "string", "pattern": r'^("[0-9]{1,15}"|\*)$'}
+        found.append({"in": "header", "name": "If-Match", "schema": schema})
+    return found
+
+
+def with_components(document: JsonObject) -> JsonObject:
+    """FastAPI's description with our components."""
+    from passdown.core.intake import handoff_schema
+
+    handoff = handoff_schema()
+    inner = handoff.pop("$defs", {})
+    moved = _moved_to_components({"Handoff": handoff, **inner})
+    parts = document.setdefault("components", {})
+    parts["schemas"] = {**COMPONENTS, **moved}
+    parts["securitySchemes"] = SECURITY
+    return document
+
+
+def _moved_to_components(value: Any) -> Any:
+    """A schema whose definitions stand among the components."""
+    if isinstance(value, dict):
+        return {name: _moved_to_components(entry) for name, entry in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return [_moved_to_components(entry) for entry in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, str) and value.startswith("#/$defs/"):
+        return value.replace("#/$defs/", "#/components/schemas/")
+    return value

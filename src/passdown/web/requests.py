@@ -1,0 +1,404 @@
+"""Routes of the API, and requests read by them: every problem at once, with its path.
+
+A route says who may call it, what may be given and what comes back. Routing, checks, rights, the
+OpenAPI document and metrics all use it, so that they can't disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import parse_qsl
+
+from passdown.core.arguments import priority_problem
+from passdown.core.parsing import load_json
+from passdown.core.redaction import redact
+from passdown.core.text import child_path, excerpt
+from passdown.errors import InvalidInput, NotAllowed, Problem
+from passdown.web.openapi import CLIENT_FILES
+from passdown.workspace.files import FILES_FIELD as FILES_SEEN
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from passdown.core.access import AccessToken
+    from passdown.core.types import JsonObject
+    from passdown.web.openapi import Schema
+    from passdown.workspace import Workspace
+
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+_MAX_NOTES = 20
+
+
+class ApiRequest:
+    """One request, read: who asks, what was given, the version worked from, the key of a retry,
+    what it says of the files of who asks.
+
+    `notes` are warnings that go out with the answer.
+    """
+
+    def __init__(
+        self,
+        caller: AccessToken,
+        given: JsonObject,
+        *,
+        expect_version: int | None = None,
+        key: str | None = None,
+        files_seen: list[JsonObject] | None = None,
+    ) -> None:
+        self.caller = caller
+        self.given = given
+        self.expect_version = expect_version
+        self.key = key
+        self.files_seen = files_seen
+        self.notes: list[Problem] = []
+
+    def author(self, field: str = "agent") -> str:
+        """Who writes: the token's own name, whatever the request claims.
+
+        A claim is taken at its word from a token that speaks for others. From any other it is
+        noted, and what is written bears the name of who wrote it.
+        """
+        claimed = self.given.pop(field, self.caller.name)
+        if claimed == self.caller.name or self.caller.may("others"):
+            return claimed
+        self.note_claim(field, claimed)
+        return self.caller.name
+
+    def note_claim(self, field: str, claimed: object) -> None:
+        """Say that a name was claimed that the token doesn't give."""
+        own = self.caller.name
+        named = claimed if isinstance(claimed, str) else type(claimed).__name__
+        message = f"{excerpt(named)!r} was claimed; the token is {own}'s, and so is this"
+        note = Problem(field, "author_is_token", message, own, "", "warning")
+        if len(self.notes) < _MAX_NOTES and note not in self.notes:
+            self.notes.append(note)
+
+    @property
+    def claims(self) -> list[str]:
+        """What is said of claims in the log: on one line, in few words, and without secrets."""
+        return [redact(note.message)[0] for note in self.notes]
+
+    def listener(self) -> tuple[str, bool]:
+        """Who is told something, and whether it may be recorded as told to that name."""
+        named = self.given.pop("agent", "") or self.caller.name
+        return named, named == self.caller.name or self.caller.may("others")
+
+    def is_about_itself(self, name: str) -> bool:
+        """Whether the caller is who is named, or speaks for others."""
+        return name == self.caller.name or self.caller.may("others")
+
+
+class ApiResult(NamedTuple):
+    """What comes back: a document, and the version that it stands for; or `text`, `data` or
+    the bytes of `file` as some medium. The file, and the folder it is alone in, are gone once it
+    was sent.
+    """
+
+    document: Any
+    version: int | None = None
+    text: str | None = None
+    media: str = "application/json"
+    data: bytes | None = None
+    file: str = ""
+
+
+RouteFunction = Callable[["Workspace", ApiRequest], ApiResult]
+
+
+class ApiRoute(NamedTuple):
+    """One row. `right` is what the token has to allow; `path` names parameters in braces.
+
+    With `takes_any`, the body is an object that is checked where it is used. One that `is_heavy`
+    reads much of the store: few of them go on at once, so that the others are served meanwhile.
+    One that `takes_files` may be told of the files of who asks. `media` says what else than JSON
+    may come back.
+    """
+
+    name: str
+    method: str
+    path: str
+    right: str
+    summary: str
+    carry: RouteFunction
+    parameters: Mapping[str, Schema] = EMPTY
+    query: Mapping[str, Schema] = EMPTY
+    body: Schema | None = None
+    answer: Mapping[str, Any] = EMPTY
+    media: tuple[str, ...] = ()
+    status: int = 200
+    takes_any: bool = False
+    takes_key: bool = False
+    takes_version: bool = False
+    takes_files: bool = False
+    is_heavy: bool = False
+    tag: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something."""
+        return self.method != "GET" and self.right != "read"
+
+
+def read_route(name: str, path: str, summary: str, carry: RouteFunction, **rest: Any) -> ApiRoute:
+    """A row that only looks."""
+    return ApiRoute(name, "GET", path, "read", summary, carry, **rest)
+
+
+def require_right(caller: AccessToken, right: str) -> None:
+    """Raise NotAllowed unless a token allows something."""
+    if not right or caller.may(right):
+        return
+    if right == "approve":
+        raise NotAllowed(
+            f"{caller.name} may not answer gates: people do, with a token that allows it",
+            next_step="Tell the person you work for which gate waits, and go on with other work.",
+        )
+    allowed = ", ".join(caller.rights)
+    raise NotAllowed(
+        f"this needs a token that allows {right}; the one given allows {allowed}",
+        next_step="Whoever keeps the server makes one with passdown token new --rights.",
+    )
+
+
+def page_result(
+    found: list[JsonObject], limit: int, place: Callable[[JsonObject], int]
+) -> ApiResult:
+    """A page of what was found, which is one more than asked for where there is more."""
+    kept = found[:limit]
+    following = str(place(kept[-1])) if len(found) > limit else None
+    return ApiResult({"items": kept, "next": following})
+
+
+_MAX_FIELDS = 300
+_IN_HEADERS = ("key", "expect_version")
+_PYTHON_NAMES = ("self",)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+_TYPE_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_BOOLEANS = {"true": True, "false": False}
+
+
+class MalformedRequest(InvalidInput):
+    """A request that can't be read at all; status 400."""
+
+
+def read_request(
+    operation: ApiRoute, path: Mapping[str, str], query: bytes, body: bytes
+) -> JsonObject:
+    """What a request gives, checked by its row. Raises InvalidInput with every problem."""
+    problems: list[Problem] = []
+    given: JsonObject = dict(path)
+    _check(given, {"type": "object", "properties": operation.parameters}, "", problems)
+    given |= _query(operation, query, problems)
+    if operation.body is not None:
+        loaded = _load_body(body)
+        if operation.takes_files and FILES_SEEN in loaded:
+            given[FILES_SEEN] = loaded.pop(FILES_SEEN)
+            _check(given[FILES_SEEN], CLIENT_FILES, FILES_SEEN, problems)
+        if operation.takes_any:
+            given["body"] = loaded
+            problems += _reserved(operation, loaded)
+        else:
+            _check(loaded, operation.body, "", problems)
+            if operation.body.get("additionalProperties", True) is not False:
+                own = operation.body.get("properties", {})
+                problems += [each for each in _reserved(operation, loaded) if each.path not in own]
+            given |= loaded
+    elif body:
+        problems.append(Problem("", "unexpected_body", "a body was sent", "no body"))
+    if problems:
+        raise InvalidInput("the request is refused", problems, next_step="Mend all of these.")
+    return given
+
+
+@contextmanager
+def reporting_missing(body: JsonObject, names: Sequence[str]) -> Generator[None]:
+    """Of fields that a body leaves out, say that they are missing, whatever else is said of what
+    was put in their place; every other problem is told as it is.
+    """
+    missing = [name for name in names if name not in body]
+    try:
+        yield
+    except InvalidInput as error:
+        problems = [
+            Problem(p.path, "required", "is missing", f"a value for {p.path}")
+            if p.path in missing
+            else p
+            for p in error.problems
+        ]
+        raise InvalidInput(error.message, problems, next_step=error.next_step) from error
+
+
+def _reserved(operation: ApiRoute, loaded: JsonObject) -> list[Problem]:
+    """Fields that stand in the address or in headers and nowhere else, or can't be any."""
+    taken = [*operation.parameters, *_IN_HEADERS, *_PYTHON_NAMES]
+    expected = "it in the address" if operation.parameters else "a header"
+    return [
+        Problem(name, "unknown_field", "is not taken here", expected)
+        for name in taken
+        if name in loaded and not (name == "task" and "handoffs" in operation.path)
+    ]
+
+
+def _load_body(body: bytes) -> JsonObject:
+    """The object that a body spells. What isn't JSON can't be read; what isn't an object is
+    refused like any other mistake.
+    """
+    try:
+        loaded = load_json(body)
+    except InvalidInput as error:
+        raise MalformedRequest(error.message, error.problems, next_step=error.next_step) from error
+    if not isinstance(loaded, dict):
+        problem = Problem("", "wrong_type", f"{_kind(loaded)} given", "an object")
+        raise InvalidInput("the request is refused", [problem])
+    return cast("JsonObject", loaded)
+
+
+def _query(operation: ApiRoute, query: bytes, problems: list[Problem]) -> JsonObject:
+    try:
+        pairs = parse_qsl(
+            query.decode("ascii"),
+            keep_blank_values=True,
+            encoding="utf-8",
+            errors="strict",
+            max_num_fields=_MAX_FIELDS,
+        )
+    except ValueError as error:
+        problem = Problem("", "invalid_query", str(error), "parameters in UTF-8, percent-encoded")
+        raise MalformedRequest("the query can't be read", [problem]) from error
+    found: JsonObject = {}
+    for name, value in pairs:
+        schema = operation.query.get(name)
+        if schema is None:
+            known = ", ".join(operation.query) or "no parameters"
+            path = child_path("", name)
+            problems.append(Problem(path, "unknown_filter", "is no parameter of this", known))
+        elif schema["type"] == "array":
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            problems.append(Problem(name, "wrong_type", "several values given", "one value"))
+        else:
+            found[name] = _typed(value, schema)
+    for name, value in found.items():
+        _check(value, operation.query[name], name, problems)
+    problems += [
+        Problem(name, "required", "is missing", _expected(schema))
+        for name, schema in operation.query.items()
+        if schema.get("required") is True and name not in found
+    ]
+    return found
+
+
+def _typed(value: str, schema: Schema) -> object:
+    """A parameter's text as the type that its schema wants, if it spells one."""
+    if schema["type"] == "integer":
+        return int(value) if re.fullmatch(r"-?[0-9]{1,40}", value) else value
+    if schema["type"] == "boolean":
+        return _BOOLEANS.get(value, value)
+    return value
+
+
+def _check(value: Any, schema: Schema, path: str, problems: list[Problem]) -> None:
+    """Hold a value to a schema: type, choices, lengths, limits, and what is within."""
+    kinds = _kinds(schema)
+    if kinds and not _is_of_type(value, kinds):
+        code = "not_an_integer" if kinds == ("integer",) else "wrong_type"
+        problems.append(Problem(path, code, f"{_kind(value)} given", _expected(schema)))
+    elif isinstance(value, str):
+        _check_text(value, schema, path, problems)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        least, most = schema.get("minimum", value), schema.get("maximum", value)
+        if not least <= value <= most:
+            expected = f"{least} or more" if value < least else f"at most {most}"
+            problems.append(Problem(path, "out_of_range", f"{value} given", expected))
+    elif isinstance(value, list):
+        _check_list(cast("list[Any]", value), schema, path, problems)
+    elif isinstance(value, dict):
+        _check_object(cast("JsonObject", value), schema, path, problems)
+
+
+def _check_text(value: str, schema: Schema, path: str, problems: list[Problem]) -> None:
+    choices: list[str] = schema.get("enum", [])
+    if choices and value not in choices:
+        message = f"{excerpt(value)!r} is not one of the choices"
+        problems.append(Problem(path, "invalid_choice", message, " | ".join(choices)))
+    elif len(value) > schema.get("maxLength", len(value)):
+        expected = f"at most {schema['maxLength']:,} characters"
+        problems.append(Problem(path, "too_long", f"{len(value):,} characters", expected))
+    elif len(value) < schema.get("minLength", 0):
+        problems.append(Problem(path, "empty", "is empty", "text"))
+    elif "pattern" in schema and not re.fullmatch(schema["pattern"], value):
+        problems.append(Problem(path, "invalid_form", f"{excerpt(value)!r}", schema["pattern"]))
+
+
+def _check_list(value: list[Any], schema: Schema, path: str, problems: list[Problem]) -> None:
+    least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
+    if not least <= len(value) <= most:
+        expected = f"{least} to {most} entries"
+        problems.append(Problem(path, "out_of_range", f"{len(value):,} entries", expected))
+        return
+    for index, entry in enumerate(value):
+        _check(entry, schema.get("items", {}), f"{path}[{index}]", problems)
+
+
+def _check_object(value: JsonObject, schema: Schema, path: str, problems: list[Problem]) -> None:
+    known: Mapping[str, Schema] = schema.get("properties", {})
+    for name, entry in value.items():
+        within = child_path(path, name)
+        if name in known:
+            _check(entry, known[name], within, problems)
+        elif schema.get("additionalProperties") is False:
+            unknown = Problem(within, "unknown_field", "is unknown", ", ".join(known))
+            problems.append(priority_problem(entry, within) if name == "priority" else unknown)
+    problems += [
+        Problem(child_path(path, name), "required", "is missing", _expected(known.get(name, {})))
+        for name in schema.get("required", ())
+        if name not in value
+    ]
+
+
+def _kinds(schema: Schema) -> tuple[str, ...]:
+    given: object = schema.get("type", ())
+    return (given,) if isinstance(given, str) else tuple(cast("list[str]", given))
+
+
+def _is_of_type(value: object, kinds: tuple[str, ...]) -> bool:
+    if isinstance(value, bool):
+        return "boolean" in kinds
+    return any(isinstance(value, _TYPES[kind]) for kind in kinds)
+
+
+def _kind(value: object) -> str:
+    names: dict[type, str] = {
+        str: "text",
+        int: "a number",
+        float: "a number",
+        bool: "true or false",
+        list: "a list",
+    }
+    return "null" if value is None else names.get(type(value), "an object")
+
+
+def _expected(schema: Schema) -> str:
+    if "enum" in schema:
+        return " | ".join(schema["enum"])
+    return " or ".join(_TYPE_WORDS[kind] for kind in _kinds(schema)) or "a value"

@@ -1,0 +1,205 @@
+"""Responses: JSON, files, ETags, and errors as problem details (RFC 9457)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from starlette.background import BackgroundTask
+from starlette.responses import Response, StreamingResponse
+
+from passdown.core.text import visible
+from passdown.errors import (
+    Conflict,
+    Damaged,
+    GateRefused,
+    GitError,
+    IntegrityViolation,
+    InvalidInput,
+    KeyReused,
+    LaneFull,
+    MissingExtra,
+    NotAllowed,
+    NotFound,
+    PassdownError,
+    RateLimited,
+    StoreBusy,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from starlette.requests import Request
+
+    from passdown.web.requests import ApiRequest, ApiResult, ApiRoute
+
+
+PROBLEM_MEDIA = "application/problem+json"
+
+_STATUSES: tuple[tuple[type[PassdownError], int], ...] = (
+    (InvalidInput, 422),
+    (NotFound, 404),
+    (Conflict, 409),
+    (KeyReused, 409),
+    (GateRefused, 409),
+    (IntegrityViolation, 409),
+    (NotAllowed, 403),
+    (RateLimited, 429),
+    (LaneFull, 503),
+    (StoreError, 503),
+    (MissingExtra, 501),
+    (GitError, 409),
+    (Damaged, 500),
+)
+_BY_CODE = {"no_token": 401, "other_host": 421, "too_large": 413, "timeout": 408}
+TITLES = {
+    400: "The request can't be read",
+    401: "A token is needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Not a method of this address",
+    408: "The request took too long",
+    409: "Refused as things stand",
+    412: "The task has moved on",
+    413: "Too large",
+    415: "Not JSON",
+    421: "Not a name of this server",
+    422: "Refused as given",
+    429: "Too many requests",
+    500: "A fault of the server",
+    501: "Not installed",
+    503: "Not available",
+}
+
+
+_FIX_PROBLEMS = "Mend what problems lists, then send it again."
+_NEXT_STEPS = {
+    400: "Send what /api/openapi.json describes.",
+    401: "Send a token as Authorization: Bearer TOKEN; passdown token new makes one.",
+    403: "Ask whoever keeps the server; passdown token new makes tokens.",
+    404: "See /api/openapi.json for addresses, and the lists for what there is.",
+    405: "Use a method of the header Allow.",
+    408: "Send it again, faster or less of it.",
+    409: "Read how things stand now, then decide anew.",
+    412: "Read what changed, then write from the new version.",
+    413: "Send less at once.",
+    415: "Send JSON as application/json.",
+    421: "Use the address that passdown serve printed.",
+    422: "Look at what was sent, and at /api/openapi.json.",
+    429: "Wait as long as Retry-After says, then ask again.",
+    500: "Tell whoever keeps the server: its log has more.",
+    501: "Whoever keeps the server can install what is named.",
+    503: "Try again a little later, a write with the same key.",
+}
+"""What to do about an error that doesn't say it itself, by status."""
+
+
+def status_of(error: PassdownError, *, has_condition: bool = False) -> int:
+    """The status of an error; a stale version is 412 where the request had a condition."""
+    if error.code in _BY_CODE:
+        return _BY_CODE[error.code]
+    if isinstance(error, Conflict) and has_condition:
+        return 412
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def without_internals(error: PassdownError, request: str) -> PassdownError:
+    """The same error for who asks from afar: what the store says of itself may name its address,
+    its user and files of the server, so that stays in the log.
+    """
+    if not isinstance(error, StoreError):
+        return error
+    is_busy = isinstance(error, StoreBusy)
+    said = "other writers kept the store busy" if is_busy else "the server can't use its store now"
+    again = "Try again, a write with the same key"
+    return type(error)(
+        said, next_step=f"{again}; the log of the server has more about request {request}."
+    )
+
+
+def problem_document(error: PassdownError, status: int) -> dict[str, Any]:
+    """An error as a problem document. What clients sent is quoted in it, made visible."""
+    document = error.to_dict()
+    code, message = str(document.pop("error")), str(document.pop("message"))
+    step = str(document["next_step"]) or (
+        _FIX_PROBLEMS if document.get("problems") else _NEXT_STEPS[status]
+    )
+    document["next_step"] = visible(step, keep_newlines=True)
+    return {
+        "type": f"urn:passdown:problem:{code}",
+        "title": TITLES[status],
+        "status": status,
+        "detail": visible(message, keep_newlines=True),
+        "code": code,
+        **document,
+    }
+
+
+def to_json(document: object) -> bytes:
+    """A document as JSON that no browser could take for markup, whatever reads it."""
+    return escape_markup(json.dumps(document, ensure_ascii=True, separators=(",", ":"))).encode()
+
+
+def escape_markup(text: str) -> str:
+    """JSON without angle brackets: they stand in strings alone, where an escape says the same."""
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+_FILE_CHUNK = 1 << 18
+
+
+def to_response(
+    operation: ApiRoute, call: ApiRequest, found: ApiResult, request: Request
+) -> Response:
+    """The answer of an operation, in the form that it has."""
+    if found.file:
+        return _file_response(found.file, found.media)
+    if found.data is not None:
+        return Response(found.data, media_type=found.media)
+    if found.text is not None:
+        media = f"{found.media}; charset=utf-8" if found.media.startswith("text/") else found.media
+        is_json = found.media == "application/json"
+        written = escape_markup(found.text) if is_json else found.text
+        return Response(written.encode(), media_type=media)
+    document = found.document
+    if call.notes and isinstance(document, dict):
+        notes = [note.to_dict() for note in call.notes]
+        said: list[Any] = cast("dict[str, Any]", document).get("warnings", [])
+        document = {**cast("dict[str, Any]", document), "warnings": [*said, *notes]}
+    body = to_json(document)
+    if found.version is None:
+        return Response(body, operation.status, media_type="application/json")
+    return with_etag(request, body, f'"{found.version}"', operation.status)
+
+
+def _file_response(path: str, media: str) -> Response:
+    """A file that was made for this answer. It has no name any more once it is open, so nothing is
+    left of it however the answer ends; where that can't be (Windows), it goes at the end.
+    """
+    folder = os.path.dirname(path)
+    file = open(path, "rb")  # noqa: SIM115 - closed when it has been read
+    size = os.fstat(file.fileno()).st_size
+    shutil.rmtree(folder, ignore_errors=True)
+    return StreamingResponse(
+        _file_chunks(file),
+        headers={"Content-Length": str(size)},
+        media_type=media,
+        background=BackgroundTask(shutil.rmtree, folder, ignore_errors=True),
+    )
+
+
+def _file_chunks(file: BinaryIO) -> Generator[bytes]:
+    with file:
+        while piece := file.read(_FILE_CHUNK):
+            yield piece
+
+
+def with_etag(request: Request, body: bytes, etag: str, status: int = 200) -> Response:
+    """An answer that a client may keep and ask about again; 304 where it still holds."""
+    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
+    if status == 200 and request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    return Response(body, status, headers=headers, media_type="application/json")

@@ -1,0 +1,337 @@
+"""Run the application under uvicorn, with limits on each connection.
+
+uvicorn reads request heads of any length for any time and keeps answers for as long as nobody reads
+them. Here both are bounded, as is the number of connections: the one that was idle longest is
+closed
+to make room. The socket listens before the address is printed. On a stop, streams end, what has
+begun is finished, and the store is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from passdown.core.text import visible
+from passdown.errors import InvalidInput, Problem, RateLimited, StoreUnavailable
+from passdown.web.app import build_app
+from passdown.web.gateway import SAFE_HEADERS
+from passdown.web.limits import allowed_names
+from passdown.web.responses import PROBLEM_MEDIA, problem_document, to_json
+from passdown.web.server_state import ServerOptions, ServerState, log_line
+
+if TYPE_CHECKING:
+    import asyncio
+    from types import FrameType
+
+    from passdown.mcp.shared_workspace import SharedWorkspace
+    from passdown.web.gateway import Receive, Scope, Send
+    from passdown.web.limits import Limits
+
+
+HEAD_BYTES = 65_536
+HEAD_SECONDS = 15.0
+CLIENT_READ_SECONDS = 30.0
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection; `limit_concurrency` of the configuration says how many there may be."""
+
+    _idle_since = 0.0
+    _taking: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _is_in_head = True
+    _head_bytes = 0
+    _tail_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody connects: the first request has its time from now on."""
+        super().connection_made(transport)
+        self._idle_since = self.loop.time()
+        if self._are_too_many():
+            self._make_room()
+        self._time_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone, and nothing more is waited for."""
+        self._stop_timing()
+        self._stop_taking()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, unless a head has become too long."""
+        if self._is_in_head:
+            self._head_bytes += len(data)
+            if self._timer is None:
+                self._time_head()
+            # A body may come with the end of its head; only what has no end yet is too long.
+            if self._head_bytes > HEAD_BYTES and b"\r\n\r\n" not in data[:HEAD_BYTES]:
+                self.send_400_response("the head of the request is too long")
+                return
+        self._tail_bytes += len(data)
+        super().data_received(data)
+        # What came since the last piece of the body: signs between its pieces, or fields after it.
+        if not self._is_in_head and self._tail_bytes > HEAD_BYTES:
+            self._cut_tail()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head; those after the body can't add to what was decided by it."""
+        if self._is_in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body, which is bounded where it is read."""
+        self._tail_bytes = 0
+        super().on_body(body)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._is_in_head, self._tail_bytes = False, 0
+        self._stop_timing()
+        app = cast("Any", self).app
+        self.app, self.limit_concurrency = (
+            (_too_many_connections if self._are_too_many() else app),
+            None,
+        )
+        super().on_headers_complete()
+        self.app = app
+
+    def on_message_complete(self) -> None:
+        """The request is whole; what comes next is the head of another."""
+        self._is_in_head, self._head_bytes = True, 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The answer is given to the wire; who is hung up on has a while to take the rest."""
+        self._idle_since = self.loop.time()
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._time_taking()
+
+    def pause_writing(self) -> None:
+        """Much of an answer waits to be taken."""
+        super().pause_writing()
+        self._time_taking()
+
+    def resume_writing(self) -> None:
+        """It was taken."""
+        self._stop_taking()
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing more is asked here: what was answered is not waited for any longer either."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what can't be read, and hang up."""
+        self._stop_timing()
+        problem = Problem("", "malformed", msg, "a request of HTTP that can be read in one way")
+        body = to_json(problem_document(InvalidInput("the request can't be read", [problem]), 400))
+        head = (
+            f"HTTP/1.1 400 Bad Request\r\ncontent-type: {PROBLEM_MEDIA}\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n"
+        )
+        safe = b"".join(b"%s: %s\r\n" % header for header in SAFE_HEADERS)
+        self.transport.write(head.encode() + safe + b"\r\n" + body)
+        self.transport.close()
+
+    def _cut_tail(self) -> None:
+        if self.cycle.response_started:
+            self.transport.close()
+        else:
+            self.send_400_response("what comes after the body is too long")
+
+    def _are_too_many(self) -> bool:
+        most = self.config.limit_concurrency
+        if most is None or len(self.connections) <= most:
+            return False
+        # Who was just hung up on is still listed.
+        return sum(not each.transport.is_closing() for each in self.connections) > most
+
+    def _make_room(self) -> None:
+        """Hang up on whoever has been idle for the longest, if anybody is."""
+        others = (each for each in self.connections if isinstance(each, BoundedProtocol))
+        idle = [each for each in others if each is not self and each.is_idle]
+        if idle:
+            min(idle, key=lambda each: each._idle_since).transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing was asked here that waits for its answer."""
+        cycle = cast("Any", self.cycle)  # None before the first request
+        is_answered = cycle is None or cycle.response_complete
+        return is_answered and not self.transport.is_closing()
+
+    def _time_taking(self) -> None:
+        self._stop_taking()
+        self._taking = self.loop.call_later(CLIENT_READ_SECONDS, self.transport.abort)
+
+    def _stop_taking(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
+
+    def _time_head(self) -> None:
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _stop_timing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+async def _too_many_connections(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer where every connection is at work."""
+    del scope, receive
+    error = RateLimited(
+        "the server has as many connections as it takes", next_step="Try again in a while."
+    )
+    body = to_json(problem_document(error, 503))
+    length = str(len(body)).encode()
+    headers = [
+        (b"content-type", PROBLEM_MEDIA.encode()),
+        (b"content-length", length),
+        (b"retry-after", b"1"),
+        (b"connection", b"close"),
+        *SAFE_HEADERS,
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+SHUTDOWN_SECONDS = 10
+_MAX_LINE = 500
+_SWITCH_SECONDS = 0.0005
+
+
+class ListeningSocket(NamedTuple):
+    """A socket that is bound, and the address that it answers at."""
+
+    sock: socket.socket
+    address: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """The address, as a browser would have it."""
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"http://{host}:{self.port}"
+
+
+def listen(address: str, port: int) -> ListeningSocket:
+    """Bind an address. Port 0 takes any that is free."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address, port))
+        sock.listen(1024)
+    except OSError as error:
+        sock.close()
+        raise StoreUnavailable(
+            f"{address}:{port} can't be listened at ({error.strerror or error})",
+            next_step="Another server may be there already; --port names another port.",
+            code="address_in_use",
+        ) from error
+    return ListeningSocket(sock, address, sock.getsockname()[1])
+
+
+class HttpServer(uvicorn.Server):
+    """A server that ends its streams when it is told to stop; they would wait for each other."""
+
+    def __init__(self, config: uvicorn.Config, house: ServerState) -> None:
+        super().__init__(config)
+        self._house = house
+
+    def stop(self) -> None:
+        """Stop as if by a signal; any thread may call it."""
+        self._house.stop()
+        self.should_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal to stop: what is open ends, what has begun is finished."""
+        self._house.stop()
+        super().handle_exit(sig, frame)
+
+
+def build_server(
+    door: SharedWorkspace,
+    place: ListeningSocket,
+    allowed: tuple[str, ...],
+    limits: Limits,
+    *,
+    logs_all: bool = False,
+) -> HttpServer:
+    """A server that is ready to run; `run(sockets=[...])` serves until it is told to stop."""
+    house = ServerState(
+        door, ServerOptions(allowed_names(place.address, place.port, allowed), limits, logs_all)
+    )
+    config = uvicorn.Config(
+        build_app(house),
+        http=BoundedProtocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        limit_concurrency=limits.connections,
+        proxy_headers=False,
+    )
+    return HttpServer(config, house)
+
+
+def serve(
+    door: SharedWorkspace,
+    place: ListeningSocket,
+    allowed: tuple[str, ...],
+    limits: Limits,
+    *,
+    logs_all: bool = False,
+) -> None:
+    """Answer until a signal says stop."""
+    # Threads that compute take turns; the loop, which everybody waits for, is one among them.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    _log_to_stderr()
+    build_server(door, place, allowed, limits, logs_all=logs_all).run(sockets=[place.sock])
+
+
+class _JsonFormatter(logging.Formatter):
+    """A line of JSON of what another library logs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without a traceback."""
+        said = visible(record.getMessage())[:_MAX_LINE]
+        level = record.levelname.lower()
+        return log_line("spans", level=level, logger=record.name, message=said)
+
+
+def _log_to_stderr() -> None:
+    """Lines of JSON on standard error; of uvicorn's own only those about its faults."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log = logging.getLogger("passdown.web")
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    log.propagate = False
+    # Spans that can't be sent are told about in lines of the same kind.
+    unsent = logging.StreamHandler()
+    unsent.setFormatter(_JsonFormatter())
+    spans = logging.getLogger("opentelemetry")
+    spans.addHandler(unsent)
+    spans.propagate = False
+    # What strangers send can't be read or upgraded: that is no news, and not ours to spell.
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)

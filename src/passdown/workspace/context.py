@@ -1,0 +1,235 @@
+"""Context: the parts of an open workspace (location, settings, store, ledger, files), created
+when first used.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from passdown.core.settings import DEFAULTS, Settings, checked_settings, parse_settings
+from passdown.errors import Damaged, InvalidInput, Problem, StoreUnavailable
+from passdown.store import SQLITE_PREFIX, open_store, url_without_password
+
+if TYPE_CHECKING:
+    from passdown.history.handle_files import HandleFiles
+    from passdown.history.profiles import Profiles
+    from passdown.ledger.project_files import Project
+    from passdown.ledger.writer import Clock, Ledger, Written
+    from passdown.remote.connection import HttpConnection
+    from passdown.store.protocol import Store
+    from passdown.workspace.files import CallerFiles
+    from passdown.workspace.location import Location
+    from passdown.workspace.search import Embeddings
+
+
+class Context:
+    """The parts of a workspace: place, settings, store, ledger and handle files."""
+
+    def __init__(
+        self,
+        place: Location,
+        settings: Settings | None,
+        clock: Clock | None,
+        *,
+        create: bool = True,
+    ) -> None:
+        self.place = place
+        self.root = place.root
+        self.settings = checked_settings(settings) if settings else read_settings(place.config)
+        self._clock = clock
+        self.store: Store = open_store(
+            place.url,
+            timeout_s=self.settings.lock_timeout_s,
+            durability=self.settings.durability,
+            create=create,
+        )
+        with self.store.reading() as reader:
+            is_rebuild_due = reader.is_rebuild_due()
+        if is_rebuild_due:
+            self.ledger.rebuild()
+
+    @property
+    def store_file(self) -> str:
+        """The file that holds the store; empty where a database elsewhere does."""
+        is_file = self.place.url.startswith(SQLITE_PREFIX)
+        return self.place.url.removeprefix(SQLITE_PREFIX) if is_file else ""
+
+    @property
+    def store_label(self) -> str:
+        """The address of the store as it may be printed."""
+        return url_without_password(self.store.url)
+
+    # What reads don't need is made, and imported, when a write first asks for it.
+
+    @cached_property
+    def clock(self) -> Clock:
+        """What gives records their time."""
+        from passdown.ledger.writer import system_clock
+
+        return self._clock or system_clock
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The only writer."""
+        from passdown.ledger.writer import Ledger
+
+        return Ledger(self.store, self.clock)
+
+    @cached_property
+    def project(self) -> Project:
+        """The files that artifacts refer to."""
+        from passdown.ledger.project_files import Project
+
+        return Project(self.root, self.store_file)
+
+    @property
+    def files(self) -> CallerFiles:
+        """The files that what is written now is about: those of who asks, where a server was told
+        of them, else those of the project.
+        """
+        from passdown.workspace.files import CallerFiles
+
+        return CallerFiles(self.project)
+
+    @cached_property
+    def handles(self) -> HandleFiles:
+        """The handle files of this workspace."""
+        from passdown.history.handle_files import HandleFiles
+
+        # A ledger that may lose its last moments needs no mirror that survives them.
+        return HandleFiles(
+            os.path.join(self.place.folder, "state"),
+            self.settings.kept_versions,
+            is_synced=self.settings.durability == "full",
+        )
+
+    @cached_property
+    def embeddings(self) -> Embeddings:
+        """The vectors of this workspace."""
+        from passdown.workspace.search import Embeddings
+
+        return Embeddings(self)
+
+    def close(self) -> None:
+        """Let go of the store, once nothing is being made behind any more."""
+        if "embeddings" in self.__dict__:
+            self.embeddings.close()
+        self.store.close()
+
+    def needs_of(self, agent: str) -> dict[str, list[str]]:
+        """What an agent declares that it needs: in the settings, else in its profile."""
+        if agent in self.settings.needs:
+            return self.settings.needs[agent]
+        if not self.has_profiles:
+            return {}
+        profile = self.profiles().get(agent)
+        return profile.needs if profile else {}
+
+    @cached_property
+    def has_profiles(self) -> bool:
+        """Whether there is any folder of profiles: asked before anything is imported for them."""
+        folders = (self.settings.agents_folder, "agents", ".claude/agents", ".passdown/agents")
+        return any(os.path.isdir(os.path.join(self.root, name)) for name in folders if name)
+
+    def profiles(self, folder: str = "") -> Profiles:
+        """The agents' profiles: of the folder that is named, set or usual."""
+        from passdown.history.profiles import Profiles
+
+        folder = os.path.abspath(folder) if folder else self.settings.agents_folder
+        return Profiles(self.root, folder, self.settings.registry)
+
+    def with_hashes(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A record's body with the hashes of the files that its items cite and that are there, and
+        whether the files that it is about are elsewhere.
+        """
+        from passdown.core.items import cited_paths_of_body
+        from passdown.core.names import normal_path, path_problems
+        from passdown.ledger.channel import REMOTE_FILES_FIELD
+
+        files = self.files
+        named = {p: normal_path(p) for p in cited_paths_of_body(body) if not path_problems(p, "")}
+        found = {path: files.measure(normal).sha256 for path, normal in named.items()}
+        cited = {path: sha256 for path, sha256 in found.items() if sha256}
+        body = {**body, "cited": cited} if cited else body
+        artifacts = (artifact["path"] for artifact in body.get("artifacts", ()))
+        is_remote = files.are_elsewhere([*artifacts, *named.values()])
+        return {**body, REMOTE_FILES_FIELD: True} if is_remote else body
+
+    def handle_path(self, task: str) -> str:
+        """A task's handle file, relative to the project root where it is inside."""
+        return self._handles_shown + f"{task}.json"
+
+    def state_location(self, task: str) -> str:
+        """Where who is told about a task finds all of its state: its handle file, or for who asks
+        from elsewhere the address that gives the same.
+        """
+        from passdown.workspace.files import is_served
+
+        return f"/api/tasks/{task}/state" if is_served() else self.handle_path(task)
+
+    @cached_property
+    def _handles_shown(self) -> str:
+        """The folder of the handle files, with a slash, as their paths are told."""
+        folder = os.path.join(self.place.folder, "state")
+        relative = os.path.relpath(folder, self.root)
+        if relative.startswith(".."):
+            return os.path.join(folder, "")
+        return relative.replace(os.sep, "/") + "/"
+
+    def mirror(self, written: Written) -> list[Problem]:
+        """Bring handle files up to date after a commit.
+
+        What was recorded stays recorded if a file can't be written: that is a warning.
+        """
+        if written.is_replay:
+            return []
+        from passdown.history.handle_files import NewRecord
+
+        task = written.touched[0]
+        news = NewRecord(written.record, written.body, written.changes)
+        problems: list[Problem] = []
+        for name in written.touched:
+            try:
+                problems += self.handles.write(self.store, name, news if name == task else None)
+            except (StoreUnavailable, Damaged) as error:
+                fix = "passdown doctor writes it again"
+                problems.append(
+                    Problem("state_file", "handle_not_written", error.message, "", fix, "warning")
+                )
+        return problems
+
+
+class WorkspaceBase:
+    """Something that holds an open workspace: what `Workspace` is put together from.
+
+    `_wire` leads to the server that one is behind; there `_opened` is refused.
+    """
+
+    _context: Context
+    _connection: HttpConnection | None = None
+
+
+def read_settings(path: str) -> Settings:
+    """The settings in a configuration file; the defaults where there is none or all is
+    commented.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return DEFAULTS
+    except (OSError, UnicodeDecodeError) as error:
+        problem = Problem("", "unreadable", f"{path}: {error}", "a readable text file")
+        raise InvalidInput("the configuration can't be read", [problem]) from error
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+        return DEFAULTS
+    import tomllib
+
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = Problem("", "invalid_toml", str(error), "TOML", f"mend {path}")
+        raise InvalidInput("the configuration can't be read", [problem]) from error
+    return parse_settings(document)

@@ -1,0 +1,471 @@
+"""Record tasks, decisions, patterns, gotchas, warnings, gate results, marks and relations."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from passdown.core.graph import Edge, Graph, check_graph
+from passdown.core.handoff import Decision, HandoffContext, as_plain, decision_from_body
+from passdown.core.intake import as_error, check_entry, check_task
+from passdown.core.items import fingerprint
+from passdown.core.kinds import WORKSPACE_TASK, parse_address, stream_of, task_of
+from passdown.core.knowledge import (
+    edge_key,
+    knowledge_body,
+    missing_nodes,
+    relation_problems,
+    reserved_problems,
+    with_relation,
+)
+from passdown.core.names import agent_problems, id_problems
+from passdown.core.record import canonical_bytes, digest_bytes
+from passdown.core.redaction import removal_message
+from passdown.core.results import Receipt
+from passdown.core.text import text_problems
+from passdown.core.times import parse_time
+from passdown.errors import (
+    GateRefused,
+    InvalidInput,
+    KeyReused,
+    NotFound,
+    Problem,
+    StoreUnavailable,
+    unknown_task,
+)
+from passdown.history.state import item_documents, mark_superseded
+from passdown.ledger import Entry
+from passdown.ledger.admission import key_problems
+from passdown.ledger.durable_files import named_lock, with_retries
+from passdown.ledger.gates import cycle_problems, entry_guard, mark_problems, supersede_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from passdown.core.fold import TaskBefore
+    from passdown.core.knowledge import Relation
+    from passdown.core.rows import ItemRow
+    from passdown.ledger.writer import Guard, Written
+    from passdown.store.statements import Reader
+    from passdown.workspace.context import Context, WorkspaceBase
+
+
+REFUSED = "refused; nothing was changed"
+
+
+def create_task(opened: Context, fields: dict[str, Any], key: str | None) -> Receipt:
+    """Make a task; dependencies may name tasks that come later, but no cycle."""
+    checked, problems = check_task(fields)
+    problems += _given_key_problems(key)
+    _refuse(problems)
+    task, agent = checked.pop("task"), checked.pop("agent")
+
+    def problems_of(reader: Reader, body: dict[str, Any]) -> list[Problem]:
+        return cycle_problems(reader, task, body["depends_on"])
+
+    key = key or "created-" + digest_bytes(canonical_bytes([agent, checked]))
+    entry = Entry(task, "task_created", agent, checked, key)
+    warnings = [p for p in problems if p.level == "warning"]
+    with opened.store.reading() as reader:
+        for need in checked["depends_on"]:
+            if reader.head(stream_of(need)) is None:
+                message = f"{need} does not exist yet"
+                warnings.append(Problem("depends_on", "unknown_task", message, level="warning"))
+    return write_entry(opened, entry, entry_guard(problems_of), warnings)
+
+
+def change_task(
+    opened: Context,
+    task: str,
+    agent: str,
+    fields: dict[str, Any],
+    expect_version: int | None,
+    *,
+    key: str | None = None,
+) -> Receipt:
+    """Change a task's description, dependencies or status (open, cancelled)."""
+    status = fields.pop("status", None)
+    whole = {"title": "unchanged", **fields, "task": task, "agent": agent}
+    checked, problems = check_task(whole)
+    # A task has no place for fields that nobody knows; a change of phase is a handoff.
+    problems = [*(as_error(p) for p in problems), *_version_problems(expect_version)]
+    problems += _given_key_problems(key)
+    if status is not None and status not in ("open", "cancelled"):
+        problems.append(Problem("status", "invalid_choice", f"{status!r}", "open | cancelled"))
+    if "phase" in fields:
+        problems.append(Problem("phase", "not_here", "moves with a handoff", "hand_off"))
+    _refuse(problems)
+    body = {name: checked[name] for name in fields}
+    if status is not None:
+        body["status"] = status
+    if not body:
+        raise InvalidInput(REFUSED, [Problem("", "required", "no change is named", "a field")])
+
+    def problems_of(reader: Reader, given: dict[str, Any]) -> list[Problem]:
+        return cycle_problems(reader, task, given.get("depends_on", ()))
+
+    entry = Entry(task, "task_changed", agent, body, key or uuid.uuid4().hex, expect_version)
+    return write_entry(opened, entry, entry_guard(problems_of), [])
+
+
+def add_entry(
+    opened: Context,
+    kind: str,
+    task: str | None,
+    agent: str,
+    entry: dict[str, Any],
+    *,
+    key: str | None = None,
+    expect_version: int | None = None,
+) -> Receipt:
+    """Record one decision, pattern, gotcha, warning or gate result; without a task, for all
+    work.
+    """
+    problems = [*id_problems(task, "task")] if task is not None else []
+    problems += [*agent_problems(agent, "agent"), *_version_problems(expect_version)]
+    problems += _given_key_problems(key)
+    checked: Any = entry
+    if kind == "warning":
+        problems += text_problems(entry["text"], "text")
+        checked = entry["text"]
+    else:
+        checked, found = check_entry(kind, entry)
+        problems += found
+    _refuse(problems)
+    record, field = _ENTRIES[kind]
+    if field in ("patterns", "gotchas") and not checked["id"]:
+        checked["id"] = f"{kind}-{fingerprint(checked)[:8]}"
+    if isinstance(checked, dict):
+        fields = cast("dict[str, Any]", checked)
+        checked = {k: v for k, v in fields.items() if v not in (None, "", [])}
+    body: dict[str, Any] = {field: [checked]}
+    _refuse(opened.files.unnamed(body))
+    is_once = kind != "gate" and expect_version is None
+    is_own_key = key is not None
+    key = key or (content_key(agent, body) if is_once else uuid.uuid4().hex)
+    guard = entry_guard(supersede_problems) if kind == "decision" else None
+    warnings = [p for p in problems if p.level == "warning"]
+    task = task or workspace_task(opened, agent, body)
+    written = Entry(task, record, agent, opened.with_hashes(body), key, expect_version)
+    known = memory_warnings(opened, body)
+    receipt = write_entry(opened, written, guard, warnings)
+    if not receipt.is_replay:
+        receipt = receipt._replace(warnings=(*receipt.warnings, *known))
+    if receipt.is_replay and not is_own_key and _was_taken_back(opened, receipt):
+        # Said again after it was taken back: that is news, not a repeat.
+        return write_entry(opened, written._replace(key=uuid.uuid4().hex), guard, warnings)
+    return receipt
+
+
+def _was_taken_back(opened: Context, receipt: Receipt) -> bool:
+    with opened.store.reading() as reader:
+        rows = reader.items_at(receipt.task_id, receipt.version)
+    return any(row.status in ("retracted", "reverted", "superseded") for row in rows)
+
+
+_ENTRIES = {
+    "decision": ("decided", "decisions"),
+    "pattern": ("noted", "patterns"),
+    "gotcha": ("noted", "gotchas"),
+    "warning": ("warned", "warnings"),
+    "gate": ("gate_recorded", "gates"),
+}
+
+
+def mark(
+    opened: Context, item: str, status: str, agent: str, reason: str, *, key: str | None = None
+) -> Receipt:
+    """Give an item another status: a blocker resolved, a question answered, a step done."""
+    address = parse_address(item)
+    if address is None:
+        given = f"{str(item)[:60]!r} is no address"
+        problem = Problem("item", "invalid_address", given, "an address like T-1#b2")
+        raise InvalidInput(REFUSED, [problem])
+    _check_names(address.task, agent)
+    checked, problems = check_entry("mark", {"item": item, "status": status, "reason": reason})
+    _refuse([*problems, *_given_key_problems(key)])
+    body = {"marks": [{k: v for k, v in checked.items() if v}]}
+    entry = Entry(address.task, "marked", agent, body, key or uuid.uuid4().hex)
+    return write_entry(opened, entry, entry_guard(mark_problems), [])
+
+
+def answer_gate(
+    opened: Context, gate: str, answer: str, by: str, reason: str, *, key: str | None = None
+) -> Receipt:
+    """A person's answer to a human gate. Who and when are fields of the record, never of a text."""
+    address = parse_address(gate)
+    if address is None or address.letter != "k":
+        raise NotFound(
+            f"there is no gate {gate[:140]!r}", next_step="List them with: passdown gate list"
+        )
+    problems = agent_problems(by, "by")
+    problems += text_problems(reason, "reason", required=answer == "rejected")
+    _refuse([*problems, *_given_key_problems(key)])
+    body = {"gate": gate, "answer": answer, "by": by, "reason": reason}
+
+    def guard(reader: Reader, before: TaskBefore, given: dict[str, Any]) -> None:
+        row = reader.item(*address)
+        if row is None or row.field != "blockers":
+            raise NotFound(f"there is no gate {gate}", next_step="passdown gate list shows them")
+        if row.status != "pending":
+            problem = Problem(gate, "answered", f"is {row.status} already", "a pending gate")
+            raise GateRefused("the gate is not waiting; nothing was changed", [problem])
+
+    entry = Entry(address.task, "gate_answered", by, body, key or uuid.uuid4().hex)
+    return write_entry(opened, entry, guard, [])
+
+
+def workspace_task(opened: Context, agent: str, body: dict[str, Any]) -> str:
+    """The task that holds what concerns all work; made for the first entry that can be written."""
+    with opened.store.reading() as reader:
+        _refuse(supersede_problems(reader, body))
+        if reader.head(stream_of(WORKSPACE_TASK)) is not None:
+            return WORKSPACE_TASK
+    # One fixed author: two agents may get here at the same moment and must write the same record.
+    fields = {"task": WORKSPACE_TASK, "title": "What concerns all work", "agent": "passdown"}
+    create_task(opened, fields, "workspace")
+    return WORKSPACE_TASK
+
+
+def content_key(agent: str, body: dict[str, Any]) -> str:
+    """The key under which the same words of the same agent are the same record."""
+    return "content-" + digest_bytes(canonical_bytes([agent, body])).removeprefix("sha256:")
+
+
+def _given_key_problems(key: str | None) -> list[Problem]:
+    return key_problems(key) if key is not None else []
+
+
+def _version_problems(given: object) -> list[Problem]:
+    if given is None or (isinstance(given, int) and not isinstance(given, bool)):
+        return []
+    message = f"{type(given).__name__} given"
+    return [Problem("expect_version", "wrong_type", message, "a version number")]
+
+
+def _check_names(task: str, agent: str) -> None:
+    _refuse([*id_problems(task, "task"), *agent_problems(agent, "agent")])
+
+
+def _refuse(problems: list[Problem]) -> None:
+    """Raises InvalidInput if there is any error; unknown fields are told too, a slip is often
+    the cause.
+    """
+    if any(problem.level == "error" for problem in problems):
+        told = [p for p in problems if p.level == "error" or p.code == "unknown_field"]
+        raise InvalidInput(REFUSED, told, next_step="Mend these and try again.")
+
+
+def memory_warnings(opened: Context, body: dict[str, Any]) -> list[Problem]:
+    """What a body says that was recorded before in nearly the same words, and what it supersedes
+    that was superseded before.
+    """
+    from passdown.search.existing import fork_warnings, near_duplicates
+
+    with opened.store.reading() as reader:
+        return [*near_duplicates(reader, body), *fork_warnings(reader, body)]
+
+
+def write_entry(
+    opened: Context, entry: Entry, guard: Guard | None, warnings: list[Problem]
+) -> Receipt:
+    """Append an entry, mirror the task's state, and answer with the items that it brought."""
+    written = opened.ledger.append(entry, guard)
+    for kind in written.redacted:
+        message = removal_message(kind)
+        warnings.append(Problem("", "redacted", message, level="warning"))
+    warnings += opened.mirror(written)
+    return Receipt(
+        task_id=entry.task,
+        version=written.record.position,
+        digest=written.record.digest,
+        items=_items_of(opened, written),
+        is_replay=written.is_replay,
+        warnings=tuple(warnings),
+    )
+
+
+def _items_of(opened: Context, written: Written) -> tuple[str, ...]:
+    """The addresses of what a record brought; what was just written needn't be read back."""
+    if not written.is_replay:
+        return tuple(row.address for row in sorted(written.changes.added, key=_by_number))
+    with opened.store.reading() as reader:
+        rows = reader.items_at(task_of(written.record.stream) or "", written.record.position)
+    return tuple(row.address for row in rows)
+
+
+def _by_number(row: ItemRow) -> tuple[str, int]:
+    return row.letter, row.ordinal
+
+
+_TRIES = 1_000
+
+
+def store_decision(opened: Context, decision: Decision, task: str | None) -> str:
+    """Record a decision; its key names agent and time, and a number where those are taken."""
+    return _store(opened, plain_decision(decision), task)
+
+
+def plain_decision(decision: Decision) -> dict[str, Any]:
+    """A decision as plain data; raises TypeError for anything else."""
+    if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"expected a Decision, not {type(decision).__name__}")
+    return as_plain(decision)
+
+
+def store_plain(workspace: WorkspaceBase, entry: dict[str, Any], task: str | None) -> str:
+    """The same as `Workspace.store_decision`, of a decision that is plain data already."""
+    return _store(workspace._context, entry, task)  # pyright: ignore[reportPrivateUsage]
+
+
+def _store(opened: Context, given: dict[str, Any], task: str | None) -> str:
+    agent, at = given.get("agent", ""), given.get("at") or as_plain(opened.clock())
+    entry = {**given, "at": at}
+    base = f"decision-{agent}-{at}"
+    for number in range(1, _TRIES):
+        key = base if number == 1 else f"{base}-{number}"
+        try:
+            add_entry(opened, "decision", task, agent, entry, key=key)
+        except KeyReused:
+            continue
+        return key
+    raise KeyReused(f"{_TRIES} decisions share the key {base}", next_step="Give them times.")
+
+
+def stored_decision(opened: Context, key: str, task: str | None) -> Decision:
+    """The decision under a key, equal to the one that was stored."""
+    stream = stream_of(task or WORKSPACE_TASK)
+    with opened.store.reading() as reader:
+        record = reader.record_by_key(stream, key)
+    if record is None or record.kind != "decided":
+        raise NotFound(f"there is no decision under {key[:140]!r}", next_step="Check the key.")
+    return decision_from_body(record.document()["decisions"][0])
+
+
+def handoff_context(opened: Context, task: str, agent: str, since: int) -> HandoffContext:
+    """The latest handoff of a task: who, to whom, the decisions of the sender or of `agent`, what
+    to look up; of what came after the version `since`.
+    """
+    with opened.store.reading() as reader:
+        row = reader.task(task)
+        if row is None:
+            raise unknown_task(task)
+        items = item_documents(reader, task, reader.items_since(task, since))
+        mark_superseded(reader, task, [d for letter, d in items if letter == "d"])
+    sender = row.header["source_agent"] or row.holder
+    decisions = [d for letter, d in items if letter == "d" and d["agent"] == (agent or sender)]
+    live = [d for d in decisions if d["status"] in ("accepted", "proposed")]
+    refs = [d["address"] for letter, d in items if letter in "pgqbn" and d["status"] in _LIVE]
+    return HandoffContext(
+        source=sender,
+        target=row.header["target_agent"],
+        at=parse_time(row.header["handoff_at"] or row.header["updated_at"]),
+        decisions=tuple(decision_from_body(d) for d in live),
+        memory_refs=(*(d["address"] for d in live), *refs),
+        metadata={"task": task, "version": row.version, "digest": row.digest},
+    )
+
+
+_LIVE = ("open", "active")
+
+if TYPE_CHECKING:
+    Seen = tuple[tuple[str, ...], Edge | None]
+
+T = TypeVar("T")
+
+
+class _Changed(Exception):
+    """Somebody wrote about the same nodes in the meantime."""
+
+
+def relate(workspace: WorkspaceBase, relation: Relation, *, agent: str) -> bool:
+    """Write down that one node bears on another; an end that nobody has written down becomes an
+    insight of that name. False where it was known.
+
+    What others write at the same moment is never replaced: neither a node by the bare name of an
+    end, nor a relation by another one between the same nodes.
+    """
+    wire = workspace._connection  # pyright: ignore[reportPrivateUsage] - the door's other half
+    if wire is not None:
+        from passdown.remote.streams import RemoteMemories
+
+        return RemoteMemories(wire).relate(relation, agent=agent)
+    opened = workspace._context  # pyright: ignore[reportPrivateUsage]
+    problems = relation_problems(relation.relation)
+    ends = missing_nodes((relation.source, relation.target), ())
+    problems += reserved_problems(ends, [Edge(*edge_key(relation))])
+    problems += check_graph((), [Edge(*edge_key(relation))], (relation.source, relation.target))
+    if problems:
+        raise InvalidInput(REFUSED, problems, next_step="Mend these and try again.")
+    while True:
+        with opened.store.reading() as reader:
+            seen = _seen(reader, relation)
+        known, old = seen
+        edge = with_relation(old, relation)
+        if edge == old:
+            return False
+        nodes = missing_nodes((relation.source, relation.target), known)
+        try:
+            _write(opened, Graph(tuple(nodes), (edge,)), relation, seen, agent)
+        except _Changed:
+            continue  # whoever came first has written: every turn brings somebody further
+        return True
+
+
+def _seen(reader: Reader, relation: Relation) -> Seen:
+    source, name, target = edge_key(relation)
+    known = tuple(n for n in (source, target) if reader.known_node(n) is not None)
+    edges = reader.edges(source=source, relation=name, target=target)
+    return (known, edges[0] if edges else None)
+
+
+def _write(opened: Context, news: Graph, relation: Relation, seen: Seen, agent: str) -> None:
+    def guard(reader: Reader, before: TaskBefore, body: dict[str, Any]) -> None:
+        if _seen(reader, relation) != seen:
+            raise _Changed
+
+    task = workspace_task(opened, agent, {})
+    entry = Entry(task, "learned", agent, knowledge_body(news, (), ()), uuid.uuid4().hex)
+    write_entry(opened, entry, guard, [])
+
+
+def address_of_decision(workspace: WorkspaceBase, key: str, task: str | None) -> str:
+    """The address of the decision that `store_decision` recorded under a key."""
+    wire = workspace._connection  # pyright: ignore[reportPrivateUsage] - the door's other half
+    if wire is not None:
+        from passdown.remote.streams import RemoteMemories
+
+        return RemoteMemories(wire).address_of_decision(key, task)
+    opened = workspace._context  # pyright: ignore[reportPrivateUsage]
+    task = task or WORKSPACE_TASK
+    with opened.store.reading() as reader:
+        record = reader.record_by_key(stream_of(task), key)
+        rows = reader.items_at(task, record.position) if record else []
+    for row in rows:
+        if row.letter == "d":
+            return row.address
+    raise NotFound(f"there is no decision under {key[:140]!r}", next_step="Check the key.")
+
+
+def with_store_retries(operation: str, action: Callable[[], T]) -> T:
+    """Do something with the store that may be repeated; up to three times more while it refuses.
+
+    The store can't tell a refusal that lasts from one of a moment, so both are waited for. Raises
+    StoreUnavailable with the operation and the cause.
+    """
+
+    def once() -> T:
+        try:
+            return action()
+        except StoreUnavailable as error:
+            raise TimeoutError(error.message) from error
+
+    return with_retries(operation, once)
+
+
+__all__ = [
+    "address_of_decision",
+    "named_lock",
+    "relate",
+    "with_store_retries",
+]

@@ -1,0 +1,235 @@
+"""Files that callers name: read safely; hashes from local disk or as the client sent them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.core.names import normal_path, path_problems
+from passdown.errors import Problem
+from passdown.ledger.project_files import MISSING_FILE, FileOnDisk, own_file_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+    from typing import BinaryIO
+
+    from passdown.core.types import JsonObject
+    from passdown.ledger.project_files import Project
+
+
+_FLAGS = ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")
+
+
+class NotRegular(OSError):
+    """What was to be read is a folder, a pipe, a device or a socket."""
+
+
+def regular_file(path: str) -> BinaryIO:
+    """A regular file, open for reading; opening it never waits.
+
+    Raises NotRegular for anything else, OSError where it can't be opened, and ValueError for what
+    can't be a path.
+    """
+    flags = os.O_RDONLY
+    for name in _FLAGS:
+        flags |= getattr(os, name, 0)
+    descriptor = os.open(path, flags)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise NotRegular(0, "is a folder" if stat.S_ISDIR(mode) else "is no regular file", path)
+    return os.fdopen(descriptor, "rb")
+
+
+def bytes_at(path: str, limit: int) -> bytes | Problem:
+    """A file's bytes, or why there are none to be had.
+
+    The codes: missing_file, not_regular_file, unreadable, too_large (more than `limit` bytes).
+    """
+    try:
+        with regular_file(path) as file:
+            data = file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        what = getattr(error, "strerror", None) or str(error)
+        return Problem(path, _code(error), what, "a file that can be read")
+    if len(data) > limit:
+        return Problem(path, "too_large", "has too many bytes", f"at most {limit:,}")
+    return data
+
+
+def _code(error: Exception) -> str:
+    if isinstance(error, NotRegular):
+        return "not_regular_file"
+    return "missing_file" if isinstance(error, FileNotFoundError) else "unreadable"
+
+
+def wrong_type(name: str, value: object, expected: str) -> Problem:
+    """The problem with an argument of another kind than was expected."""
+    return Problem(name, "wrong_type", f"{type(value).__name__} given", expected)
+
+
+def path_type_problems(value: object, name: str) -> list[Problem]:
+    """The problem with an argument that can't be a path, if it can't: bytes are none here."""
+    given = os.fspath(cast("os.PathLike[Any]", value)) if hasattr(value, "__fspath__") else value
+    if isinstance(given, str):
+        return []
+    return [wrong_type(name, value, "a path")]
+
+
+def irregular_file_problems(path: str) -> list[Problem]:
+    """The problem with a path that leads to neither a regular file nor a folder, if it does."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return []
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return []
+    return [Problem(path[:200], "not_regular_file", "is no regular file", "a file")]
+
+
+def is_beneath(path: str, folder: str) -> bool:
+    """Whether a path leads into a folder, all links of both followed."""
+    try:
+        root = os.path.realpath(folder)
+        return os.path.commonpath([root, os.path.realpath(path)]) == root
+    except ValueError:  # another drive, or no path at all
+        return False
+
+
+SentFiles = Mapping[str, FileOnDisk]
+
+FILES_FIELD = "files_seen"
+FILE_LISTS = ("files_created", "files_modified", "artifacts")
+_CITING = {
+    "decisions": ("artifacts", "paths"),
+    "patterns": ("location",),
+    "patterns_discovered": ("location",),
+    "dependencies_for_next": ("file",),
+}
+_AS_SERVER: ContextVar[tuple[SentFiles | None] | None] = ContextVar("passdown_seen", default=None)
+
+
+@contextmanager
+def serving_client(told: Iterable[JsonObject] | None) -> Generator[None]:
+    """Until the block ends, this is a server that was told of some files of who asks; None where
+    nothing was told, and the server's own disk has to do.
+    """
+    token = _AS_SERVER.set((None if told is None else {e["path"]: _on_disk(e) for e in told},))
+    try:
+        yield
+    finally:
+        _AS_SERVER.reset(token)
+
+
+def is_served() -> bool:
+    """Whether this is done for who asks from elsewhere: no path here is of use to them."""
+    return _AS_SERVER.get() is not None
+
+
+def _on_disk(entry: JsonObject) -> FileOnDisk:
+    given: JsonObject | None = entry.get("problem")
+    problem = Problem(entry["path"], **given) if given else None
+    return FileOnDisk(entry.get("sha256"), entry.get("size_bytes"), problem)
+
+
+def hashed_files(project: Project, paths: Iterable[str]) -> list[JsonObject]:
+    """What a machine tells a server of its files: hash and size, nothing of one that is missing,
+    or why one is refused.
+    """
+    return [_hashed_file(path, project.measure(path)) for path in paths]
+
+
+def _hashed_file(path: str, found: FileOnDisk) -> JsonObject:
+    if found.problem is not None:
+        told = found.problem
+        problem = {"code": told.code, "message": told.message, "expected": told.expected}
+        return {"path": path, "problem": problem}
+    if found.sha256 is None:
+        return {"path": path}
+    return {"path": path, "sha256": found.sha256, "size_bytes": found.size_bytes}
+
+
+class CallerFiles:
+    """The files that a call is about: of this machine, unless a server was told of others."""
+
+    def __init__(self, project: Project) -> None:
+        served = _AS_SERVER.get()
+        self._project = project
+        self._told = served[0] if served else None
+        self.are_server_s = served is not None and self._told is None
+
+    def measure(self, path: str, field: str = "") -> FileOnDisk:
+        """Hash and size of the file at a project-relative path; see `Project.measure`."""
+        if self._told is None:
+            return self._project.measure(path, field)
+        problems = [*path_problems(path, field), *own_file_problem(path, field)]
+        if problems:
+            return FileOnDisk(None, None, problems[0])
+        found = self._told.get(path, MISSING_FILE)
+        return found._replace(problem=found.problem and found.problem._replace(path=field))
+
+    def are_elsewhere(self, paths: Iterable[str]) -> bool:
+        """Whether some of these files are not on this disk as they were told of."""
+        if self._told is None:
+            return False
+        return any(self.measure(p).sha256 != self._project.measure(p).sha256 for p in paths)
+
+    def unnamed(self, data: Mapping[str, Any]) -> list[Problem]:
+        """What was told of files that the data of a record doesn't name."""
+        if not self._told:
+            return []
+        known = set(files_named(data))
+        return [
+            Problem(
+                FILES_FIELD, "not_named", f"{path[:200]} is not named by it", "the files it names"
+            )
+            for path in self._told
+            if path not in known
+        ]
+
+
+def files_named(data: Mapping[str, Any]) -> list[str]:
+    """The files that plain data of a handoff or an entry names, whether or not it is sound: what
+    it lists, and what its decisions, patterns and advice to read cite.
+    """
+    fields = {**dict.fromkeys(FILE_LISTS, ("path",)), **_CITING}
+    given = (
+        _without_line(text) if name == "location" else text
+        for field, names in fields.items()
+        for entry in _entries(data.get(field))
+        if isinstance(entry, Mapping)
+        for name in names
+        for text in _entries(cast("JsonObject", entry).get(name))
+    )
+    paths = (path for path in given if isinstance(path, str) and not path_problems(path, ""))
+    return sorted({normal_path(path) for path in paths})
+
+
+def _without_line(location: object) -> object:
+    return location.partition(":")[0] if isinstance(location, str) else location
+
+
+def _entries(value: object) -> list[object]:
+    return list(cast("list[object]", value)) if isinstance(value, list | tuple) else [value]
+
+
+__all__ = [
+    "FILES_FIELD",
+    "FILE_LISTS",
+    "CallerFiles",
+    "NotRegular",
+    "bytes_at",
+    "files_named",
+    "hashed_files",
+    "irregular_file_problems",
+    "is_beneath",
+    "is_served",
+    "path_type_problems",
+    "regular_file",
+    "serving_client",
+    "wrong_type",
+]

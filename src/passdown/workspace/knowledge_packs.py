@@ -1,0 +1,164 @@
+"""Knowledge packs: the part of the graph about a task, within node and token limits."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.core.graph import graph_of
+from passdown.core.index_entries import KNOWLEDGE, NODE_LETTERS
+from passdown.core.kinds import KINDS, LIVE
+from passdown.core.rows import NODE_PREFIX
+from passdown.core.tokens import counter_of
+from passdown.core.words import words
+from passdown.errors import InvalidInput, Problem, unknown_task
+from passdown.knowledge.graph import neighbours, subgraph
+from passdown.knowledge.graph_files import GRAPH_FORMATS, write_graph
+from passdown.search.query import SearchFilter
+from passdown.search.ranking import Search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from passdown.core.graph import Graph
+    from passdown.store.statements import Reader
+    from passdown.workspace.context import Context
+    from passdown.workspace.types import CounterLike
+
+
+MAX_TERMS = 20
+MIN_GATHERED = 20
+"""So many nodes are gathered at least, whatever a pack has room for: what it leaves out is counted
+among the same, whether nodes or tokens set the limit.
+"""
+_END = 2**62
+MAX_PACK_NODES = 500
+_KINDS = (*(KINDS[letter].word for letter in NODE_LETTERS), KNOWLEDGE)
+_SETTLED = frozenset({"superseded", "reverted", "retracted", "deprecated", "legacy"})
+
+
+class Pack(NamedTuple):
+    """A subgraph for a task, as a graph and as text; `left_out` nodes had no room."""
+
+    task: str
+    terms: tuple[str, ...]
+    graph: Graph
+    text: str
+    tokens: int
+    left_out: int
+
+
+def pack(
+    opened: Context,
+    task: str,
+    *,
+    nodes: int,
+    budget: int,
+    depth: int,
+    counter: CounterLike,
+    form: str,
+) -> Pack:
+    """What the task itself found, the nodes that its most frequent words find, and what is around
+    them.
+
+    Nodes come in the order of how well they fit; as many of the first as both limits allow.
+    """
+    _check(nodes, budget, depth, form)
+    count = counter_of(counter or opened.settings.counter).tokens
+    with opened.store.reading() as reader:
+        terms = _terms(reader, task)
+        names = _names(reader, task, terms, nodes, depth)
+        whole = subgraph(reader, names)
+    known = {n.id for n in whole.nodes if n.attributes.get("status") not in _SETTLED}
+    ordered = [name for name in names if name in known]
+    kept = _most_that_fit(whole, ordered[:nodes], form, lambda text: count(text) <= budget)
+    graph = _first(whole, ordered[:kept])
+    text = write_graph(graph, form) if kept else ""  # pyright: ignore[reportArgumentType]
+    return Pack(task, terms, graph, text, count(text) if text else 0, len(ordered) - kept)
+
+
+def _check(nodes: int, budget: int, depth: int, form: str) -> None:
+    problems: list[Problem] = []
+    if not 1 <= nodes <= MAX_PACK_NODES:
+        problems.append(Problem("nodes", "out_of_range", str(nodes), f"1 to {MAX_PACK_NODES}"))
+    if budget < 1:
+        problems.append(Problem("budget", "out_of_range", str(budget), "1 or more tokens"))
+    if depth < 0:
+        problems.append(Problem("depth", "out_of_range", str(depth), "0 or more steps"))
+    if form not in GRAPH_FORMATS:
+        problems.append(Problem("form", "invalid_choice", repr(form), " | ".join(GRAPH_FORMATS)))
+    if problems:
+        raise InvalidInput("no such pack", problems)
+
+
+def _terms(reader: Reader, task: str) -> tuple[str, ...]:
+    """The words that a task's own texts use most, the most frequent first."""
+    row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    texts = [str(row.details["title"]), _text(row.details.get("description"))]
+    texts += [_text(part) for part in row.details.get("criteria") or ()]
+    texts += [item.title for item in reader.open_items(task, ("n", "q", "b"))]
+    tally = Tally(word for text in texts for word in words(text))
+    # Of words as frequent, the first in the title's order.
+    return tuple(word for word, _ in tally.most_common(MAX_TERMS))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _own(reader: Reader, task: str, most: int) -> list[str]:
+    """The task's own decisions and lessons that hold, the newest first."""
+    found = [
+        row for letter in NODE_LETTERS for row in reader.items_before(task, letter, _END, most)
+    ]
+    found.sort(key=lambda row: (-row.position, row.letter, row.ordinal))
+    return [row.address for row in found if row.status in LIVE][:most]
+
+
+def _names(reader: Reader, task: str, terms: Sequence[str], nodes: int, depth: int) -> list[str]:
+    """Ids of nodes in the order of their worth: the task's own, half of `nodes` at most, what fits
+    best, more of the task's own, then what is around it.
+
+    What search gives without a term in it, to give as many as were asked for, is no part of this.
+    """
+    only = SearchFilter(kinds=_KINDS, without=_SETTLED)
+    found = [entry for entry, _ in Search(reader, " ".join(terms), only).best(MAX_PACK_NODES)]
+    said = reader.words_of(entry.id for entry in found)
+    best = [
+        entry.address.removeprefix(NODE_PREFIX)
+        for entry in found
+        if not set(terms).isdisjoint(said[entry.id].split())
+    ]
+    wanted = max(nodes, MIN_GATHERED)
+    own = _own(reader, task, wanted // 2)
+    best = list(dict.fromkeys([*own[: max(1, nodes // 2)], *best, *own]))
+    names = dict.fromkeys(best)
+    for name in best[:wanted]:
+        around = neighbours(reader, name, depth=depth, direction="both", limit=MAX_PACK_NODES)
+        names.update(dict.fromkeys(place.node for place in around))
+    return list(names)
+
+
+def _first(whole: Graph, names: Sequence[str]) -> Graph:
+    kept = set(names)
+    return graph_of(
+        (node for node in whole.nodes if node.id in kept),
+        (edge for edge in whole.edges if edge.source in kept and edge.target in kept),
+    )
+
+
+def _most_that_fit(
+    whole: Graph, names: Sequence[str], form: str, fits: Callable[[str], bool]
+) -> int:
+    """How many of the first nodes fit; a larger graph never has a shorter text."""
+    low, high = 0, len(names)
+    while low < high:
+        middle = (low + high + 1) // 2
+        text = write_graph(_first(whole, names[:middle]), form)  # pyright: ignore[reportArgumentType]
+        if fits(text):
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,307 @@
+"""Locate a workspace: the nearest `.passdown` folder, a store's URL, or a new folder."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from passdown.core.values import NamedTuple
+from passdown.errors import InvalidInput, NotFound, Problem, StoreUnavailable, UnsafeStore
+from passdown.store import open_store, url_without_password
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from passdown.store.protocol import Store
+
+
+FOLDER = ".passdown"
+LEDGER = "ledger.db"
+STORE = "store"
+_OTHER_STORES = "elsewhere"
+_SQLITE = "sqlite:///"
+_OTHERS = 0o077
+
+# Ledger, state, handoffs and sessions are this machine's; what a team writes by hand is shared.
+_IGNORED = """\
+*
+!.gitignore
+!config.toml
+!rules/
+!rules/**
+!agents/
+!agents/**
+"""
+
+
+class Location(NamedTuple):
+    """A workspace's project root, its own folder, and the address of its store.
+
+    In a linked worktree the root is there, and the folder is in the main worktree.
+    """
+
+    root: str
+    folder: str
+    url: str
+
+    @property
+    def url_shown(self) -> str:
+        """The address as it may be printed: without a password."""
+        from passdown.store import url_without_password
+
+        return url_without_password(self.url)
+
+    @property
+    def config(self) -> str:
+        """The configuration file, which need not be there."""
+        return os.path.join(self.folder, "config.toml")
+
+
+def locate(target: str, *, create: bool) -> Location:
+    """The workspace that `target` means: a folder, a `.db` file, or a store's address."""
+    if "://" in target and not target.startswith(_SQLITE):
+        return _of_address(target)
+    if target.startswith(_SQLITE) or target.endswith(".db"):
+        path = os.path.abspath(os.path.expanduser(target.removeprefix(_SQLITE)))
+        if not create and not os.path.exists(path):
+            raise NotFound(f"there is no store {path}", next_step="Check the path.")
+        return _of_file(path)
+    start = os.path.abspath(os.path.expanduser(target))
+    found = _nearest(start)
+    if found is None and not create:
+        raise NotFound(
+            f"there is no Passdown workspace in {start} or above it",
+            next_step="Make one with: passdown init",
+        )
+    return found or new_location(start)
+
+
+def _of_address(url: str) -> Location:
+    """The workspace of a database, worked on from here: in the folder that names it, else in one of
+    its own, so that the handle files of two workspaces never mix.
+    """
+    near = _nearest(os.getcwd())
+    if near is None or near.url == url:
+        return near or Location(os.getcwd(), os.path.join(os.getcwd(), FOLDER), url)
+    return Location(near.root, _folder_of_other_store(near.folder, url), url)
+
+
+def own_folder(place: Location) -> str:
+    """The folder that belongs to a place's store and to no other: the workspace's, where that
+    names the store, else one of its own within.
+    """
+    above, name = os.path.split(place.folder)
+    if os.path.basename(above) == _OTHER_STORES:
+        return place.folder
+    folder = place.folder if name == FOLDER else os.path.join(place.root, FOLDER)
+    is_named = _of_folder(place.root, os.path.dirname(folder)).url == place.url
+    return folder if is_named else _folder_of_other_store(folder, place.url)
+
+
+def _folder_of_other_store(folder: str, url: str) -> str:
+    """The folder, within a workspace's, of a store that isn't its own."""
+    import hashlib
+
+    name = hashlib.blake2b(url.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return os.path.join(folder, _OTHER_STORES, name)
+
+
+def in_folder(root: str) -> Location:
+    """The workspace of exactly this folder."""
+    return _of_folder(root, root)
+
+
+def new_location(folder: str) -> Location:
+    """Where a new workspace for a folder is made: in it, or, where it is in a linked worktree, at
+    the same place in the main one.
+    """
+    start = os.path.abspath(os.path.expanduser(folder))
+    top = next((each for each in _upwards(start) if os.path.exists(f"{each}/.git")), start)
+    main = _main_of(top)
+    if not main or _has_ledger(start):
+        return in_folder(start)
+    there = _same_folder_in_main(start, top, main)
+    return _of_folder(start, there) if os.path.isdir(there) else _of_folder(top, main)
+
+
+def _of_folder(root: str, holder: str) -> Location:
+    folder = os.path.join(os.path.abspath(holder), FOLDER)
+    url = _named_store(folder) or _SQLITE + os.path.join(folder, LEDGER)
+    return Location(os.path.abspath(root), folder, url)
+
+
+def _named_store(folder: str) -> str:
+    """The address in a folder's file `store`, or nothing."""
+    path = os.path.join(folder, STORE)
+    try:
+        with open(path, encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            url = file.read(4_096).strip()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreUnavailable(
+            f"{path} can't be read ({error})", next_step="Check who owns it."
+        ) from error
+    if mode & _OTHERS and os.name != "nt":
+        raise UnsafeStore(
+            f"{path} says where records go, and others may use it (mode {mode & 0o777:o})",
+            next_step=f"If you wrote it yourself: chmod 600 {path}",
+        )
+    return url
+
+
+def name_store(place: Location) -> None:
+    """Note in a workspace's folder where its store is, for this machine alone."""
+    path = os.path.join(place.folder, STORE)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.chmod(path, 0o600)
+            file.write(place.url + "\n")
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path} can't be written ({error.strerror or error})",
+            next_step="Check who owns the folder, and the space left.",
+        ) from error
+
+
+def _nearest(start: str) -> Location | None:
+    """The workspace that is nearest to a folder; one of the repository's main worktree comes
+    before any that is above the worktree.
+    """
+    for folder in _upwards(start):
+        if _has_ledger(folder):
+            return in_folder(folder)
+        if main := _main_of(folder):
+            for inside in _upwards(start, folder):
+                if _has_ledger(there := _same_folder_in_main(inside, folder, main)):
+                    return _of_folder(inside, there)
+    return None
+
+
+def _upwards(start: str, top: str = "") -> Iterator[str]:
+    """A folder and those above it, up to `top` or the root of all."""
+    folder = start
+    while True:
+        yield folder
+        above = os.path.dirname(folder)
+        if folder in (top, above):
+            return
+        folder = above
+
+
+def _has_ledger(folder: str) -> bool:
+    own = os.path.join(folder, FOLDER)
+    return any(os.path.isfile(os.path.join(own, name)) for name in (LEDGER, STORE))
+
+
+def _main_of(folder: str) -> str:
+    """The main worktree, where a folder is the top of a linked one."""
+    if not os.path.isfile(os.path.join(folder, ".git")):
+        return ""
+    from passdown.history.git import main_worktree
+
+    return main_worktree(folder)
+
+
+def _same_folder_in_main(folder: str, top: str, main: str) -> str:
+    """The same folder in the main worktree."""
+    return os.path.normpath(os.path.join(main, os.path.relpath(folder, top)))
+
+
+def _of_file(path: str) -> Location:
+    folder = os.path.dirname(path)
+    root = os.path.dirname(folder) if os.path.basename(folder) == FOLDER else folder
+    return Location(root, folder, _SQLITE + path)
+
+
+def make_folder(place: Location) -> None:
+    """The workspace's folder, private; version control gets its settings, and no record."""
+    above = os.path.dirname(place.folder)
+    if os.path.basename(above) == _OTHER_STORES:
+        make_folder(place._replace(folder=os.path.dirname(above)))
+    ignore = os.path.join(place.folder, ".gitignore")
+    try:
+        os.makedirs(place.folder, mode=0o700, exist_ok=True)
+        if os.path.basename(place.folder) == FOLDER and not os.path.exists(ignore):
+            with open(ignore, "w", encoding="utf-8") as file:
+                file.write(_IGNORED)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{place.folder} can't be made ({error.strerror or error})",
+            next_step="Check the path, who owns the folder above it, and the space left.",
+        ) from error
+
+
+def branch_and_commit(folder: str) -> tuple[str, str]:
+    """What is checked out around a folder; empty where nothing is. Starts no program."""
+    from passdown.history.git import current_branch, current_commit
+
+    return current_branch(folder), current_commit(folder)
+
+
+_WAYS = (
+    "To take the records along: passdown copy FROM TO, then the same again. To leave them where "
+    "they are: --repoint (in Python: repoint=True). For other work: another folder."
+)
+
+
+def check_store_change(place: Location, store: str) -> None:
+    """See that a place's present store has no record that the one to be named lacks.
+
+    Raises InvalidInput with where the folder points now and how many records are there, and
+    StoreUnavailable where that can't be told.
+    """
+    if place.url == store or not (held := _stored_heads(place.url)):
+        return
+    records, heads = held
+    if _has_records(store, heads):
+        return
+    counted = "1 record" if records == 1 else f"{records:,} records"
+    other = url_without_password(store)
+    message = f"{place.root} has {counted} in {place.url_shown}, which {other} lacks"
+    problem = Problem("store", "holds_records", message, "a store with the same records")
+    raise InvalidInput("the folder still points where it did", [problem], next_step=_WAYS)
+
+
+def _stored_heads(url: str) -> tuple[int, dict[str, tuple[int, str]]] | None:
+    """How many records a store has, and the heads of its streams; None where it has none."""
+    try:
+        store = _open_existing(url)
+    except StoreUnavailable as error:
+        raise StoreUnavailable(
+            f"can't read whether the folder has records in {url_without_password(url)}: "
+            f"{error.message}",
+            next_step=f"Make it reachable, or leave what is there behind. {_WAYS}",
+        ) from error
+    if store is None:
+        return None
+    with closing(store), store.reading() as reader:
+        heads = {head.stream: (head.position, head.digest) for head in reader.heads()}
+        return (reader.totals()[1], heads) if heads else None
+
+
+def _has_records(url: str, heads: dict[str, tuple[int, str]]) -> bool:
+    """Whether a store has the records that end in these heads; it may have gone on since.
+
+    A record's digest covers all before it in its stream, so the heads tell.
+    """
+    store = _open_existing(url)
+    if store is None:
+        return False
+    with closing(store), store.reading() as reader:
+        own = {head.stream: (head.position, head.digest) for head in reader.heads()}
+        passed = {stream: head for stream, head in heads.items() if own.get(stream) != head}
+        return all(
+            (record := reader.record(stream, position)) is not None and record.digest == digest
+            for stream, (position, digest) in passed.items()
+        )
+
+
+def _open_existing(url: str) -> Store | None:
+    try:
+        return open_store(url, create=False)
+    except NotFound:
+        return None

@@ -1,0 +1,514 @@
+"""Maintenance: verify, backup, rebuild, doctor, bundles, copies of a store."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from contextlib import contextmanager
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.core.arguments import number_problems
+from passdown.core.checkout import checkout_warning, read_checkout
+from passdown.core.kinds import TASK_STREAM, origins_of, stream_of
+from passdown.core.names import agent_problems
+from passdown.core.times import stamp
+from passdown.errors import InvalidInput, Problem, unknown_task
+from passdown.history.git import checkout_of, has_git, head_of, patch_of
+from passdown.ledger.bundles import (
+    Bundle,
+    BundleImport,
+    BundleImporter,
+    bundle_bytes,
+    bundle_bytes_of,
+    import_bundle,
+    read_bundle,
+)
+from passdown.ledger.durable_files import write_new
+from passdown.ledger.project_files import OWN_FOLDER
+from passdown.ledger.verification import Verification, heads_document, parse_heads, verify
+from passdown.store import open_store, url_without_password
+from passdown.store.copy import copy_store
+from passdown.workspace.files import irregular_file_problems
+from passdown.workspace.location import LEDGER, STORE, locate, make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from passdown.core.checkout import Checkout
+    from passdown.store.protocol import Store
+    from passdown.store.statements import Reader
+    from passdown.workspace.context import Context, WorkspaceBase
+
+
+if TYPE_CHECKING:
+    Progress = Callable[[int, int], None]
+
+# Releases that carry the fix of SQLite's WAL-reset bug, by line; anything from 3.51.3 on has it.
+_FIXED_LINES: dict[tuple[int, ...], int] = {(3, 44): 6, (3, 50): 7}
+_FIXED_FROM = (3, 51, 3)
+
+
+_ODD = (TypeError, AttributeError, RecursionError)
+
+
+class Rebuild(NamedTuple):
+    """What a rebuild did: how many records it read, and which tables came out different."""
+
+    records: int
+    differing: tuple[str, ...]
+
+
+def verify_store(
+    opened: Context,
+    against: Mapping[str, Any] | str | None,
+    *,
+    chain_only: bool,
+    progress: Progress | None,
+) -> Verification:
+    """Verify the store, against saved heads where they are given."""
+    saved: dict[str, tuple[int, str]] | None = None
+    if against is not None:
+        try:
+            text = against if isinstance(against, str) else json.dumps(dict(against))
+            saved = parse_heads(text)
+        except (ArithmeticError, LookupError, ValueError, *_ODD) as error:
+            problem = Problem("against", "invalid_heads", f"can't be read ({error})", "saved heads")
+            raise InvalidInput("nothing was verified", [problem]) from error
+    return verify(opened.store, against=saved, chain_only=chain_only, progress=progress)
+
+
+def heads(opened: Context) -> dict[str, Any]:
+    """The heads of all streams, to be kept somewhere else."""
+    with opened.store.reading() as reader:
+        return heads_document(reader, stamp(opened.clock()))
+
+
+def backup(opened: Context, target: str, progress: Progress | None) -> Verification:
+    """Copy the store to a new file while others go on writing, and verify the copy."""
+    check_target(opened, target, ("", "-wal", "-shm"))
+    opened.store.backup(target, progress)
+    return verify_copy(target)
+
+
+def verify_copy(target: str) -> Verification:
+    """Verify a copy of a store that nobody else has open; nothing is left beside it."""
+    copy = open_store("sqlite:///" + os.path.abspath(target))
+    try:
+        result = verify(copy)
+    finally:
+        copy.close()
+        for leftover in (target + "-wal", target + "-shm"):
+            if os.path.exists(leftover):
+                os.unlink(leftover)
+    return result
+
+
+def check_target(opened: Context, target: str, endings: tuple[str, ...]) -> None:
+    """A target must be a new name outside the workspace's own folder."""
+    problems: list[Problem] = []
+    if "\0" not in target:
+        folder = os.path.realpath(opened.place.folder)
+        own = os.path.basename(folder) == OWN_FOLDER
+        if own and os.path.realpath(target).startswith(folder + os.sep):
+            message = f"{target} lies in the workspace's own folder"
+            problems.append(Problem("target", "own_file", message, "a file elsewhere"))
+    check_new(target, endings, problems)
+
+
+def check_new(target: str, endings: tuple[str, ...], known: Sequence[Problem] = ()) -> None:
+    """A target must be a new name; raises InvalidInput with that and what is `known` already."""
+    problems = list(known)
+    if "\0" in target:
+        problems.append(Problem("target", "invalid_path", "contains a NUL", "a file name"))
+    else:
+        problems += [
+            Problem("target", "exists", f"{target}{ending} exists already", "a new file name")
+            for ending in endings
+            if os.path.lexists(target + ending)
+        ]
+    if problems:
+        raise InvalidInput("nothing was written", problems)
+
+
+def rebuild(opened: Context, progress: Progress | None) -> Rebuild:
+    """Make every derived row again and say which tables had been different."""
+    with opened.store.reading() as reader:
+        before = reader.dump()
+    count = opened.ledger.rebuild(progress)
+    with opened.store.reading() as reader:
+        after = reader.dump()
+        tasks = [row.task for row in reader.tasks(limit=2**62)]
+    for task in tasks:
+        opened.handles.restore(opened.store, task)
+    return Rebuild(count, tuple(name for name in before if before[name] != after[name]))
+
+
+def doctor(opened: Context) -> dict[str, Any]:
+    """Facts and findings about this workspace; findings say what to do."""
+    findings: list[Problem] = []
+    facts = opened.store.facts()
+    _check_version(str(facts.get("sqlite_version", "")), findings)
+    facts["permissions"] = _check_modes(opened, findings)
+    _check_left_behind(opened, findings)
+    facts["clock"] = _check_clock(opened, findings)
+    facts["handle_files"] = _check_handles(opened, findings)
+    vectors = opened.embeddings.status()
+    facts["embedder"] = vectors.embedder or "none"
+    facts["vectors"] = {"done": vectors.done, "total": vectors.total}
+    facts["python"] = sys.version.split()[0]
+    facts["root"] = opened.root
+    if opened.store_file:
+        facts["file_system"] = _file_system(opened.place.folder, findings)
+    return {
+        "ok": not any(problem.level == "error" for problem in findings),
+        "facts": facts,
+        "findings": [problem.to_dict() for problem in findings],
+    }
+
+
+def is_fixed(version: str) -> bool:
+    """Whether a SQLite release is free of the WAL-reset bug (3.7.0 to 3.51.2)."""
+    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+    if numbers >= _FIXED_FROM:
+        return True
+    fixed = _FIXED_LINES.get(numbers[:2])
+    return fixed is not None and numbers[2:] >= (fixed,)
+
+
+def _check_version(version: str, findings: list[Problem]) -> None:
+    if version and not is_fixed(version):
+        message = f"SQLite {version} has a bug that can damage a store with several writers"
+        fix = "upgrade apsw to 3.53 or later"
+        findings.append(Problem("sqlite_version", "wal_reset_bug", message, "3.51.3+", fix))
+
+
+def _check_modes(opened: Context, findings: list[Problem]) -> str:
+    """Who may read the store; others than its owner are a warning."""
+    if os.name == "nt":
+        return "unknown"
+    before = len(findings)
+    for path in (opened.place.folder, opened.store_file):
+        if path and os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+            message = f"{path} can be read by other users of this machine"
+            fix = f"chmod go-rwx {path}"
+            findings.append(Problem(path, "readable", message, "private", fix, "warning"))
+    return "private" if len(findings) == before else "readable by others"
+
+
+def _check_left_behind(opened: Context, findings: list[Problem]) -> None:
+    """A ledger in the folder of a workspace whose records are elsewhere is a warning."""
+    left = os.path.join(opened.place.folder, LEDGER)
+    named = os.path.join(opened.place.folder, STORE)
+    if opened.store_file != left and os.path.isfile(left) and os.path.isfile(named):
+        message = f"{left} isn't used: {named} says that the records are in {opened.store_label}"
+        fix = f"see what is in it (passdown task list --store {left}), then keep it elsewhere"
+        findings.append(Problem(left, "left_behind", message, "one store", fix, "warning"))
+
+
+def _check_clock(opened: Context, findings: list[Problem]) -> str:
+    """The time that it is here; one that the last record is ahead of is a warning."""
+    with opened.store.reading() as reader:
+        latest = reader.latest(2**62, 1)
+    now = stamp(opened.clock())
+    if latest and latest[0].at > now:
+        message = f"the clock says {now}, the last record {latest[0].at}"
+        fix = "check the machine's clock; order is kept by versions, not by time"
+        findings.append(Problem("clock", "clock_behind", message, "a later time", fix, "warning"))
+    return now
+
+
+def _check_handles(opened: Context, findings: list[Problem]) -> dict[str, int]:
+    """Look at every handle file: missing and old ones are written anew, edited ones reported."""
+    counts = {"current": 0, "missing": 0, "old": 0, "edited": 0}
+    with opened.store.reading() as reader:
+        rows = reader.tasks(limit=2**62)
+        states = [(row.task, opened.handles.check(reader, row)) for row in rows]
+    for task, state in states:
+        counts[state] += 1
+        if state in ("missing", "old"):
+            opened.handles.restore(opened.store, task)
+        elif state == "edited":
+            path = opened.handle_path(task)
+            message = f"{path} was edited by hand; the ledger is what counts"
+            fix = "record the change with passdown, then remove the file; it is written again"
+            findings.append(Problem(path, "edited_handle", message, "", fix, "warning"))
+    return counts
+
+
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph"}
+
+
+def _file_system(folder: str, findings: list[Problem]) -> str:
+    """The file system that holds the store, where the system says; a network one is an error."""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8") as file:
+            mounts = [line.split()[1:3] for line in file]
+    except OSError:
+        return "unknown"
+    real = os.path.realpath(folder)
+    holding = [m for m in mounts if real == m[0] or real.startswith(m[0].rstrip("/") + "/")]
+    kind = max(holding, key=lambda mount: len(mount[0]))[1] if holding else "unknown"
+    if kind in _NETWORK:
+        message = f"{folder} lies on {kind}, where several writers can damage the store"
+        findings.append(Problem(folder, "network_files", message, "a local disk"))
+    return kind
+
+
+def export(opened: Context, target: str, task: str | None, *, diff: bool) -> int:
+    """Write a bundle of one task or of everything to a new file; gives the number of streams."""
+    with opened.store.reading() as reader:
+        if task is not None and reader.head(stream_of(task)) is None:
+            raise unknown_task(task)
+    check_target(opened, target, ())
+    stood = checkout(opened)
+    patch = patch_of(opened.root) if diff else b""
+    data, count = _bundled(opened, task, stood, patch)
+    write_bundle(target, data)
+    return count
+
+
+def _bundled(
+    opened: Context, task: str | None, stood: Checkout | None, patch: bytes
+) -> tuple[bytes, int]:
+    with opened.store.reading() as reader:
+        streams = [stream_of(task)] if task else [head.stream for head in reader.heads(TASK_STREAM)]
+        return bundle_bytes(reader, streams, stood, patch), len(streams)
+
+
+def bundle_of(workspace: WorkspaceBase, task: str | None) -> bytes:
+    """The bundle of one task or of everything, with where the repository here stands."""
+    opened = workspace._context  # pyright: ignore[reportPrivateUsage] - the door's other half
+    with opened.store.reading() as reader:
+        if task is not None and reader.head(stream_of(task)) is None:
+            raise unknown_task(task)
+    return _bundled(opened, task, checkout(opened), b"")[0]
+
+
+def with_local_checkout(data: bytes, root: str, *, diff: bool) -> tuple[bytes, int]:
+    """A bundle that was made elsewhere, with where the repository at `root` stands instead, if it
+    is one; and how many streams it has. Raises InvalidInput for one that can't be trusted.
+    """
+    with read_bundle(BytesIO(data)) as bundle:
+        stood = checkout_at(root) or bundle.checkout
+        patch = patch_of(root) if diff else b""
+        return bundle_bytes_of(bundle.records, stood, patch), len(bundle.heads)
+
+
+def write_bundle(target: str, data: bytes) -> None:
+    """Write a bundle to a new file."""
+    _write_new(target, data, "nothing was exported")
+
+
+def checkout(opened: Context) -> Checkout | None:
+    """Where the project's repository stands; None where it is in none."""
+    return checkout_at(opened.root)
+
+
+def checkout_at(root: str) -> Checkout | None:
+    """Where the repository at a folder stands; None where it is in none."""
+    return checkout_of(root) if has_git(root) else None
+
+
+def _write_new(target: str, data: bytes, said: str) -> None:
+    try:
+        write_new(target, data)
+    except OSError as error:
+        problem = Problem("target", "unwritable", f"{target}: {error.strerror}", "a new file")
+        raise InvalidInput(said, [problem]) from error
+
+
+def import_file(
+    opened: Context,
+    path: str,
+    fork: str,
+    patch: str = "",
+    *,
+    agent: str = "",
+    max_unpacked: int | None = None,
+) -> BundleImport:
+    """Take in a bundle, all of it or nothing; `patch` is a new file for the changes in it."""
+    with bundle_at(path, max_unpacked) as bundle:
+        if patch:
+            check_target(opened, patch, ())
+        with patch_written(bundle, patch):
+            return _taken_in(opened, bundle, fork, agent)
+
+
+def bundle_at(path: str, max_unpacked: int | None = None) -> Bundle:
+    """The bundle in a file, to be closed in the end; raises InvalidInput for what is none or can't
+    be trusted.
+    """
+    problems = irregular_file_problems(path)
+    if max_unpacked is not None:
+        problems += number_problems(max_unpacked, "max_unpacked", 0)
+    if problems:
+        raise InvalidInput("nothing was imported", problems)
+    return read_bundle(path, max_unpacked)
+
+
+def import_data(workspace: WorkspaceBase, data: bytes, fork: str, *, agent: str) -> BundleImport:
+    """Take in the bytes of a bundle, all of it or nothing."""
+    opened = workspace._context  # pyright: ignore[reportPrivateUsage] - the door's other half
+    with read_bundle(BytesIO(data)) as bundle:
+        return _taken_in(opened, bundle, fork, agent)
+
+
+def _taken_in(opened: Context, bundle: Bundle, fork: str, agent: str) -> BundleImport:
+    if problems := agent_problems(agent, "agent") if agent else []:
+        raise InvalidInput("nothing was imported", problems)
+    now = stamp(opened.clock())
+    importer = BundleImporter(now, agent) if agent else BundleImporter(now)
+    result = import_bundle(opened.store, bundle, importer, fork=fork)
+    for task in result.touched:
+        opened.handles.restore(opened.store, task)
+    return result._replace(warnings=checkout_warnings(opened.root, bundle.checkout))
+
+
+@contextmanager
+def patch_written(bundle: Bundle, patch: str) -> Generator[None]:
+    """Write the uncommitted changes of a bundle to the new file `patch`, if one is named; it is
+    taken away again where the block fails.
+    """
+    if not patch:
+        yield
+        return
+    if not bundle.patch:
+        message = "the bundle has no uncommitted changes"
+        problem = Problem("patch", "missing", message, "one that was exported with --diff")
+        raise InvalidInput("nothing was imported", [problem])
+    _write_new(patch, bundle.patch, "nothing was imported")
+    try:
+        yield
+    except BaseException:
+        os.unlink(patch)
+        raise
+
+
+def import_document(found: BundleImport) -> dict[str, Any]:
+    """What an import did, as plain JSON."""
+    return {
+        **found._asdict(),
+        "unchanged": list(found.unchanged),
+        "touched": list(found.touched),
+        "checkout": found.checkout.document() if found.checkout else None,
+        "warnings": [warning._asdict() for warning in found.warnings],
+    }
+
+
+def import_from_document(document: dict[str, Any]) -> BundleImport:
+    """The import that a document of `imported_document` says."""
+    stood = document["checkout"]
+    return BundleImport(
+        added=document["added"],
+        unchanged=tuple(document["unchanged"]),
+        forked=document["forked"],
+        touched=tuple(document["touched"]),
+        checkout=read_checkout(stood) if stood else None,
+        warnings=tuple(Problem(**warning) for warning in document["warnings"]),
+    )
+
+
+def checkout_warnings(root: str, stood: Checkout | None) -> tuple[Problem, ...]:
+    """A warning where work that was brought stood elsewhere than the repository at `root`."""
+    warning = checkout_warning(stood, head_of(root)) if stood is not None else None
+    return (warning,) if warning else ()
+
+
+def origin_warnings(
+    opened: Context, reader: Reader, task: str, version: int
+) -> tuple[Problem, ...]:
+    """A warning that a task was brought here and stood elsewhere, until it has gone on here."""
+    head = reader.head(origins_of(task))
+    record = reader.record(head.stream, head.position) if head else None
+    brought = record.document() if record is not None and record.is_intact() else {}
+    if brought.get("version") != version:
+        return ()
+    stood = brought.get("checkout")
+    return checkout_warnings(opened.root, read_checkout(stood) if stood else None)
+
+
+if TYPE_CHECKING:
+    CopyProgress = Callable[[str], Callable[[int, int], None] | None]
+
+
+class WorkspaceCopy(NamedTuple):
+    """What a copy did: where it went, how many records came over now and had come before, and what
+    verifying the target found.
+    """
+
+    source: str
+    target: str
+    records: int
+    before: int
+    verified: Verification
+
+
+def copy_workspace(source: str, target: str, progress: CopyProgress | None = None) -> WorkspaceCopy:
+    """Copy a store into another one, which is made where there is none, and verify it there.
+
+    Both are named as `passdown.open` takes them. The same again, after a stop or later on, brings
+    over what is missing. `progress` gives what is called for each part of the work.
+    """
+    start, end = locate(source, create=False), locate(target, create=True)
+    given = open_store(start.url, create=False)
+    try:
+        if end.url.startswith("sqlite:"):
+            make_folder(end)
+        taking = open_store(end.url)
+        try:
+            copied = copy_store(given, taking, progress("copying") if progress else None)
+            found = _verified(given, taking, progress("verifying") if progress else None)
+        finally:
+            taking.close()
+    finally:
+        given.close()
+    return WorkspaceCopy(
+        url_without_password(start.url),
+        url_without_password(end.url),
+        copied.records,
+        copied.before,
+        found,
+    )
+
+
+def _verified(
+    source: Store, target: Store, progress: Callable[[int, int], None] | None
+) -> Verification:
+    """Check the target by itself, and against the heads that the source has."""
+    with target.reading() as reader:
+        held = {head.stream: head.position for head in reader.heads()}
+    with source.reading() as reader:
+        # The source may have gone on since: what counts are its records up to where the copy is.
+        records = ((stream, reader.record(stream, position)) for stream, position in held.items())
+        saved = {stream: (r.position, r.digest) for stream, r in records if r is not None}
+    return verify(target, against=saved, progress=progress)
+
+
+__all__ = [
+    "BundleImport",
+    "Rebuild",
+    "Verification",
+    "backup",
+    "bundle_at",
+    "bundle_of",
+    "checkout",
+    "checkout_at",
+    "checkout_warnings",
+    "doctor",
+    "export",
+    "heads",
+    "import_data",
+    "import_document",
+    "import_file",
+    "import_from_document",
+    "is_fixed",
+    "origin_warnings",
+    "patch_written",
+    "rebuild",
+    "verify_store",
+    "with_local_checkout",
+    "write_bundle",
+]

@@ -1,0 +1,310 @@
+"""Rules for a prompt: read the files, update the session, select within the budget; when to
+compact.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown.context.rules import (
+    LAYERS,
+    MANIFEST,
+    DroppedSection,
+    Extras,
+    LayerRun,
+    Manifest,
+    RulesRequest,
+    RulesText,
+    fit_rules,
+    layer_providers,
+    parse_manifest,
+    parse_rules,
+    run_layers,
+)
+from passdown.context.sessions import (
+    Active,
+    Compaction,
+    Session,
+    active_problems,
+    begin_prompt,
+    bracket_of,
+    compaction_of,
+    counted,
+    ended,
+    estimated_tokens,
+    is_number,
+    is_stale,
+    read_session,
+    remaining_percent,
+    used_since,
+)
+from passdown.core.tokens import counter_of
+from passdown.errors import InvalidInput, Problem
+from passdown.history.profiles import RuleFiles, SessionFiles, session_warning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from passdown.core.tokens import Count, Counter
+    from passdown.workspace.context import Context
+
+
+if TYPE_CHECKING:
+    Timer = Callable[[], float]
+
+
+class RulesInjected(NamedTuple):
+    """What goes into a prompt, and what was left out of it.
+
+    `switched` names the scopes whose domain changed with this prompt; compaction is due then.
+    `over_budget`: what never falls is longer than the budget, `over_by` tokens. `held` names what
+    the bracket keeps back.
+    """
+
+    text: str
+    tokens: int
+    bracket: str
+    percent: float
+    layers: tuple[LayerRun, ...]
+    fallen: tuple[DroppedSection, ...]
+    switched: tuple[str, ...]
+    compaction: Compaction
+    problems: tuple[Problem, ...]
+    session: Session
+    over_budget: bool
+    over_by: int
+    held: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as a plain JSON object."""
+        return {
+            **self._asdict(),
+            "layers": [run._asdict() for run in self.layers],
+            "fallen": [each._asdict() for each in self.fallen],
+            "compaction": self.compaction._asdict(),
+            "problems": [problem.to_dict() for problem in self.problems],
+            "session": self.session.to_dict(),
+        }
+
+
+class _Request(NamedTuple):
+    """A prompt's facts after they were checked."""
+
+    prompt: str
+    active: Active
+    used_tokens: object
+    counter: Counter
+    memory: tuple[str, ...]
+    summary: str
+    timer: Timer
+
+
+def rules_for(
+    opened: Context,
+    prompt: str,
+    *,
+    session: str,
+    agent: str | None = None,
+    workflow: str | None = None,
+    squad: str | None = None,
+    task: str | None = None,
+    used_tokens: float | None = None,
+    counter: str | Count | Counter | None = None,
+    memory: list[str] | tuple[str, ...] | str = (),
+    summary: str = "",
+    timer: Timer | None = None,
+) -> RulesInjected:
+    """The rules that go with a prompt of a session, within the bracket's budget.
+
+    None leaves what is active in the session, an empty text means that none is. The session is
+    stepped and saved; a save that fails is a warning among the problems.
+    """
+    active = Active(agent, workflow, squad, task)
+    hints = memory if isinstance(memory, list | tuple) else (memory,)
+    _check(prompt, active, hints, summary)
+    request = _Request(
+        prompt,
+        active,
+        used_tokens,
+        counter_of(counter, opened.settings.counter),
+        tuple(hints),
+        summary,
+        # The processor's time: a busy machine then costs no layer. Files are read beforehand.
+        timer or time.thread_time,
+    )
+    files = SessionFiles(os.path.join(opened.place.folder, "sessions"))
+    files.path(session)
+    now = opened.clock()
+    rules = read_rules(opened)
+    problems = list(rules.problems)
+    with files.alone(problems):
+        before = _session(files, session, now, problems)
+        result = _injected(opened, rules, before, request, now)
+        files.write(session, result.session.to_dict(), problems)
+    return result._replace(problems=(*problems, *result.problems))
+
+
+def _check(prompt: object, active: Active, memory: Sequence[object], summary: object) -> None:
+    texts = [("prompt", prompt), ("summary", summary), *(("memory", hint) for hint in memory)]
+    problems = active_problems(active)
+    problems += [
+        Problem(path, "wrong_type", f"{type(value).__name__} given", "text")
+        for path, value in texts
+        if not isinstance(value, str)
+    ]
+    if problems:
+        raise InvalidInput("no rules can be chosen for this prompt", problems)
+
+
+def _session(files: SessionFiles, id: str, now: datetime, problems: list[Problem]) -> Session:
+    """The session as its last prompt left it; anew where there is none, or a broken or old one."""
+    document = files.read(id, problems)
+    if document is None:
+        return Session(id)
+    found = read_session(document, id)
+    if found is None:
+        problems.append(session_warning("session_broken", "is no session; starts anew"))
+    elif is_stale(found, now):
+        said = f"last seen {found.updated_at}, more than a day from now; starts anew"
+        problems.append(session_warning("session_stale", said))
+    else:
+        return found
+    return Session(id)
+
+
+def _injected(
+    opened: Context, rules: Manifest, before: Session, request: _Request, now: datetime
+) -> RulesInjected:
+    window = opened.settings.window
+    session, switched = begin_prompt(before, request.active)
+    known = request.used_tokens
+    session = counted(session, known)
+    used = known if known is not None else _reckoned(session)
+    percent = remaining_percent(window, used_tokens=used)
+    bracket = bracket_of(percent)
+    asked = RulesRequest(
+        request.prompt,
+        session.active_agent,
+        session.active_workflow,
+        session.active_task,
+        session.active_squad,
+        bracket.name,
+    )
+    chosen = run_layers(bracket, layer_providers(rules.domains, asked), request.timer)
+    faults = sum(problem.level == "error" for problem in rules.problems)
+    is_estimated = known is None and session.used_tokens is not None
+    extras = Extras(request.memory, request.summary, rules.devmode, faults, is_estimated)
+    text = fit_rules(bracket, percent, chosen, request.counter, extras)
+    names = [name for run in text.layers if run.state == "used" for name in run.domains]
+    return RulesInjected(
+        text.text,
+        text.tokens,
+        bracket.name,
+        percent,
+        text.layers,
+        text.fallen,
+        switched,
+        _compaction(opened, used, switched),
+        (*_number_problems(known), *_layer_problems(text)),
+        ended(session, percent, names, now),
+        text.over_by > 0,
+        text.over_by,
+        text.held,
+    )
+
+
+def _reckoned(session: Session) -> float | None:
+    """What is used by now: since the last count, else since the beginning."""
+    since = used_since(session.used_tokens, session.prompt_count - session.counted_at)
+    return estimated_tokens(session.prompt_count) if since is None else since
+
+
+def _number_problems(used: object) -> list[Problem]:
+    if used is None or (is_number(used) and used >= 0):
+        return []
+    message = f"{used!r:.40} is no number of tokens; taken for a full context"
+    return [Problem("used_tokens", "wrong_type", message, "0 or more", level="warning")]
+
+
+def _layer_problems(text: RulesText) -> list[Problem]:
+    return [
+        Problem(f"layer {run.name}", f"layer_{run.state}", run.detail, level="warning")
+        for run in text.layers
+        if run.state in ("slow", "failed")
+    ]
+
+
+def _compaction(opened: Context, used: object, switched: tuple[str, ...] = ()) -> Compaction:
+    found = compaction_of(used, opened.settings.window, opened.settings.compact_at)
+    if not switched:
+        return found
+    return found._replace(due=True, reasons=(*found.reasons, "switch"))
+
+
+def compaction(opened: Context, used_tokens: object) -> Compaction:
+    """Whether so many tokens are enough to compact, by the window and the share in the settings."""
+    return _compaction(opened, used_tokens)
+
+
+def read_rules(opened: Context) -> Manifest:
+    """Every domain with its rules, and all problems; nothing where there is no folder.
+
+    A domain whose file can't be read is left out; of one with faulty lines, the others hold.
+    """
+    files = RuleFiles(rules_folder(opened))
+    if not files.exists():
+        return Manifest()
+    text = files.text(MANIFEST)
+    if isinstance(text, Problem):
+        return Manifest(problems=(text,))
+    manifest = parse_manifest(text)
+    problems = list(manifest.problems)
+    domains = [
+        domain._replace(rules=rules)
+        for domain in manifest.domains
+        if (rules := _rules(files, domain.file, problems)) is not None
+    ]
+    return manifest._replace(domains=tuple(domains), problems=tuple(problems))
+
+
+def _rules(files: RuleFiles, name: str, problems: list[Problem]) -> tuple[str, ...] | None:
+    text = files.text(name)
+    if isinstance(text, Problem):
+        problems.append(text)
+        return None
+    rules, faults = parse_rules(text, name)
+    problems += faults
+    return rules
+
+
+def rules_folder(opened: Context) -> str:
+    """Where the rules are; a relative setting counts from the project root."""
+    return os.path.join(opened.root, opened.settings.rules_folder)
+
+
+def rule_report(opened: Context) -> dict[str, Any]:
+    """All domains with layer, file and rules, and everything that is wrong with the files."""
+    rules = read_rules(opened)
+    return {
+        "folder": rules_folder(opened),
+        "devmode": rules.devmode,
+        "domains": [
+            {
+                "name": domain.name,
+                "layer": domain.layer,
+                "layer_name": LAYERS[domain.layer].name,
+                "file": domain.file,
+                "trigger": list(domain.trigger),
+                "recall": list(domain.recall),
+                "exclude": list(domain.exclude),
+                "bracket": list(domain.brackets),
+                "count": len(domain.rules),
+                "rules": list(domain.rules),
+            }
+            for domain in rules.domains
+        ],
+        "problems": [problem.to_dict() for problem in rules.problems],
+    }

@@ -1,0 +1,618 @@
+"""Search with filters, and the embeddings that it uses: created in the background, never
+blocking a write.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from passdown import tracing as spans
+from passdown.core.arguments import raise_problems, text_list, text_type_problems
+from passdown.core.graph import KNOWLEDGE_STATUSES
+from passdown.core.index_entries import KNOWLEDGE, SEARCHED_LETTERS, node_text, tag_of
+from passdown.core.items import searched_text
+from passdown.core.kinds import (
+    DECISION_STATUSES,
+    KINDS,
+    LIVE,
+    WORKSPACE_TASK,
+    parse_address,
+    stream_of,
+)
+from passdown.core.names import agent_problems, normal_path
+from passdown.core.results import Recalled
+from passdown.core.rows import NODE_PREFIX
+from passdown.core.text import has_lone_surrogate, text_problems
+from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable, unknown_task
+from passdown.history.items import CitedFiles, ItemTexts
+from passdown.search.embedders import MINILM, NONE, NamedEmbedder, embedder_name, load_embedder
+from passdown.search.existing import current_decisions
+from passdown.search.query import SearchFilter, best_passage
+from passdown.search.ranking import Search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from passdown.core.rows import ItemRow
+    from passdown.search.ranking import VectorQuery
+    from passdown.search.vectors import StoredIndex, VectorIndex
+    from passdown.search.vectors.index import Floats
+    from passdown.store.entries import Embedder, EntryToEmbed, IndexedEntry
+    from passdown.store.statements import Reader
+    from passdown.workspace.context import Context
+
+
+if TYPE_CHECKING:
+    Progress = Callable[[int, int], None]
+
+BATCH = 32
+_EMBEDS = {"gen_ai.operation.name": "embeddings"}
+TOP_UP_S = 0.5
+REST_S = 30.0
+_DROPPED_AT_ONCE = 2_000
+_NEARLY_ALL = 0.9
+_REMEMBERED = 256
+_CHARACTERS_AT_ONCE = 16_000
+
+
+class EmbeddingStatus(NamedTuple):
+    """How far vectors are: of `total` entries `done` have theirs; `embedder` is empty for none."""
+
+    embedder: str
+    done: int
+    total: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing."""
+        return self.done >= self.total
+
+
+def default_embedder() -> NamedEmbedder | None:
+    """The embedder that works offline, from packages alone; None where they aren't installed."""
+    return load_embedder(MINILM)
+
+
+class Embeddings:
+    """What an open workspace knows of vectors: the embedder that is wanted, and its index."""
+
+    def __init__(self, opened: Context) -> None:
+        """Nothing is loaded until something is searched for or embedded."""
+        self._context = opened
+        self._own: NamedEmbedder | None = None
+        self._loaded: dict[str, NamedEmbedder | None] = {}
+        self._index: VectorIndex | StoredIndex | None = None
+        self._questions: dict[tuple[str, str], Floats] = {}
+        self._lock = threading.Lock()
+        self._making = threading.Lock()
+        self._rests_until = 0.0
+        self._behind: threading.Thread | None = None
+        self._closing = threading.Event()
+
+    def use(self, own: NamedEmbedder) -> None:
+        """Take a program's own embedder from now on."""
+        if not own.name or own.name in (MINILM, NONE) or ":" in own.name:
+            expected = "a name of its own: vectors are kept under it"
+            problem = Problem("name", "invalid_name", repr(own.name), expected)
+            raise InvalidInput("the embedder can't be used", [problem])
+        with self._lock:
+            if self._own is not None:  # it answers until the new one has caught up
+                self._loaded[self._own.name] = self._own
+            self._questions.clear()
+        self._own = own
+        self.wake()
+
+    def wake(self) -> None:
+        """Ask the embedder again at once, though it failed a moment ago."""
+        self._rests_until = 0.0
+
+    @property
+    def wanted(self) -> str:
+        """The name of the embedder that is wanted."""
+        return self._own.name if self._own else embedder_name(self._context.settings.embedder)
+
+    def load(self, name: str) -> NamedEmbedder | None:
+        """An embedder by name, made once."""
+        if self._own is not None and name == self._own.name:
+            return self._own
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = load_embedder(name)
+            return self._loaded[name]
+
+    def status(self) -> EmbeddingStatus:
+        """How far the vectors of the wanted embedder are."""
+        name = self.wanted
+        with self._context.store.reading() as reader:
+            known = _known(reader, name)
+            left = reader.entries_left(known.done if known else 0)
+            total = reader.entries_left(0)
+        return EmbeddingStatus("" if name == NONE else name, total - left, total)
+
+    def meaning(self, query: str, only: SearchFilter) -> VectorQuery | None:
+        """What vectors say about a question within a filter; None where there are none to ask.
+
+        The newest entries get their vectors first, as far as half a second goes. An embedder that
+        fails is left alone for a while: words still answer.
+        """
+        if self.wanted == NONE or time.monotonic() < self._rests_until:
+            return None
+        self._top_up()
+        try:
+            return self._asked(query, only)
+        except PassdownError as error:
+            self._rest(error)
+            return None
+
+    def _rest(self, error: PassdownError) -> None:
+        self._rests_until = time.monotonic() + REST_S
+        _report("meaning is not asked", error)
+
+    def _asked(self, query: str, only: SearchFilter) -> VectorQuery | None:
+        with self._context.store.reading() as reader:
+            serving = self._serving(reader)
+            embedding = self.load(serving.name) if serving else None
+            if serving is None or embedding is None:
+                return None
+            index = self._index_of(serving, is_stored=reader.indexes_vectors)
+            with self._lock:
+                index.refresh(reader)
+                within = index.within(reader, only)
+        from passdown.search.ranking import VectorQuery
+
+        # Outside the read: an embedder may be far away, and a question waits for it as long.
+        return VectorQuery(index, within, self._vector_of(query, embedding, serving))
+
+    def _vector_of(self, query: str, embedding: NamedEmbedder, serving: Embedder) -> Floats:
+        """A question as a vector of length one; those asked last are remembered, since the same
+        question often comes again with another filter or from another agent.
+        """
+        from passdown.search.vectors import unit_vector
+
+        key = (embedding.name, query)
+        with self._lock:
+            known = self._questions.pop(key, None)
+        if known is None:
+            numbers = _vectors(embedding, [query])[0]
+            if len(numbers) != serving.dimensions:
+                problem = _other_length(serving, len(numbers))
+                raise InvalidInput("the embedder has changed", [problem])
+            known = unit_vector(numbers)
+        with self._lock:
+            self._questions[key] = known
+            if len(self._questions) > _REMEMBERED:
+                del self._questions[next(iter(self._questions))]
+        return known
+
+    def _is_up_to_date(self) -> bool:
+        """Whether the newest entry has its vector: told without counting the others."""
+        with self._context.store.reading() as reader:
+            known = _known(reader, self.wanted)
+            return known is not None and known.done >= reader.newest_entry()
+
+    def _top_up(self) -> None:
+        if self._is_up_to_date() or not self._making.acquire(blocking=False):
+            return  # nothing is missing, or another thread is at it
+        try:
+            found = embed(self._context, seconds=TOP_UP_S)
+        except PassdownError as error:
+            # A store that can't be written to can still be searched.
+            _report("vectors are not made", error)
+            return
+        finally:
+            self._making.release()
+        if not found.is_complete:
+            self._go_on_behind()
+
+    def _go_on_behind(self) -> None:
+        with self._lock:
+            is_busy = self._behind is not None and self._behind.is_alive()
+            if not is_busy and not self._closing.is_set():
+                self._behind = threading.Thread(target=self._embed_rest, daemon=True)
+                self._behind.start()
+
+    def _embed_rest(self) -> None:
+        try:
+            embed(self._context, stops=self._closing.is_set)
+        except PassdownError as error:
+            _report("vectors are not made", error)
+
+    def close(self) -> None:
+        """Let whatever is made behind end with the batch that it is at."""
+        self._closing.set()
+        if self._behind is not None:
+            self._behind.join()
+
+    def _index_of(self, serving: Embedder, *, is_stored: bool) -> VectorIndex | StoredIndex:
+        from passdown.search.vectors import StoredIndex, VectorIndex
+
+        kind = StoredIndex if is_stored else VectorIndex
+        with self._lock:
+            if self._index is None or self._index.embedder != serving.id:
+                self._index = kind(serving.id, serving.dimensions)
+            return self._index
+
+    def _serving(self, reader: Reader) -> Embedder | None:
+        """Whose vectors answer: the wanted one's, or an earlier one's while many are missing."""
+        known = {embedder.name: embedder for embedder in reader.embedders()}
+        wanted = known.get(self.wanted)
+        total = reader.newest_entry()
+        if wanted is not None and wanted.done >= total * _NEARLY_ALL:
+            return wanted
+        earlier = [e for e in known.values() if e is not wanted and self._is_loadable(e.name)]
+        best = max(earlier, key=lambda e: e.done, default=None)
+        if best is not None and (wanted is None or best.done > wanted.done):
+            return best
+        return wanted
+
+    def _is_loadable(self, name: str) -> bool:
+        try:
+            return self.load(name) is not None
+        except PassdownError:
+            return False
+
+
+def embed(
+    opened: Context,
+    *,
+    limit: int = 0,
+    seconds: float = 0.0,
+    progress: Progress | None = None,
+    stops: Callable[[], bool] | None = None,
+) -> EmbeddingStatus:
+    """Make the vectors that are missing: all, or up to a limit, or for some seconds.
+
+    Each batch is kept as it is done, so whatever ends this loses nothing.
+    """
+    embeddings = opened.embeddings
+    status = embeddings.status()
+    if not status.embedder or status.is_complete:
+        return status
+    embedding = embeddings.load(status.embedder)
+    if embedding is None:
+        return EmbeddingStatus("", 0, status.total)
+    embeddings.wake()
+    started = time.monotonic()
+    made = 0
+    while not status.is_complete:
+        if progress:
+            progress(status.done, status.total)
+        made += _embed_batch(opened, embedding)
+        status = embeddings.status()
+        is_late = seconds and time.monotonic() - started > seconds
+        if is_late or (limit and made >= limit) or (stops is not None and stops()):
+            return status
+    if progress:
+        progress(status.done, status.total)
+    return status
+
+
+def embed_all(
+    opened: Context, *, limit: int = 0, progress: Progress | None = None
+) -> EmbeddingStatus:
+    """The same, and once all are there, let go of those of other embedders.
+
+    Whoever only searches lets go of none: a process that forgot to say which embedder is wanted
+    would throw away what another one has paid for.
+    """
+    status = embed(opened, limit=limit, progress=progress)
+    if status.embedder and status.is_complete:
+        _drop_others(opened, status.embedder)
+    return status
+
+
+def _embed_batch(opened: Context, embedding: NamedEmbedder) -> int:
+    """Give the next entries their vectors; gives how many were looked at."""
+    from passdown.search.vectors import pack_vector
+
+    with opened.store.reading() as reader:
+        known = _known(reader, embedding.name)
+        after = known.done if known else 0
+        page = reader.without_vector(known.id if known else 0, after, BATCH)
+        texts = _at_once(reader, page)
+    page = page[: len(texts)]
+    texts = {row.id: text for row, text in zip(page, texts, strict=True) if not row.is_there}
+    if not page:
+        return 0
+    vectors = _vectors(embedding, list(texts.values()))
+    dimensions = len(vectors[0]) if len(vectors) else 0
+    blobs = dict(zip(texts, (pack_vector(vector) for vector in vectors), strict=True))
+    with opened.store.writing([]) as writer:
+        kept = known or writer.add_embedder(embedding.name, dimensions)
+        if dimensions and kept.dimensions != dimensions:
+            raise InvalidInput("the embedder has changed", [_other_length(kept, dimensions)])
+        passages = {row.id: row.passage for row in page}
+        writer.add_vectors([(kept.id, n, passages[n], blob) for n, blob in blobs.items()])
+        writer.embedded_up_to(kept.id, page[-1].id)
+    return len(page)
+
+
+def _at_once(reader: Reader, page: Sequence[EntryToEmbed]) -> list[str]:
+    """The texts of the first entries of a page, as far as they are read at once: at least one, and
+    no more than whoever asks a question can wait for.
+    """
+    found: list[str] = []
+    left = _CHARACTERS_AT_ONCE
+    for row in page:
+        text = "" if row.is_there else _text_of(reader, row)
+        left -= len(text)
+        if found and left < 0:
+            break
+        found.append(text)
+    return found
+
+
+def _vectors(embedding: NamedEmbedder, texts: list[str]) -> Sequence[Sequence[float]]:
+    """The vectors of some texts, checked: one for each, of one length, of numbers."""
+    if not texts:
+        return []
+    try:
+        with spans.part("embed", {**_EMBEDS, "gen_ai.request.model": embedding.name}) as span:
+            vectors = [[float(number) for number in vector] for vector in embedding.embed(texts)]
+            span.note({"passdown.texts": len(texts)})
+    except PassdownError:
+        raise
+    except Exception as error:  # a program's own function may raise anything
+        raise StoreUnavailable(
+            f"the embedder {embedding.name!r} failed: {type(error).__name__}: {error}",
+            next_step="Nothing was lost; words are searched meanwhile. Mend it and embed again.",
+        ) from error
+    problems: list[Problem] = []
+    if len(vectors) != len(texts):
+        message = f"{len(vectors)} vectors for {len(texts)} texts"
+        problems.append(Problem("embedder", "wrong_count", message, "one for each text"))
+    if len({len(vector) for vector in vectors}) > 1 or not all(vectors):
+        expected = "vectors of one length, with at least one number"
+        problems.append(Problem("embedder", "other_dimensions", "vectors differ", expected))
+    if not all(math.isfinite(number) for vector in vectors for number in vector):
+        problems.append(Problem("embedder", "not_finite", "what is no number", "finite numbers"))
+    if problems:
+        raise InvalidInput(f"the vectors of {embedding.name!r} can't be used", problems)
+    return vectors
+
+
+def _report(what: str, error: PassdownError) -> None:
+    import logging
+
+    logging.getLogger("passdown").warning("%s: %s", what, error)
+
+
+def _other_length(kept: Embedder, dimensions: int) -> Problem:
+    message = f"{kept.name!r} made vectors of {kept.dimensions} numbers, now of {dimensions}"
+    return Problem("embedder", "other_dimensions", message, "another name for another embedder")
+
+
+def _drop_others(opened: Context, name: str) -> None:
+    """Let go of the vectors of earlier embedders, a few at a time."""
+    with opened.store.reading() as reader:
+        others = [known for known in reader.embedders() if known.name != name]
+    for other in others:
+        is_left = True
+        while is_left:
+            with opened.store.writing([]) as writer:
+                is_left = writer.drop_vectors(other.id, _DROPPED_AT_ONCE) == _DROPPED_AT_ONCE
+                if not is_left:
+                    writer.drop_embedder(other.id)
+
+
+def _known(reader: Reader, name: str) -> Embedder | None:
+    return next((known for known in reader.embedders() if known.name == name), None)
+
+
+def _text_of(reader: Reader, row: EntryToEmbed) -> str:
+    """What an entry says, as it is embedded."""
+    address = parse_address(row.address)
+    if address is None:
+        known = reader.known_node(row.address.removeprefix(NODE_PREFIX))
+        return node_text(known.node) if known else ""
+    item = reader.item(*address)
+    if item is None:
+        return ""
+    return "\n".join(filter(None, searched_text(item.letter, ItemTexts(reader).told(item).entry)))
+
+
+FINDABLE = (*(KINDS[letter].word for letter in SEARCHED_LETTERS), KNOWLEDGE)
+MOST = 1_000
+MAX_QUERY = 10_000
+_SETTLED = frozenset(
+    status
+    for letter in SEARCHED_LETTERS
+    for status in (*KINDS[letter].closings, "superseded", "replaced", "withdrawn")
+    if status not in LIVE
+) | {"deprecated", "legacy"}
+
+
+STATUSES = frozenset(
+    status
+    for letter in SEARCHED_LETTERS
+    for status in (KINDS[letter].starts, *KINDS[letter].closings)
+) | {*DECISION_STATUSES, *KNOWLEDGE_STATUSES, "replaced"}
+
+
+class SearchRequest(NamedTuple):
+    """A question with its filters, as it came in."""
+
+    query: str
+    kinds: tuple[str, ...] = ()
+    agent: str = ""
+    task: str = ""
+    tags: tuple[str, ...] = ()
+    path: str = ""
+    statuses: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+    live_only: bool = False
+    by_words: bool = False
+    limit: int = 5
+
+
+def search_request(query: str, filters: Mapping[str, Any]) -> SearchRequest:
+    """A question with its filters, whatever a program passes for them; raises InvalidInput with
+    all that are of another type.
+    """
+    given = dict(filters)
+    problems: list[Problem] = []
+    for name in ("kinds", "tags", "statuses"):
+        given[name] = text_list(given[name], name, problems)
+    for name in ("since", "until"):
+        moment = given[name]
+        given[name] = moment.isoformat() if hasattr(moment, "isoformat") else moment
+    texts = {name: given[name] for name in ("agent", "task", "path", "since", "until")}
+    raise_problems("can't be searched for", problems + text_type_problems(query=query, **texts))
+    return SearchRequest(query=query, **given)
+
+
+def recall(opened: Context, asked: SearchRequest, *, told_to: str = "") -> list[Recalled]:
+    """The answers, best first; recorded as told where it is said to whom."""
+    only = _filter(asked, told_to)
+    meaning = None if asked.by_words else opened.embeddings.meaning(asked.query, only)
+    with opened.store.reading() as reader:
+        if asked.task and reader.task(asked.task) is None:
+            raise unknown_task(asked.task)
+        search = Search(reader, asked.query, only, meaning)
+        found = search.best(asked.limit)
+        answers = _ResultBuilder(opened, reader, search.question.words).answers(found)
+    if told_to and answers:
+        _record(opened, asked, told_to, answers)
+    return answers
+
+
+def _filter(asked: SearchRequest, told_to: str) -> SearchFilter:
+    """The filters, checked; raises InvalidInput with everything that is wrong with them."""
+    problems = text_problems(asked.query, "query", max_length=MAX_QUERY)
+    problems += agent_problems(told_to, "told_to") if told_to else []
+    expected = f"one of {', '.join(FINDABLE)}"
+    problems += [
+        Problem(f"kinds[{index}]", "invalid_choice", repr(kind), expected)
+        for index, kind in enumerate(asked.kinds)
+        if kind not in FINDABLE
+    ]
+    problems += [
+        Problem(f"statuses[{index}]", "invalid_choice", repr(status), f"one of {_all_statuses()}")
+        for index, status in enumerate(asked.statuses)
+        if status not in STATUSES
+    ]
+    problems += _limit_problems(asked.limit)
+    named = {"agent": asked.agent, "task": asked.task, "path": asked.path}
+    named |= {f"tags[{index}]": tag for index, tag in enumerate(asked.tags)}
+    problems += [
+        Problem(name, "lone_surrogate", "is no text", "valid Unicode")
+        for name, text in named.items()
+        if has_lone_surrogate(text)
+    ]
+    since = _time(asked.since, "since", problems)
+    until = _time(asked.until, "until", problems)
+    if since and until and since > until:
+        problems.append(Problem("until", "out_of_range", "is before since", "a later time"))
+    if problems:
+        raise InvalidInput("can't be searched for", problems)
+    return SearchFilter(
+        kinds=asked.kinds,
+        agent=asked.agent,
+        task=asked.task,
+        tags=tuple(tag_of(tag) for tag in asked.tags),
+        path=normal_path(asked.path).rstrip("/") if asked.path else "",
+        statuses=asked.statuses,
+        without=_SETTLED if asked.live_only else frozenset(),
+        since=since,
+        until=until,
+    )
+
+
+def _limit_problems(limit: object) -> list[Problem]:
+    if isinstance(limit, int) and not isinstance(limit, bool) and 1 <= limit <= MOST:
+        return []
+    return [Problem("limit", "out_of_range", repr(limit)[:40], f"1 to {MOST:,}")]
+
+
+def _all_statuses() -> str:
+    return ", ".join(sorted(STATUSES))
+
+
+def _time(text: str, path: str, problems: list[Problem]) -> str:
+    """A date or time as records keep theirs; a date `until` which counts includes its day."""
+    if not text:
+        return ""
+    from contextlib import suppress
+    from datetime import UTC, date, datetime, time
+
+    from passdown.core.times import stamp
+
+    try:
+        given = datetime.fromisoformat(text)
+        if path == "until":
+            with suppress(ValueError):  # a time of day is named
+                given = datetime.combine(date.fromisoformat(text), time.max)
+        return stamp(given if given.tzinfo else given.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        expected = "a date as 2026-01-31, or a time as 2026-01-31T10:00:00Z"
+        problems.append(Problem(path, "invalid_time", repr(text[:60]), expected))
+        return ""
+
+
+class _ResultBuilder:
+    """Turns what was found into answers: words from the records, files from the disk."""
+
+    def __init__(self, opened: Context, reader: Reader, words: tuple[str, ...]) -> None:
+        self._reader = reader
+        self._words = words
+        self._records = ItemTexts(reader)
+        self._stale = CitedFiles(reader, opened.project, self._records)
+
+    def answers(self, found: Sequence[tuple[IndexedEntry, float]]) -> list[Recalled]:
+        """All of them, in the same order."""
+        reader = self._reader
+        items = [parse_address(entry.address) for entry, _ in found]
+        reader.ahead(*(methodcaller("item", *address) for address in items if address))
+        rows = [reader.item(*address) if address else None for address in items]
+        records = dict.fromkeys((stream_of(row.task), row.position) for row in rows if row)
+        reader.ahead(*(methodcaller("record", *place) for place in records))
+        held = current_decisions(reader, (entry for entry, _ in found))
+        return [
+            self._answer(entry, score, row, held.get(entry.address, ()))
+            for (entry, score), row in zip(found, rows, strict=True)
+        ]
+
+    def _answer(
+        self, entry: IndexedEntry, score: float, row: ItemRow | None, later: Sequence[IndexedEntry]
+    ) -> Recalled:
+        title, text = self._item(row) if row else self._node(entry)
+        return Recalled(
+            address=entry.address,
+            kind=entry.kind,
+            title=title,
+            passage=best_passage(text, self._words),
+            score=round(min(score, 1.0), 4),
+            status=entry.status,
+            agent=entry.agent,
+            at=entry.at,
+            task=entry.task,
+            version=entry.position,
+            superseded_by=later[0].address if later else "",
+            holds=bool(later) and later[0].status in LIVE,
+            also_hold=tuple(other.address for other in later[1:]),
+            stale=self._stale.of(row, self._records.told(row)) if row else (),
+        )
+
+    def _item(self, row: ItemRow) -> tuple[str, str]:
+        main, rest = searched_text(row.letter, self._records.told(row).entry)
+        return row.title, f"{main}\n{rest}" if rest else main
+
+    def _node(self, entry: IndexedEntry) -> tuple[str, str]:
+        known = self._reader.known_node(entry.address.removeprefix(NODE_PREFIX))
+        if known is None:
+            return entry.address, ""
+        return known.node.summary, node_text(known.node)
+
+
+def _record(opened: Context, asked: SearchRequest, told_to: str, answers: list[Recalled]) -> None:
+    body = {
+        "agent": told_to,
+        "query": asked.query,
+        "shown": {answer.address: "short" for answer in answers},
+    }
+    opened.ledger.deliver(WORKSPACE_TASK, "recalled", told_to, body)

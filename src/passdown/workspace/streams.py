@@ -1,0 +1,142 @@
+"""Streams beside the tasks: runs, agents' states, conversations.
+
+Such a record is chained and verified like any other, but belongs to no task and changes none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from passdown.core.kinds import AGENT_STREAM, EXPRESS_STREAM, RUN_STREAM
+from passdown.ledger.channel import may_write as may_record
+from passdown.ledger.channel import recording_channel as recorded_via
+from passdown.ledger.writer import StreamEntry, damaged_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from passdown.core.record import Head, Record
+    from passdown.workspace.context import Context, WorkspaceBase
+
+
+READ_BY_ALL = (RUN_STREAM, EXPRESS_STREAM, AGENT_STREAM)
+"""Streams that a server shows to everybody. Others hold tokens, or are an agent's own."""
+
+
+class Streams(Protocol):
+    """Where the streams beside the tasks are: in a store that is open here, or behind a server."""
+
+    def add(self, asides: Sequence[StreamEntry]) -> list[Record]:
+        """Write records in one transaction."""
+        ...
+
+    def records(self, stream: str, after: int) -> list[Record]:
+        """The records of a stream above a position."""
+        ...
+
+    def heads(self, prefix: str) -> list[Head]:
+        """The heads of all streams whose name starts so, by name."""
+        ...
+
+    def last(self, stream: str) -> Record | None:
+        """The last record of a stream."""
+        ...
+
+    def position(self, stream: str) -> int:
+        """How many records a stream has."""
+        ...
+
+    def now(self) -> datetime:
+        """The time."""
+        ...
+
+
+class _LocalStreams:
+    """The streams of a store that is open in this process."""
+
+    def __init__(self, opened: Context) -> None:
+        self._context = opened
+
+    def add(self, asides: Sequence[StreamEntry]) -> list[Record]:
+        return self._context.ledger.add_entries(asides)
+
+    def records(self, stream: str, after: int) -> list[Record]:
+        with self._context.store.reading() as reader:
+            return list(reader.records(stream, after=after))
+
+    def heads(self, prefix: str) -> list[Head]:
+        with self._context.store.reading() as reader:
+            return list(reader.heads(prefix))
+
+    def last(self, stream: str) -> Record | None:
+        with self._context.store.reading() as reader:
+            head = reader.head(stream)
+            return reader.record(stream, head.position) if head else None
+
+    def position(self, stream: str) -> int:
+        with self._context.store.reading() as reader:
+            head = reader.head(stream)
+        return head.position if head else 0
+
+    def now(self) -> datetime:
+        return self._context.clock()
+
+
+class WorkspaceStreams:
+    """The streams beside the tasks of one open workspace; threads may share it.
+
+    Behind a server, those of runs, express items and agents can be read.
+    """
+
+    def __init__(self, workspace: WorkspaceBase) -> None:
+        self._workspace = workspace
+        self._streams = _streams_of(workspace)
+
+    @property
+    def opened(self) -> Context:
+        """The workspace itself; raises PassdownError where it is behind a server."""
+        return self._workspace._context  # pyright: ignore[reportPrivateUsage]
+
+    def add(self, *asides: StreamEntry) -> list[Record]:
+        """Write records in one transaction; Conflict or KeyReused say that none was written."""
+        return self._streams.add(asides)
+
+    def records(self, stream: str, after: int = 0) -> list[Record]:
+        """The records of a stream above a position; raises Damaged if one isn't as written."""
+        return [_intact(record) for record in self._streams.records(stream, after)]
+
+    def last(self, stream: str) -> Record | None:
+        """The last record of a stream; None where there is no such stream."""
+        record = self._streams.last(stream)
+        return _intact(record) if record else None
+
+    def position(self, stream: str) -> int:
+        """How many records a stream has."""
+        return self._streams.position(stream)
+
+    def streams(self, prefix: str) -> list[Head]:
+        """The heads of all streams whose name starts so, by name."""
+        return self._streams.heads(prefix)
+
+    def now(self) -> datetime:
+        """The time by the workspace's clock."""
+        return self._streams.now()
+
+
+def _streams_of(workspace: WorkspaceBase) -> Streams:
+    wire = workspace._connection  # pyright: ignore[reportPrivateUsage]
+    if wire is None:
+        return _LocalStreams(workspace._context)  # pyright: ignore[reportPrivateUsage]
+    from passdown.remote.streams import RemoteStreams
+
+    return RemoteStreams(wire)
+
+
+def _intact(record: Record) -> Record:
+    if not record.is_intact():
+        raise damaged_stream(record.stream, record.position)
+    return record
+
+
+__all__ = ["READ_BY_ALL", "StreamEntry", "WorkspaceStreams", "may_record", "recorded_via"]

@@ -1,0 +1,247 @@
+"""Access tokens of a workspace: created, revoked, looked up; the local server's own token file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import stat
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from passdown.core.access import (
+    RANDOM_BYTES,
+    RIGHTS,
+    AccessToken,
+    access_problems,
+    checked_rights,
+    new_token,
+    token_digest,
+    token_id,
+    token_matches,
+)
+from passdown.core.kinds import ACCESS_STREAM
+from passdown.core.text import visible
+from passdown.core.times import stamp
+from passdown.errors import InvalidInput, NotFound, Problem, StoreUnavailable, UnsafeStore
+from passdown.workspace.streams import StreamEntry, WorkspaceStreams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from passdown.core.record import Record
+    from passdown.workspace import Workspace
+    from passdown.workspace.context import WorkspaceBase
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class NewToken(NamedTuple):
+    """A new token: `token` is shown once and kept nowhere."""
+
+    token: str
+    access: AccessToken
+
+
+class Tokens:
+    """The tokens of one open workspace; threads may share it.
+
+    Whether one has expired goes by this machine's time. `all` reads what is new; `holder` goes by
+    what was read, so that it costs no look at the store.
+    """
+
+    def __init__(self, workspace: WorkspaceBase, now: Callable[[], datetime] = _utc_now) -> None:
+        self._beside = WorkspaceStreams(workspace)
+        self._now = now
+        self._known: dict[str, AccessToken] = {}
+        self._position = 0
+
+    def new(
+        self,
+        name: str,
+        rights: Iterable[str],
+        *,
+        by: str,
+        is_person: bool = False,
+        days: float = 0,
+        expires: str = "",
+        label: str = "",
+    ) -> NewToken:
+        """Make a token for an agent or a person; without `days` or `expires` it never expires."""
+        now = self._now()
+        if days:
+            expires = stamp(now + timedelta(days=days))
+        problems = access_problems(name, expires, now) + self._shared(name, is_person, now)
+        if problems:
+            raise InvalidInput("no token was made", problems)
+        allowed = checked_rights(rights, is_person=is_person)
+        identity, token = new_token(os.urandom(RANDOM_BYTES))
+        access = AccessToken(
+            id=identity,
+            name=name,
+            is_person=is_person,
+            rights=allowed,
+            digest=token_digest(token),
+            made=stamp(now),
+            expires=expires,
+            label=label[:80],
+        )
+        body = {**access._asdict(), "rights": list(allowed)}
+        self._beside.add(StreamEntry(ACCESS_STREAM, "token_made", by, body, f"made-{identity}"))
+        return NewToken(token, access)
+
+    def _shared(self, name: str, is_person: bool, now: datetime) -> list[Problem]:
+        """A problem where a person and an agent would bear one name: what either writes would look
+        like the other's.
+        """
+        for known in self.all().values():
+            if known.name == name and known.is_person != is_person and known.state(now) == "live":
+                whose = "a person's" if known.is_person else "an agent's"
+                message = f"{name!r} is {whose} name, by token {known.id}"
+                return [Problem("name", "name_taken", message, "a name of its own")]
+        return []
+
+    def revoke(self, identity: str, *, by: str) -> AccessToken:
+        """Take a token back; doing it twice is fine. Raises NotFound."""
+        known = self.all().get(identity)
+        if known is None:
+            message = f"there is no token {identity[:40]!r}"
+            raise NotFound(message, next_step="List them with: passdown token list")
+        if not known.revoked:
+            at = stamp(self._now())
+            body = {"id": identity, "revoked": at}
+            self._beside.add(StreamEntry(ACCESS_STREAM, "token_revoked", by, body))
+        return self.all()[identity]
+
+    def all(self) -> dict[str, AccessToken]:
+        """Every token that was ever made, by id, in the order of making."""
+        for record in self._beside.records(ACCESS_STREAM, after=self._position):
+            self._take(record)
+        return dict(self._known)
+
+    def holder(self, token: str) -> AccessToken | None:
+        """Whose token this is; None for one that is unknown, expired or revoked."""
+        identity = token_id(token)
+        if not identity:
+            return None
+        known = self._known.get(identity)
+        if known is None or not token_matches(token, known):
+            return None
+        return known if known.state(self._now()) == "live" else None
+
+    def is_known(self, identity: str) -> bool:
+        """Whether a token was ever made, by what was read."""
+        return identity in self._known
+
+    def is_live(self, identity: str) -> bool:
+        """Whether a token holds, by what was read."""
+        known = self._known.get(identity)
+        return known is not None and known.state(self._now()) == "live"
+
+    def are_there(self) -> bool:
+        """Whether any token would be taken now."""
+        now = self._now()
+        return any(access.state(now) == "live" for access in self.all().values())
+
+    def _take(self, record: Record) -> None:
+        body = record.document()
+        if record.kind == "token_made":
+            access = AccessToken(**{name: body[name] for name in AccessToken._fields})
+            access = access._replace(rights=tuple(body["rights"]))
+            self._known = {**self._known, access.id: access}
+        elif body["id"] in self._known:
+            known = self._known[body["id"]]
+            self._known = {**self._known, known.id: known._replace(revoked=body["revoked"])}
+        self._position = record.position
+
+
+NAME = "serve.token"
+OWN_RIGHTS = RIGHTS
+_LABEL = "passdown serve"
+
+
+def usual_file(workspace: Workspace) -> str:
+    """Where the token for a workspace's store is kept unless a file is named; no other store's
+    token is kept there. Its folder is made.
+    """
+    from passdown.workspace.location import make_folder, own_folder
+
+    place = workspace._context.place  # pyright: ignore[reportPrivateUsage] - the door's other half
+    folder = own_folder(place)
+    make_folder(place._replace(folder=folder))
+    return os.path.join(folder, NAME)
+
+
+def own_token_file(tokens: Tokens, path: str, name: str) -> str:
+    """The path of a file with a token that holds, made where there is none.
+
+    It is a person's, with every right: who can read the file could open the store as well. One
+    that an earlier release made with fewer rights is replaced, and revoked, as are those that were
+    made for this file before and are in it no longer. Raises UnsafeStore for a file that others may
+    read.
+    """
+    path = os.path.abspath(os.path.expanduser(path))
+    known = _read(path)
+    made = tokens.all()
+    holder = tokens.holder(known) if known else None
+    if holder is not None and (holder.rights == OWN_RIGHTS or not _is_ours(holder)):
+        return path
+    label = _label_of(path)
+    minted = tokens.new(name, OWN_RIGHTS, by=name, is_person=True, label=label)
+    _write(path, minted.token)
+    for access in made.values():
+        is_replaced = access.id == token_id(known) and _is_ours(access)
+        if tokens.is_live(access.id) and (is_replaced or access.label == label):
+            tokens.revoke(access.id, by=name)
+    return path
+
+
+def _is_ours(access: AccessToken) -> bool:
+    return access.label.startswith(_LABEL)
+
+
+def _label_of(path: str) -> str:
+    """The label of a token that was made for a file: others are told from it by this machine's
+    name and the whole path, which may be longer than a label.
+    """
+    place = f"{socket.gethostname()}:{path}"
+    mark = hashlib.blake2b(place.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
+    return f"{_LABEL} {mark} {visible(path)[-48:]}"
+
+
+def _read(path: str) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise _unusable(path, error) from error
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode) or mode & 0o077:
+            raise UnsafeStore(
+                f"{path} is no file that only its owner can read",
+                next_step="Take the rights of others away (mode 600), or name another file.",
+            )
+        return file.read(256).decode("ascii", "replace").strip()
+
+
+def _write(path: str, token: str) -> None:
+    """Replace the file as a whole, with its rights set before there is anything to read."""
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: str, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{path} can't be used for the token ({error.strerror or error})",
+        next_step="Name another file with --token-file.",
+    )
