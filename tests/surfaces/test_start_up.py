@@ -109,4 +109,4 @@ def test_only_the_verb_that_is_asked_for_is_loaded(filled: Path, project_root: P
         check=True,
     )
     loaded = {name.rpartition(".")[2] for name in done.stdout.splitlines()[-1].split()}
-    assert loaded == {"main", "parsing", "printing", "reading", "session", "terminal", "verbs"}
+    assert loaded == {"main", "parsing", "output", "history", "session"}

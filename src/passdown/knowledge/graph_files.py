@@ -6,7 +6,6 @@ wrote is written back byte for byte: sorted, one node or edge per line.
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING, Literal, NoReturn
 
@@ -244,6 +243,8 @@ class EdgeFile:
         message = f"can't be read and was kept as {aside}: {error.problems[0].line()}"
         fix = "mend it and give it the name of the file again, or leave it"
         self.reports.append(Problem(self.path, "unreadable", message, "", fix, "warning"))
+        import logging
+
         log = logging.getLogger("passdown")
         log.warning("%s %s", self.path, message, extra={"path": self.path, "kept_aside": aside})
 
