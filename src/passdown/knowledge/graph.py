@@ -81,7 +81,7 @@ def neighbours(
     """The nodes that can be reached from one in up to `depth` steps, nearest first, without it.
 
     Each comes once, by a shortest path; cycles do no harm. The walk ends at `limit` nodes, or at
-    `MOST_EDGES` in their paths, however many more there are.
+    `MAX_PATH_EDGES` in their paths, however many more there are.
     """
     found: dict[str, ReachedNode] = {}
     edges = 0
@@ -104,7 +104,7 @@ def ended_early(found: Sequence[ReachedNode]) -> bool:
 
 def nodes_around(reader: Reader, starts: Sequence[str], *, depth: int) -> list[str]:
     """Some nodes, and those that can be reached from any of them either way, nearest first; of
-    these the first `MOST_REACHED`.
+    these the first `MAX_REACHED`.
     """
     return [*starts, *(place.node for place in _walk(reader, starts, depth, "both"))]
 

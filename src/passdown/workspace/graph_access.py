@@ -216,7 +216,7 @@ def edges(opened: Context, source: str, relation: str, target: str) -> list[Edge
 def neighbours(
     opened: Context, node: str, *, depth: int, direction: str, relations: Sequence[str]
 ) -> list[graphs.ReachedNode]:
-    """The nodes around one, up to `graphs.MOST_REACHED` with `graphs.MOST_EDGES` in their paths;
+    """The nodes around one, up to `graphs.MAX_REACHED` with `graphs.MAX_PATH_EDGES` in their paths;
     it has to be known.
     """
     problems = text_type_problems(node=node)
@@ -292,7 +292,7 @@ def graph_of_workspace(
     types: Sequence[str] = (),
 ) -> Graph:
     """The graph, or the part of it around some nodes, a task or tags: these, and of what can be
-    reached from them in up to `depth` steps the nearest `graphs.MOST_REACHED`.
+    reached from them in up to `depth` steps the nearest `graphs.MAX_REACHED`.
     """
     problems = number_problems(depth, "depth", 0, graphs.MAX_STEPS)
     problems += text_type_problems(task=task)
