@@ -16,7 +16,7 @@ import pytest
 import passdown
 from passdown import Settings
 from passdown.ledger.bundles import ALWAYS_BYTES, MAX_RATIO
-from tests.surfaces.repositories import run
+from tests.interfaces.repositories import run
 
 if TYPE_CHECKING:
     from pathlib import Path

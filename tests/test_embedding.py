@@ -18,7 +18,7 @@ from passdown import Settings
 from passdown.errors import InvalidInput, PassdownError, StoreUnavailable
 from passdown.testing import fixed_clock, full_handoff, write_files
 from tests.faults.tools import result_of
-from tests.recall.workers import letters, start
+from tests.search.workers import letters, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -14,7 +14,7 @@ from passdown.core.knowledge import knowledge_problems
 from passdown.errors import InvalidInput, KeyReused, NotFound
 from passdown.testing import fixed_clock, full_handoff, write_files
 from tests.faults.tools import result_of
-from tests.recall.workers import start
+from tests.search.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from passdown.knowledge.graph_files import EdgeFile, read_graph
 from passdown.ledger.durable_files import read_text, replace_file
 from passdown.testing import fixed_clock, full_handoff, write_files
 from tests.faults.tools import result_of
-from tests.recall.workers import start
+from tests.search.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from passdown.cli.main import VERBS, parser_of
 from passdown.cli.server import PORT
 from passdown.web.limits import checked_names
 from tests.conftest import IN_CI
-from tests.surfaces.web.test_process import running
+from tests.interfaces.web.test_process import running
 
 if TYPE_CHECKING:
     from pathlib import Path

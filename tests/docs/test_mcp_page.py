@@ -15,7 +15,7 @@ import passdown
 from passdown.hosts.definitions import HOSTS
 from passdown.mcp.definitions import BY_NAME
 from passdown.mcp.server import PROMPTS, TEMPLATES
-from tests.surfaces.mcp.talking import environment
+from tests.interfaces.mcp.talking import environment
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "mcp.md").read_text("utf-8")

@@ -16,8 +16,8 @@ import pytest
 import passdown
 from passdown.core.access import RIGHTS
 from passdown.web.limits import Limits
+from tests.interfaces.web.asking import ask
 from tests.serving import EVERY_RIGHT, served
-from tests.surfaces.web.asking import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable

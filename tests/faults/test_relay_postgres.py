@@ -19,9 +19,9 @@ from passdown.relay.engine.database import workers as known_workers
 from passdown.relay.runs import Runs
 from passdown.relay.worker import EngineOptions, open_engine
 from tests.faults.tools import soak_count, worker_environment
+from tests.interfaces.relay_stage import handoff, relay_file, says
 from tests.postgres import name_store
 from tests.relay.relay_process import handed_off, short_relay, start, tell, turns_in
-from tests.surfaces.relay_stage import handoff, relay_file, says
 
 if TYPE_CHECKING:
     from pathlib import Path

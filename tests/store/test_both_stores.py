@@ -14,7 +14,7 @@ from passdown import Settings
 from passdown.store import open_store
 from passdown.testing import fixed_clock
 from tests.postgres import name_store, new_workspace
-from tests.recall.test_filters import AGENTS, PATHS, TAGS, TASKS, WORDS, Writer
+from tests.search.test_filters import AGENTS, PATHS, TAGS, TASKS, WORDS, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

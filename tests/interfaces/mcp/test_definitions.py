@@ -1,0 +1,82 @@
+"""What the server lists: few tools, small, whole and the same for everybody."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from passdown.core.tokens import vocabulary
+from passdown.mcp.definitions import INSTRUCTIONS, TOOLS
+from passdown.mcp.tools import BY_NAME
+from tests.interfaces.mcp.talking import ERAS, client, talk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp import Client
+
+MOST_TOKENS = 2_000
+HINTS = {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+READING = ["brief", "recall", "show", "tasks", "gates"]
+WRITING = ["handoff", "decide", "note", "task_new"]
+
+
+def listed(folder: Path, era: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    async def do(one: Client) -> None:
+        answer = await one.list_tools()
+        found.extend(t.model_dump(by_alias=True, exclude_none=True) for t in answer.tools)
+        assert answer.next_cursor is None
+
+    talk(client(folder, era), do)
+    return found
+
+
+@pytest.mark.promise("M-2")
+@pytest.mark.parametrize("era", ERAS)
+def test_all_definitions_together_are_under_two_thousand_tokens(tmp_path: Path, era: str) -> None:
+    """Counted over the JSON that `tools/list` gives, with and without spaces in it."""
+    tools = listed(tmp_path, era)
+    assert [tool["name"] for tool in tools] == READING + WRITING
+    count = vocabulary("o200k_base")
+    assert count(json.dumps({"tools": tools})) < MOST_TOKENS
+    assert count(json.dumps({"tools": tools}, separators=(",", ":"))) < MOST_TOKENS
+    assert tools == list(TOOLS)
+
+
+@pytest.mark.promise("M-2")
+def test_every_tool_has_all_four_hints_and_none_of_them_destroys() -> None:
+    for tool in TOOLS:
+        hints = tool["annotations"]
+        assert set(hints) == HINTS
+        assert hints["readOnlyHint"] is (tool["name"] in READING)
+        assert (hints["destructiveHint"], hints["openWorldHint"]) == (False, False)
+
+
+def test_schemas_are_valid_and_have_no_choice_at_the_root() -> None:
+    for tool in TOOLS:
+        schema = tool["inputSchema"]
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object"
+        assert not {"anyOf", "oneOf", "allOf", "not", "enum", "$ref"} & schema.keys()
+        assert "anyOf" not in json.dumps(schema)
+        assert set(schema.get("required", ())) <= schema["properties"].keys()
+
+
+def test_writes_take_a_key_and_an_agent() -> None:
+    for name in WRITING:
+        assert {"key", "agent"} <= BY_NAME[name]["inputSchema"]["properties"].keys()
+
+
+def test_descriptions_say_when_and_the_instructions_name_every_way_in() -> None:
+    """Hosts load the instructions first, and find tools by searching after that."""
+    for tool in TOOLS:
+        assert 60 <= len(tool["description"]) <= 400
+    assert "Search for its tools" in INSTRUCTIONS
+    assert len(INSTRUCTIONS) < 2_000
+    for name in ("tasks", "brief", "recall", "decide", "note", "handoff", "show"):
+        assert name in INSTRUCTIONS

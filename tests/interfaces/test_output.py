@@ -1,0 +1,206 @@
+"""What is printed can't drive a terminal, fits it, and loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from passdown.cli.output import cut, print_json, table, text_width, wrapped
+from passdown.workspace import open as open_workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.interfaces.running import Run
+
+NASTY = "a\x1b]0;owned\x07b\x1b[2Jc\u202ed\x9be\u2028f\x7f"
+
+
+def through_a_terminal(argv: list[str], source: Path) -> bytes:
+    """What a program writes when its output is a terminal."""
+    import pty
+
+    parent, child = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(source), "NO_COLOR": "1", "TERM": "xterm"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "passdown", *argv], stdout=child, stderr=child, env=environment
+    )
+    os.close(child)
+    parts: list[bytes] = []
+    while True:
+        try:
+            part = os.read(parent, 65_536)
+        except OSError:
+            break
+        if not part:
+            break
+        parts.append(part)
+    process.wait(timeout=30)
+    os.close(parent)
+    return b"".join(parts)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such terminals")
+def test_stored_text_cannot_drive_a_terminal(cli: Run, project_root: Path) -> None:
+    cli("task", "new", "T-1", "--title", NASTY, "--description", NASTY, "--criterion", NASTY)
+    cli("decide", NASTY, "--why", NASTY, "--task", "T-1", "--alternative", NASTY)
+    cli("note", "pattern", NASTY, "--location", NASTY, "--task", "T-1")
+    cli("warn", "T-1", NASTY)
+    cli("handoff", "--task", "T-1", "--outcome", "completed", "--summary", NASTY, "--next", NASTY)
+    for argv in (
+        ["state", "T-1"],
+        ["state", "T-1", "--json"],
+        ["state", "T-1", "--as", "switch-artifact"],
+        ["log"],
+        ["show", "T-1#d1"],
+        ["diff", "T-1", "1", "5"],
+        ["task", "list"],
+        ["task", "show", "T-1"],
+        ["summary", "T-1"],
+        ["show", NASTY],
+        ["gate", "approve", NASTY],
+        [NASTY],
+        ["state", "T-1", NASTY],
+    ):
+        shown = through_a_terminal(argv, project_root / "src")
+        text = shown.decode()
+        assert len(text) > 10
+        assert not re.search("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u202e]", text), argv
+
+
+def test_json_keeps_the_text_itself(cli: Run, as_json: Callable[..., object]) -> None:
+    cli("task", "new", "T-1", "--title", NASTY + "é漢\U000e0041")
+    found = as_json("task", "list")
+    assert isinstance(found, list)
+    assert found[0]["title"] == NASTY + "é漢\U000e0041"
+
+
+@given(st.text())
+def test_json_is_safe_and_lossless(text: str) -> None:
+    import contextlib
+    import io
+
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        print_json({"text": text})
+    shown = output.getvalue()
+    assert json.loads(shown)["text"] == text
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202e]", shown)
+
+
+def test_an_output_that_is_not_unicode(cli: Run, project_root: Path) -> None:
+    cli("task", "new", "T-1", "--title", "漢字")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(project_root / "src"),
+        "PYTHONIOENCODING": "latin-1",
+    }
+    for argv, expected in ((["--json"], "漢字"), ([], "\\u6f22")):
+        done = subprocess.run(
+            [sys.executable, "-m", "passdown", "task", "list", *argv],
+            env=environment,
+            capture_output=True,
+            check=True,
+        )
+        text = done.stdout.decode("latin-1")
+        assert expected in (str(json.loads(text)) if argv else text)
+
+
+@pytest.mark.parametrize("columns", ["20", "40", "80"])
+def test_everything_fits_a_narrow_terminal(
+    filled: Path, cli: Run, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    long = "a rather long title about many things that has to be wrapped 漢字漢字漢字漢字"
+    cli("task", "new", "T-long-identifier-1", "--title", long, "--agent", "somebody-with-a-name")
+    monkeypatch.setenv("COLUMNS", columns)
+    for argv in (
+        ("task", "list"),
+        ("task", "show", "T-1"),
+        ("log",),
+        ("log", "T-1"),
+        ("state", "T-1"),
+        ("state", "T-1", "--files"),
+        ("gate", "list", "--all"),
+        ("history", "T-1", "src/login.py"),
+        ("show", "T-1#d1"),
+        ("doctor",),
+    ):
+        out = cli(*argv).out
+        wide = [line for line in out.splitlines() if text_width(line) > int(columns)]
+        assert wide == [], argv
+
+
+def test_lists_at_80_columns(filled: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = "a title about many things that doesn't fit into what is left of a line"
+    cli("task", "new", "T-1234567", "--title", long, "--agent", "some-agent")
+    monkeypatch.setenv("COLUMNS", "80")
+    tasks = cli("task", "list").out.splitlines()
+    assert len(tasks) == 3
+    assert tasks[2].endswith("…")
+    log = cli("log").out.splitlines()
+    assert len(log) == 9
+    assert log[1].endswith("…")
+    when = r"\d\d-\d\d \d\d:\d\d:\d\d"
+    assert re.match(rf"8    T-1234567 v1  {when}  some-agent  task_created ", log[1])
+    out = cli("history", "T-1", "src/login.py").out
+    assert len(out.splitlines()) == 2
+
+
+def test_what_is_cut_fits() -> None:
+    assert cut("short", 5) == "short"
+    assert cut("a longer text", 9) == "a longer…"
+    assert cut("漢字漢字", 5) == "漢字…"
+    assert cut("anything", 0) == "anything"
+
+
+def test_a_table_loses_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    words = "one two three four five six seven eight nine ten eleven twelve"
+    table(("id", "what", "empty"), [("T-1", words, ""), ("T-2", "z" * 90, None)])
+    out = capsys.readouterr().out
+    assert "empty" not in out
+    assert out.split() != []
+    assert set(words.split()) <= set(out.split())
+    assert out.count("z") == 90
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs"])), st.integers(1, 30))
+def test_wrapping_keeps_every_visible_character(text: str, width: int) -> None:
+    lines = wrapped(text, width)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert all(text_width(line) <= max(width, 2) for line in lines)
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", ">&- <&-"])
+def test_without_standard_output_nothing_is_begun(filled: Path, closed: str) -> None:
+    """One line where there is a place for it, exit code 1, and no trace of a brief."""
+    command = f'"{sys.executable}" -m passdown brief T-1 --agent coder {closed}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    said = "" if "2>" in closed else "passdown: standard output is closed; nothing was done\n"
+    assert done.stderr == said
+    with open_workspace(str(filled)) as workspace:
+        assert workspace.briefs() == []
+
+
+def test_standard_error_may_be_closed(filled: Path) -> None:
+    """What would be said there doesn't turn up on standard output."""
+    command = f'"{sys.executable}" -m passdown brief T-9 --agent coder 2>&- <&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_nothing_is_cut_when_output_goes_to_a_file(filled: Path, program: Run) -> None:
+    out = program("log").out
+    assert len(out.splitlines()) == 8

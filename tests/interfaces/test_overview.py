@@ -1,0 +1,218 @@
+"""Help, versions, exit codes and the ways in which a command can be wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from passdown import __version__
+from passdown.cli.main import VERBS, main, parser_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.interfaces.running import Run
+
+READING = (
+    ("state", "T-1"),
+    ("state", "T-1", "--files"),
+    ("state", "T-1", "--budget", "100"),
+    ("summary", "T-1"),
+    ("inbox", "reviewer"),
+    ("recall", "clock", "--words"),
+    ("embed", "--status"),
+    ("graph", "show"),
+    ("graph", "near", "T-1#d1"),
+    ("graph", "tagged", "auth"),
+    ("graph", "about", "auth"),
+    ("graph", "tags"),
+    ("knowledge", "show", "T-1#d1"),
+    ("journal",),
+    ("runs",),
+    ("agents",),
+    ("express", "list"),
+    ("worker", "--list"),
+    ("log",),
+    ("show", "T-1#d1"),
+    ("diff", "T-1", "1", "3"),
+    ("history", "T-1", "src/login.py"),
+    ("task", "list"),
+    ("task", "show", "T-1"),
+    ("gate", "list"),
+    ("verify",),
+    ("doctor",),
+    ("heads", "export"),
+    ("schema",),
+)
+
+
+def all_commands() -> list[tuple[str, ...]]:
+    return [
+        (verb, *below)
+        for verb in VERBS
+        for below in [(), *((name,) for name in parser_of(verb).subverbs)]
+    ]
+
+
+@pytest.mark.parametrize("command", all_commands(), ids=" ".join)
+def test_help_shows_what_a_verb_does_with_an_example(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "examples:" in text
+    example = text.partition("examples:")[2]
+    assert f"passdown {command[0]}" in example
+
+
+def test_the_overview_names_every_verb(cli: Run) -> None:
+    for argv in ((), ("help",), ("--help",), ("-h",)):
+        out = cli(*argv).out
+        assert all(f"  {verb.name:<10} {verb.line}" in out for verb in VERBS.values())
+
+
+def test_help_for_one_verb(cli: Run) -> None:
+    assert cli("help", "state").out == cli("state", "--help").out
+    assert cli("help", "task", "new").out == cli("task", "new", "--help").out
+
+
+def test_the_version(program: Run) -> None:
+    assert program("--version").out == f"passdown {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("stat",), "did you mean state?"),
+        (("xyzzy",), "there is no verb"),
+        (("--store",), "out of place"),
+        (("task", "nwe"), "did you mean new?"),
+        (("brief", "T-1", "--bugdet", "5"), "did you mean --budget?"),
+        (("brief", "T-1", "--bugdet=5"), "did you mean --budget?"),
+        (("task", "list", "--agnet", "a"), "did you mean --agent?"),
+        (("task",), "a verb is missing"),
+        (("state",), "required: TASK"),
+        (("state", "T-1", "--at", "one"), "whole number"),
+        (("state", "T-1", "--at", "1", "--files"), "past version"),
+        (("state", "T-1", "--as", "poem"), "invalid choice"),
+        (("handoff",), "name a FILE"),
+        (("handoff", "--task", "T-1", "--outcome", "completed", "--decision", "x"), "' :: '"),
+        (("handoff", "note.yaml", "--to", "someone-else"), "contradicts the file"),
+        (("handoff", "note.yaml", "--blocks", "T-2"), "--blocker"),
+        (("decide", "x", "--why", "y", "--tag", "a,,b"), "comma"),
+    ],
+)
+def test_misuse_is_2(filled: Path, cli: Run, argv: tuple[str, ...], said: str) -> None:
+    answer = cli(*argv, code=2)
+    assert said in answer.err
+    assert answer.out == ""
+    assert len(answer.err.splitlines()) == 1
+    assert "(see: passdown help" in answer.err
+    found = json.loads(cli(*argv, "--json", code=2).out)
+    assert set(found) == {"error", "message", "next_step"}
+    assert found["error"] == "misuse"
+    assert said in found["message"]
+
+
+def test_misuse_names_the_help_of_its_verb(cli: Run) -> None:
+    assert "(see: passdown help)" in cli("stat", code=2).err
+    assert "(see: passdown help task)" in cli("task", "nwe", code=2).err
+    assert "(see: passdown help task new)" in cli("task", "new", code=2).err
+    assert json.loads(cli("--json", "state", "T-1", code=2).out)["next_step"] == "passdown help"
+
+
+@pytest.mark.parametrize("argv", READING, ids=" ".join)
+def test_reading_verbs_speak_json(filled: Path, cli: Run, argv: tuple[str, ...]) -> None:
+    answer = cli(*argv, "--json")
+    assert isinstance(json.loads(answer.out), dict | list)
+    assert answer.err == ""
+    assert cli(*argv).out != "" or argv == ("schema",)
+
+
+def test_a_refusal_is_1_and_goes_to_standard_error(cli: Run) -> None:
+    answer = cli("state", "T-9", code=1)
+    assert answer.out == ""
+    assert "T-9" in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_refusal_in_json_goes_to_standard_output(cli: Run) -> None:
+    answer = cli("state", "T-9", "--json", code=1)
+    found = json.loads(answer.out)
+    assert found["error"] == "not_found"
+    assert set(found) == {"error", "message", "next_step"}
+    assert answer.err == ""
+
+
+def test_without_a_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PASSDOWN_STORE", raising=False)
+    assert main(["log"]) == 1
+    assert "passdown init" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_store_is_found(
+    filled: Path, cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = str(filled / ".passdown" / "ledger.db")
+    monkeypatch.chdir(tmp_path)
+    for argv in (
+        ("--store", database, "task", "list", "--ids"),
+        (f"--store={database}", "task", "list", "--ids"),
+        ("task", "list", "--ids", "--store", f"sqlite:///{database}"),
+        ("task", "list", "--ids", "--store", str(filled)),
+    ):
+        assert cli(*argv).out == "T-1\n"
+    monkeypatch.setenv("PASSDOWN_STORE", database)
+    assert cli("task", "list", "--ids").out == "T-1\n"
+
+
+def test_init_twice_is_fine(project: Path, cli: Run) -> None:
+    config = project / ".passdown" / "config.toml"
+    before = config.read_text("utf-8")
+    assert "was there already" in cli("init").out
+    assert config.read_text("utf-8") == before
+    assert json.loads(cli("init", "--json").out)["made"] is False
+
+
+def test_the_author_is_the_agent_or_the_user(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "Zoë Q. (admin)")
+    cli("task", "new", "A-1", "--title", "One")
+    monkeypatch.setenv("LOGNAME", "user")
+    cli("warn", "A-1", "x")
+    monkeypatch.setenv("PASSDOWN_AGENT", "robot")
+    cli("warn", "A-1", "y")
+    cli("warn", "A-1", "z", "--agent", "named")
+    found = json.loads(cli("log", "A-1", "--json").out)
+    assert [entry["author"] for entry in found] == ["named", "robot", "user-agent", "Zo-Q.-admin"]
+
+
+def test_a_reader_that_leaves_is_no_error(filled: Path, cli: Run, project_root: Path) -> None:
+    for number in range(60):
+        cli("warn", "T-1", f"warning {number} " + "x" * 2_000, "--agent", "coder")
+    environment = {**os.environ, "PYTHONPATH": str(project_root / "src"), "PY": sys.executable}
+    script = '"$PY" -m passdown state T-1 --json | head -1; echo "${PIPESTATUS[0]}"'
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "{\n0\n"
+    assert done.stderr == ""
+
+
+def test_an_argument_that_is_no_text(filled: Path) -> None:
+    done = subprocess.run(
+        [sys.executable.encode(), b"-m", b"passdown", b"show", b"T-1#\xff\x1b[2J"],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"\x1b" not in done.stderr
+    assert b"Traceback" not in done.stderr

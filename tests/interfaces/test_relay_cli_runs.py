@@ -1,0 +1,309 @@
+"""`passdown runs`, `agents`, `worker` and `express`: look, answer, serve, overtake."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import passdown
+from passdown.relay.agent_states import MACHINES, as_mermaid
+from passdown.relay.agents import AgentStates, Seats
+from passdown.relay.express import carry_out
+from passdown.relay.relay_file import check_relay
+from passdown.relay.runs import Runs
+from tests.interfaces.relay_stage import handoff, relay_file, says, slow, until
+from tests.relay.repositories import ALONE, git
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.interfaces.running import Run, Start
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def task(cli: Run) -> str:
+    cli("task", "new", "T-1", "--title", "Login", "--agent", "eva")
+    return "T-1"
+
+
+def trial(**more: Any) -> Json:
+    agents = {"coder": {"runner": {"script": "s.yaml"}, **more}}
+    back = {"when": {"outcome": "completed"}, "go": "again", "at_most": 3}
+    legs = [{"leg": "code", "agent": "coder", "then": [back]}]
+    return {"relay": "trial", "agents": agents, "legs": legs}
+
+
+def ended(runs: Runs, run: str, number: int, **more: Any) -> None:
+    runs.end(run, number, {"outcome": "completed", "version": 2, "measured": {}, **more})
+    runs.go_on(run)
+
+
+def asked(folder: Path) -> None:
+    """R-1 waits for a budget review: its coder may have one turn, and had it."""
+    with passdown.open(str(folder)) as ws:
+        runs = Runs(ws)
+        runs.start(check_relay(trial(limits={"loops": 1})), "T-1", by="eva", lane="here")
+        ended(runs, "R-1", 1, summary="Half of it.")
+
+
+def test_runs_are_listed_and_shown(
+    project: Path, start: Start, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    assert "no runs" in cli("runs").out
+    asked(project)
+    with passdown.open(str(project)) as ws:
+        Runs(ws).start(check_relay(trial()), task, by="eva", lane="normal")
+    rows = cli("runs").out.splitlines()
+    assert rows[0].split()[:5] == ["run", "relay", "task", "status", "leg"]
+    assert [row.split()[:4] for row in rows[1:]] == [
+        ["R-2", "trial", "T-1", "running"],
+        ["R-1", "trial", "T-1", "waiting"],
+    ]
+    assert [run["run"] for run in as_json("runs", "--status", "waiting")] == ["R-1"]
+    found = as_json("runs", "R-1")
+    assert (found["status"], found["by"], found["lane"]) == ("waiting", "eva", "here")
+    shown = cli("runs", "R-1").out
+    for text in ("Half of it.", "budget review", "loops    coder 1 of 1", "turn 1: code, coder"):
+        assert text in shown
+    for command in found["next"]:
+        assert command in shown
+    assert "there is no run 'R-9'" in cli("runs", "R-9", code=1).err
+
+
+def test_a_review_is_answered_with_the_command_that_is_shown(
+    project: Path, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    asked(project)
+    command = as_json("runs", "R-1")["next"][0]
+    assert command == "passdown runs R-1 --answer continue --by NAME --guidance TEXT"
+    argv = command.replace("NAME", "kim").replace("TEXT", "mind-the-gap").split()[1:]
+    said = cli(*argv).out
+    assert "answered: continue" in said
+    assert "no process has it: passdown run --resume R-1" in said
+    turns = as_json("runs", "R-1")["turns"]
+    assert turns[-1]["guidance"] == "mind-the-gap"
+    assert "waits for no review" in cli(*argv, code=1).err
+
+
+def test_a_run_is_abandoned_or_stopped_by_a_person(
+    project: Path, start: Start, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    asked(project)
+    cli("runs", "R-1", "--answer", "abandon", "--by", "kim", "--guidance", "not worth it")
+    found = as_json("runs", "R-1")
+    assert (found["status"], found["why"]) == ("abandoned", "not worth it")
+    with passdown.open(str(project)) as ws:
+        Runs(ws).start(check_relay(trial()), task, by="eva")
+    out = cli("runs", "R-2", "--stop", "--by", "kim", "--why", "obsolete").out
+    assert "R-2 is stopped" in out
+    assert as_json("runs", "R-2")["why"] == "obsolete"
+
+
+@pytest.mark.promise("S4-41")
+def test_agents_follow_the_answer_of_a_person_though_no_process_has_the_run(
+    project: Path, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    with passdown.open(str(project)) as ws:
+        runs = Runs(ws)
+        runs.start(check_relay(trial(limits={"loops": 1})), task, by="eva", lane="here")
+        Seats(ws).take(runs.get("R-1"), runs.get("R-1").legs[1])
+        ended(runs, "R-1", 1, summary="Half of it.")
+
+    def coder() -> tuple[str, str]:
+        (found,) = as_json("agents")
+        return found["state"], found["task"]
+
+    cli("runs", "R-1", "--answer", "escalate", "--by", "kim", "--guidance", "ask the boss")
+    assert coder() == ("SUSPEND", task)
+    cli("runs", "R-1", "--answer", "continue", "--by", "kim")
+    cli("runs", "R-1", "--stop", "--by", "kim")
+    assert coder() == ("WAITING", "")
+    moves = [step for entry in log_of(project, "coder.R-1") for step in entry.get("path", [])]
+    assert moves[-5:] == ["CODING", "BUDGET_REVIEW", "SUSPEND", "ERROR", "WAITING"]
+
+
+def log_of(folder: Path, seat: str) -> list[Json]:
+    with passdown.open(str(folder)) as ws:
+        return [dict(entry) for entry in AgentStates(ws).log(seat)]
+
+
+def test_a_damaged_run_is_named_and_hides_no_other(
+    project: Path, start: Start, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    asked(project)
+    with passdown.open(str(project)) as ws:
+        Runs(ws).start(check_relay(trial()), task, by="eva")
+    store = project / ".passdown" / "ledger.db"
+    content = store.read_bytes()
+    assert content.count(b"Half of it.") == 1
+    store.write_bytes(content.replace(b"Half of it.", b"All of  it."))
+    answer = cli("runs", code=1)
+    assert "R-2" in answer.out
+    assert "run/R-1@3" in answer.err
+    assert "run/R-1@3" in cli("runs", "R-1", code=1).err
+    listed = as_json("runs", code=1)
+    assert [each.get("run") or each["error"] for each in listed] == ["R-2", "damaged"]
+
+
+def test_agents_are_listed_with_state_task_and_time(
+    project: Path, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    assert "no agent has moved yet" in cli("agents").out
+    with passdown.open(str(project)) as ws:
+        states = AgentStates(ws)
+        states.lease("coder.R-1", task, "R-1")
+        states.move("coder.R-1", "SETUP", "PLANNING", "CODING")
+        states.move("kim", "SETUP")
+    found = as_json("agents")
+    assert [(each["agent"], each["run"], each["state"], each["task"]) for each in found] == [
+        ("coder", "R-1", "CODING", "T-1"),
+        ("kim", "", "SETUP", ""),
+    ]
+    assert [each["agent"] for each in as_json("agents", "--busy")] == ["coder"]
+    assert "CODING" in cli("agents").out
+    for name, machine in MACHINES.items():
+        assert cli("agents", "--mermaid", name).out == as_mermaid(machine)
+
+
+def test_a_detached_run_is_taken_by_a_worker_that_ends_when_told_to(
+    project: Path, start: Start, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    agents = {"a": {"runner": {"command": says(project, "good", handoff())}}}
+    legs = [{"leg": each, "agent": "a"} for each in ("one", "two")]
+    out = cli("run", relay_file(project, legs, agents), "--task", task, "--detach").out
+    assert out.startswith("R-1: trial on T-1 is left to workers")
+    assert "no workers" in cli("worker", "--list").out
+    worker = start("worker", "--slots", "2", "--lease", "5")
+    until(lambda: as_json("runs", "R-1")["status"] == "completed", "the run is completed")
+    (alive,) = as_json("worker", "--list")
+    assert (alive["state"], alive["pid"], alive["lease_s"]) == ("alive", worker.pid, 5)
+    worker.send_signal(signal.SIGTERM)
+    out, _ = worker.communicate(timeout=60)
+    assert worker.returncode == 0, out
+    assert "R-1  a  one" in out
+    assert out.count("handed off") == 2
+    assert as_json("worker", "--list") == []
+
+
+def test_a_worker_finishes_its_turn_and_a_second_signal_leaves_it_to_others(
+    project: Path, start: Start, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """Two signals at one moment are one."""
+    agents = {"a": {"runner": {"command": slow(project, "slow", 2.5, handoff())}}}
+    name = relay_file(project, [{"leg": "one", "agent": "a"}], agents)
+    waits = {"R-1": [0.5], "R-2": [0.5, 0.5], "R-3": [0.0, 0.5]}
+    outcomes = {"R-1": "completed", "R-2": "", "R-3": "completed"}
+    for run, pauses in waits.items():
+        cli("run", name, "--task", task, "--detach")
+        worker = start("worker")
+        until(lambda run=run: as_json("runs", run)["turns"][0]["begun_at"], "the turn has begun")
+        for number, pause in zip((signal.SIGTERM, signal.SIGINT), pauses, strict=False):
+            worker.send_signal(number)
+            time.sleep(pause)
+        out, _ = worker.communicate(timeout=60)
+        assert worker.returncode == 0, out
+        assert as_json("runs", run)["turns"][0]["outcome"] == outcomes[run], out
+
+
+@pytest.fixture
+def repository(
+    project: Path, need_program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    need_program("git")
+    for name, value in ALONE.items():
+        monkeypatch.setenv(name, value)
+    git(project, "init", "-q", "-b", "main")
+    (project / "a.txt").write_text("one\n", "utf-8")
+    git(project, "add", "a.txt")
+    git(project, "commit", "-q", "-m", "first")
+    return project
+
+
+def test_express_work_is_carried_out_here(repository: Path, cli: Run) -> None:
+    (repository / "new.txt").write_text("two\n", "utf-8")
+    common = ("--by", "kim", "--here", "--reason", "It has to be two")
+    out = cli("express", "fix", "--message", "Make it two", "a.txt=new.txt", "--id", "f1", *common)
+    assert "f1 (hot_fix): done" in out.out
+    assert git(repository, "show", "passdown/express-f1:a.txt") == "two\n"
+    out = cli("express", "file", "b.txt", "--content", "new.txt", "--id", "f2", *common)
+    assert git(repository, "show", "passdown/express-f2:b.txt") == "two\n"
+    entry = json.dumps({"id": "Redis", "type": "component", "summary": "Keeps sessions"})
+    cli("express", "knowledge", "--entry", entry, "--id", "k1", *common)
+    assert "Redis" in git(repository, "show", "passdown/express-k1:knowledge.dot")
+    (repository / "fix.diff").write_text("--- a/no\n+++ b/no\n@@ -1 +1 @@\n-a\n+b\n", "utf-8")
+    failed = cli(
+        *("express", "fix", "--message", "Mend", "--patch", "fix.diff", "--id", "f3", *common),
+        code=1,
+    )
+    assert "task  express-f3" in " ".join(failed.out.split("\n")).replace("     ", " ")
+    rows = cli("express", "list").out.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == ["f1", "f2", "k1", "f3"]
+    shown = cli("express", "show", "f1").out
+    assert "committed" in shown
+    assert "passdown/express-f1" in shown
+
+
+def item(folder: Path, name: str, **more: Any) -> str:
+    given = {"kind": "file_task", "id": name, "by": "kim", "reason": "x", "path": f"{name}.txt"}
+    (folder / f"{name}.json").write_text(json.dumps({**given, "content": "two\n", **more}), "utf-8")
+    return f"{name}.json"
+
+
+def test_express_work_that_is_sent_is_carried_out_by_a_worker(
+    repository: Path, start: Start, cli: Run, program: Run
+) -> None:
+    out = cli("express", "send", item(repository, "x1")).out
+    assert "x1 is queued" in out
+    worker = start("worker", "--lease", "5")
+    try:
+        done = program("express", "queue", "x1", "--wait").out
+        assert "passdown/express-x1" in done
+        assert git(repository, "show", "passdown/express-x1:x1.txt") == "two\n"
+        done = program("express", "send", item(repository, "x2"), "--wait", "--json").out
+        assert json.loads(done)["status"] == "done"
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        out, _ = worker.communicate(timeout=60)
+    assert "express x1: done on passdown/express-x1" in out
+
+
+def test_who_waits_for_express_work_hears_that_there_is_no_worker(
+    repository: Path, start: Start
+) -> None:
+    waiting = start("express", "send", item(repository, "x1"), "--wait")
+    assert waiting.stdout is not None
+    assert "x1 waits: there is no worker; passdown worker starts one" in waiting.stdout.readline()
+    worker = start("worker", "--lease", "5")
+    assert "x1 (file_task): done" in waiting.communicate(timeout=60)[0]
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(timeout=60) == 0
+
+
+def test_express_work_that_cant_be_queued_is_recorded_and_says_so(
+    repository: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    nowhere = ("--relay-store", "sqlite:////nowhere/at/all/relay.db")
+    answer = cli("express", "send", item(repository, "x1"), *nowhere, code=1)
+    assert "x1 is recorded, but not queued" in answer.err
+    assert "passdown express queue x1" in answer.err
+    assert [each["status"] for each in as_json("express", "list")] == ["sent"]
+    assert "x1 (file_task): done" in cli("express", "queue", "x1", "--here").out
+
+
+def test_a_faulty_item_names_every_problem_and_is_not_recorded(
+    repository: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    name = item(repository, "x1", path="../out", action="burn")
+    said = cli("express", "send", name, code=1).err
+    assert "path" in said
+    assert "action" in said
+    assert as_json("express", "list") == []
+    with passdown.open(str(repository)) as ws, pytest.raises(passdown.errors.InvalidInput):
+        carry_out(ws, {}, states=None)

@@ -1,0 +1,207 @@
+"""MCP over HTTP: the same tools, for the holder of a token and for nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import httpx2 as httpx
+import pytest
+from mcp.client.client import Client
+
+from tests.interfaces.web.asking import ask, heard
+
+if TYPE_CHECKING:
+    from tests.interfaces.web.asking import Reply
+    from tests.serving import Served
+
+Document = dict[str, Any]
+
+SPEAKS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+
+
+def rpc(server: Served, token: str, method: str, params: Any = None, identity: Any = 1) -> Reply:
+    body = {"jsonrpc": "2.0", "id": identity, "method": method}
+    if params is not None:
+        body["params"] = params
+    return ask(server.port, "POST", "/mcp", token=token, body=body, headers=SPEAKS)
+
+
+def call(server: Served, token: str, tool: str, identity: Any = 1, **arguments: Any) -> Document:
+    given = {"name": tool, "arguments": arguments}
+    reply = rpc(server, token, "tools/call", given, identity)
+    assert reply.status == 200, reply
+    return reply.document
+
+
+def text(answer: Document) -> str:
+    return answer["result"]["content"][0]["text"]
+
+
+@pytest.mark.promise("W-8", "W-2")
+def test_a_tool_records_under_the_token_s_name(server: Served) -> None:
+    """Whatever its arguments say; a token that only reads records nothing."""
+    token = server.token("coder", "read", "write")
+    entry = {"task": "T-1", "summary": "s", "rationale": "r", "agent": "planner"}
+    with heard() as logged:
+        decided = text(call(server, token, "decide", **entry))
+    assert "version 2" in decided
+    claim = "'planner' was claimed; the token is coder's, and so is this"
+    assert f"- mind: agent: {claim}; expected coder [author_is_token]" in decided
+    assert [json.loads(line)["notes"] for line in logged] == [[claim]]
+    handed = call(
+        server,
+        token,
+        "handoff",
+        task="T-1",
+        outcome="completed",
+        from_agent="planner",
+        agent="planner",
+        decisions=[{"summary": "t", "rationale": "r", "agent": "planner"}],
+    )
+    assert "version 3" in text(handed)
+    assert text(handed).count("author_is_token") == 3
+    silent = {"task": "T-1", "kind": "gotcha", "text": "x", "mitigation": "y", "severity": "low"}
+    assert "claimed" not in text(call(server, token, "note", **silent, agent="coder"))
+    lines = server.workspace.log("T-1", limit=2)
+    assert {line["author"] for line in lines} == {"coder"}
+    assert {line["via"] for line in lines} == {f"token:{token.split('_')[1]}"}
+    decisions = server.workspace.state_document("T-1")["decisions"]
+    assert {decision["agent"] for decision in decisions} == {"coder"}
+    reader = server.token("looker", "read")
+    refused = call(server, reader, "decide", **entry)
+    assert refused["result"]["isError"]
+    assert server.workspace.task("T-1")["version"] == 4
+
+
+@pytest.mark.promise("W-8")
+def test_anybody_s_brief_can_be_read_and_only_one_s_own_is_on_record(server: Served) -> None:
+    reader = server.token("looker", "read")
+    assert "# T-1 for coder" in text(call(server, reader, "brief", task="T-1", agent="coder"))
+    uri = {"uri": "passdown://brief/T-1/tester"}
+    read = rpc(server, reader, "resources/read", uri).document["result"]["contents"][0]["text"]
+    assert "# T-1 for tester" in read
+    assert "not_recorded" not in read
+    assert server.workspace.briefs("T-1") == []
+    assert "# T-1 for looker" in text(call(server, reader, "brief", task="T-1"))
+    assert [told["agent"] for told in server.workspace.briefs("T-1")] == ["looker"]
+    speaker = server.token("program", "read", "others")
+    assert "# T-1 for tester" in text(call(server, speaker, "brief", task="T-1", agent="tester"))
+    assert [told["agent"] for told in server.workspace.briefs("T-1")] == ["tester", "looker"]
+
+
+@pytest.mark.promise("W-8")
+def test_the_instructions_say_that_the_token_names_the_agent(server: Served) -> None:
+    client = {"name": "c", "version": "1"}
+    begun = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    said = rpc(server, server.token("coder", "read"), "initialize", begun).document["result"]
+    assert "your token says it" in said["instructions"]
+    assert "PASSDOWN_AGENT" not in said["instructions"]
+
+
+@pytest.mark.promise("W-8")
+def test_a_nested_shape_does_not_smuggle_a_name_in(server: Served) -> None:
+    """The ledger itself refuses an author that isn't the token's."""
+    token = server.token("coder", "read", "write")
+    shapes: list[Document] = [
+        {"handoff": {"task": "T-1", "from_agent": "planner", "outcome": "completed"}},
+        {"task": "T-1", "sender": "planner", "outcome": "completed"},
+        {"task_id": "T-1", "source_agent": "planner", "outcome": "completed", "status": "x"},
+    ]
+    for shape in shapes:
+        call(server, token, "handoff", **shape)
+    authors = {line["author"] for line in server.workspace.log("T-1") if line["version"] > 1}
+    assert authors <= {"coder"}
+
+
+@pytest.mark.promise("W-8")
+def test_answers_are_never_crossed(server: Served) -> None:
+    """Two clients with the same ids at the same time: each gets its own."""
+    ws = server.workspace
+    ws.create_task("T-2", title="Second", agent="planner")
+    tokens = {"T-1": server.token("one", "read"), "T-2": server.token("two", "read")}
+    crossed: list[str] = []
+
+    def talk(task: str) -> None:
+        for _ in range(60):
+            answer = call(server, tokens[task], "show", identity=0, id=task)
+            if answer["id"] != 0 or task not in text(answer):
+                crossed.append(task)
+
+    threads = [threading.Thread(target=talk, args=(task,)) for task in ("T-1", "T-2") * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    assert crossed == []
+
+
+@pytest.mark.promise("W-8", "W-4")
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"[" * 100_000, -32700),
+        (b"{", -32700),
+        (b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}', -32700),
+        (b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}', -32700),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', -32600),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
+    ],
+)
+def test_a_broken_message_is_answered_as_one(server: Served, body: bytes, code: int) -> None:
+    token = server.token("coder", "read")
+    reply = ask(server.port, "POST", "/mcp", token=token, body=body, headers=SPEAKS)
+    assert (reply.status, reply.document["error"]["code"]) == (400, code)
+    assert rpc(server, token, "ping").document["result"] == {}
+
+
+@pytest.mark.promise("W-8", "W-1")
+def test_without_a_token_no_tool_is_listed(server: Served) -> None:
+    for token in ("", "token-for-another-audience"):
+        reply = rpc(server, token, "tools/list")
+        assert reply.status == 401
+        assert "www-authenticate" in reply.headers
+        assert b"tools" not in reply.body
+    token = server.token("coder", "read")
+    for method in ("GET", "DELETE"):
+        assert ask(server.port, method, "/mcp", token=token, headers=SPEAKS).status == 405
+
+
+@pytest.mark.promise("W-8")
+def test_the_protocol_s_own_client_is_served(server: Served) -> None:
+    """Listing and calling, with the token in its header."""
+    token = server.token("coder", "read", "write")
+
+    async def talk() -> tuple[list[str], str]:
+        from mcp.client.streamable_http import streamable_http_client
+
+        headers = {"Authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(headers=headers) as http:
+            transport = streamable_http_client(f"{server.url}/mcp", http_client=http)
+            async with Client(transport) as client:
+                tools = await client.list_tools()
+                told = await client.call_tool("brief", {"task": "T-1"})
+                return [tool.name for tool in tools.tools], str(told.content[0])
+
+    names, brief = asyncio.run(talk())
+    assert "handoff" in names
+    assert "T-1 for coder" in brief
+
+
+@pytest.mark.promise("W-8")
+def test_tools_are_counted_and_logged_by_name(server: Served) -> None:
+    """By those that there are: a caller can't make up names for what is counted."""
+    token = server.token("coder", "read", "write")
+    with heard() as logged:
+        call(server, token, "decide", task="T-1", summary="s", rationale="r")
+    assert [json.loads(line)["operation"] for line in logged] == ["mcp/decide"]
+    call(server, token, "tasks")
+    call(server, token, "x" * 30 + '"} 1')
+    rpc(server, token, "tools/list")
+    counts = ask(server.port, "GET", "/metrics", token=token).body.decode()
+    for operation in ("mcp/decide", "mcp/tasks", "mcp"):
+        assert f'passdown_requests_total{{operation="{operation}",status="200"}}' in counts
+    assert "xxx" not in counts
