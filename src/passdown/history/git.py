@@ -2,21 +2,16 @@
 
 Git is only read: no lock is taken, no hook, filter or file watcher is started, nothing is fetched,
 and every call is bounded in time. Branch, commit and worktrees are read from git's own files
-without
-starting a program. A `.git` file is trusted only if the repository that it names knows this
-worktree:
-otherwise a file in an unpacked archive could lead to any repository of the machine.
+without starting a program. A `.git` file is trusted only if the repository that it names knows this
+worktree: otherwise a file in an unpacked archive could lead to any repository of the machine.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import unicodedata
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from passdown.core.checkout import MAX_FILES_LISTED, Checkout
-from passdown.core.redaction import redact
 from passdown.errors import InvalidInput, Problem
 from passdown.ledger.project_files import OWN_FOLDER, Project
 
@@ -24,10 +19,14 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterable, Mapping
 
+    from passdown.core.checkout import Checkout
+
 
 TIMEOUT_S = 2.0
 """How long git may take where an agent waits for the answer; a hook has four seconds in all."""
 
+# Git would ask for a submodule's own state with the submodule's settings.
+_NO_SUBMODULES = "--ignore-submodules=dirty"
 _OPTIONS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 # Set while git runs a hook; they would point it at another repository.
 _FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
@@ -53,7 +52,7 @@ class Git:
         return self.data(*arguments).decode("utf-8", "backslashreplace")
 
     def data(self, *arguments: str, environment: Mapping[str, str] | None = None) -> bytes:
-        """What git prints; raises NoAnswer when it fails, isn't there or takes too long."""
+        """What git prints; raises GitError when it fails, isn't there or takes too long."""
         import subprocess
 
         try:
@@ -84,7 +83,7 @@ class Git:
     def without_filters(self) -> list[str]:
         """Options that switch off the repository's filters: each would be a program to run.
 
-        Raises NoAnswer for a filter whose name no option can hold.
+        Raises GitError for a filter whose name no option can hold.
         """
         try:
             names = self.answer("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")
@@ -227,16 +226,8 @@ WARN_ABOVE = 0.2
 """The share of named files that may differ before a warning is due."""
 MOST_UNNAMED = 200
 
-STATUS = (
-    "status",
-    "--porcelain=v1",
-    "-z",
-    "--untracked-files=all",
-    "--no-renames",
-    "--ignore-submodules=dirty",
-    "--",
-    ".",
-)
+_STATUS = ("status", "--porcelain=v1", "-z", "--untracked-files=all", _NO_SUBMODULES)
+_UNTRACKED = ("ls-files", "--others", "--exclude-standard", "-z")
 _PATHS_PER_CALL = 100
 
 
@@ -272,19 +263,19 @@ def compare_with_git(
     git = Git(root, timeout_s)
     try:
         prefix = git.answer("rev-parse", "--show-prefix").removesuffix("\n")
-        changed = changed_paths(git.answer(*git.without_filters(), *STATUS), prefix)
+        changed = _changed_paths(git, prefix)
         project = Project(root, store_path or os.path.join(root, OWN_FOLDER, "ledger.db"))
         reasons = {path: _difference(project, path, named[path]) for path in named}
-        asked = [path for path in named if not reasons[path] and _nfc(path) not in changed]
+        asked = [path for path in named if not reasons[path] and _normalised(path) not in changed]
         tracked = _tracked_paths(git, asked)
     except GitError as error:
         return GitCheck(is_repository=False, named=len(named), problem=str(error))
     for path in asked:
-        if _nfc(path) not in tracked:
+        if _normalised(path) not in tracked:
             reasons[path] = "git doesn't know it"
     differing = tuple((path, reason) for path, reason in reasons.items() if reason)
     share = len(differing) / len(named) if named else 0.0
-    known = {_nfc(path) for path in named}
+    known = {_normalised(path) for path in named}
     unnamed = tuple(sorted(changed - known)[:MOST_UNNAMED])
     return GitCheck(True, len(named), differing, unnamed, share, share > limit)
 
@@ -300,14 +291,19 @@ def _difference(project: Project, path: str, recorded: str | None) -> str:
     return "" if found.sha256 == wanted else "changed since it was recorded"
 
 
-def _nfc(path: str) -> str:
-    return path if path.isascii() else unicodedata.normalize("NFC", path)
+def _normalised(path: str, form: Literal["NFC", "NFD"] = "NFC") -> str:
+    if path.isascii():
+        return path
+    import unicodedata
+
+    return unicodedata.normalize(form, path)
 
 
-def changed_paths(answer: str, prefix: str) -> set[str]:
-    """The paths in a status answer, relative to the project, without Passdown's own."""
+def _changed_paths(git: Git, prefix: str) -> set[str]:
+    """The paths that differ from the last commit, relative to the project, without Passdown's."""
+    answer = git.answer(*git.without_filters(), *_STATUS, "--no-renames", "--", ".")
     entries = (entry[3:] for entry in answer.split("\0") if len(entry) > 3)
-    paths = {_nfc(path.removeprefix(prefix)) for path in entries}
+    paths = {_normalised(path.removeprefix(prefix)) for path in entries}
     return {path for path in paths if path.split("/")[0] != OWN_FOLDER}
 
 
@@ -316,9 +312,9 @@ def _tracked_paths(git: Git, paths: list[str]) -> set[str]:
     for start in range(0, len(paths), _PATHS_PER_CALL):
         some = paths[start : start + _PATHS_PER_CALL]
         # On disk a name may be spelled decomposed, and git compares bytes.
-        spelled = {form for path in some for form in (path, unicodedata.normalize("NFD", path))}
+        spelled = {form for path in some for form in (path, _normalised(path, "NFD"))}
         answer = git.answer("ls-files", "-z", "--", *sorted(spelled))
-        found.update(_nfc(path) for path in answer.split("\0") if path)
+        found.update(_normalised(path) for path in answer.split("\0") if path)
     return found
 
 
@@ -327,22 +323,24 @@ _PATCH_TIMEOUT_S = 30.0
 # What Passdown keeps in the project is this machine's, or comes with the repository.
 _PROJECT_PATHS = ("--", ".", f":(exclude){OWN_FOLDER}")
 _PATCH_DIFF = ("diff", "--binary", "--no-ext-diff", "--no-textconv", "--no-renames", "--relative")
-# A submodule's own state is none of a patch; git would look for it with the submodule's settings.
-_ALONE = "--ignore-submodules=dirty"
 
 
 def head_of(root: str) -> Checkout | None:
     """Branch and commit alone, without starting a program; None where there is no commit."""
+    from passdown.core.checkout import Checkout
+
     commit = current_commit(root)
     return Checkout(current_branch(root), commit) if commit else None
 
 
 def checkout_of(root: str) -> Checkout | None:
     """Where the repository of a folder stands; None where there is none, no commit, or no git."""
+    from passdown.core.checkout import MAX_FILES_LISTED, Checkout
+
     git = Git(root, _PATCH_TIMEOUT_S)
     try:
         prefix, commit = git.answer("rev-parse", "--show-prefix", "HEAD").split("\n")[:2]
-        found = sorted(changed_paths(git.answer(*git.without_filters(), *STATUS), prefix))
+        found = sorted(_changed_paths(git, prefix))
     except GitError:
         return None
     return Checkout(current_branch(root), commit, len(found), tuple(found[:MAX_FILES_LISTED]))
@@ -355,6 +353,8 @@ def patch_of(root: str) -> bytes:
     """
     import tempfile
 
+    from passdown.core.redaction import redact
+
     git = Git(root, _PATCH_TIMEOUT_S)
     with tempfile.TemporaryDirectory() as folder:
         # An index of our own, in which new files are meant to be added: git diffs those as well.
@@ -365,7 +365,7 @@ def patch_of(root: str) -> bytes:
             git.data("read-tree", "HEAD", environment=own)
             _mark_new_files(git, filters, own)
             patch = git.data(
-                *filters, *_PATCH_DIFF, _ALONE, "HEAD", *_PROJECT_PATHS, environment=own
+                *filters, *_PATCH_DIFF, _NO_SUBMODULES, "HEAD", *_PROJECT_PATHS, environment=own
             )
         except GitError as error:
             raise _refused("no_git", str(error), "a git repository with a commit") from None
@@ -380,9 +380,7 @@ def patch_of(root: str) -> bytes:
 
 def _mark_new_files(git: Git, filters: list[str], own: Mapping[str, str]) -> None:
     """Enter new files into an index, by name: told to find them, git would look into submodules."""
-    listed = git.data(
-        "ls-files", "--others", "--exclude-standard", "-z", *_PROJECT_PATHS, environment=own
-    )
+    listed = git.data(*_UNTRACKED, *_PROJECT_PATHS, environment=own)
     # What ends in a slash is a repository of its own.
     new = [path for path in listed.split(b"\0") if path and not path.endswith(b"/")]
     if not new:
@@ -397,3 +395,89 @@ def _mark_new_files(git: Git, filters: list[str], own: Mapping[str, str]) -> Non
 
 def _refused(code: str, message: str, expected: str) -> InvalidInput:
     return InvalidInput("nothing was exported", [Problem("diff", code, message, expected)])
+
+
+_NAME_STATUS = (
+    *("diff", "--name-status", "-z", "--no-renames", "--no-ext-diff", "--relative"),
+    _NO_SUBMODULES,
+)
+_STATUS_TIMEOUT_S = 60.0
+
+
+class ChangedFile(NamedTuple):
+    """A path below the project, and what happened to it: created, modify or delete."""
+
+    path: str
+    change: str
+
+
+def changed_since(
+    root: str, commit: str, since: float, timeout_s: float
+) -> list[ChangedFile] | None:
+    """The files below a folder that differ from a commit (else from the last one) and were touched
+    since a time; None where git doesn't answer.
+    """
+    if timeout_s <= 0:
+        return None
+    git = Git(root, timeout_s)
+    base = commit if _COMMIT.fullmatch(commit) else "HEAD"
+    try:
+        found = [
+            ChangedFile(path, "created") for path in _fields(git.answer(*_UNTRACKED, "--", "."))
+        ]
+        found += _changed_tracked(git, base)
+    except GitError:
+        return None
+    return sorted(
+        each
+        for each in found
+        if not each.path.startswith(f"{OWN_FOLDER}/") and _touched(root, each, since)
+    )
+
+
+def _changed_tracked(git: Git, base: str) -> list[ChangedFile]:
+    """The known files that differ from a commit; none where there is no such commit."""
+    filters = git.without_filters()
+    try:
+        fields = _fields(git.answer(*filters, *_NAME_STATUS, base, "--", "."))
+    except GitError:
+        return []
+    words = {"A": "created", "D": "delete"}
+    pairs = zip(fields[::2], fields[1::2], strict=False)
+    return [ChangedFile(path, words.get(status[:1], "modify")) for status, path in pairs]
+
+
+def _fields(answer: str) -> list[str]:
+    return [field for field in answer.split("\0") if field]
+
+
+def _touched(root: str, changed: ChangedFile, since: float) -> bool:
+    try:
+        return os.lstat(os.path.join(root, changed.path)).st_mtime >= since
+    except OSError:
+        return changed.change == "delete"
+
+
+def uncommitted_paths(root: str) -> list[str]:
+    """Paths, relative to `root`, of files changed, added or removed since the last commit.
+
+    Raises InvalidInput where git can't say.
+    """
+    git = Git(root, _STATUS_TIMEOUT_S)
+    try:
+        prefix = git.answer("rev-parse", "--show-prefix").removesuffix("\n")
+        fields = git.answer(*git.without_filters(), *_STATUS, "--", ".").split("\0")
+    except GitError as error:
+        fix = "name the files with --changed"
+        message = str(error)[:200]
+        problem = Problem("changed_git", "no_git", message, "a git repository", fix)
+        raise InvalidInput("git can't say what changed", [problem]) from None
+    found: set[str] = set()
+    left = iter(fields)
+    for field in left:
+        status, path = field[:2], field[3:]
+        if "R" in status or "C" in status:
+            next(left, "")  # the name that it had
+        if path.startswith(prefix) and path != prefix:
+            found.add(path.removeprefix(prefix))
+    return sorted(path for path in found if not path.startswith(f"{OWN_FOLDER}/"))

@@ -14,8 +14,7 @@ from passdown.core.kinds import KINDS, LIVE, WORKSPACE_TASK
 from passdown.core.names import normal_path
 from passdown.core.results import HandoffCommand
 from passdown.errors import GateRefused, Problem, unknown_task
-from passdown.history.replay import as_written
-from passdown.history.state import item_documents, mark_superseded
+from passdown.history.state import as_written, item_documents, mark_superseded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from passdown.core.record import Record
     from passdown.core.rows import ItemRow, TaskRow
     from passdown.core.types import JsonObject
-    from passdown.history.replay import WrittenRecord
+    from passdown.history.state import WrittenRecord
     from passdown.ledger import Written
     from passdown.store.statements import Reader
     from passdown.workspace.context import Context
