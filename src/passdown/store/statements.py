@@ -31,12 +31,6 @@ def named_statements(path: str) -> dict[str, str]:
 class HistoryReader(VectorReader):
     """Questions about items and paths at an earlier version."""
 
-    def open_before(self, task: str, position: int) -> list[ItemRow]:
-        """The items of a task that may have been open before the record at a position, as they are
-        now: open, closed by it or since, and gates that were rejected whenever.
-        """
-        return items_of(self.run("open_before", {"task": task, "position": position}))
-
     def path_history(self, task: str, path: str) -> list[ItemRow]:
         """Every artifact entry that a task has had for a path, oldest first."""
         return items_of(self.run("path_history", {"task": task, "path": path}))
@@ -52,12 +46,6 @@ class HistoryReader(VectorReader):
         if not paths:
             return {}
         rows = self.run("known_paths", {"task": task, "paths": json.dumps(paths)})
-        return {path: grade for path, grade in rows if grade is not None}
-
-    def paths_before(self, task: str, paths: Sequence[str], position: int) -> dict[str, str]:
-        """The same as it was before the record at a position."""
-        values = {"task": task, "paths": json.dumps(paths), "position": position}
-        rows = self.run("paths_before", values)
         return {path: grade for path, grade in rows if grade is not None}
 
 

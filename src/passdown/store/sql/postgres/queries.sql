@@ -88,14 +88,6 @@ SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fing
 FROM items
 WHERE task = %(task)s AND is_open ORDER BY position, letter, ordinal;
 
--- name: open_before
-SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade, sizes
-FROM items
-WHERE task = %(task)s AND letter IN ('b', 'k', 'n', 'q', 'r') AND position < %(position)s
-    AND (is_open OR closed_at >= %(position)s OR (letter = 'k' AND status = 'rejected'))
-ORDER BY letter, ordinal;
-
 -- name: items_since
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes
@@ -162,14 +154,6 @@ FROM items WHERE task = %(task)s AND letter = 'a' AND ordinal = coalesce(
 SELECT p.value, (
     SELECT i.grade FROM items i
     WHERE i.task = %(task)s AND i.path = p.value AND i.path <> '' ORDER BY i.ordinal DESC LIMIT 1)
-FROM json_array_elements_text(%(paths)s::json) WITH ORDINALITY p (value, place)
-ORDER BY p.place;
-
--- name: paths_before
-SELECT p.value, (
-    SELECT i.grade FROM items i
-    WHERE i.task = %(task)s AND i.path = p.value AND i.path <> '' AND i.position < %(position)s
-    ORDER BY i.ordinal DESC LIMIT 1)
 FROM json_array_elements_text(%(paths)s::json) WITH ORDINALITY p (value, place)
 ORDER BY p.place;
 

@@ -87,14 +87,6 @@ SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fing
 FROM items INDEXED BY items_open
 WHERE task = :task AND is_open = 1 ORDER BY position, letter, ordinal;
 
--- name: open_before
-SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade, sizes
-FROM items
-WHERE task = :task AND letter IN ('b', 'k', 'n', 'q', 'r') AND position < :position
-    AND (is_open = 1 OR closed_at >= :position OR (letter = 'k' AND status = 'rejected'))
-ORDER BY letter, ordinal;
-
 -- name: items_since
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes
@@ -158,13 +150,6 @@ FROM items WHERE task = :task AND letter = 'a' AND ordinal = coalesce(
 SELECT p.value, (
     SELECT i.grade FROM items i INDEXED BY items_by_path
     WHERE i.task = :task AND i.path = p.value AND i.path <> '' ORDER BY i.ordinal DESC LIMIT 1)
-FROM json_each(:paths) p;
-
--- name: paths_before
-SELECT p.value, (
-    SELECT i.grade FROM items i INDEXED BY items_by_path
-    WHERE i.task = :task AND i.path = p.value AND i.path <> '' AND i.position < :position
-    ORDER BY i.ordinal DESC LIMIT 1)
 FROM json_each(:paths) p;
 
 -- name: current_artifacts
