@@ -50,7 +50,7 @@ def test_every_contract_is_kept(project_root: Path) -> None:
         ("store/planted.py", "import mcp", "Frameworks stay in their own file"),
         ("core/planted.py", "import langgraph.graph", "Only its adapter knows LangGraph"),
         ("adapters/planted.py", "import langchain.agents", "Only its adapter knows LangGraph"),
-        ("hosts/planted.py", "import fastapi", "Only the HTTP server knows its framework"),
+        ("hosts/planted.py", "import starlette", "Only the HTTP server knows its framework"),
         ("testing/planted.py", "import apsw", "Only the SQLite store knows apsw"),
         ("store/planted.py", "import psycopg", "Only the PostgreSQL store knows psycopg"),
         ("core/planted.py", "from pydantic import BaseModel", "Pydantic stays at the boundary"),

@@ -137,15 +137,15 @@ def _check_public_server(workspace: Workspace, host: str, allowed: tuple[str, ..
 
 def _check_packages() -> None:
     try:
-        import fastapi
         import httptools
+        import starlette
         import uvicorn
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"serving HTTP needs the package {error.name}, which is not installed",
             next_step=f"Install it with: {_INSTALL_WEB}",
         ) from error
-    del fastapi, httptools, uvicorn
+    del httptools, starlette, uvicorn
 
 
 _INSTALL_MCP = "pip install 'passdown[mcp]'"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown import tracing as spans
+from passdown import tracing
 from passdown.core.names import id_problems
 from passdown.mcp.definitions import BY_NAME
 
@@ -27,7 +27,7 @@ class SpanMiddleware:
 
     async def __call__(self, ctx: Any, call_next: Any) -> Any:
         """One message."""
-        if not spans.is_on():
+        if not tracing.is_on():
             return await call_next(ctx)
         with message_span(ctx, _agent_name(self._agent_of, ctx)) as span:
             answer = await call_next(ctx)
@@ -48,8 +48,8 @@ def message_span(context: Any, agent: str) -> Span:
     """The span of a message; it goes on with the trace that the message itself names, and with
     what is going on here.
     """
-    if not spans.is_on():
-        return spans.NO_SPAN
+    if not tracing.is_on():
+        return tracing.NO_SPAN
     method = context.method if _METHOD.fullmatch(context.method) else "_OTHER"
     given: Mapping[str, Any] = context.params or {}
     tool = given.get("name") if method == "tools/call" else None
@@ -64,11 +64,11 @@ def message_span(context: Any, agent: str) -> Span:
     }
     name = f"{method} {tool}".strip()
     owners = [
-        o for o in (spans.continued(context.meta or {}), spans.current_span()) if o is not None
+        o for o in (tracing.continued(context.meta or {}), tracing.current_span()) if o is not None
     ]
     if owners:
-        return spans.shared(name, owners, non_empty(attributes))
-    return spans.span(name, non_empty(attributes))
+        return tracing.shared(name, owners, non_empty(attributes))
+    return tracing.span(name, non_empty(attributes))
 
 
 def is_tool_error(answer: Any) -> bool:

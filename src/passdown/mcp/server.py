@@ -74,7 +74,7 @@ PROMPTS: tuple[Prompt, ...] = (
 )
 
 
-def prompt_text(door: SharedWorkspace, name: str, given: Mapping[str, str], agent: str) -> str:
+def prompt_text(shared: SharedWorkspace, name: str, given: Mapping[str, str], agent: str) -> str:
     """The text of a prompt; raises NotFound, InvalidInput, and what making a brief raises."""
     prompt = next((each for each in PROMPTS if each.name == name), None)
     if prompt is None:
@@ -88,7 +88,7 @@ def prompt_text(door: SharedWorkspace, name: str, given: Mapping[str, str], agen
     ]
     if problems:
         raise InvalidInput("the prompt is refused", problems)
-    text = _resume_prompt(door, given, agent) if name == "resume" else _hand_off_now_prompt(given)
+    text = _resume_prompt(shared, given, agent) if name == "resume" else _hand_off_now_prompt(given)
     return visible(text, keep_newlines=True)
 
 
@@ -100,9 +100,9 @@ def _hand_off_now_prompt(given: Mapping[str, str]) -> str:
     )
 
 
-def _resume_prompt(door: SharedWorkspace, given: Mapping[str, str], agent: str) -> str:
+def _resume_prompt(shared: SharedWorkspace, given: Mapping[str, str], agent: str) -> str:
     who = given.get("agent") or agent
-    with door.workspace() as workspace:
+    with shared.workspace() as workspace:
         task = given.get("task") or _waiting_task(workspace, who)
         if not task:
             rows = [task_row(each) for each in reading.open_tasks(workspace, reading.TASKS_SHOWN)]
@@ -161,7 +161,7 @@ class ResourceContent(NamedTuple):
     kind: str
 
 
-def resource_page(door: SharedWorkspace, cursor: str) -> ResourcePage:
+def resource_page(shared: SharedWorkspace, cursor: str) -> ResourcePage:
     """The resources there are: tasks in the order of their making, each with its holder's brief.
 
     Where no store can be read there is only what needs none: hosts ask for this list at the start,
@@ -169,7 +169,7 @@ def resource_page(door: SharedWorkspace, cursor: str) -> ResourcePage:
     """
     after = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 18 else 0
     try:
-        with door.workspace() as workspace:
+        with shared.workspace() as workspace:
             found = workspace.tasks(limit=RESOURCES_PER_PAGE, after=after)
     except (PassdownError, OSError):
         return ResourcePage([] if after else [_SCHEMA_RESOURCE])
@@ -193,7 +193,7 @@ def _task_resources(task: JsonObject) -> list[JsonObject]:
     return [whole, {"uri": address, "name": told, "mimeType": _MARKDOWN}]
 
 
-def read_resource(door: SharedWorkspace, uri: str, agent: str) -> ResourceContent:
+def read_resource(shared: SharedWorkspace, uri: str, agent: str) -> ResourceContent:
     """What stands at an address; raises NotFound for one that isn't any, and whatever reading the
     task raises.
     """
@@ -202,7 +202,7 @@ def read_resource(door: SharedWorkspace, uri: str, agent: str) -> ResourceConten
         raise _no_resource(uri)
     if [kind, *rest] == ["schema", "handoff"]:
         return ResourceContent(handoff_schema_text(), _JSON_SCHEMA)
-    with door.workspace() as workspace:
+    with shared.workspace() as workspace:
         text = _resource_text(workspace, uri, kind, rest, agent)
     return ResourceContent(visible(text, keep_newlines=True), _MARKDOWN)
 
@@ -247,14 +247,14 @@ def named_by_client(context: Context) -> str:
 
 
 def build_server(
-    door: SharedWorkspace,
+    shared: SharedWorkspace,
     caller: Callable[[Context], str] = named_by_client,
     instructions: str = INSTRUCTIONS,
 ) -> Server[Any]:
     """The server, for any transport. Making it opens nothing: what is listed is the same for every
     workspace. `caller` tells who calls, where the call's arguments don't.
     """
-    handlers = _Handlers(door, caller)
+    handlers = _Handlers(shared, caller)
     same = CacheHint(ttl_ms=_HOUR_MS, scope="public")
     server: Server[Any] = Server(
         SERVER_NAME,
@@ -279,8 +279,8 @@ def build_server(
 class _Handlers:
     """What each request of the protocol is answered with."""
 
-    def __init__(self, door: SharedWorkspace, caller: Callable[[Context], str]) -> None:
-        self._door = door
+    def __init__(self, shared: SharedWorkspace, caller: Callable[[Context], str]) -> None:
+        self._shared = shared
         self._caller = caller
 
     async def list_tools(self, _: Context, __: Paging) -> types.ListToolsResult:
@@ -294,13 +294,15 @@ class _Handlers:
             message = visible(f"there is no tool {params.name[:60]!r}; there are: {known}")
             raise MCPError(types.INVALID_PARAMS, message)
         given = params.arguments or {}
-        answer = await _in_thread(call_tool, self._door, params.name, given, self._caller(context))
+        answer = await _in_thread(
+            call_tool, self._shared, params.name, given, self._caller(context)
+        )
         content = types.TextContent(type="text", text=answer.text)
         return types.CallToolResult(content=[content], is_error=answer.is_error)
 
     async def list_resources(self, _: Context, params: Paging) -> types.ListResourcesResult:
         cursor = params.cursor if params is not None and params.cursor else ""
-        found = await _in_thread(resource_page, self._door, cursor)
+        found = await _in_thread(resource_page, self._shared, cursor)
         listed = [types.Resource.model_validate(each) for each in found.resources]
         return types.ListResourcesResult(resources=listed, next_cursor=found.cursor or None)
 
@@ -312,7 +314,7 @@ class _Handlers:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
-        found = await _or_protocol_error(read_resource, self._door, uri, self._caller(context))
+        found = await _or_protocol_error(read_resource, self._shared, uri, self._caller(context))
         content = types.TextResourceContents(uri=uri, text=found.text, mime_type=found.kind)
         return types.ReadResourceResult(contents=[content])
 
@@ -324,7 +326,7 @@ class _Handlers:
     ) -> types.GetPromptResult:
         given = params.arguments or {}
         agent = self._caller(context)
-        text = await _or_protocol_error(prompt_text, self._door, params.name, given, agent)
+        text = await _or_protocol_error(prompt_text, self._shared, params.name, given, agent)
         content = types.TextContent(type="text", text=text)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
@@ -375,17 +377,17 @@ _GLANCE_S = 0.02
 _NOT_JSON = ("json_invalid", "json_type")
 
 
-def serve_stdio(door: SharedWorkspace, agent: str = "") -> None:
+def serve_stdio(shared: SharedWorkspace, agent: str = "") -> None:
     """Answer on standard input and output until the client closes them.
 
     `agent` writes where a call names nobody; without it, see `agent_named`.
     """
-    server = build_server(door, lambda context: agent or named_by_client(context))
+    server = build_server(shared, lambda context: agent or named_by_client(context))
     server.middleware.append(SpanMiddleware(lambda context: agent or named_by_client(context)))
     try:
         anyio.run(_run_stdio, server)
     finally:
-        door.close()
+        shared.close()
 
 
 async def _run_stdio(server: Server[Any]) -> None:

@@ -718,7 +718,7 @@ _GATE_ANSWERS = frozenset({"approve", "approved", "reject", "rejected", "answer"
 
 
 def call_tool(
-    door: SharedWorkspace, name: str, arguments: Mapping[str, Any], agent: str
+    shared: SharedWorkspace, name: str, arguments: Mapping[str, Any], agent: str
 ) -> ToolResult:
     """Carry a tool out for an agent; `agent` writes where the arguments name nobody.
 
@@ -727,10 +727,10 @@ def call_tool(
     tool = _HANDLERS[name]
     try:
         given, writer = _arguments_of(name, tool, arguments, agent)
-        with door.workspace() as workspace:
+        with shared.workspace() as workspace:
             text = tool.carry(workspace, given, writer)
     except InvalidInput as error:
-        error = _with_unknown_task(door, name, arguments, error)
+        error = _with_unknown_task(shared, name, arguments, error)
         return ToolResult(visible(error_text(error, name), keep_newlines=True), is_error=True)
     except PassdownError as error:
         return ToolResult(visible(error_text(error, name), keep_newlines=True), is_error=True)
@@ -774,7 +774,7 @@ def _arguments_of(
 
 
 def _with_unknown_task(
-    door: SharedWorkspace, name: str, arguments: Mapping[str, Any], error: InvalidInput
+    shared: SharedWorkspace, name: str, arguments: Mapping[str, Any], error: InvalidInput
 ) -> InvalidInput:
     """That there is no such task, beside everything else that is wrong with a call."""
     task: object = arguments.get("task") or arguments.get("task_id")
@@ -782,7 +782,7 @@ def _with_unknown_task(
     if name == "task_new" or is_told or not isinstance(task, str) or id_problems(task, "task"):
         return error
     try:
-        with door.workspace() as workspace:
+        with shared.workspace() as workspace:
             workspace.task(task)
     except NotFound as unknown:
         if unknown.code != NotFound.code:

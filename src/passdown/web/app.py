@@ -1,4 +1,4 @@
-"""The application: the routes behind the gateway.
+"""The application: the API's routes behind the gateway, events, MCP and status pages.
 
 Requests are read and rights are checked by the routes; the work runs in threads, since the core is
 synchronous. Every error is a problem document.
@@ -10,26 +10,19 @@ import asyncio
 import os
 import re
 import sys
+import time
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from fastapi import FastAPI, Request
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
-from passdown import __version__
+from passdown import tracing
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, RateLimited, StoreError
-from passdown.web import task_routes as decision_rows
-from passdown.web import task_routes as own_rows
-from passdown.web import task_routes as reading_rows
-from passdown.web import task_routes as task_rows
-from passdown.web import task_routes as writing_rows
-from passdown.web import workspace_routes as context_rows
-from passdown.web import workspace_routes as graph_rows
-from passdown.web import workspace_routes as keeping_rows
-from passdown.web import workspace_routes as relay_rows
-from passdown.web import workspace_routes as telling_rows
+from passdown.web import task_routes, workspace_routes
 from passdown.web.briefs import BriefBatcher
 from passdown.web.events import (
     EVENTS_MEDIA,
@@ -40,7 +33,7 @@ from passdown.web.events import (
 )
 from passdown.web.gateway import REQUEST_CONTEXT, Gateway
 from passdown.web.mcp_endpoint import MCP_PATH, McpEndpoint
-from passdown.web.openapi import DESCRIPTION, openapi_extra, openapi_responses, whole
+from passdown.web.openapi import openapi_document, whole
 from passdown.web.requests import (
     ApiRequest,
     ApiResult,
@@ -58,88 +51,72 @@ from passdown.web.responses import (
     with_etag,
     without_internals,
 )
-from passdown.web.status_routes import add_status_routes
-from passdown.web.telemetry import note_task, operation_span
-from passdown.workspace.files import FILES_FIELD as FILES_SEEN
-from passdown.workspace.files import serving_client
+from passdown.web.telemetry import METRICS_MEDIA, note_task, operation_span
+from passdown.workspace.files import FILES_FIELD, serving_client
 from passdown.workspace.streams import recorded_via
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from fastapi.telemetry import TelemetryConfig
-
     from passdown.core.access import AccessToken
     from passdown.web.gateway import App, Receive, Scope, Send
     from passdown.web.server_state import RequestContext, ServerState
+    from passdown.workspace import Workspace
 
-
-if TYPE_CHECKING:
     Endpoint = Callable[[Request], Awaitable[Response]]
 
-ROUTES: tuple[ApiRoute, ...] = (
-    *task_rows.TASK_ROUTES,
-    *writing_rows.RECORD_ROUTES,
-    *reading_rows.HISTORY_ROUTES,
-    *telling_rows.BRIEF_ROUTES,
-    *own_rows.CALLER_ROUTES,
-    *context_rows.CONTEXT_ROUTES,
-    *decision_rows.DECISION_ROUTES,
-    *graph_rows.GRAPH_ROUTES,
-    *keeping_rows.MAINTENANCE_ROUTES,
-    *relay_rows.RELAY_ROUTES,
+
+def _streamed(_: Workspace, __: ApiRequest) -> ApiResult:
+    raise AssertionError("events are streamed")
+
+
+ROUTES: tuple[ApiRoute, ...] = (*task_routes.ROUTES, *workspace_routes.ROUTES)
+BRIEF_ROUTE = next(route for route in ROUTES if route.name == "brief")
+EVENTS_ROUTE = ApiRoute(
+    "events",
+    "GET",
+    "/api/events",
+    "read",
+    "What is recorded of tasks, as server-sent events; Last-Event-ID goes on where one left off",
+    _streamed,
+    query={
+        "after": whole("events after this sequence number", most=10**18),
+        "task": task_routes.TASK_ID,
+    },
+    media=(EVENTS_MEDIA,),
+    tag="history",
 )
+
 _SMALL_BODY = 1 << 14
 """A larger body is read in a thread: that takes as long as many small requests."""
-# The framework has spans and logs of its own, which quote what was sent; the front's stand alone.
-_NO_FRAMEWORK_SPANS: TelemetryConfig = {
-    "tracing": False,
-    "metrics": False,
-    "logs": False,
-    "operation_spans": False,
-    "auto_configure": False,
-}
 _ETAG_VERSION = re.compile(r'"([0-9]{1,15})"')
 
 
-def build_app(house: ServerState) -> App:
+def build_app(state: ServerState) -> App:
     """The whole server as an ASGI application."""
-    mcp = McpEndpoint(house)
+    mcp = McpEndpoint(state)
 
     @asynccontextmanager
-    async def living(_: FastAPI) -> AsyncGenerator[None]:
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         await asyncio.to_thread(_warm_up)
         async with mcp.running():
             yield
-        house.threads.close()
-        house.door.close()
+        state.threads.close()
+        state.shared.close()
 
-    app = FastAPI(
-        title="Passdown",
-        version=__version__,
-        description=DESCRIPTION,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        lifespan=living,
-        redirect_slashes=False,
-        telemetry=_NO_FRAMEWORK_SPANS,
+    endpoints = _Endpoints(state)
+    routes = [_starlette_route(route, endpoints.of(route)) for route in (*ROUTES, EVENTS_ROUTE)]
+    app = Starlette(
+        routes=[*routes, *_status_routes(state), Route(MCP_PATH, mcp)],
+        exception_handlers={HTTPException: _not_routed},
+        lifespan=lifespan,
     )
-    routes = _Endpoints(house)
-    rows = {operation.name: operation for operation in ROUTES}
-    endpoints = {name: routes.of(row) for name, row in rows.items()}
-    endpoints["brief"] = routes.brief(rows["brief"])
-    for name, row in rows.items():
-        _add_route(app, row, endpoints[name])
-    _add_route(app, _EVENTS_ROUTE, routes.events())
-    add_status_routes(app, house)
-    app.router.routes.append(Route(MCP_PATH, mcp))
-    app.add_exception_handler(HTTPException, _not_routed)
-    return Gateway(_BriefShortcut(app, endpoints["brief"]), house)
+    app.router.redirect_slashes = False
+    return Gateway(_BriefShortcut(app, endpoints.brief), state)
 
 
 class _BriefShortcut:
-    """Goes around the router for briefs: what agents ask for most costs half as much without it."""
+    """Bypasses the router for briefs: what agents ask for most costs half as much without it."""
 
     _PATH = re.compile(r"/api/tasks/([^/]+)/brief")
 
@@ -157,188 +134,148 @@ class _BriefShortcut:
         await response(scope, receive, send)
 
 
-def _add_route(app: FastAPI, operation: ApiRoute, endpoint: Endpoint) -> None:
-    app.add_api_route(
-        operation.path,
-        endpoint,
-        methods=[operation.method],
-        operation_id=operation.name,
-        summary=operation.summary,
-        status_code=operation.status,
-        response_class=Response,
-        responses=openapi_responses(operation),
-        openapi_extra=openapi_extra(operation),
-        tags=[operation.tag] if operation.tag else None,
-    )
+def _starlette_route(route: ApiRoute, endpoint: Endpoint) -> Route:
+    found = Route(route.path, endpoint, methods=[route.method])
+    found.methods = {route.method}  # without HEAD, which Starlette adds to GET
+    return found
 
 
 class _Endpoints:
-    """Makes an endpoint of each row."""
+    """Makes an endpoint of each route."""
 
-    def __init__(self, house: ServerState) -> None:
-        self._house = house
-        self._briefs = BriefBatcher(house)
-        self._watch = ChangeWatcher(house)
-        self._heavy = asyncio.Semaphore(house.options.limits.heavy)
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._briefs = BriefBatcher(state)
+        self._watcher = ChangeWatcher(state)
+        self._heavy = asyncio.Semaphore(state.options.limits.heavy)
 
-    def of(self, operation: ApiRoute) -> Endpoint:
-        """The endpoint of a row that is carried out in a thread."""
+    def of(self, route: ApiRoute) -> Endpoint:
+        """The endpoint of a route; most do their work in a thread."""
+        if route.name == "brief":
+            return self.brief
+        if route.name == "events":
+            return self.events
 
         async def endpoint(request: Request) -> Response:
-            visit, caller = _context_of(request, operation)
+            context, caller = _context_of(request, route)
             try:
-                is_small = len(visit.body) <= _SMALL_BODY
-                call = _api_request(operation, request, visit, caller) if is_small else None
-                await self._take_turn(operation, visit, caller)
-                async with self._heavy if operation.is_heavy else nullcontext():
-                    return await self._house.threads.for_caller(
-                        self._carry, operation, request, visit, caller, call
+                is_small = len(context.body) <= _SMALL_BODY
+                call = _api_request(route, request, context, caller) if is_small else None
+                await self._wait_for_turn(route, context, caller)
+                async with self._heavy if route.is_heavy else nullcontext():
+                    return await self._state.threads.for_caller(
+                        self._run, route, request, context, caller, call
                     )
             except Exception as error:  # noqa: BLE001
-                return _problem_response(
-                    error, visit, has_condition=b"if-match" in _header_names(request)
-                )
+                has_condition = "if-match" in request.headers
+                return _problem_response(error, context, has_condition=has_condition)
 
         return endpoint
 
-    async def _take_turn(
-        self, operation: ApiRoute, visit: RequestContext, caller: AccessToken
+    async def _wait_for_turn(
+        self, route: ApiRoute, context: RequestContext, caller: AccessToken
     ) -> None:
-        """Wait for what has to be waited for before an operation may begin. Of a token's heavy
+        """Wait until the token may have one more request of this kind under way. Of its heavy
         reads one is in line at a time, so that those of others come next.
         """
-        house = self._house
-        if operation.is_heavy:
-            await visit.take(house.heavy_reads.of(caller.id))
+        state = self._state
+        if route.is_heavy:
+            limiter = state.heavy_reads
         else:
-            turns = house.writes if operation.writes else house.reads
-            await visit.take(turns.of(caller.id))
+            limiter = state.writes if route.writes else state.reads
+        await context.hold(limiter.of(caller.id))
 
-    def _carry(
+    def _run(
         self,
-        operation: ApiRoute,
+        route: ApiRoute,
         request: Request,
-        visit: RequestContext,
+        context: RequestContext,
         caller: AccessToken,
         read: ApiRequest | None,
     ) -> Response:
-        """Carry an operation out and spell its answer, all of it in the thread that this is."""
-        call = read or _api_request(operation, request, visit, caller)
+        """Call a route's function and encode its result, in the thread that this runs in."""
+        call = read or _api_request(route, request, context, caller)
         only = "" if caller.may("others") else caller.name
-        door = recorded_via(f"token:{caller.id}", author=only)
         with (
-            self._house.workspace() as workspace,
-            door,
+            self._state.workspace() as workspace,
+            recorded_via(f"token:{caller.id}", author=only),
             serving_client(call.files_seen),
-            operation_span(operation.name, workspace, visit),
+            operation_span(route.name, workspace, context),
         ):
-            found = operation.carry(workspace, call)
-        visit.notes += call.claims
-        return to_response(operation, call, found, request)
+            result = route.function(workspace, call)
+        context.notes += call.claims
+        return to_response(route, call, result, request)
 
-    def brief(self, operation: ApiRoute) -> Endpoint:
-        """The endpoint of briefs, which are made once for many."""
+    async def brief(self, request: Request) -> Response:
+        """Briefs are made once for many."""
+        context, caller = _context_of(request, BRIEF_ROUTE)
+        question = (caller.id, request.scope["path"], request.scope["query_string"])
+        try:
+            waiting = self._briefs.known(question)
+            if waiting is None:
+                call = _api_request(BRIEF_ROUTE, request, context, caller)
+                waiting = self._briefs.read(question, call, f"token:{caller.id}")
+            note_task(context, waiting.ask._asdict())
+            body, etag = await self._briefs.answer(waiting, context)
+        except Exception as error:  # noqa: BLE001
+            return _problem_response(error, context)
+        return with_etag(request, body, etag)
 
-        async def endpoint(request: Request) -> Response:
-            visit, caller = _context_of(request, operation)
-            question = (caller.id, request.scope["path"], request.scope["query_string"])
-            try:
-                waiting = self._briefs.known(question)
-                if waiting is None:
-                    call = _api_request(operation, request, visit, caller)
-                    waiting = self._briefs.read(question, call, f"token:{caller.id}")
-                note_task(visit, waiting.ask._asdict())
-                body, etag = await self._briefs.answer(waiting, visit)
-            except Exception as error:  # noqa: BLE001
-                return _problem_response(error, visit)
-            return with_etag(request, body, etag)
-
-        return endpoint
-
-    def events(self) -> Endpoint:
-        """The endpoint of the stream of changes."""
-
-        async def endpoint(request: Request) -> Response:
-            visit, caller = _context_of(request, _EVENTS_ROUTE)
-            try:
-                call = _api_request(_EVENTS_ROUTE, request, visit, caller)
-                await visit.take(self._house.reads.of(caller.id))
-                last = await self._house.threads.for_caller(self._watch.position)
-                await visit.give_back()
-                named = request.headers.get("last-event-id", "")
-                after = resume_position(named, call.given.get("after"), last)
-                open_stream(self._house, caller)
-            except Exception as error:  # noqa: BLE001
-                return _problem_response(error, visit)
-            stream = EventStream(
-                self._house, self._watch, caller, after, call.given.get("task", "")
-            )
-            return StreamingResponse(self._counted(stream, caller), media_type=EVENTS_MEDIA)
-
-        return endpoint
+    async def events(self, request: Request) -> Response:
+        """The stream of changes."""
+        context, caller = _context_of(request, EVENTS_ROUTE)
+        state = self._state
+        try:
+            call = _api_request(EVENTS_ROUTE, request, context, caller)
+            await context.hold(state.reads.of(caller.id))
+            last = await state.threads.for_caller(self._watcher.position)
+            await context.release()
+            last_seen = request.headers.get("last-event-id", "")
+            after = resume_position(last_seen, call.given.get("after"), last)
+            open_stream(state, caller)
+        except Exception as error:  # noqa: BLE001
+            return _problem_response(error, context)
+        stream = EventStream(state, self._watcher, caller, after, call.given.get("task", ""))
+        return StreamingResponse(self._counted(stream, caller), media_type=EVENTS_MEDIA)
 
     async def _counted(self, stream: EventStream, caller: AccessToken) -> AsyncGenerator[bytes]:
         try:
             async for part in stream.lines():
                 yield part
         finally:
-            self._house.streams.leave(caller.id)
+            self._state.streams.leave(caller.id)
 
 
-async def _never(*_: Any) -> ApiResult:
-    raise AssertionError("events are streamed, not carried out")
-
-
-_EVENTS_ROUTE = ApiRoute(
-    "events",
-    "GET",
-    "/api/events",
-    "read",
-    "What is recorded of tasks, as server-sent events; Last-Event-ID goes on where one left off",
-    cast("Any", _never),
-    query={
-        "after": whole("events after this sequence number", most=10**18),
-        "task": task_rows.TASK_ID,
-    },
-    media=(EVENTS_MEDIA,),
-    tag="history",
-)
-
-
-def _context_of(request: Request, operation: ApiRoute) -> tuple[RequestContext, AccessToken]:
-    visit: RequestContext = request.scope[REQUEST_CONTEXT]
-    visit.goes_to(operation.name, operation.path)
-    if visit.caller is None:
-        raise AssertionError("the front lets nobody in without a token")
-    return visit, visit.caller
-
-
-def _header_names(request: Request) -> set[bytes]:
-    return {name for name, _ in request.scope["headers"]}
+def _context_of(request: Request, route: ApiRoute) -> tuple[RequestContext, AccessToken]:
+    context: RequestContext = request.scope[REQUEST_CONTEXT]
+    context.set_route(route.name, route.path)
+    if context.caller is None:
+        raise AssertionError("the gateway lets nobody in without a token")
+    return context, context.caller
 
 
 def _api_request(
-    operation: ApiRoute, request: Request, visit: RequestContext, caller: AccessToken
+    route: ApiRoute, request: Request, context: RequestContext, caller: AccessToken
 ) -> ApiRequest:
-    require_right(caller, operation.right)
-    given = read_request(operation, request.path_params, request.scope["query_string"], visit.body)
-    note_task(visit, given)
-    files_seen = given.pop(FILES_SEEN, None) if operation.takes_files else None
+    require_right(caller, route.right)
+    given = read_request(route, request.path_params, request.scope["query_string"], context.body)
+    note_task(context, given)
+    files_seen = given.pop(FILES_FIELD, None) if route.takes_files else None
     return ApiRequest(
         caller,
         given,
-        expect_version=_expected_version(operation, request),
-        key=_idempotency_key(operation, request),
+        expect_version=_expected_version(route, request),
+        key=request.headers.get("idempotency-key") if route.takes_key else None,
         files_seen=files_seen,
     )
 
 
-def _expected_version(operation: ApiRoute, request: Request) -> int | None:
+def _expected_version(route: ApiRoute, request: Request) -> int | None:
     given = request.headers.get("if-match", "*")
-    if given != "*" and not operation.takes_version and operation.method != "GET":
+    if given != "*" and not route.takes_version and route.method != "GET":
         problem = Problem("If-Match", "not_here", "has no meaning for this", "a write without it")
         raise MalformedRequest("the condition can't be kept", [problem])
-    if given == "*" or not operation.takes_version:
+    if given == "*" or not route.takes_version:
         return None
     match = _ETAG_VERSION.fullmatch(given)
     if match is None:
@@ -347,60 +284,45 @@ def _expected_version(operation: ApiRoute, request: Request) -> int | None:
     return int(match[1])
 
 
-def _idempotency_key(operation: ApiRoute, request: Request) -> str | None:
-    return request.headers.get("idempotency-key") if operation.takes_key else None
-
-
 def _problem_response(
-    error: Exception, visit: RequestContext, *, has_condition: bool = False
+    error: Exception, context: RequestContext, *, has_condition: bool = False
 ) -> Response:
-    """What went wrong, as a problem document; a fault of ours says nothing of its inside."""
+    """An error as a problem document; an internal error tells nothing of its cause."""
     if not isinstance(error, PassdownError):
         if os.environ.get("PASSDOWN_DEBUG"):
             sys.excepthook(type(error), error, error.__traceback__)
-        visit.notes.append(f"unexpected {type(error).__name__}")
+        context.notes.append(f"unexpected {type(error).__name__}")
         error = PassdownError(
             "this is a fault in Passdown",
-            next_step=f"Its log has more about request {visit.number}.",
+            next_step=f"Its log has more about request {context.number}.",
             code="unexpected",
         )
     if isinstance(error, StoreError):
-        visit.notes.append(str(error))
-        error = without_internals(error, visit.number)
-    status = (
-        400
-        if isinstance(error, MalformedRequest)
-        else status_of(error, has_condition=has_condition)
-    )
+        context.notes.append(str(error))
+        error = without_internals(error, context.number)
+    is_malformed = isinstance(error, MalformedRequest)
+    status = 400 if is_malformed else status_of(error, has_condition=has_condition)
     headers = {"Retry-After": "1"} if isinstance(error, (StoreError, RateLimited)) else None
-    return Response(
-        to_json(problem_document(error, status)), status, headers=headers, media_type=PROBLEM_MEDIA
-    )
+    body = to_json(problem_document(error, status))
+    return Response(body, status, headers=headers, media_type=PROBLEM_MEDIA)
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:
-    """An address or a method that isn't there."""
-    status = error.status_code if isinstance(error, HTTPException) else 404
-    headers: dict[str, str] = {}
-    problem: PassdownError = NotFound(
-        "there is nothing at this address", next_step="See /api/openapi.json."
-    )
-    if status == 405:
-        headers["Allow"] = _methods_at(request)
-        found = Problem("method", "not_here", request.method[:16], headers["Allow"])
-        problem = InvalidInput("the address has no such method", [found])
+    """An unknown path, or a method that a path doesn't have."""
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        allowed = _methods_at(request)
+        found = Problem("method", "not_here", request.method[:16], allowed)
+        problem: PassdownError = InvalidInput("the address has no such method", [found])
+        status, headers = 405, {"Allow": allowed}
     else:
-        status = 404
-    return Response(
-        to_json(problem_document(problem, status)),
-        status,
-        headers=headers,
-        media_type=PROBLEM_MEDIA,
-    )
+        problem = NotFound("there is nothing at this address", next_step="See /api/openapi.json.")
+        status, headers = 404, {}
+    body = to_json(problem_document(problem, status))
+    return Response(body, status, headers=headers, media_type=PROBLEM_MEDIA)
 
 
 def _methods_at(request: Request) -> str:
-    """Every method that an address has, whichever route serves it."""
+    """Every method that a path has, whichever route serves it."""
     found: set[str] = set()
     for route in request.app.router.routes:
         if route.matches(request.scope)[0] is not Match.NONE:
@@ -415,4 +337,78 @@ def _warm_up() -> None:
     counter_of(None).tokens("ready")
 
 
-__all__ = ["ROUTES", "build_app"]
+def _status_routes(state: ServerState) -> list[Route]:
+    """Health, readiness, metrics, and the OpenAPI document, made when it is first asked for."""
+    document: list[bytes] = []
+    store = _StoreCheck(state)
+
+    async def health(request: Request) -> Response:
+        return Response(b'{"status":"alive"}', media_type="application/json")
+
+    async def ready(request: Request) -> Response:
+        try:
+            await store.check()
+        except PassdownError as error:
+            context: RequestContext = request.scope[REQUEST_CONTEXT]
+            context.notes.append(str(error))
+            told = problem_document(without_internals(error, context.number), 503)
+            return Response(to_json(told), 503, media_type=PROBLEM_MEDIA)
+        is_ready = not state.stopping.is_set()
+        body = b'{"status":"ready"}' if is_ready else b'{"status":"stopping"}'
+        return Response(body, 200 if is_ready else 503, media_type="application/json")
+
+    async def metrics(request: Request) -> Response:
+        text = state.metrics.text(streams=state.streams.count)
+        return Response(text, headers={"Content-Type": METRICS_MEDIA})
+
+    async def openapi(request: Request) -> Response:
+        if not document:
+            document.append(to_json(openapi_document([*ROUTES, EVENTS_ROUTE])))
+        return Response(document[0], media_type="application/json")
+
+    found = {"health": health, "ready": ready, "metrics": metrics, "api/openapi.json": openapi}
+    return [
+        Route(f"/{path}", _with_metrics_name(endpoint, f"/{path}"), methods=["GET"])
+        for path, endpoint in found.items()
+    ]
+
+
+def _with_metrics_name(endpoint: Endpoint, path: str) -> Endpoint:
+    """An endpoint that is counted under the last part of its path."""
+
+    async def named(request: Request) -> Response:
+        context: RequestContext = request.scope[REQUEST_CONTEXT]
+        context.set_route(path.rpartition("/")[2].removesuffix(".json"), path)
+        return await endpoint(request)
+
+    return named
+
+
+class _StoreCheck:
+    """Checks the store for whoever asks. One checks, and all who asked before that share its
+    result: nobody needs a token for this, and it mustn't take threads from those who have one.
+    """
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._lock = asyncio.Lock()
+        self._checked_at = 0.0
+        self._error: PassdownError | None = None
+
+    async def check(self) -> None:
+        """Raise what is wrong with the store, if anything is."""
+        asked = time.monotonic()
+        async with self._lock:
+            if self._checked_at <= asked:
+                self._checked_at = time.monotonic()
+                self._error = await self._state.threads.for_all(self._read)
+        if self._error is not None:
+            raise self._error
+
+    def _read(self) -> PassdownError | None:
+        try:
+            with tracing.detached(), self._state.workspace() as workspace:
+                workspace.tasks(limit=1)
+        except PassdownError as error:
+            return error
+        return None

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from passdown import tracing as spans
+from passdown import tracing
 from passdown.errors import StoreError
 from passdown.web.responses import to_json
 from passdown.web.telemetry import operation_span
@@ -35,8 +35,8 @@ _MAX_CACHED_JSON = 1 << 25
 class BriefBatcher:
     """Takes requests for briefs, and answers those together that came while others were served."""
 
-    def __init__(self, house: ServerState) -> None:
-        self._house = house
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
         self._desk = BriefCache()
         self._served: Workspace | None = None
         self._queue: list[tuple[BriefCall, asyncio.Future[Brief | None], Any]] = []
@@ -72,27 +72,27 @@ class BriefBatcher:
             self._read[question] = waiting
         return waiting
 
-    async def answer(self, waiting: BriefCall, visit: RequestContext) -> tuple[bytes, str]:
+    async def answer(self, waiting: BriefCall, context: RequestContext) -> tuple[bytes, str]:
         """The JSON of a brief, and its tag."""
         found = await self._served_with_others(waiting)
         if found is not None and (known := self._spelled.get(id(found))) is not None:
             return known[1:]
         # Making and spelling one takes long: for this the token has to have a turn.
-        caller = waiting.via if visit.caller is None else visit.caller.id
-        await visit.take(self._house.reads.of(caller))
-        threads = self._house.threads
+        caller = waiting.via if context.caller is None else context.caller.id
+        await context.hold(self._state.reads.of(caller))
+        threads = self._state.threads
         if found is None:
             # Made now, and told with whatever else is told at this moment.
-            await threads.for_caller(self._make, waiting._replace(is_told=False), visit)
+            await threads.for_caller(self._make, waiting._replace(is_told=False), context)
             found = await self._served_with_others(waiting)
         if found is None:
             # The task moved on, or nothing can be recorded: then by itself, and it says so.
-            found = await threads.for_caller(self._make, waiting, visit)
+            found = await threads.for_caller(self._make, waiting, context)
         return await threads.for_caller(self._json, found)
 
     async def _served_with_others(self, waiting: BriefCall) -> Brief | None:
         future: asyncio.Future[Brief | None] = asyncio.get_running_loop().create_future()
-        self._queue.append((waiting, future, spans.current_span()))
+        self._queue.append((waiting, future, tracing.current_span()))
         if self._serving is None:
             # Apart from whoever came first: that one would wait for all who come after.
             self._serving = asyncio.create_task(self._serve_all())
@@ -111,8 +111,8 @@ class BriefBatcher:
         asks = [waiting for waiting, _, _ in batch]
         owners = [owner for _, _, owner in batch]
         try:
-            with spans.shared("hand out briefs", owners, {"passdown.briefs": len(batch)}):
-                found = await self._house.threads.for_all(self._hand_out, asks)
+            with tracing.shared("hand out briefs", owners, {"passdown.briefs": len(batch)}):
+                found = await self._state.threads.for_all(self._hand_out, asks)
         except StoreError:
             # Then each is made by itself, and says by itself that it could not be recorded.
             found = [None] * len(batch)
@@ -128,18 +128,18 @@ class BriefBatcher:
                 future.set_result(brief)
 
     def _hand_out(self, asks: Sequence[BriefCall]) -> Sequence[Brief | None]:
-        with self._house.workspace() as workspace:
+        with self._state.workspace() as workspace:
             if workspace is not self._served:
                 self._served, self._desk = workspace, BriefCache()
             return self._desk.cached_briefs(workspace, asks)
 
-    def _make(self, waiting: BriefCall, visit: RequestContext) -> Brief:
+    def _make(self, waiting: BriefCall, context: RequestContext) -> Brief:
         ask = waiting.ask
         with (
-            self._house.workspace() as workspace,
+            self._state.workspace() as workspace,
             recorded_via(waiting.via),
             serving_client(None),
-            operation_span("brief", workspace, visit),
+            operation_span("brief", workspace, context),
         ):
             brief = workspace.brief(
                 ask.task,

@@ -10,7 +10,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from passdown import tracing as spans
+from passdown import tracing
 from passdown.core.text import excerpt
 from passdown.errors import NotAllowed, PassdownError, Problem, RateLimited
 from passdown.web.requests import MalformedRequest
@@ -33,55 +33,55 @@ _PAGE = 200
 class ChangeWatcher:
     """Looks for news while anybody listens, once for all of them."""
 
-    def __init__(self, house: ServerState) -> None:
-        self._house = house
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
         self._last = 0
         self._task: asyncio.Task[None] | None = None
 
     def position(self) -> int:
         """The sequence number of the last record, read in the thread that asks."""
-        with spans.detached(), self._house.workspace() as workspace:
+        with tracing.detached(), self._state.workspace() as workspace:
             return workspace.changes(None)["last"]
 
     async def news(self, after: int, seconds: float) -> None:
         """Wait until there may be something after a place, the server stops, or time is up."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._look())
-        async with self._house.news:
+        async with self._state.news:
             try:
                 async with asyncio.timeout(seconds):
-                    await self._house.news.wait_for(
-                        lambda: self._last > after or self._house.stopping.is_set()
+                    await self._state.news.wait_for(
+                        lambda: self._last > after or self._state.stopping.is_set()
                     )
             except TimeoutError:
                 return
 
     async def _look(self) -> None:
-        while self._house.streams.count and not self._house.stopping.is_set():
+        while self._state.streams.count and not self._state.stopping.is_set():
             try:
-                found = await self._house.threads.for_all(self.position)
+                found = await self._state.threads.for_all(self.position)
                 self._last = max(self._last, found)
             except PassdownError:
                 # The store may be away for a while; whoever listens finds out by itself.
                 self._last += 1
-            async with self._house.news:
-                self._house.news.notify_all()
+            async with self._state.news:
+                self._state.news.notify_all()
             try:
                 async with asyncio.timeout(POLL_SECONDS):
-                    await self._house.stopping.wait()
+                    await self._state.stopping.wait()
             except TimeoutError:
                 continue
-        async with self._house.news:
-            self._house.news.notify_all()
+        async with self._state.news:
+            self._state.news.notify_all()
 
 
 class EventStream:
     """The events of one client."""
 
     def __init__(
-        self, house: ServerState, watch: ChangeWatcher, caller: AccessToken, after: int, task: str
+        self, state: ServerState, watch: ChangeWatcher, caller: AccessToken, after: int, task: str
     ) -> None:
-        self._house = house
+        self._state = state
         self._watch = watch
         self._caller = caller
         self._after = after
@@ -91,10 +91,10 @@ class EventStream:
         """The text of the stream, until the server stops, the client leaves or its token ends."""
         spoke = time.monotonic()
         yield b": passdown\nretry: 2000\n\n"
-        while not self._house.stopping.is_set():
+        while not self._state.stopping.is_set():
             try:
-                async with self._house.catching_up.of(self._caller.id):
-                    found = await self._house.threads.for_caller(self._changes)
+                async with self._state.catching_up.of(self._caller.id):
+                    found = await self._state.threads.for_caller(self._changes)
             except PassdownError:
                 # The store is busy or away: the client comes back to where it was.
                 return
@@ -105,7 +105,7 @@ class EventStream:
             )
             self._after = found["last"]
             if events:
-                self._house.metrics.events += events.count(b"\n\n")
+                self._state.metrics.events += events.count(b"\n\n")
                 spoke = time.monotonic()
                 yield events
             if not await self._is_welcome():
@@ -118,13 +118,13 @@ class EventStream:
 
     def _changes(self) -> JsonObject:
         # A stream lasts for hours: its looks would be spans without end.
-        with spans.detached(), self._house.workspace() as workspace:
+        with tracing.detached(), self._state.workspace() as workspace:
             found = workspace.changes(self._after, limit=_PAGE)
         return {**found, "asked": self._after}
 
     async def _is_welcome(self) -> bool:
         """Whether the token still holds: a stream may outlive it."""
-        return await self._house.is_live(self._caller)
+        return await self._state.is_live(self._caller)
 
 
 def event_bytes(change: JsonObject) -> bytes:
@@ -156,11 +156,11 @@ def _unknown_position(path: str, given: str, last: int) -> MalformedRequest:
     return MalformedRequest("the stream can't go on from there", [problem], next_step=step)
 
 
-def open_stream(house: ServerState, caller: AccessToken) -> None:
+def open_stream(state: ServerState, caller: AccessToken) -> None:
     """Raise RateLimited unless one more stream may be opened."""
-    if house.stopping.is_set():
+    if state.stopping.is_set():
         raise NotAllowed("the server is stopping", next_step="Connect again in a while.")
-    if not house.streams.enter(caller.id):
+    if not state.streams.enter(caller.id):
         raise RateLimited(
             "too many streams are open", next_step="Close one that nobody reads, then try again."
         )

@@ -61,7 +61,7 @@ async def send_in_chunks(send: Send, message: MutableMapping[str, Any]) -> None:
 OPEN_PATHS = frozenset({"/health", "/ready", "/api/openapi.json"})
 """What needs no token: whether the server lives, and how its API looks."""
 
-REQUEST_CONTEXT = "passdown.visit"
+REQUEST_CONTEXT = "passdown.context"
 
 SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
@@ -86,9 +86,9 @@ class _Refusal(NamedTuple):
 class Gateway:
     """An ASGI application around another."""
 
-    def __init__(self, app: App, house: ServerState) -> None:
+    def __init__(self, app: App, state: ServerState) -> None:
         self._app = app
-        self._house = house
+        self._state = state
         self._start = os.urandom(4).hex()
         self._numbers = count(1)
 
@@ -100,43 +100,43 @@ class Gateway:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        visit = RequestContext(f"{self._start}-{next(self._numbers)}", time.perf_counter())
+        context = RequestContext(f"{self._start}-{next(self._numbers)}", time.perf_counter())
         try:
-            await self._answer(scope, receive, send, visit)
+            await self._answer(scope, receive, send, context)
         finally:
-            await visit.give_back()
-            if visit.is_counted and visit.caller is not None:
-                self._house.requests.leave(visit.caller.id)
+            await context.release()
+            if context.is_counted and context.caller is not None:
+                self._state.requests.leave(context.caller.id)
 
     async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, visit: RequestContext
+        self, scope: Scope, receive: Receive, send: Send, context: RequestContext
     ) -> None:
-        out = _ResponseSender(self._house, scope, visit, send)
+        out = _ResponseSender(self._state, scope, context, send)
         incoming = _RequestBody(receive)
-        refusal = await self._refusal(scope, incoming, visit)
-        with RequestSpan(scope, visit, is_let_in=refusal is None) as span:
+        refusal = await self._refusal(scope, incoming, context)
+        with RequestSpan(scope, context, is_let_in=refusal is None) as span:
             if refusal is not None:
                 await out.refuse(refusal, incoming)
             else:
-                scope[REQUEST_CONTEXT] = visit
-                await self._app(scope, _BufferedBody(visit.body, receive), out.send)
+                scope[REQUEST_CONTEXT] = context
+                await self._app(scope, _BufferedBody(context.body, receive), out.send)
             span.answered(out.status)
 
     async def _refusal(
-        self, scope: Scope, incoming: _RequestBody, visit: RequestContext
+        self, scope: Scope, incoming: _RequestBody, context: RequestContext
     ) -> _Refusal | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         refusal = self._stranger(headers)
         if refusal is not None or scope["path"] in OPEN_PATHS:
             return refusal
-        refusal = await self._unknown(scope, headers, visit)
+        refusal = await self._unknown(scope, headers, context)
         if refusal is not None or scope["method"] in _BODILESS_METHODS:
             return refusal
-        return await self._body(headers, incoming, visit)
+        return await self._body(headers, incoming, context)
 
     def _stranger(self, headers: list[tuple[bytes, bytes]]) -> _Refusal | None:
         """Who speaks another language, calls another server, or is sent by another site."""
-        names = self._house.options.names
+        names = self._state.options.names
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1 or _is_ambiguous(headers):
             problem = Problem(
@@ -160,24 +160,24 @@ class Gateway:
         return None
 
     async def _unknown(
-        self, scope: Scope, headers: list[tuple[bytes, bytes]], visit: RequestContext
+        self, scope: Scope, headers: list[tuple[bytes, bytes]], context: RequestContext
     ) -> _Refusal | None:
         """Who has no token, or asks too often with it."""
         given = [value for name, value in headers if name == b"authorization"]
         scheme, _, token = given[0].decode("latin-1").partition(" ") if given else ("", "", "")
         try:
             is_one = len(given) == 1 and scheme.lower() == "bearer"
-            caller = await self._house.holder(token.strip()) if is_one else None
+            caller = await self._state.holder(token.strip()) if is_one else None
         except StoreError as error:
-            visit.notes.append(str(error))
-            told = without_internals(error, visit.number)
+            context.notes.append(str(error))
+            told = without_internals(error, context.number)
             return _Refusal(told, 503, ((b"retry-after", b"1"),))
         except PassdownError as error:
             return _Refusal(error, status_of(error))
         if caller is None:
             return _no_token(bool(given))
-        visit.caller = caller
-        wait_s = self._house.buckets.take(caller.id)
+        context.caller = caller
+        wait_s = self._state.buckets.take(caller.id)
         if wait_s:
             error = RateLimited(
                 f"{caller.name} has asked too often; nothing was changed",
@@ -185,14 +185,14 @@ class Gateway:
             )
             seconds = str(max(1, round(wait_s + 0.5))).encode()
             return _Refusal(error, 429, ((b"retry-after", seconds),))
-        visit.is_counted = self._house.requests.enter(caller.id)
-        return None if visit.is_counted else _too_many(caller.name)
+        context.is_counted = self._state.requests.enter(caller.id)
+        return None if context.is_counted else _too_many(caller.name)
 
     async def _body(
-        self, headers: list[tuple[bytes, bytes]], incoming: _RequestBody, visit: RequestContext
+        self, headers: list[tuple[bytes, bytes]], incoming: _RequestBody, context: RequestContext
     ) -> _Refusal | None:
         """Who sends too much, too slowly, or something else than JSON."""
-        limits = self._house.options.limits
+        limits = self._state.options.limits
         named = dict(headers)
         media = named.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         length = named.get(b"content-length", b"0").decode("latin-1")
@@ -209,7 +209,7 @@ class Gateway:
         if body and media != "application/json" and not media.endswith("+json"):
             problem = Problem("content-type", "not_json", f"{media[:80]!r}", "application/json")
             return _Refusal(InvalidInput("the request is refused", [problem]), 415)
-        visit.body = body
+        context.body = body
         return None
 
 
@@ -301,10 +301,12 @@ class _BufferedBody:
 class _ResponseSender:
     """The way out: headers that every answer has, counts, and the log."""
 
-    def __init__(self, house: ServerState, scope: Scope, visit: RequestContext, send: Send) -> None:
-        self._house = house
+    def __init__(
+        self, state: ServerState, scope: Scope, context: RequestContext, send: Send
+    ) -> None:
+        self._state = state
         self._scope = scope
-        self._visit = visit
+        self._context = context
         self._send = send
         self.status = 0
 
@@ -313,7 +315,7 @@ class _ResponseSender:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = [*message.get("headers", ()), *SAFE_HEADERS]
-            headers.append((b"x-request-id", self._visit.number.encode()))
+            headers.append((b"x-request-id", self._context.number.encode()))
             if not any(name.lower() == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"no-store"))
             message = {**message, "headers": headers}
@@ -324,7 +326,7 @@ class _ResponseSender:
 
     async def refuse(self, refusal: _Refusal, incoming: _RequestBody) -> None:
         """Answer with a problem. What else was sent is dropped, and then this hangs up."""
-        self._house.metrics.refused(refusal.error.code)
+        self._state.metrics.refused(refusal.error.code)
         body = to_json(problem_document(refusal.error, refusal.status))
         headers = [
             (b"content-type", PROBLEM_MEDIA.encode()),
@@ -343,20 +345,20 @@ class _ResponseSender:
             await self.send({"type": "http.response.body", "body": b""})
 
     def _finish(self) -> None:
-        visit, house = self._visit, self._house
-        seconds = time.perf_counter() - visit.started
-        house.metrics.answered(visit.operation, self.status, seconds)
+        context, state = self._context, self._state
+        seconds = time.perf_counter() - context.started
+        state.metrics.answered(context.operation, self.status, seconds)
         is_notable = self._scope["method"] not in _BODILESS_METHODS or self.status >= 400
-        if is_notable or house.options.logs_all:
-            house.log(
+        if is_notable or state.options.logs_all:
+            state.log(
                 "request",
-                request=visit.number,
+                request=context.number,
                 method=self._scope["method"][:16],
                 path=redact(self._scope["path"][:200])[0],
-                operation=visit.operation,
+                operation=context.operation,
                 status=self.status,
                 ms=round(seconds * 1e3, 2),
-                token=visit.caller.id if visit.caller else "",
-                name=visit.caller.name if visit.caller else "",
-                **({"notes": visit.notes} if visit.notes else {}),
+                token=context.caller.id if context.caller else "",
+                name=context.caller.name if context.caller else "",
+                **({"notes": context.notes} if context.notes else {}),
             )

@@ -42,8 +42,8 @@ _WRITE_TOOLS = frozenset({"handoff", "decide", "note", "task_new"})
 class McpEndpoint:
     """An ASGI application for one path."""
 
-    def __init__(self, house: ServerState) -> None:
-        self._manager = _session_manager(house)
+    def __init__(self, state: ServerState) -> None:
+        self._manager = _session_manager(state)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -56,12 +56,12 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        visit: RequestContext = scope[REQUEST_CONTEXT]
-        visit.goes_to("mcp", MCP_PATH)
+        request_context: RequestContext = scope[REQUEST_CONTEXT]
+        request_context.set_route("mcp", MCP_PATH)
         try:
-            if visit.caller is None:
+            if request_context.caller is None:
                 raise AssertionError("the front lets nobody in without a token")
-            require_right(visit.caller, "read")
+            require_right(request_context.caller, "read")
             if self._manager is None:
                 raise MissingExtra(
                     "serving MCP needs the `mcp` package, which is not installed",
@@ -72,15 +72,15 @@ class McpEndpoint:
         except MissingExtra as error:
             await _refuse(send, error, 501)
         else:
-            await self._spoken(scope, receive, send, visit)
+            await self._spoken(scope, receive, send, request_context)
 
     async def _spoken(
-        self, scope: Scope, receive: Receive, send: Send, visit: RequestContext
+        self, scope: Scope, receive: Receive, send: Send, request_context: RequestContext
     ) -> None:
         if scope["method"] != "POST":
             error = PassdownError("MCP is spoken with POST here", code="not_here")
             await _refuse(send, error, 405, ((b"allow", b"POST"),))
-        elif (fault := _message_error(visit.body)) is not None:
+        elif (fault := _message_error(request_context.body)) is not None:
             await _send_answer(send, to_json(fault), 400, "application/json")
         else:
             await self._manager.handle_request(scope, receive, send)
@@ -122,7 +122,7 @@ async def _send_answer(
     await send({"type": "http.response.body", "body": body})
 
 
-def _session_manager(house: ServerState) -> Any:
+def _session_manager(state: ServerState) -> Any:
     """The protocol's own part; None where its package is not installed."""
     try:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -133,21 +133,21 @@ def _session_manager(house: ServerState) -> Any:
         if error.name and error.name.partition(".")[0] in ("mcp", "mcp_types"):
             return None
         raise
-    server = build_server(house.door, _caller_name, WITH_TOKEN)
+    server = build_server(state.shared, _caller_name, WITH_TOKEN)
     # The package's own spans quote the words of errors; ours stand in for them.
     others = [each for each in server.middleware if type(each).__name__ != _PACKAGE_SPANS]
-    server.middleware[:] = [*others, _CallerMiddleware(house)]
-    most = house.options.limits.body_bytes
+    server.middleware[:] = [*others, _CallerMiddleware(state)]
+    most = state.options.limits.body_bytes
     return StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, max_request_body_size=most
     )
 
 
 def _caller(context: Any) -> AccessToken:
-    visit: RequestContext = context.request.scope[REQUEST_CONTEXT]
-    if visit.caller is None:
+    request_context: RequestContext = context.request.scope[REQUEST_CONTEXT]
+    if request_context.caller is None:
         raise AssertionError("the front lets nobody in without a token")
-    return visit.caller
+    return request_context.caller
 
 
 def _caller_name(context: Any) -> str:
@@ -157,8 +157,8 @@ def _caller_name(context: Any) -> str:
 class _CallerMiddleware:
     """Carries a request out as the token's holder, and as nobody else."""
 
-    def __init__(self, house: ServerState) -> None:
-        self._house = house
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
 
     async def __call__(self, ctx: Any, call_next: Any) -> Any:
         """One message, in its turn of the token."""
@@ -168,8 +168,8 @@ class _CallerMiddleware:
         if is_write and not caller.may("write"):
             return _tool_error(f"This token of {caller.name} allows {', '.join(caller.rights)}.")
         if ctx.method == "tools/call" and params.get("name") in BY_NAME:
-            visit: RequestContext = ctx.request.scope[REQUEST_CONTEXT]
-            visit.goes_to(f"mcp/{params['name']}", MCP_PATH)
+            request_context: RequestContext = ctx.request.scope[REQUEST_CONTEXT]
+            request_context.set_route(f"mcp/{params['name']}", MCP_PATH)
         call = ApiRequest(caller, {})
         if ctx.method == "tools/call" and isinstance(params.get("name"), str):
             given: object = params.get("arguments") or {}
@@ -177,7 +177,7 @@ class _CallerMiddleware:
                 signed = _with_caller_name(call, params["name"], cast("JsonObject", given))
                 ctx = replace(ctx, params={**params, "arguments": signed})
         try:
-            async with (self._house.writes if is_write else self._house.reads).of(caller.id):
+            async with (self._state.writes if is_write else self._state.reads).of(caller.id):
                 answer = await self._answer(ctx, caller, call_next)
         except RateLimited as error:
             return _tool_error(str(error))
@@ -185,8 +185,8 @@ class _CallerMiddleware:
 
     async def _answer(self, ctx: Any, caller: AccessToken, call_next: Any) -> Any:
         only = "" if caller.may("others") else caller.name
-        door = recorded_via(f"token:{caller.id}", author=only)
-        with door, serving_client(None), message_span(ctx, caller.name) as span:
+        recording = recorded_via(f"token:{caller.id}", author=only)
+        with recording, serving_client(None), message_span(ctx, caller.name) as span:
             answer = await call_next(ctx)
             if is_tool_error(answer):
                 span.note({}, error="tool_error")
@@ -204,8 +204,8 @@ def _with_notes(ctx: Any, call: ApiRequest, answer: Any) -> Any:
         return answer
     from passdown.mcp.tools import warning_lines
 
-    visit: RequestContext = ctx.request.scope[REQUEST_CONTEXT]
-    visit.notes += call.claims
+    request_context: RequestContext = ctx.request.scope[REQUEST_CONTEXT]
+    request_context.notes += call.claims
     first, *rest = answer["content"]
     text = visible("\n".join([first["text"], *warning_lines(call.notes)]), keep_newlines=True)
     return {**answer, "content": [{**first, "text": text}, *rest]}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from passdown import __version__
 from passdown.web.responses import PROBLEM_MEDIA, TITLES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from passdown.core.types import JsonObject
     from passdown.web.requests import ApiRoute
@@ -201,38 +202,43 @@ DESCRIPTION = (
 )
 
 
-def openapi_extra(operation: ApiRoute) -> JsonObject:
-    """What FastAPI can't know of a row: its parameters, its body, and that it needs a token."""
+def _described_route(route: ApiRoute) -> JsonObject:
     parameters = [
-        *(_parameter("path", name, schema) for name, schema in operation.parameters.items()),
-        *(_parameter("query", name, schema) for name, schema in operation.query.items()),
-        *_headers(operation),
+        *(_parameter("path", name, schema) for name, schema in route.parameters.items()),
+        *(_parameter("query", name, schema) for name, schema in route.query.items()),
+        *_headers(route),
     ]
-    found: JsonObject = {"parameters": parameters, "security": [{"token": []}]}
-    if operation.body is not None:
-        content = {"application/json": {"schema": operation.body}}
+    found: JsonObject = {
+        "tags": [route.tag],
+        "summary": route.summary,
+        "operationId": route.name,
+        "responses": _responses(route),
+        "parameters": parameters,
+        "security": [{"token": []}],
+    }
+    if route.body is not None:
+        content = {"application/json": {"schema": route.body}}
         found["requestBody"] = {"required": True, "content": content}
     return found
 
 
-def openapi_responses(operation: ApiRoute) -> dict[int | str, JsonObject]:
-    """The answers of a row by status."""
-    problem = {PROBLEM_MEDIA: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
-    statuses = [*_COMMON_STATUSES, *(_BODY_STATUSES if operation.body is not None else ())]
-    statuses += [412] if operation.takes_version else []
-    found: dict[int | str, JsonObject] = {
-        status: {"description": TITLES[status], "content": problem} for status in statuses
-    }
-    content = {media: {"schema": schema} for media, schema in _content(operation).items()}
-    found[operation.status] = {"description": operation.summary, "content": content}
-    if operation.method == "GET":
-        found[304] = {"description": "What If-None-Match names still holds"}
+def _responses(route: ApiRoute) -> JsonObject:
+    """The responses of a route by status."""
+    problem = {PROBLEM_MEDIA: {"schema": ref("ProblemDetails")}}
+    content = {media: {"schema": schema} for media, schema in _content(route).items()}
+    found: JsonObject = {str(route.status): {"description": route.summary, "content": content}}
+    statuses = [*_COMMON_STATUSES, *(_BODY_STATUSES if route.body is not None else ())]
+    statuses += [412] if route.takes_version else []
+    for status in statuses:
+        found[str(status)] = {"description": TITLES[status], "content": problem}
+    if route.method == "GET":
+        found["304"] = {"description": "What If-None-Match names still holds"}
     return found
 
 
-def _content(operation: ApiRoute) -> JsonObject:
-    others = {media: _text_or_bytes(media) for media in operation.media}
-    return {**others, **({"application/json": operation.answer} if operation.answer else {})}
+def _content(route: ApiRoute) -> JsonObject:
+    others = {media: _text_or_bytes(media) for media in route.media}
+    return {**others, **({"application/json": route.answer} if route.answer else {})}
 
 
 def _text_or_bytes(media: str) -> JsonObject:
@@ -245,28 +251,33 @@ def _parameter(where: str, name: str, schema: JsonObject) -> JsonObject:
     return {"in": where, "name": name, "required": is_required, "schema": spelled}
 
 
-def _headers(operation: ApiRoute) -> list[JsonObject]:
+def _headers(route: ApiRoute) -> list[JsonObject]:
     found: list[JsonObject] = []
-    if operation.takes_key:
+    if route.takes_key:
         schema = {"type": "string", "pattern": "^[!-~]{1,200}$"}
         found.append({"in": "header", "name": "Idempotency-Key", "schema": schema})
-    if operation.takes_version:
+    if route.takes_version:
         schema = {"type": "string", "pattern": r'^("[0-9]{1,15}"|\*)$'}
         found.append({"in": "header", "name": "If-Match", "schema": schema})
     return found
 
 
-def with_components(document: JsonObject) -> JsonObject:
-    """FastAPI's description with our components."""
+def openapi_document(routes: Iterable[ApiRoute]) -> JsonObject:
+    """The OpenAPI document of some routes."""
     from passdown.core.intake import handoff_schema
 
+    paths: JsonObject = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _described_route(route)
     handoff = handoff_schema()
     inner = handoff.pop("$defs", {})
     moved = _moved_to_components({"Handoff": handoff, **inner})
-    parts = document.setdefault("components", {})
-    parts["schemas"] = {**COMPONENTS, **moved}
-    parts["securitySchemes"] = SECURITY
-    return document
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Passdown", "description": DESCRIPTION, "version": __version__},
+        "paths": paths,
+        "components": {"schemas": {**COMPONENTS, **moved}, "securitySchemes": SECURITY},
+    }
 
 
 def _moved_to_components(value: Any) -> Any:

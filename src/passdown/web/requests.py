@@ -125,7 +125,7 @@ class ApiRoute(NamedTuple):
     path: str
     right: str
     summary: str
-    carry: RouteFunction
+    function: RouteFunction
     parameters: Mapping[str, Schema] = EMPTY
     query: Mapping[str, Schema] = EMPTY
     body: Schema | None = None

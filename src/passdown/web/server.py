@@ -251,23 +251,23 @@ def listen(address: str, port: int) -> ListeningSocket:
 class HttpServer(uvicorn.Server):
     """A server that ends its streams when it is told to stop; they would wait for each other."""
 
-    def __init__(self, config: uvicorn.Config, house: ServerState) -> None:
+    def __init__(self, config: uvicorn.Config, state: ServerState) -> None:
         super().__init__(config)
-        self._house = house
+        self._state = state
 
     def stop(self) -> None:
         """Stop as if by a signal; any thread may call it."""
-        self._house.stop()
+        self._state.stop()
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal to stop: what is open ends, what has begun is finished."""
-        self._house.stop()
+        self._state.stop()
         super().handle_exit(sig, frame)
 
 
 def build_server(
-    door: SharedWorkspace,
+    shared: SharedWorkspace,
     place: ListeningSocket,
     allowed: tuple[str, ...],
     limits: Limits,
@@ -275,11 +275,11 @@ def build_server(
     logs_all: bool = False,
 ) -> HttpServer:
     """A server that is ready to run; `run(sockets=[...])` serves until it is told to stop."""
-    house = ServerState(
-        door, ServerOptions(allowed_names(place.address, place.port, allowed), limits, logs_all)
+    state = ServerState(
+        shared, ServerOptions(allowed_names(place.address, place.port, allowed), limits, logs_all)
     )
     config = uvicorn.Config(
-        build_app(house),
+        build_app(state),
         http=BoundedProtocol,
         log_config=None,
         access_log=False,
@@ -291,11 +291,11 @@ def build_server(
         limit_concurrency=limits.connections,
         proxy_headers=False,
     )
-    return HttpServer(config, house)
+    return HttpServer(config, state)
 
 
 def serve(
-    door: SharedWorkspace,
+    shared: SharedWorkspace,
     place: ListeningSocket,
     allowed: tuple[str, ...],
     limits: Limits,
@@ -306,7 +306,7 @@ def serve(
     # Threads that compute take turns; the loop, which everybody waits for, is one among them.
     sys.setswitchinterval(_SWITCH_SECONDS)
     _log_to_stderr()
-    build_server(door, place, allowed, limits, logs_all=logs_all).run(sockets=[place.sock])
+    build_server(shared, place, allowed, limits, logs_all=logs_all).run(sockets=[place.sock])
 
 
 class _JsonFormatter(logging.Formatter):

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from passdown import tracing as spans
+from passdown import tracing
 from passdown.core.access import token_id
 from passdown.web.limits import ConcurrencyLimiter, Limits, OpenCounter, RateLimiter
 from passdown.web.telemetry import Metrics
@@ -104,7 +104,7 @@ class RequestContext:
         self.is_counted = False
         self._turns: AsyncExitStack | None = None
 
-    async def take(self, turn: AbstractAsyncContextManager[None]) -> None:
+    async def hold(self, turn: AbstractAsyncContextManager[None]) -> None:
         """Wait for a turn and keep it until the answer has been sent: what nobody takes counts
         against who asked for it.
         """
@@ -112,12 +112,12 @@ class RequestContext:
             self._turns = AsyncExitStack()
         await self._turns.enter_async_context(turn)
 
-    async def give_back(self) -> None:
+    async def release(self) -> None:
         """Let go of the turns; whoever is next may begin."""
         if self._turns is not None:
             await self._turns.aclose()
 
-    def goes_to(self, operation: str, route: str) -> None:
+    def set_route(self, operation: str, route: str) -> None:
         """Say what it asks for: an operation, and the address as the API's description has it."""
         self.operation, self.route = operation, route
 
@@ -125,8 +125,8 @@ class RequestContext:
 class ServerState:
     """Everything that requests share. Its event loop writes to it; threads only read."""
 
-    def __init__(self, door: SharedWorkspace, options: ServerOptions) -> None:
-        self.door = door
+    def __init__(self, shared: SharedWorkspace, options: ServerOptions) -> None:
+        self.shared = shared
         self.options = options
         self.metrics = Metrics()
         self.threads = ThreadPools()
@@ -147,7 +147,7 @@ class ServerState:
     @contextmanager
     def workspace(self) -> Generator[Workspace]:
         """The workspace, for one call in a thread."""
-        with self.door.workspace() as workspace:
+        with self.shared.workspace() as workspace:
             yield workspace
 
     async def holder(self, token: str) -> AccessToken | None:
@@ -177,7 +177,7 @@ class ServerState:
             return self._tokens[1]
 
     def _look(self) -> tuple[Workspace, Tokens]:
-        with spans.detached(), self.workspace() as workspace:
+        with tracing.detached(), self.workspace() as workspace:
             known = self._tokens
             if known is None or known[0] is not workspace:
                 known = (workspace, Tokens(workspace))
@@ -192,7 +192,7 @@ class ServerState:
         """One line of JSON, with the span that it belongs to. It never holds a token, a query or a
         body.
         """
-        LOG.info("%s", log_line(what, **fields, **spans.ids()))
+        LOG.info("%s", log_line(what, **fields, **tracing.ids()))
 
 
 def log_line(what: str, /, **fields: Any) -> str:

@@ -883,3 +883,11 @@ CALLER_ROUTES = (
         tag="briefs",
     ),
 )
+
+ROUTES: tuple[ApiRoute, ...] = (
+    *TASK_ROUTES,
+    *RECORD_ROUTES,
+    *HISTORY_ROUTES,
+    *DECISION_ROUTES,
+    *CALLER_ROUTES,
+)

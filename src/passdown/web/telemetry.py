@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
-from passdown import tracing as spans
+from passdown import tracing
 from passdown.core.redaction import redact
 from passdown.mcp.message_spans import non_empty, task_argument
 
@@ -104,11 +104,13 @@ METHODS = frozenset("GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH QUERY"
 class RequestSpan:
     """The span of one request, from when it came in until it has been answered."""
 
-    def __init__(self, scope: Scope, visit: RequestContext, *, is_let_in: bool) -> None:
-        self._visit = visit
+    def __init__(self, scope: Scope, context: RequestContext, *, is_let_in: bool) -> None:
+        self._context = context
         self._method = scope["method"] if scope["method"] in METHODS else "HTTP"
-        is_traced = spans.is_on() and scope["path"] not in UNTRACED
-        self._span = _start_span(scope, visit, is_let_in=is_let_in) if is_traced else spans.NO_SPAN
+        is_traced = tracing.is_on() and scope["path"] not in UNTRACED
+        self._span = (
+            _start_span(scope, context, is_let_in=is_let_in) if is_traced else tracing.NO_SPAN
+        )
 
     def __enter__(self) -> Self:
         self._span.__enter__()
@@ -119,27 +121,27 @@ class RequestSpan:
 
     def answered(self, status: int) -> None:
         """Say how it was answered; what the server is to blame for is an error."""
-        if self._span is spans.NO_SPAN:
+        if self._span is tracing.NO_SPAN:
             return
-        visit = self._visit
+        context = self._context
         found = {
             "http.response.status_code": int(status),
-            "http.route": visit.route,
-            "passdown.operation": visit.operation,
-            "passdown.workspace": visit.workspace,
-            "passdown.task": visit.task,
+            "http.route": context.route,
+            "passdown.operation": context.operation,
+            "passdown.workspace": context.workspace,
+            "passdown.task": context.task,
         }
-        name = f"{self._method} {visit.route}" if visit.route else self._method
+        name = f"{self._method} {context.route}" if context.route else self._method
         error = str(status) if status >= 500 else ""
         self._span.note(non_empty(found), name=name, error=error)
 
 
-def _start_span(scope: Scope, visit: RequestContext, *, is_let_in: bool) -> Span:
+def _start_span(scope: Scope, context: RequestContext, *, is_let_in: bool) -> Span:
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     method: str = scope["method"]
     server = scope.get("server") or ("", 0)
     client = scope.get("client") or ("", 0)
-    caller = visit.caller
+    caller = context.caller
     attributes = {
         "http.request.method": method if method in METHODS else "_OTHER",
         "url.scheme": scope.get("scheme", "http"),
@@ -149,34 +151,34 @@ def _start_span(scope: Scope, visit: RequestContext, *, is_let_in: bool) -> Span
         "client.address": client[0],
         "network.protocol.version": scope.get("http_version", ""),
         "user_agent.original": redact(headers.get("user-agent", "")[:200])[0],
-        "passdown.request": visit.number,
+        "passdown.request": context.number,
         "passdown.agent": caller.name if caller else "",
     }
-    return spans.request(
+    return tracing.request(
         method if method in METHODS else "HTTP",
         non_empty(attributes),
         carrier=headers if is_let_in else {},
-        seconds_ago=time.perf_counter() - visit.started,
+        seconds_ago=time.perf_counter() - context.started,
     )
 
 
-def operation_span(operation: str, workspace: Workspace, visit: RequestContext) -> Span:
+def operation_span(operation: str, workspace: Workspace, context: RequestContext) -> Span:
     """The span of what a request has the workspace do."""
-    if not spans.is_on():
-        return spans.NO_SPAN
-    caller = visit.caller
-    visit.workspace = workspace.store_label
+    if not tracing.is_on():
+        return tracing.NO_SPAN
+    caller = context.caller
+    context.workspace = workspace.store_label
     attributes = {
-        "passdown.workspace": visit.workspace,
+        "passdown.workspace": context.workspace,
         "passdown.operation": operation,
-        "passdown.task": visit.task,
+        "passdown.task": context.task,
         "passdown.agent": caller.name if caller else "",
     }
-    return spans.part(f"workspace {operation}", non_empty(attributes))
+    return tracing.part(f"workspace {operation}", non_empty(attributes))
 
 
-def note_task(visit: RequestContext, given: Mapping[str, Any]) -> None:
+def note_task(context: RequestContext, given: Mapping[str, Any]) -> None:
     """Note which task a request is about, if what it gives for one could be a task's id."""
-    if not spans.is_on():
+    if not tracing.is_on():
         return
-    visit.task = task_argument(given) or task_argument(given.get("body"))
+    context.task = task_argument(given) or task_argument(given.get("body"))

@@ -1045,3 +1045,11 @@ RELAY_ROUTES = (
         tag="relays",
     ),
 )
+
+ROUTES: tuple[ApiRoute, ...] = (
+    *BRIEF_ROUTES,
+    *CONTEXT_ROUTES,
+    *GRAPH_ROUTES,
+    *MAINTENANCE_ROUTES,
+    *RELAY_ROUTES,
+)

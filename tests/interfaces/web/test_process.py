@@ -280,10 +280,10 @@ def test_a_token_file_that_others_can_read_is_refused(project: Path) -> None:
 
 
 def test_missing_packages_are_named(project: Path) -> None:
-    """Without FastAPI the verb says which extra brings it."""
+    """Without Starlette the verb says which extra brings it."""
     blocked = project / "blocked"
     blocked.mkdir()
-    (blocked / "fastapi.py").write_text("raise ModuleNotFoundError(name='fastapi')\n")
+    (blocked / "starlette.py").write_text("raise ModuleNotFoundError(name='starlette')\n")
     environment = {**os.environ, "PYTHONPATH": str(blocked)}
     found = subprocess.run(
         [*PROGRAM, "serve"], cwd=project, env=environment, capture_output=True, text=True,
