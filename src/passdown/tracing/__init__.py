@@ -26,26 +26,25 @@ _NONE: Attributes = MappingProxyType({})
 
 
 class Span:
-    """A span that nobody asked for: it can be entered, noted on and left, and does nothing."""
+    """A span that does nothing: what callers get while tracing is off."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: object, place: object) -> None:
-        """Leave it."""
+        """End the span."""
 
     def note(self, attributes: Attributes, *, name: str = "", error: str = "") -> None:
-        """Add what became known meanwhile; `error` says in a word why it failed."""
+        """Add attributes; `error` is a code that marks the span as failed."""
 
 
 NO_SPAN = Span()
 
 
 class _Provider:
-    """What makes spans, once there is a provider, which then stays; else when to look again.
+    """The module that makes spans, kept once there is a provider; else when to look again.
 
-    Other packages load the API too: then asking it each time would cost a brief over HTTP some
-    percent, for nothing.
+    Other packages load the API too: asking it each time would cost a brief over HTTP some percent.
     """
 
     live: ModuleType | None = None
@@ -53,7 +52,7 @@ class _Provider:
 
 
 def _live() -> ModuleType | None:
-    """What makes spans; None unless this program has a provider for them."""
+    """The module that makes spans; None unless this program has a provider."""
     if _Provider.live is not None or "opentelemetry.trace" not in sys.modules:
         return _Provider.live
     now = monotonic()
@@ -66,27 +65,27 @@ def _live() -> ModuleType | None:
 
 
 def span(name: str, attributes: Attributes = _NONE) -> Span:
-    """A piece of work: part of what is going on, or the start of a trace."""
+    """A span: part of the active one, or the start of a trace."""
     live = _live()
-    return NO_SPAN if live is None else live.Live(name, attributes)
+    return NO_SPAN if live is None else live.LiveSpan(name, attributes)
 
 
 def part(name: str, attributes: Attributes = _NONE, *, kind: Kind = "internal") -> Span:
-    """A piece of work that is told about only as part of another, never by itself."""
+    """A span that exists only as part of another, never by itself."""
     live = _live()
     if live is None or live.current() is None:
         return NO_SPAN
-    return live.Live(name, attributes, kind=kind)
+    return live.LiveSpan(name, attributes, kind=kind)
 
 
 def shared(name: str, owners: Sequence[Any], attributes: Attributes = _NONE) -> Span:
     """Work that is done for several at once: part of the first one's, linked to the others'.
 
-    The owners come from `here` or `continued`; who has none is None.
+    The owners come from `current_span` or `continued`; who has none is None.
     """
     live = _live()
     known = [owner for owner in owners if owner is not None]
-    return NO_SPAN if live is None or not known else live.Live(name, attributes, owners=known)
+    return NO_SPAN if live is None or not known else live.LiveSpan(name, attributes, owners=known)
 
 
 def request(
@@ -97,7 +96,7 @@ def request(
     if live is None:
         return NO_SPAN
     owners = [live.continued(carrier)]
-    return live.Live(name, attributes, kind="server", owners=owners, seconds_ago=seconds_ago)
+    return live.LiveSpan(name, attributes, kind="server", owners=owners, seconds_ago=seconds_ago)
 
 
 def current_span() -> Any:
@@ -126,9 +125,9 @@ def ids() -> dict[str, str]:
 
 
 def detached() -> Span:
-    """Whatever is done inside belongs to nobody: work for all that one happens to do."""
+    """Context in which no span is active: for work that is done for all callers."""
     live = _live()
-    return NO_SPAN if live is None or live.current() is None else live.Apart()
+    return NO_SPAN if live is None or live.current() is None else live.NoActiveSpan()
 
 
 def is_on() -> bool:
@@ -136,15 +135,13 @@ def is_on() -> bool:
     return _live() is not None
 
 
-def release() -> str:
-    """Passdown's own version. The root imports what stands above this, so it is asked, not
-    imported.
-    """
+def package_version() -> str:
+    """Passdown's own version, looked up: the root package imports modules above this one."""
     return sys.modules["passdown"].__version__
 
 
 def start() -> str:
-    """Begin to send spans where the environment says so; gives a sentence if that can't be done.
+    """Begin to send spans if the environment asks for it; returns a sentence if that fails.
 
     A provider that the program has already is left as it is.
     """
@@ -155,14 +152,16 @@ def start() -> str:
     if not asked.exporter or asked.problem or is_on():
         return asked.problem
     try:
-        from passdown.tracing.exporting import send
+        from passdown.tracing import otel
+
+        problem = otel.send(asked.exporter)
     except ModuleNotFoundError as error:
         return (
             f"{asked.variable} asks for spans, which needs the package {error.name}: none are "
             "sent. Install it with: pip install 'passdown[otel]'"
         )
     _Provider.looks_again_at = 0.0
-    return send(asked.exporter)
+    return problem
 
 
 _EXPORTER = "OTEL_TRACES_EXPORTER"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import traceback
 from functools import cache
@@ -11,10 +12,12 @@ from opentelemetry import context as contexts
 from opentelemetry import propagate, trace
 
 from passdown.errors import PassdownError
-from passdown.tracing import Span, release
+from passdown.tracing import Span, package_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
+
+    from opentelemetry.sdk.trace.export import SpanExporter
 
     from passdown.tracing import Attributes, Kind
 
@@ -35,7 +38,7 @@ def has_provider() -> bool:
 @cache
 def _tracer() -> trace.Tracer:
     """The tracer; asked for once there is a provider, which is set once."""
-    return trace.get_tracer("passdown", release())
+    return trace.get_tracer("passdown", package_version())
 
 
 def current() -> trace.SpanContext | None:
@@ -68,7 +71,7 @@ def ids() -> dict[str, str]:
     }
 
 
-class Live(Span):
+class LiveSpan(Span):
     """A span, from the moment it is entered to the moment it is left.
 
     With `owners` it is part of the first one's trace and linked to the others; one that is None
@@ -126,7 +129,7 @@ class Live(Span):
         self.note({}, error=error.code if is_meant else kind)
 
 
-class Apart(Span):
+class NoActiveSpan(Span):
     """No span is active for as long as this lasts."""
 
     def __enter__(self) -> Self:
@@ -142,3 +145,29 @@ def _context_of(owner: trace.SpanContext | None) -> contexts.Context:
     if owner is None:
         return empty
     return trace.set_span_in_context(trace.NonRecordingSpan(owner), empty)
+
+
+def send(exporter: str) -> str:
+    """Send spans from now on, in batches from a thread of its own; what is left goes when the
+    program ends. Returns a sentence if the variables can't be used. Raises ModuleNotFoundError
+    without the SDK, which reads the other OTEL_* variables itself.
+    """
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    own = Resource.create({"service.name": "passdown", "service.version": package_version()})
+    try:
+        provider = TracerProvider(resource=own.merge(OTELResourceDetector().detect()))
+        provider.add_span_processor(BatchSpanProcessor(_exporter(exporter)))
+    except ValueError as error:
+        return f"spans can't be sent: {error}"
+    trace.set_tracer_provider(provider)
+    return ""
+
+
+def _exporter(name: str) -> SpanExporter:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+    return OTLPSpanExporter() if name == "otlp" else ConsoleSpanExporter(out=sys.stderr)
