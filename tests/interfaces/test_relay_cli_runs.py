@@ -11,7 +11,7 @@ import pytest
 
 import passdown
 from passdown.relay.agent_states import MACHINES, as_mermaid
-from passdown.relay.agents import AgentStates, Seats
+from passdown.relay.agents import AgentStates, RunAgents
 from passdown.relay.express import carry_out
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
@@ -113,7 +113,7 @@ def test_agents_follow_the_answer_of_a_person_though_no_process_has_the_run(
     with passdown.open(str(project)) as ws:
         runs = Runs(ws)
         runs.start(check_relay(trial(limits={"loops": 1})), task, by="eva", lane="here")
-        Seats(ws).take(runs.get("R-1"), runs.get("R-1").legs[1])
+        RunAgents(ws).take(runs.get("R-1"), runs.get("R-1").legs[1])
         ended(runs, "R-1", 1, summary="Half of it.")
 
     def coder() -> tuple[str, str]:

@@ -241,12 +241,12 @@ def test_every_agent_is_listed_with_state_task_and_since(states: AgentStates) ->
     states.lease("architect", "T-2")
     listed = [(s.agent, s.state, s.task, bool(s.since)) for s in states.agents()]
     assert listed == [("architect", "WAITING", "T-2", False), ("coder.R-1", "SETUP", "T-1", True)]
-    since = states.standing("coder.R-1").since
+    since = states.status("coder.R-1").since
     with pytest.raises(GateRefused):
         states.move("coder.R-1", "DONE")
-    assert states.standing("coder.R-1").since == since
+    assert states.status("coder.R-1").since == since
     states.move("coder.R-1", "PLANNING")
-    assert states.standing("coder.R-1").since > since
+    assert states.status("coder.R-1").since > since
 
 
 def test_another_process_sees_where_an_agent_stands(ws: Workspace, states: AgentStates) -> None:
@@ -254,7 +254,7 @@ def test_another_process_sees_where_an_agent_stands(ws: Workspace, states: Agent
     states.lease("coder", "T-1", "R-1")
     states.move("coder", *TO_CODING, "QUESTION")
     program = (
-        "found = states.standing('coder')\n"
+        "found = states.status('coder')\n"
         "lease = states.lease('coder', 'T-1', 'R-1')\n"
         "states.move('coder', 'CODING')\n"
         "print(json.dumps([found.state, found.position.came_from, lease]))\n"
@@ -407,5 +407,5 @@ def test_what_is_recorded_agrees_with_the_table(
             else:
                 states.move("coder", *path, is_express=is_express)
                 position = walked.position
-            assert AgentStates(workspace).standing("coder").position == position
+            assert AgentStates(workspace).status("coder").position == position
         assert len(states.log("coder")) == len(wishes)

@@ -378,12 +378,12 @@ def test_killing_us_ends_the_program_and_removes_the_prompt(
     fork = "import os, time\nif os.fork() == 0: time.sleep(20); os._exit(0)\n" if is_forked else ""
     program = (
         "import threading, time\n"
-        "from passdown.relay.runners import Asked\n"
+        "from passdown.relay.runners import AgentRequest\n"
         "from passdown.relay.runners.command import CommandRunner\n"
         "runner = CommandRunner(['sh', '-c', 'sleep 999 & (setsid sleep 999 &); sleep 999 # $0',"
         " '{prompt_file}'], prompt='file')\n"
-        "asked = Asked(messages=({'role': 'user', 'content': 'x'},), agent='dev', task='T-1',"
-        f" run='{bench.run}')\n"
+        "asked = AgentRequest(messages=({'role': 'user', 'content': 'x'},), agent='dev',"
+        f" task='T-1', run='{bench.run}')\n"
         "threading.Thread(target=runner, args=(asked,)).start()\n"
         f"time.sleep(1)\n{fork}time.sleep(1000)\n"
     )

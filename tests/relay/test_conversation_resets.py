@@ -196,10 +196,10 @@ def test_there_is_one_place_that_resets() -> None:
                     f"{path.name}:{node.name}"
                     for call in ast.walk(node)
                     if isinstance(call, ast.Call)
-                    and ast.unparse(call.func) == "Aside"
+                    and ast.unparse(call.func) == "StreamEntry"
                     and "RESET" in ast.unparse(call)
                 ]
-    assert found == ["conversation.py:_begin"]
+    assert found == ["conversations.py:_begin"]
 
 
 @pytest.mark.promise("S4-11")

@@ -551,6 +551,6 @@ def test_two_agents_work_apart_and_share_what_they_wrote_down(stage: Stage) -> N
     ]
     at_boundary(stage.ws, "T-1", ["coder"])
     assert pending_entries(stage.ws, ["coder"]) == []
-    assert stage.states.standing("coder.R-1").lease is None
+    assert stage.states.status("coder.R-1").lease is None
     stage.run(relay, agent)
     assert "WORDS" not in stage.prompts("code")[2], "the next run starts afresh"

@@ -111,20 +111,20 @@ class AgentStatus(NamedTuple):
         return self.lease.task if self.lease else ""
 
 
-def status_document(standing: AgentStatus) -> dict[str, Any]:
-    """A standing as plain JSON, without what the record that holds it says anyway."""
-    lease = standing.lease
+def status_document(status: AgentStatus) -> dict[str, Any]:
+    """A status as plain JSON, without agent and version: the record has them."""
+    lease = status.lease
     return {
-        "machine": standing.machine,
-        "state": standing.state,
-        "came_from": list(standing.position.came_from),
-        "since": standing.since,
+        "machine": status.machine,
+        "state": status.state,
+        "came_from": list(status.position.came_from),
+        "since": status.since,
         "lease": lease and {"task": lease.task, "run": lease.run, "number": lease.number},
     }
 
 
 def status_of(agent: str, document: dict[str, Any], version: int) -> AgentStatus:
-    """The standing that `stands_document` wrote down for an agent, at a position."""
+    """The status that `status_document` wrote for an agent, at a position."""
     lease = document["lease"]
     return AgentStatus(
         agent=agent,

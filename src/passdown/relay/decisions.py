@@ -48,9 +48,9 @@ def follow_up(workspace: Workspace, run: Run) -> None:
     """Bring the agents to where a run is now, and queue what an answer leads to: perhaps no process
     has the run that would. Without the engine, workers find it.
     """
-    from passdown.relay.agents import Seats
+    from passdown.relay.agents import RunAgents
 
-    Seats(workspace).settle(run)
+    RunAgents(workspace).settle(run)
     if run.lane == HERE or run.status != RUNNING:
         return
     with suppress(PassdownError):

@@ -24,7 +24,7 @@ from passdown.errors import (
     count_problems,
     limited_problems,
 )
-from passdown.relay.agents import Seats, seat_at, seat_of
+from passdown.relay.agents import RunAgents, instance_at, instance_name
 from passdown.relay.conversations import Conversations
 from passdown.relay.messages import Message
 from passdown.relay.relay_file import runner_of
@@ -340,7 +340,7 @@ class Turns:
         self._say = say
         self._runners = dict(runners or {})
         self._agents: dict[str, str] = {}
-        self.seats = Seats(workspace, on_setup=self._entered_setup)
+        self.run_agents = RunAgents(workspace, on_setup=self._entered_setup)
 
     def take(self, run: Run, turn: LegRun) -> Document | None:
         """How the turn ended, as it is to be recorded; None where the lease was lost meanwhile."""
@@ -353,8 +353,8 @@ class Turns:
         known = known or self._held(run)
         if known is not None:
             return known
-        self._agents[seat_at(run, turn)] = turn.agent
-        self.seats.take(run, turn)
+        self._agents[instance_at(run, turn)] = turn.agent
+        self.run_agents.begin(run, turn)
         told = self._told(run, turn)
         exchanged = self._exchange(run, turn, told, lambda text: self._read(run, turn, text))
         if not self._is_fresh():
@@ -382,7 +382,7 @@ class Turns:
         return Conversations(
             self._workspace,
             agent,
-            leases=self.seats.states,
+            leases=self.run_agents.states,
             profile=declared.profile if declared else "",
             window=declared.limits.context_tokens if declared else 0,
         )
@@ -394,7 +394,7 @@ class Turns:
             self._beside.opened, run.task, turn.agent, run.relay.budget, needs=agent.needs
         )
         conversations = self._conversations(turn.agent, run)
-        seat = seat_at(run, turn)
+        seat = instance_at(run, turn)
         conversation = conversations.with_peer(seat)
         text = conversations.templates.render(
             "leg",
@@ -542,7 +542,7 @@ class Turns:
     def _review(self, run: Run, turn: LegRun) -> Document | None:
         """An agent says whether another, whose loops are used up, may go on."""
         leg = run.relay.legs[turn.leg]
-        seat = seat_of(leg.agent, run.run)
+        seat = instance_name(leg.agent, run.run)
         conversations = self._conversations(turn.agent, run)
         turns = [t for t in run.legs.values() if t.agent == leg.agent and not t.is_open]
         lines = [f"- {t.leg}, visit {t.visit}: {t.outcome}. {t.summary or t.why}" for t in turns]

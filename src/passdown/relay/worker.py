@@ -144,7 +144,7 @@ class RelayWorker:
         self._queue(retry_while_busy(lambda: self.runs.go_on(run)))
 
     def _queue(self, run: Run) -> None:
-        self._turns.seats.settle(run)
+        self._turns.run_agents.settle(run)
         for turn in run.open_legs:
             if not self._is_under_way(run.run, turn):
                 name = f"{run.run}.{turn.number}"
@@ -170,7 +170,7 @@ class RelayWorker:
     def do_express(self, item: str) -> None:
         """Carry out one express item, unless it was."""
         sent = express_record(self._workspace, item).item
-        done = carry_out(self._workspace, sent, states=self._turns.seats.states)
+        done = carry_out(self._workspace, sent, states=self._turns.run_agents.states)
         if self._did is not None:
             self._did(done)
 

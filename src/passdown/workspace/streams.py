@@ -111,6 +111,11 @@ class WorkspaceStreams:
         record = self._streams.last(stream)
         return _intact(record) if record else None
 
+    def keyed(self, stream: str, key: str) -> Record | None:
+        """The record of a stream with a key; None where there is none."""
+        with self.opened.store.reading() as reader:
+            return reader.record_by_key(stream, key)
+
     def position(self, stream: str) -> int:
         """How many records a stream has."""
         return self._streams.position(stream)

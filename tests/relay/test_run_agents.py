@@ -1,4 +1,4 @@
-"""Seats: where the agents of a run stand while it goes, and that they are free when it is over."""
+"""The states of agents in a run while it goes on, and that they are free when it has ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import passdown
 from passdown.relay.agent_states import DETOURS, MACHINES, StatePosition, check_path, shortest_path
-from passdown.relay.agents import Seats, seat_of
+from passdown.relay.agents import RunAgents, instance_name
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, reply
 
@@ -47,11 +47,11 @@ WAYS = {
 def is_free(stage: Stage, run: str) -> bool:
     """Whether every seat of a run is left, with nothing refused on the way."""
     agents = stage.runs.get(run).relay.agents
-    standings = [stage.states.standing(seat_of(agent, run)) for agent in agents]
+    standings = [stage.states.status(instance_name(agent, run)) for agent in agents]
     refused = [
         entry
         for agent in agents
-        for entry in stage.states.log(seat_of(agent, run))
+        for entry in stage.states.log(instance_name(agent, run))
         if entry["kind"] == "refused"
     ]
     return not refused and all((s.state, s.lease) == ("WAITING", None) for s in standings)
@@ -63,7 +63,7 @@ def test_agents_stand_where_their_work_is_and_are_done_at_the_end(
     at_work: dict[str, tuple[str, str, str]] = {}
 
     def agent(asked: AgentRequest) -> str:
-        standing = stage.states.standing(seat_of(asked.agent, asked.run))
+        standing = stage.states.status(instance_name(asked.agent, asked.run))
         assert standing.lease is not None
         at_work[asked.agent] = (standing.state, standing.lease.task, standing.lease.run)
         return reply(files_created=[{"path": path, "purpose": "work"} for path in files])
@@ -75,7 +75,7 @@ def test_agents_stand_where_their_work_is_and_are_done_at_the_end(
     assert run.why == ""
     assert at_work == {name: (way[-1], "T-1", run.run) for name, way in WAYS.items()}
     for name, way in WAYS.items():
-        assert stage.moves(seat_of(name, run.run)) == [*way, "DONE", "WAITING"]
+        assert stage.moves(instance_name(name, run.run)) == [*way, "DONE", "WAITING"]
     assert is_free(stage, run.run)
 
 
@@ -85,7 +85,7 @@ def test_a_seat_that_several_workers_settle_at_once_is_left_once(
     """Each with connections of its own: one leaves, the others find it left; nothing is refused."""
     run = stage.run(document(leg("code", "coder")), lambda _: reply())
     assert run.status == "completed"
-    seat = seat_of("coder", run.run)
+    seat = instance_name("coder", run.run)
     spaces = [passdown.open(str(tmp_path), settings=QUICK) for _ in range(4)]
     for _ in range(12):
         before = len(stage.moves(seat))
@@ -94,7 +94,7 @@ def test_a_seat_that_several_workers_settle_at_once_is_left_once(
         barrier = threading.Barrier(len(spaces))
 
         def settle(space: passdown.Workspace, barrier: threading.Barrier = barrier) -> None:
-            seats = Seats(space)
+            seats = RunAgents(space)
             barrier.wait()
             seats.settle(run)
 
@@ -199,9 +199,9 @@ def test_the_review_of_one_agent_decides_nothing_for_another(stage: Stage) -> No
     relay = document(both, leg("left", "a", again, {"go": "end"}), leg("right", "b", again))
     relay["agents"] |= agents
     run = stage.ended(stage.start(relay).run, plan="completed").run
-    seats = Seats(stage.ws)
+    seats = RunAgents(stage.ws)
     for turn in stage.runs.get(run).open_legs:
-        seats.take(stage.runs.get(run), turn)
+        seats.begin(stage.runs.get(run), turn)
     found = stage.ended(run, left="partial", right="partial")
     seats.settle(found)
     assert {stage.states.state(f"{name}.{run}") for name in "ab"} == {"BUDGET_REVIEW"}
@@ -211,14 +211,14 @@ def test_the_review_of_one_agent_decides_nothing_for_another(stage: Stage) -> No
     found = stage.runs.go_on(run)
     (turn,) = found.open_legs
     assert turn.leg == "left"
-    seats.take(found, turn)
+    seats.begin(found, turn)
     assert stage.states.state(f"a.{run}") == "CODING"
 
 
 def test_one_agent_may_sit_in_several_runs(stage: Stage) -> None:
     for _ in range(2):
         run = stage.start(document(leg("code", "coder", gate="Go?"))).run
-        Seats(stage.ws).take(stage.runs.get(run), stage.runs.get(run).open_legs[0])
+        RunAgents(stage.ws).begin(stage.runs.get(run), stage.runs.get(run).open_legs[0])
     assert {s.agent: s.lease and s.lease.run for s in stage.states.agents()} == {
         "coder.R-1": "R-1",
         "coder.R-2": "R-2",
