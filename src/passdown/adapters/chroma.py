@@ -14,18 +14,15 @@ import math
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from passdown.adapters.memory import (
     REFUSED,
+    CheckedMemory,
     DecisionResult,
     MemoryResult,
-    check_names,
-    check_query,
-    check_relationship,
-    check_traversal,
-    prepare_memory,
+    PreparedMemory,
     project_folder,
 )
 from passdown.core.handoff import Decision, as_plain, decision_from_body
@@ -36,11 +33,12 @@ from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact_value
 from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
 from passdown.knowledge.graph_files import EdgeFile
-from passdown.workspace.entries import named_lock, with_store_retries
+from passdown.workspace.entries import named_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
+    Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 _LOCK = "passdown.lock"
 _MARK = "passdown.mark"
@@ -161,11 +159,6 @@ def _translate_errors() -> Generator[None]:
         raise StoreUnavailable(f"ChromaDB refused: {error}") from error
 
 
-if TYPE_CHECKING:
-    Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-
-T = TypeVar("T")
-
 _MEMORY = "memory:"
 _DECISION = "decision:"
 _EVERYTHING = ["documents", "metadatas", "embeddings"]
@@ -178,11 +171,11 @@ class _Match(NamedTuple):
     score: float
 
 
-class ChromaMemory:
+class ChromaMemory(CheckedMemory):
     """A memory store in a folder of ChromaDB, one collection for each project.
 
-    `embed` makes a vector of each text; by default it is the embedder that works offline. Tasks
-    and processes take turns. `reports` tells of files that were kept aside.
+    `embed` makes a vector of each text; the default embedder works offline. Tasks and processes
+    take turns. `reports` has the files that couldn't be read and were set aside.
     """
 
     def __init__(
@@ -202,82 +195,38 @@ class ChromaMemory:
 
     @property
     def reports(self) -> tuple[Problem, ...]:
-        """Files of relationships that couldn't be read and were kept aside, as problems."""
+        """Files of relationships that couldn't be read and were set aside, as problems."""
         return tuple(self._edges.reports)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
     async def close(self) -> None:
-        """Let go of the folder. Nothing is lost by not calling it."""
+        """Close the folder. Nothing is lost by not calling it."""
         if self._is_open:
             self._is_open = False
             await asyncio.to_thread(self._folder.leave)
 
-    async def store_embedding(
-        self, key: str, content: str, metadata: Mapping[str, Any] | None = None
-    ) -> None:
-        """Keep a text of up to 20,000 characters under a key; it takes the place of what had that
-        key. Secrets are removed. Raises InvalidInput.
-        """
-        memory = prepare_memory(key, content, metadata)
+    def _store(self, memory: PreparedMemory) -> None:
+        vector = self._vector(memory.content)
         fields = {"type": "memory", "json": memory.metadata}
+        with self._folder.turn(self._name, writes=True) as collection:
+            _upsert(collection, _MEMORY + memory.key, memory.content, fields, vector)
 
-        def store() -> None:
-            vector = self._vector(memory.content)
-            with self._folder.turn(self._name, writes=True) as collection:
-                _upsert(collection, _MEMORY + key, memory.content, fields, vector)
+    def _search(self, query: str, k: int) -> list[MemoryResult]:
+        return [_memory_result(each) for each in self._nearest(query, None, k)]
 
-        await self._do(f"storing the memory {key!r}", store)
+    def _relate(self, relation: Relation) -> None:
+        self._edges.add([relation])
 
-    async def search_similar(self, query: str, k: int = 5) -> list[MemoryResult]:
-        """The memories and decisions nearest to a question, best first; the metadata of a decision
-        say kind, agent, task and time.
-        """
-        check_query(query, k)
-        found = await self._do(
-            f"searching for {query[:60]!r}", lambda: self._nearest(query, None, k)
-        )
-        return [_memory_result(each) for each in found]
+    def _relations(self, wanted: Relation) -> list[Relation]:
+        return self._edges.relations(**wanted._asdict())
 
-    async def store_relationship(self, source: str, target: str, relation: str) -> None:
-        """Keep that one thing bears on another, in any word. Raises InvalidInput."""
-        check_relationship(source, target)
-        check_names(relation=relation)
-        told = Relation(source, relation, target)
-        await asyncio.to_thread(self._edges.add, [told])
+    def _near(self, node: str, depth: int) -> list[RelatedNode]:
+        return self._edges.reachable(node, depth)
 
-    async def relationships(
-        self, source: str = "", target: str = "", relation: str = ""
-    ) -> list[Relation]:
-        """The relationships by any mix of source, target and relation; all of them by none."""
-        check_names(source=source, target=target, relation=relation)
-
-        def ask() -> list[Relation]:
-            return self._edges.relations(source=source, relation=relation, target=target)
-
-        return await asyncio.to_thread(ask)
-
-    async def get_related(self, node: str, depth: int = 1) -> list[RelatedNode]:
-        """What can be reached from a node, nearest first, without it."""
-        check_traversal(node, depth)
-        return await asyncio.to_thread(self._edges.reachable, node, depth)
-
-    async def store_decision(self, decision: Decision, task: str | None = None) -> str:
-        """Keep a decision; its key names agent and time, and a number where those are taken.
-
-        The same decision of the same time is kept once. Raises TypeError for anything but a
-        `Decision`, InvalidInput for one without a reason or an agent.
-        """
+    def _decide(self, decision: Decision, task: str | None) -> str:
+        """Store a decision under agent and time, and a number if those are taken."""
         if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"expected a Decision, not {type(decision).__name__}")
         entry = _checked_decision(decision, task)
-        return await self._do("storing a decision", lambda: self._store_decision(entry, task))
-
-    def _store_decision(self, entry: dict[str, Any], task: str | None) -> str:
         document = "\n".join(filter(None, searched_text("d", entry)))
         vector = self._vector(document)
         fields = {"type": "decision", "agent": entry["agent"], "task": task or ""}
@@ -289,24 +238,16 @@ class ChromaMemory:
             _upsert(collection, _DECISION + key, document, fields, vector)
         return key
 
-    async def query_decisions(
-        self, text: str, agent: str | None = None, k: int = 5
-    ) -> list[DecisionResult]:
-        """The decisions nearest to a question, of one agent or of all, best first."""
-        check_query(text, k, "text")
-        check_names(agent="" if agent is None else agent)
+    def _decisions(self, text: str, agent: str, k: int) -> list[DecisionResult]:
         is_decision: dict[str, Any] = {"type": "decision"}
         where = {"$and": [is_decision, {"agent": agent}]} if agent else is_decision
-        found = await self._do(
-            f"searching for {text[:60]!r}", lambda: self._nearest(text, where, k)
-        )
         return [
             DecisionResult(
                 each.id.removeprefix(_DECISION),
                 decision_from_body(json.loads(each.fields["json"])),
                 each.score,
             )
-            for each in found
+            for each in self._nearest(text, where, k)
         ]
 
     def _nearest(self, text: str, where: dict[str, Any] | None, k: int) -> list[_Match]:
@@ -352,9 +293,6 @@ class ChromaMemory:
             self._own_embed = found.embed
         return self._own_embed
 
-    async def _do(self, operation: str, action: Callable[[], T]) -> T:
-        return await asyncio.to_thread(with_store_retries, operation, action)
-
 
 def _upsert(
     collection: Any, name: str, document: str, fields: dict[str, str], vector: list[float]
@@ -392,7 +330,7 @@ def _checked_decision(decision: Decision, task: str | None) -> dict[str, Any]:
     problems += id_problems(task, "task") if task is not None else []
     errors = [problem for problem in problems if problem.level == "error"]
     if errors:
-        raise InvalidInput(REFUSED, errors, next_step="Mend these and try again.")
+        raise InvalidInput(REFUSED, errors, next_step="Fix these and try again.")
     clean: Any = redact_value(entry)[0]
     return {name: value for name, value in clean.items() if value not in (None, "", [])}
 

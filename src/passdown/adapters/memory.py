@@ -14,6 +14,7 @@ import asyncio
 import json
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -42,7 +43,6 @@ from passdown.workspace.entries import address_of_decision, relate, with_store_r
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from passdown.core.graph import Edge
     from passdown.core.handoff import Decision
     from passdown.core.results import Recalled
     from passdown.workspace import Workspace
@@ -139,7 +139,7 @@ def prepare_memory(key: str, content: str, metadata: Mapping[str, Any] | None) -
         expected = f"at most {MAX_VALUE:,} characters of JSON"
         problems.append(Problem("metadata", "too_long", f"{len(text):,} characters", expected))
     if problems:
-        raise InvalidInput(REFUSED, problems, next_step="Mend these and try again.")
+        raise InvalidInput(REFUSED, problems, next_step="Fix these and try again.")
     return PreparedMemory(key, redact(content)[0], text)
 
 
@@ -184,30 +184,16 @@ def key_problems(key: object, path: str) -> list[Problem]:
 
 
 def check_query(text: object, k: object, path: str = "query") -> None:
-    """Raises InvalidInput where a question, or the number of answers asked for, can't be used."""
+    """Raises InvalidInput for a text or a number of results that can't be used."""
     problems = text_problems(text, path, max_length=MAX_QUERY)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
         problems.append(Problem("k", "out_of_range", str(k)[:40], f"1 to {MAX_K:,}"))
-    if problems:
-        raise InvalidInput("can't be searched for", problems)
-
-
-def check_relationship(source: object, target: object) -> None:
-    """Raises InvalidInput where the ends of a relationship can't be names."""
-    problems = key_problems(source, "source") + key_problems(target, "target")
-    if problems:
-        raise InvalidInput(REFUSED, problems, next_step="Mend these and try again.")
-
-
-def check_traversal(node: object, depth: object) -> None:
-    """Raises InvalidInput where a start is no name, or a number of steps can't be gone."""
-    problems = text_type_problems(node=node) + number_problems(depth, "depth", 1, MAX_DEPTH)
-    raise_problems("can't look around", problems)
+    raise_problems("the query can't be run", problems)
 
 
 def check_names(**names: object) -> None:
-    """Raises InvalidInput where a name to ask for is no text."""
-    raise_problems("can't be asked for", text_type_problems(**names))
+    """Raises InvalidInput for a name that isn't text."""
+    raise_problems("the query can't be run", text_type_problems(**names))
 
 
 def project_folder(project: object) -> str:
@@ -251,72 +237,52 @@ class MemoryStore(Protocol):
     async def store_embedding(
         self, key: str, content: str, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Keep a text under a key; it takes the place of what had that key."""
+        """Store a text under a key, replacing what had that key."""
         ...
 
     async def search_similar(self, query: str, k: int = 5) -> list[MemoryResult]:
-        """What is nearest to a question, best first: `k` of it whenever there is as much."""
+        """The `k` entries nearest to a query, best first; fewer only if there are fewer."""
         ...
 
     async def store_relationship(self, source: str, target: str, relation: str) -> None:
-        """Keep that one thing bears on another; told again, it changes nothing."""
+        """Store a relationship; storing it again changes nothing."""
         ...
 
     async def store_decision(self, decision: Decision, task: str | None = None) -> str:
-        """Keep a decision, and its relationships to its artifacts and its agent; gives its key."""
+        """Store a decision and its relationships to artifacts and agent; returns its key."""
         ...
 
     async def query_decisions(
         self, text: str, agent: str | None = None, k: int = 5
     ) -> list[DecisionResult]:
-        """The decisions nearest to a question, best first: `k` whenever there are as many."""
+        """The `k` decisions nearest to a text, best first; fewer only if there are fewer."""
         ...
 
 
 @runtime_checkable
 class GraphStore(Protocol):
-    """What can be asked about relationships; every method is awaited."""
+    """Queries about relationships; every method is awaited."""
 
     async def store_relationship(self, source: str, target: str, relation: str) -> None:
-        """Keep that one thing bears on another; told again, it changes nothing."""
+        """Store a relationship; storing it again changes nothing."""
         ...
 
     async def relationships(
         self, source: str = "", target: str = "", relation: str = ""
     ) -> list[Relation]:
-        """The relationships by any mix of source, target and relation; all of them by none."""
+        """Relationships that match source, target and relation; an empty one matches all."""
         ...
 
     async def get_related(self, node: str, depth: int = 1) -> list[RelatedNode]:
-        """What can be reached from a node, nearest first, each with the way there."""
+        """Nodes that can be reached from a node, nearest first, each with its path."""
         ...
 
 
-class LedgerMemory:
-    """A memory store on a workspace: searched by meaning and words, found from every surface.
+class CheckedMemory(ABC):
+    """A memory store whose arguments are checked here; a backend implements the `_` methods.
 
-    What it keeps is written by `agent`. Search finds everything that was recorded, not memories
-    alone: the key of an item is its address, and its metadata say kind, agent, task and time.
+    Those run in a thread. Storing and searching is repeated while the store is busy.
     """
-
-    def __init__(self, workspace: Workspace, *, agent: str = "memory") -> None:
-        """Give it an open workspace, or use `open` for a workspace of each project."""
-        self.workspace = workspace
-        self._agent = agent
-
-    @classmethod
-    async def open(
-        cls, root: str | os.PathLike[str], project: str, *, agent: str = "memory"
-    ) -> Self:
-        """The memory of a project: a workspace of its own in a folder of its name under `root`."""
-        folder = os.path.join(os.fspath(root), project_folder(project))
-
-        def opened() -> Self:
-            from passdown import workspace
-
-            return cls(workspace.init(folder), agent=agent)
-
-        return await asyncio.to_thread(with_store_retries, f"opening {folder}", opened)
 
     async def __aenter__(self) -> Self:
         return self
@@ -324,29 +290,128 @@ class LedgerMemory:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    @abstractmethod
     async def close(self) -> None:
-        """Let go of the workspace. Nothing is lost by not calling it."""
-        await asyncio.to_thread(self.workspace.close)
+        """Close the store. Nothing is lost by not calling it."""
 
     async def store_embedding(
         self, key: str, content: str, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Keep a text of up to 20,000 characters under a key; what had that key stays in history.
+        """Store a text of up to 20,000 characters under a key, replacing what had that key.
 
-        Secrets are removed, as from everything that is recorded. Raises InvalidInput.
+        Secrets are redacted. Raises InvalidInput.
         """
         memory = prepare_memory(key, content, metadata)
-        attributes = {"description": memory.content, "metadata": memory.metadata}
-        node = Node(MEMORY + key, "insight", summary_line(memory.content), (), attributes)
-        await self._do(
-            f"storing the memory {key!r}",
-            lambda: self.workspace.learn([node], agent=self._agent),
-        )
+        await _in_thread(f"storing the memory {key!r}", lambda: self._store(memory))
 
     async def search_similar(self, query: str, k: int = 5) -> list[MemoryResult]:
-        """Whatever was recorded that is nearest to a question, best first."""
+        """The memories and decisions nearest to a query, best first.
+
+        The metadata of a decision have its kind, agent, task, time and status.
+        """
         check_query(query, k)
-        return await self._do(f"searching for {query[:60]!r}", lambda: self._search(query, k))
+        return await _in_thread(f"searching for {query[:60]!r}", lambda: self._search(query, k))
+
+    async def store_relationship(self, source: str, target: str, relation: str) -> None:
+        """Store a relationship with any name; unknown ends are created. Raises InvalidInput."""
+        raise_problems(REFUSED, key_problems(source, "source") + key_problems(target, "target"))
+        check_names(relation=relation)
+        await asyncio.to_thread(self._relate, Relation(source, relation, target))
+
+    async def relationships(
+        self, source: str = "", target: str = "", relation: str = ""
+    ) -> list[Relation]:
+        """Relationships that match source, target and relation; an empty one matches all."""
+        check_names(source=source, target=target, relation=relation)
+        return await asyncio.to_thread(self._relations, Relation(source, relation, target))
+
+    async def get_related(self, node: str, depth: int = 1) -> list[RelatedNode]:
+        """Nodes that can be reached from a node, nearest first; none from an unknown one."""
+        problems = text_type_problems(node=node) + number_problems(depth, "depth", 1, MAX_DEPTH)
+        raise_problems("the graph can't be searched", problems)
+        return await asyncio.to_thread(self._near, node, depth)
+
+    async def store_decision(self, decision: Decision, task: str | None = None) -> str:
+        """Store a decision; returns its key.
+
+        The same decision of the same time is stored once. Raises TypeError for anything but a
+        `Decision`, InvalidInput for one without a reason or an agent.
+        """
+        return await _in_thread("storing a decision", lambda: self._decide(decision, task))
+
+    async def query_decisions(
+        self, text: str, agent: str | None = None, k: int = 5
+    ) -> list[DecisionResult]:
+        """The decisions nearest to a text, of one agent or of all, best first.
+
+        Superseded ones are among them; their status says so.
+        """
+        check_query(text, k, "text")
+        check_names(agent="" if agent is None else agent)
+        operation = f"searching for {text[:60]!r}"
+        return await _in_thread(operation, lambda: self._decisions(text, agent or "", k))
+
+    @abstractmethod
+    def _store(self, memory: PreparedMemory) -> None: ...
+
+    @abstractmethod
+    def _search(self, query: str, k: int) -> list[MemoryResult]: ...
+
+    @abstractmethod
+    def _relate(self, relation: Relation) -> None: ...
+
+    @abstractmethod
+    def _relations(self, wanted: Relation) -> list[Relation]: ...
+
+    @abstractmethod
+    def _near(self, node: str, depth: int) -> list[RelatedNode]: ...
+
+    @abstractmethod
+    def _decide(self, decision: Decision, task: str | None) -> str: ...
+
+    @abstractmethod
+    def _decisions(self, text: str, agent: str, k: int) -> list[DecisionResult]: ...
+
+
+async def _in_thread(operation: str, action: Callable[[], T]) -> T:
+    return await asyncio.to_thread(with_store_retries, operation, action)
+
+
+class LedgerMemory(CheckedMemory):
+    """A memory store on a workspace, which may be behind a server.
+
+    Memories are written by `agent`. What had a key before stays in history. Search finds everything
+    that was recorded, not only memories: the key of an item is its address.
+    """
+
+    def __init__(self, workspace: Workspace, *, agent: str = "memory") -> None:
+        """Use an open workspace; `open` makes a workspace for each project."""
+        self.workspace = workspace
+        self._agent = agent
+
+    @classmethod
+    async def open(
+        cls, root: str | os.PathLike[str], project: str, *, agent: str = "memory"
+    ) -> Self:
+        """The memory of a project: a workspace in a folder of its name under `root`."""
+        folder = os.path.join(os.fspath(root), project_folder(project))
+
+        def opened() -> Self:
+            from passdown import workspace
+
+            return cls(workspace.init(folder), agent=agent)
+
+        return await _in_thread(f"opening {folder}", opened)
+
+    async def close(self) -> None:
+        """Close the workspace. Nothing is lost by not calling it."""
+        await asyncio.to_thread(self.workspace.close)
+
+    def _store(self, memory: PreparedMemory) -> None:
+        attributes = {"description": memory.content, "metadata": memory.metadata}
+        summary = summary_line(memory.content)
+        node = Node(MEMORY + memory.key, "insight", summary, (), attributes)
+        self.workspace.learn([node], agent=self._agent)
 
     def _search(self, query: str, k: int) -> list[MemoryResult]:
         limit = k
@@ -355,118 +420,83 @@ class LedgerMemory:
             results = [result for answer in found if (result := self._result(answer)) is not None]
             if len(results) >= k or len(found) < limit or limit == MAX_K:
                 return results[:k]
-            limit = min(MAX_K, 2 * limit)  # bare names of ends are found too, and passed over
+            limit = min(MAX_K, 2 * limit)  # bare names of ends are found too, and skipped
 
     def _result(self, answer: Recalled) -> MemoryResult | None:
-        """An answer as a memory; None for a node that has a name and nothing to say."""
+        """A search hit as a memory; None for a node that has only a name."""
         score = min(1.0, max(0.0, answer.score))
-        told = {"kind": answer.kind, "agent": answer.agent, "task": answer.task, "at": answer.at}
-        told["status"] = answer.status
+        about = {"kind": answer.kind, "agent": answer.agent, "task": answer.task, "at": answer.at}
+        about["status"] = answer.status
         try:
             if answer.kind != KNOWLEDGE:
-                return MemoryResult(answer.address, self._text(answer.address), score, told)
+                return MemoryResult(answer.address, self._text(answer.address), score, about)
             name = answer.address.removeprefix(NODE_PREFIX)
             node = self.workspace.graph(around=[name], depth=0).nodes[0]
         except NotFound:  # forgotten since the search
             return None
         if not name.startswith(MEMORY):
             content = node.attributes.get("description") or node.summary
-            return MemoryResult(answer.address, content, score, {**told, "type": node.type})
+            return MemoryResult(answer.address, content, score, {**about, "type": node.type})
         if "metadata" not in node.attributes:
             return None
         metadata = json.loads(node.attributes["metadata"])
-        return MemoryResult(
-            name.removeprefix(MEMORY), node.attributes["description"], score, metadata
-        )
+        key = name.removeprefix(MEMORY)
+        return MemoryResult(key, node.attributes["description"], score, metadata)
 
     def _text(self, address: str) -> str:
         parsed = parse_address(address)
         letter = parsed.letter if parsed else "d"
         return "\n".join(filter(None, searched_text(letter, self.workspace.show(address))))
 
-    async def store_relationship(self, source: str, target: str, relation: str) -> None:
-        """Keep that one thing bears on another, in any word; an end that is unknown becomes known
-        by its name. Raises InvalidInput.
-        """
-        check_relationship(source, target)
-        check_names(relation=relation)
-        told = Relation(node_of_name(source), relation, node_of_name(target))
-        await self._do(
+    def _relate(self, relation: Relation) -> None:
+        source, name, target = relation
+        stored = Relation(node_of_name(source), name, node_of_name(target))
+        with_store_retries(
             f"relating {source!r} to {target!r}",
-            lambda: relate(self.workspace, told, agent=self._agent),
+            lambda: relate(self.workspace, stored, agent=self._agent),
         )
 
-    async def relationships(
-        self, source: str = "", target: str = "", relation: str = ""
-    ) -> list[Relation]:
-        """The relationships by any mix of source, target and relation; those of items and tasks are
-        among them.
-        """
-        check_names(source=source, target=target, relation=relation)
-        ends = [node_of_name(name) if name else "" for name in (source, target)]
-        stored = edge_key(Relation("", relation, ""))[1] if relation else ""
-
-        def ask() -> list[Edge]:
-            return self.workspace.edges(source=ends[0], relation=stored, target=ends[1])
-
-        found = matching_relations(await self._do("reading relationships", ask), "", relation, "")
+    def _relations(self, wanted: Relation) -> list[Relation]:
+        source, target = (node_of_name(x) if x else "" for x in (wanted.source, wanted.target))
+        relation = edge_key(Relation("", wanted.relation, ""))[1] if wanted.relation else ""
+        edges = with_store_retries(
+            "reading relationships",
+            lambda: self.workspace.edges(source=source, relation=relation, target=target),
+        )
+        found = matching_relations(edges, "", wanted.relation, "")
         return [_with_public_names(each) for each in found]
 
-    async def get_related(self, node: str, depth: int = 1) -> list[RelatedNode]:
-        """What can be reached from a node, nearest first; from an unknown one, nothing."""
-        check_traversal(node, depth)
+    def _near(self, node: str, depth: int) -> list[RelatedNode]:
+        try:
+            found = with_store_retries(
+                f"searching around {node[:60]!r}",
+                lambda: self.workspace.neighbours(node_of_name(node), depth=depth),
+            )
+        except NotFound:
+            return []
+        return [
+            RelatedNode(
+                name_of_node(place.node),
+                place.depth,
+                tuple(_with_public_names(relations_of(edge)[0]) for edge in place.path),
+            )
+            for place in found
+        ]
 
-        def ask() -> list[RelatedNode]:
-            try:
-                found = self.workspace.neighbours(node_of_name(node), depth=depth)
-            except NotFound:
-                return []
-            return [
-                RelatedNode(
-                    name_of_node(place.node),
-                    place.depth,
-                    tuple(_with_public_names(relations_of(edge)[0]) for edge in place.path),
-                )
-                for place in found
-            ]
+    def _decide(self, decision: Decision, task: str | None) -> str:
+        key = self.workspace.store_decision(decision, task)
+        return address_of_decision(self.workspace, key, task)
 
-        return await self._do(f"looking around {node[:60]!r}", ask)
-
-    async def store_decision(self, decision: Decision, task: str | None = None) -> str:
-        """Record a decision; its key is its address, which opens it everywhere.
-
-        The same decision of the same time is recorded once. Raises TypeError for anything but a
-        `Decision`, InvalidInput for one without a reason or an agent.
-        """
-
-        def store() -> str:
-            key = self.workspace.store_decision(decision, task)
-            return address_of_decision(self.workspace, key, task)
-
-        return await self._do("storing a decision", store)
-
-    async def query_decisions(
-        self, text: str, agent: str | None = None, k: int = 5
-    ) -> list[DecisionResult]:
-        """The decisions nearest to a question, of one agent or of all, best first; what was
-        superseded is among them, and its status says so.
-        """
-        check_query(text, k, "text")
-        check_names(agent="" if agent is None else agent)
-
-        def ask() -> list[DecisionResult]:
-            found = self.workspace.recall(text, kinds=["decision"], agent=agent or "", limit=k)
-            return [self._decision(answer) for answer in found]
-
-        return await self._do(f"searching for {text[:60]!r}", ask)
-
-    def _decision(self, answer: Recalled) -> DecisionResult:
-        document = self.workspace.show(answer.address)
-        score = min(1.0, max(0.0, answer.score))
-        return DecisionResult(answer.address, decision_from_body(document), score)
-
-    async def _do(self, operation: str, action: Callable[[], T]) -> T:
-        return await asyncio.to_thread(with_store_retries, operation, action)
+    def _decisions(self, text: str, agent: str, k: int) -> list[DecisionResult]:
+        found = self.workspace.recall(text, kinds=["decision"], agent=agent, limit=k)
+        return [
+            DecisionResult(
+                each.address,
+                decision_from_body(self.workspace.show(each.address)),
+                min(1.0, max(0.0, each.score)),
+            )
+            for each in found
+        ]
 
 
 def _with_public_names(relation: Relation) -> Relation:
