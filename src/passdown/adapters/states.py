@@ -26,6 +26,7 @@ from passdown.adapters.state_schema import (
     plain,
     plain_text,
 )
+from passdown.adapters.tools import local_workspace, workspace_of
 from passdown.core.handoff import HandoffContext, decision_from_body
 from passdown.core.intake import check_entry
 from passdown.core.integrity import check_integrity, state_checksum
@@ -34,18 +35,13 @@ from passdown.core.record import canonical_bytes
 from passdown.core.text import text_problems
 from passdown.core.times import parse_time, stamp
 from passdown.errors import InvalidInput, NotFound, Problem
-from passdown.workspace import Workspace
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from passdown.aio import AsyncWorkspace
+    from passdown.adapters.tools import AnyWorkspace
     from passdown.core.integrity import IntegrityReport
-
-
-if TYPE_CHECKING:
-    AnyWorkspace = Workspace | AsyncWorkspace
 
 Plain = dict[str, Any]
 
@@ -173,16 +169,6 @@ def handoff_context_of(state: Mapping[str, Any]) -> Plain:
         step = "Leave it to handoff_update to make one."
         raise InvalidInput("the state can't be used", [problem], next_step=step)
     return fields
-
-
-def workspace_of(workspace: AnyWorkspace) -> Workspace:
-    """The workspace itself, also of one that is awaited. Raises InvalidInput for anything else."""
-    found: object = getattr(workspace, "_workspace", workspace)
-    if isinstance(found, Workspace):
-        return found
-    given, expected = f"{type(workspace).__name__} given", "an open workspace"
-    problem = Problem("workspace", "wrong_type", given, expected, "open one with passdown.open")
-    raise InvalidInput("nothing can be recorded there", [problem])
 
 
 def handoff_version(context: Plain, task: str) -> int:
@@ -589,7 +575,8 @@ class TurnResult(NamedTuple):
 
 
 def check_step_config(hop: StepConfig) -> StepConfig:
-    """The hop, if agent and task can be handed on at all; else InvalidInput or NotFound."""
+    """The configuration, if its agent can hand off; else InvalidInput or PassdownError."""
+    local_workspace(hop.workspace, "step and handoff_node")
     wrong = agent_problems(hop.agent, "agent")
     if wrong:
         raise InvalidInput("the node can't be wrapped", wrong)
@@ -895,15 +882,15 @@ class SharedState:
             return context_of(self._state)
 
     async def aread(self) -> Plain:
-        """`read`, awaited."""
+        """`read`, in a thread."""
         return await asyncio.to_thread(self.read)
 
     async def aupdate(self, update: Mapping[str, Any]) -> Plain:
-        """`update`, awaited."""
+        """`update`, in a thread."""
         return await asyncio.to_thread(self.update, update)
 
     async def ahand_on(self, target: str, **given: Any) -> HandoffContext | None:
-        """`hand_on`, awaited."""
+        """`hand_on`, in a thread."""
         return await asyncio.to_thread(self.hand_on, target, **given)
 
 

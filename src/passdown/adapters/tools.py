@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.adapters.states import workspace_of
+from passdown.core.settings import Settings
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput, Problem
+from passdown.workspace import Workspace
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from passdown.adapters.states import AnyWorkspace
+    from passdown.aio import AsyncWorkspace
     from passdown.core.tokens import Counter
-    from passdown.workspace import Workspace
     from passdown.workspace.types import CounterLike
 
+    AnyWorkspace = Workspace | AsyncWorkspace
 
 HISTORY_TOOL = "read_history"
 MAX_HISTORY_TOKENS = 10_000
@@ -120,57 +123,97 @@ def format_ranges(numbers: Iterable[int], most: int = 4) -> str:
 
 
 class BriefSettings(NamedTuple):
-    """Who is given a brief, from where, and how long it may be."""
+    """Whose brief is made, from which workspace, and how long it may be."""
 
     workspace: Workspace
     agent: str
     budget: int
     counter: CounterLike
 
+    def user_tokens(self, words: Sequence[str]) -> int | None:
+        """Tokens of a user's last messages; None if they take more than half of the budget."""
+        most = self.budget // 2
+        # Counting megabytes takes seconds, and a text of so many characters is too long anyway.
+        if sum(map(len, words)) > MAX_CHARS_PER_TOKEN * most:
+            return None
+        spent = sum(map(workspace_counter(self.workspace, self.counter).tokens, words))
+        return spent if spent <= most else None
+
+    def text(self, task: str, hint: str) -> str:
+        """The brief with a line on what else can be read, together within the budget."""
+        count = workspace_counter(self.workspace, self.counter).tokens
+        room = self.budget - (count(f"\n{hint}\n") if hint else 0)
+        if room < 1:
+            hint, room = "", self.budget
+        brief = partial(self.workspace.brief, task, agent=self.agent, counter=self.counter)
+
+        def text_of(*, record: bool) -> str:
+            text = brief(budget=room, record=record).text.rstrip()
+            return f"{text}\n{hint}".rstrip() + "\n"
+
+        # Tokens of two texts need not sum up to those of both, and only what is given is recorded.
+        while count(text_of(record=False)) > self.budget and room > 1:
+            room -= 1
+        return text_of(record=True)
+
 
 def brief_settings(
     workspace: AnyWorkspace, agent: str, budget: object, counter: CounterLike
 ) -> BriefSettings:
-    """A reader whose briefs can be made. Raises InvalidInput: a handoff that is recorded and then
-    can't be told would leave its receiver with nothing.
+    """Checked settings; without a budget, the workspace's. Raises InvalidInput.
+
+    Checked early, because a recorded handoff without a brief leaves its receiver with nothing.
     """
-    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
-        given, expected = f"{str(budget)[:40]!r} given", "a whole number of tokens, 1 or more"
-        problem = Problem("budget", "out_of_range", given, expected)
-        raise InvalidInput("the brief can't be given", [problem])
-    opened = workspace_of(workspace)
-    workspace_counter(opened, counter)
-    return BriefSettings(opened, agent, budget, counter)
+    found = workspace_of(workspace)
+    given = _settings(found).brief_budget if budget is None else budget
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        expected = "a whole number of tokens, 1 or more"
+        problem = Problem("budget", "out_of_range", f"{str(budget)[:40]!r} given", expected)
+        raise InvalidInput("the brief can't be made", [problem])
+    workspace_counter(found, counter)
+    return BriefSettings(found, agent, given, counter)
 
 
 def workspace_counter(workspace: AnyWorkspace, given: CounterLike) -> Counter:
-    """The counter that is given, else that of the workspace's settings. Raises InvalidInput."""
-    return counter_of(given, WorkspaceStreams(workspace_of(workspace)).opened.settings.counter)
+    """The given counter, or the workspace's. Raises InvalidInput."""
+    return counter_of(given, _settings(workspace_of(workspace)).counter)
 
 
-def user_message_tokens(reader: BriefSettings, words: Sequence[str]) -> int | None:
-    """Tokens of what a person said last; None where that takes more than half of the budget."""
-    most = reader.budget // 2
-    # Counting megabytes takes seconds, and a text of so many characters is too long anyway.
-    if sum(map(len, words)) > MAX_CHARS_PER_TOKEN * most:
-        return None
-    spent = sum(map(workspace_counter(reader.workspace, reader.counter).tokens, words))
-    return spent if spent <= most else None
+def _settings(workspace: Workspace) -> Settings:
+    streams = WorkspaceStreams(workspace)
+    return streams.opened.settings if streams.is_local else Settings()
 
 
-def brief_text(reader: BriefSettings, task: str, kept: str) -> str:
-    """The brief with a line on what else is kept, together within the budget."""
-    workspace, agent, budget, counter = reader
-    count = workspace_counter(workspace, counter).tokens
-    room = budget - (count(f"\n{kept}\n") if kept else 0)
-    if room < 1:
-        kept, room = "", budget
+def workspace_of(workspace: AnyWorkspace) -> Workspace:
+    """The workspace, also of an async one. Raises InvalidInput for anything else."""
+    found: object = getattr(workspace, "_workspace", workspace)
+    if isinstance(found, Workspace):
+        return found
+    given, expected = f"{type(workspace).__name__} given", "an open workspace"
+    problem = Problem("workspace", "wrong_type", given, expected, "open one with passdown.open")
+    raise InvalidInput("nothing can be recorded there", [problem])
 
-    def text_of(*, record: bool) -> str:
-        told = workspace.brief(task, agent=agent, budget=room, counter=counter, record=record)
-        return f"{told.text.rstrip()}\n{kept}".rstrip() + "\n"
 
-    # Tokens of two texts need not sum up to those of both, and only what is given is recorded.
-    while count(text_of(record=False)) > budget and room > 1:
-        room -= 1
-    return text_of(record=True)
+def local_workspace(workspace: AnyWorkspace, adapter: str) -> Workspace:
+    """The workspace, for an adapter that keeps records of its own in it.
+
+    A server doesn't take those: raises PassdownError that names the adapter.
+    """
+    found = workspace_of(workspace)
+    if not WorkspaceStreams(found).is_local:
+        from passdown.remote.client import unsupported
+
+        raise unsupported(found.store_url, adapter)
+    return found
+
+
+def async_twin(method: Callable[..., Any]) -> Any:
+    """A method's async form for a framework's interface: the method, run in a thread."""
+    name = method.__name__
+
+    @wraps(method)
+    async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return await asyncio.to_thread(getattr(self, name), *args, **kwargs)
+
+    run.__name__ = run.__qualname__ = f"a{name}"
+    return run

@@ -94,6 +94,11 @@ class WorkspaceStreams:
         self._streams = _streams_of(workspace)
 
     @property
+    def is_local(self) -> bool:
+        """Whether the store is open in this process, not behind a server."""
+        return isinstance(self._streams, _LocalStreams)
+
+    @property
     def opened(self) -> Context:
         """The workspace itself; raises PassdownError where it is behind a server."""
         return self._workspace._context  # pyright: ignore[reportPrivateUsage]

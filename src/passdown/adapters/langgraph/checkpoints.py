@@ -10,7 +10,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.adapters.states import workspace_of
+from passdown.adapters.tools import async_twin, local_workspace
 from passdown.errors import InvalidInput, MissingExtra, Problem
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from passdown.adapters.langgraph.checkpoint_streams import CheckpointEntry, CheckpointStream
-    from passdown.adapters.states import AnyWorkspace
+    from passdown.adapters.tools import AnyWorkspace
 
 
 try:
@@ -75,7 +75,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
     def __init__(self, workspace: AnyWorkspace, *, serde: SerializerProtocol | None = None) -> None:
         """Nothing is read or written yet. The workspace stays open for as long as this is used."""
         super().__init__(serde=serde or StrictSerializer())
-        self._threads = CheckpointThreads(workspace_of(workspace))
+        self._threads = CheckpointThreads(local_workspace(workspace, "LedgerSaver"))
 
     def get_next_version(self, current: str | int | float | None, channel: None) -> str:
         """A version above `current`, and unlike any that another branch gives itself."""
@@ -267,9 +267,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         with stream.lock:
             return delta_history(stream, self.serde, place.checkpoint, channels)
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """`get_tuple`, in a thread."""
-        return await asyncio.to_thread(self.get_tuple, config)
+    aget_tuple = async_twin(get_tuple)
 
     async def alist(
         self,
@@ -284,49 +282,13 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         while (each := await asyncio.to_thread(next, found, None)) is not None:
             yield each
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """`put`, in a thread."""
-        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """`put_writes`, in a thread."""
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """`delete_thread`, in a thread."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """`delete_for_runs`, in a thread."""
-        await asyncio.to_thread(self.delete_for_runs, run_ids)
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """`copy_thread`, in a thread."""
-        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """`prune`, in a thread."""
-        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy)
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """`get_delta_channel_history`, in a thread."""
-        return await asyncio.to_thread(
-            self.get_delta_channel_history, config=config, channels=channels
-        )
+    aput = async_twin(put)
+    aput_writes = async_twin(put_writes)
+    adelete_thread = async_twin(delete_thread)
+    adelete_for_runs = async_twin(delete_for_runs)
+    acopy_thread = async_twin(copy_thread)
+    aprune = async_twin(prune)
+    aget_delta_channel_history = async_twin(get_delta_channel_history)
 
 
 def _all_entries(stream: CheckpointStream) -> builtins.list[CheckpointEntry]:

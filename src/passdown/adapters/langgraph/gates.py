@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote
 
 from passdown.adapters.langgraph.compat import interrupt, running_config
-from passdown.adapters.states import workspace_of
+from passdown.adapters.tools import workspace_of
 from passdown.core.names import agent_problems
 from passdown.errors import GateRefused, Problem
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
-    from passdown.adapters.states import AnyWorkspace
+    from passdown.adapters.tools import AnyWorkspace
 
 
 Plain = dict[str, Any]

@@ -19,15 +19,15 @@ from passdown.adapters.states import (
     start_of,
     transitions,
     verify_handoff,
-    workspace_of,
 )
+from passdown.adapters.tools import local_workspace
 from passdown.errors import IntegrityViolation, InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
-    from passdown.adapters.states import AnyWorkspace
+    from passdown.adapters.tools import AnyWorkspace
 
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class HandoffGraph:
         NotFound for an unknown task.
         """
         fields_of(state)
-        workspace_of(workspace).task(task)
+        local_workspace(workspace, "HandoffGraph").task(task)
         self._workspace, self._task, self._state = workspace, task, state
         self._strict = strict
         self._edges = Edges()

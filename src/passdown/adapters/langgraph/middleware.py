@@ -21,26 +21,23 @@ from passdown.adapters.langgraph.compat import (
 )
 from passdown.adapters.langgraph.tools import DESTINATION
 from passdown.adapters.state_schema import message_id
-from passdown.adapters.states import workspace_of
 from passdown.adapters.tools import (
     HISTORY_TOOL,
     MAX_HISTORY_TOKENS,
     HistoryLine,
+    async_twin,
     brief_settings,
-    brief_text,
     fit_lines,
     select_lines,
-    user_message_tokens,
     workspace_counter,
 )
 from passdown.core.names import agent_problems
 from passdown.errors import InvalidInput, MissingExtra
-from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from passdown.adapters.states import AnyWorkspace
+    from passdown.adapters.tools import AnyWorkspace
     from passdown.workspace.types import CounterLike
 
 
@@ -173,12 +170,9 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         wrong = agent_problems(agent, "agent")
         if wrong:
             raise InvalidInput("the brief can't be given", wrong)
-        opened = workspace_of(workspace)
-        default = WorkspaceStreams(opened).opened.settings.brief_budget
-        chosen = default if budget is None else budget
-        self._reader = brief_settings(opened, agent, chosen, counter)
-        self._workspace, self._task, self._agent = opened, task, agent
-        self.tools = [history_tool(opened, counter)]
+        self._brief_settings = brief_settings(workspace, agent, budget, counter)
+        self._workspace, self._task, self._agent = self._brief_settings.workspace, task, agent
+        self.tools = [history_tool(self._workspace, counter)]
         self._lock = threading.Lock()
         self._briefs: OrderedDict[tuple[int, str, int, int], str] = OrderedDict()
 
@@ -194,9 +188,7 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
             messages.pop()
         return {**found, "messages_before": len(messages)}
 
-    async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """`before_agent`, awaited."""
-        return await asyncio.to_thread(self.before_agent, state, runtime)
+    abefore_agent = async_twin(before_agent)
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Ask the model with the brief and what is the agent's own."""
@@ -214,7 +206,7 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         mark = message_id(messages[max(before - 1, 0)]) if messages else ""
         version: int = request.state.get("version_before", 0)
         asked = last_user_messages(messages, before)
-        spent = user_message_tokens(self._reader, [message_text(each) for each in asked])
+        spent = self._brief_settings.user_tokens([message_text(each) for each in asked])
         if spent is None:
             asked, spent = [], 0
         brief = HumanMessage(content=self._brief((version, mark, before), spent))
@@ -228,8 +220,8 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         key = (*turn, spent)
         with self._lock:
             if key not in self._briefs:
-                reader = self._reader._replace(budget=self._reader.budget - spent)
-                self._briefs[key] = brief_text(reader, self._task, history_hint(turn[-1]))
+                settings = self._brief_settings._replace(budget=self._brief_settings.budget - spent)
+                self._briefs[key] = settings.text(self._task, history_hint(turn[-1]))
                 while len(self._briefs) > _KEPT_BRIEFS:
                     self._briefs.popitem(last=False)
             return self._briefs[key]

@@ -35,15 +35,15 @@ from passdown.adapters.states import (
     handoff_update,
     integrity_warnings,
     record_turn,
-    workspace_of,
 )
+from passdown.adapters.tools import workspace_of
 from passdown.core.integrity import check_integrity
 from passdown.errors import GateRefused, InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from passdown.adapters.states import AnyWorkspace
+    from passdown.adapters.tools import AnyWorkspace
 
 
 if TYPE_CHECKING:

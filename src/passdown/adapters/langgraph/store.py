@@ -6,14 +6,13 @@ finds it too. Nothing is deleted: putting None records that the item is hidden.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from datetime import datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.adapters.states import workspace_of
+from passdown.adapters.tools import async_twin, local_workspace
 from passdown.core.graph import MAX_VALUE, Node, summary_line
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from langgraph.store.base import ListNamespacesOp, MatchCondition, Op, PutOp, Result
 
-    from passdown.adapters.states import AnyWorkspace
+    from passdown.adapters.tools import AnyWorkspace
 
 
 if TYPE_CHECKING:
@@ -255,7 +254,7 @@ class RecallStore(BaseStore):
         problems = [*id_problems(name, "name"), *agent_problems(agent, "agent")]
         if problems:
             raise InvalidInput("the store can't be opened", problems)
-        self._workspace = workspace_of(workspace)
+        self._workspace = local_workspace(workspace, "RecallStore")
         self._beside = WorkspaceStreams(self._workspace)
         self._stream = f"store/{name}"
         self._tag = f"store-{name}"
@@ -277,9 +276,7 @@ class RecallStore(BaseStore):
                 self._put(puts)
         return results
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """`batch`, in a thread."""
-        return await asyncio.to_thread(self.batch, [*ops])
+    abatch = async_twin(batch)
 
     def _checked(self, ops: list[Op]) -> list[PutOp]:
         problems: list[Problem] = []

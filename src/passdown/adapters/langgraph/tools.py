@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.langgraph.compat import Command, StructuredTool, ToolMessage
 from passdown.adapters.langgraph.gates import aask_people, ask_people
-from passdown.adapters.states import handoff_context_of, handoff_update, workspace_of
+from passdown.adapters.states import handoff_context_of, handoff_update
+from passdown.adapters.tools import local_workspace, workspace_of
 from passdown.core.intake import handoff_schema
 from passdown.core.names import agent_problems
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, Problem
 
 if TYPE_CHECKING:
-    from passdown.adapters.states import AnyWorkspace
+    from passdown.adapters.tools import AnyWorkspace
 
 
 Plain = dict[str, Any]
@@ -89,6 +90,7 @@ def handoff_tool(
     wrong = agent_problems(agent_name, "agent_name")
     if wrong:
         raise InvalidInput("the tool can't be made", wrong)
+    local_workspace(workspace, "handoff_tool")
     title = name or "transfer_to_" + re.sub(r"\W+", "_", agent_name).lower()
     sending = _HandoffTool(title, agent_name, workspace, task, from_agent)
 

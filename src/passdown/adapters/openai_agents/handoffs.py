@@ -33,13 +33,11 @@ from agents.items import (
 from agents.run import ModelInputData
 
 from passdown.adapters.openai_agents.sessions import MODULE, handed_log
-from passdown.adapters.states import workspace_of
 from passdown.adapters.tools import (
     HISTORY_TOOL,
     brief_settings,
-    brief_text,
     format_ranges,
-    user_message_tokens,
+    local_workspace,
 )
 from passdown.core.names import MAX_AGENT, agent_problems
 from passdown.core.record import digest_bytes
@@ -53,8 +51,7 @@ if TYPE_CHECKING:
     from agents.items import RunItem
     from agents.run import CallModelData
 
-    from passdown.adapters.states import AnyWorkspace
-    from passdown.adapters.tools import BriefSettings
+    from passdown.adapters.tools import AnyWorkspace, BriefSettings
     from passdown.workspace import Workspace
     from passdown.workspace.types import CounterLike
 
@@ -253,11 +250,11 @@ def brief_items(
     The last words of a person stay as they are if they take no more than half of it.
     """
     asked = last_user_items(conversation)
-    spent = user_message_tokens(reader, [_text(item) for item in asked])
+    spent = reader.user_tokens([_text(item) for item in asked])
     if spent is None:
         asked, spent = [], 0
     line = history_hint(reader.workspace, task, receiver, own=own)
-    text = brief_text(reader._replace(budget=reader.budget - spent), task, line)
+    text = reader._replace(budget=reader.budget - spent).text(task, line)
     return [user_message(text), *asked]
 
 
@@ -464,7 +461,8 @@ def since_handoff(
     """For `RunConfig(call_model_input_filter=...)` of runs with a session: models are given the
     task's brief and what was said since its last handoff. Nothing else changes.
     """
-    return SinceHandoff(brief_settings(workspace, "", budget, counter), task)
+    found = local_workspace(workspace, "since_handoff")
+    return SinceHandoff(brief_settings(found, "", budget, counter), task)
 
 
 class SinceHandoff:
@@ -577,7 +575,8 @@ def passdown_handoff(
     """
     _check_agent(agent)
     name = to_agent or agent_name_of(agent.name, "to_agent")
-    reader = brief_settings(workspace, name, budget, counter)
+    found = local_workspace(workspace, "passdown_handoff")
+    reader = brief_settings(found, name, budget, counter)
     terms = HandoffConfig(reader, _task_of(task), from_agent, phase)
     turns = _HandoffCalls(terms, is_enabled)
     made = agents.handoff(
@@ -608,14 +607,14 @@ def opening_input(
 
     Raises HandoffHeld while a person has to approve.
     """
-    opened = workspace_of(workspace)
+    opened = local_workspace(workspace, "opening_input")
     held = [gate["address"] for gate in opened.gates(task) if "blocker" in gate]
     if held:
         raise HandoffHeld(task, held, recorded=True)
     _check_agent(agent)
     name = to_agent or agent_name_of(agent.name, "to_agent")
     reader = brief_settings(opened, name, budget, counter)
-    return [user_message(brief_text(reader, task, history_hint(opened, task, agent)))]
+    return [user_message(reader.text(task, history_hint(opened, task, agent)))]
 
 
 def _task_of(task: str | Callable[[Context], str]) -> Callable[[Context | None], str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agents import Handoff, RunHooks, Runner, RunState
 
 from passdown.adapters.openai_agents.sessions import session_id_problems
-from passdown.adapters.states import workspace_of
+from passdown.adapters.tools import local_workspace, workspace_of
 from passdown.core.names import id_problems
 from passdown.errors import InvalidInput, Problem
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from agents.agent import AgentBase
 
-    from passdown.adapters.states import AnyWorkspace
+    from passdown.adapters.tools import AnyWorkspace
 
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class PassdownHooks(RunHooks[Any]):
     def __init__(self, workspace: AnyWorkspace, task: str = "", session_id: str = "") -> None:
         """Raises InvalidInput for a bad task or session id, or if neither is given."""
         self._streams = _streams(task, session_id)
-        self._beside = WorkspaceStreams(workspace_of(workspace))
+        self._beside = WorkspaceStreams(local_workspace(workspace, "PassdownHooks"))
         self._runs: dict[int, _RunUsage] = {}
 
     async def on_agent_start(self, context: Context, agent: AgentBase[Any]) -> None:

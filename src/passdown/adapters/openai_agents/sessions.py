@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from agents import FunctionTool, RunContextWrapper, function_tool
 
-from passdown.adapters.states import workspace_of
 from passdown.adapters.tools import (
     HISTORY_TOOL,
     MAX_HISTORY_TOKENS,
     HistoryLine,
     fit_lines,
+    local_workspace,
     select_lines,
     workspace_counter,
 )
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agents import TResponseInputItem
     from agents.memory import SessionSettings
 
-    from passdown.adapters.states import AnyWorkspace
+    from passdown.adapters.tools import AnyWorkspace
     from passdown.core.record import Record
     from passdown.workspace.types import CounterLike
 
@@ -70,7 +70,7 @@ class ItemLog:
         if problems:
             raise InvalidInput("there can be no such session", problems)
         self.session_id = session_id
-        self._beside = WorkspaceStreams(workspace_of(workspace))
+        self._beside = WorkspaceStreams(local_workspace(workspace, "LedgerSession"))
         self._stream = STREAM + session_id
         self._reading = threading.Lock()
         self._position = 0
