@@ -158,13 +158,15 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Called, it turns this process into one of a later release, with one more migration."""
     folder = tmp_path / "sql"
     shutil.copytree(schema.FOLDER, folder)
-    (folder / "0002_later.sql").write_text(
+    newest = schema.newest()
+    (folder / f"{newest + 1:04d}_later.sql").write_text(
         "ALTER TABLE inbox ADD COLUMN later bigint NOT NULL DEFAULT 0;\n"
         "INSERT INTO rebuilds (due) VALUES (1) ON CONFLICT DO NOTHING;\n"
     )
-    old = (folder / "schemas" / "0001.txt").read_text().splitlines()
+    old = (folder / "schemas" / f"{newest:04d}.txt").read_text().splitlines()
     added = "column inbox.later bigint required"
-    (folder / "schemas" / "0002.txt").write_text("\n".join(sorted([*old, added])) + "\n")
+    later = folder / "schemas" / f"{newest + 1:04d}.txt"
+    later.write_text("\n".join(sorted([*old, added])) + "\n")
     return lambda: monkeypatch.setattr(schema, "FOLDER", str(folder))
 
 
@@ -193,12 +195,34 @@ def test_a_migration_waits_for_writers_and_old_clients_are_told(
     monkeypatch.setattr(schema, "FOLDER", first_folder)
     with old.reading() as reader:
         assert reader.totals() == (1, 1)
-    with pytest.raises(NewerSchema, match="knows up to 1"):
+    with pytest.raises(NewerSchema, match=f"knows up to {schema.newest()}"):
         write(old, "T-3")
     with pytest.raises(NewerSchema):
         open_store(postgres_store)
     for store in (old, opened[0]):
         store.close()
+
+
+@pytest.mark.promise("S8-5")
+def test_a_workspace_of_the_first_schema_is_indexed_again(
+    postgres_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its words were stemmed by other rules; opening it derives the rows again."""
+    folder = tmp_path / "sql"
+    shutil.copytree(schema.FOLDER, folder)
+    for path in folder.glob("*.sql"):
+        if path.name[:4].isdigit() and path.name[:4] != "0001":
+            path.unlink()
+    with monkeypatch.context() as first_release:
+        first_release.setattr(schema, "FOLDER", str(folder))
+        with passdown.open(postgres_store) as ws:
+            ws.create_task("T-1", title="x", agent="planner")
+            ws.decide(task="T-1", agent="planner", summary="Headers are added", rationale="asked")
+    sql(postgres_store, "UPDATE texts SET words = replace(words, 'add', 'ad')")
+    with passdown.open(postgres_store) as ws:
+        found = ws.recall("adding", kinds=["decision"], limit=1)
+        assert [(hit.address, hit.score > 0) for hit in found] == [("T-1#d1", True)]
+        assert ws.verify().findings == ()
 
 
 @pytest.mark.promise("S8-5")

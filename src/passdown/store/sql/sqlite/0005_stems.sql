@@ -1,0 +1,2 @@
+-- The words of entries are stemmed by other rules: the derived rows are made again.
+INSERT OR IGNORE INTO rebuilds SELECT 1 WHERE EXISTS (SELECT 1 FROM tasks);
