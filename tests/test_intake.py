@@ -389,7 +389,6 @@ def test_unknown_fields_are_warned_about_and_kept(ws: Workspace) -> None:
     """Nothing is lost: what the schema doesn't know is named, and stands under metadata."""
     command = ws.hand_off(
         minimal(
-            sumary="a slip",
             colour={"deep": [1, None, True]},
             gotchas=[{"issue": "i", "mitigation": "m", "severity": "low", "seen_by": ["x"]}],
             story={"id": "S-1", "epic": "E-1"},
@@ -397,16 +396,54 @@ def test_unknown_fields_are_warned_about_and_kept(ws: Workspace) -> None:
         )
     )
     unknown = {p.path: p for p in command.warnings if p.code == "unknown_field"}
-    assert set(unknown) == {"sumary", "colour", "gotchas[0].seen_by", "story.epic"}
-    assert unknown["sumary"].fix == "did you mean summary?"
+    assert set(unknown) == {"colour", "gotchas[0].seen_by", "story.epic"}
     assert {p.level for p in unknown.values()} == {"warning"}
     assert ws.show("T-1#h1")["metadata"] == {
         "mine": 1,
-        "sumary": "a slip",
         "colour": {"deep": [1, None, True]},
         "gotchas[0]": {"seen_by": ["x"]},
         "story": {"epic": "E-1"},
     }
+
+
+@pytest.mark.promise("S3-20", "P-7")
+def test_a_misspelled_field_is_refused_with_the_right_one(ws: Workspace) -> None:
+    """What is close to a field's name is an error, at any depth; unless both are given."""
+    handoff = minimal(sumary="s", gotchas=[{"issue": "i", "mitigation": "m", "severty": "low"}])
+    found = problems_of(ws, handoff)
+    assert found["sumary"].fix == "did you mean summary?"
+    assert found["gotchas[0].severty"].fix == "did you mean severity?"
+    assert codes(ws, minimal(summary="s", sumary="t")) == {}
+    with pytest.raises(InvalidInput, match="did you mean description"):
+        ws.create_task("T-2", title="t", agent="a", descriptoin="d")
+
+
+@pytest.mark.promise("S0-34")
+def test_usual_names_and_bare_texts_are_accepted(ws: Workspace) -> None:
+    """Aliases give the same record as the handoff's own names; a text stands for an entry."""
+    expected = ws.hand_off(
+        minimal(
+            to_agent="coder",
+            suggested_next_steps=[{"step": "go on"}],
+            open_questions=[{"question": "why?"}],
+            artifacts=[{"path": "src/config.py", "note": "n"}],
+        )
+    )
+    again = ws.hand_off(
+        {
+            "task_id": "T-1",
+            "outcome": "completed",
+            "from": "planner",
+            "to": "coder",
+            "next_steps": ["go on"],
+            "questions": ["why?"],
+            "files": [{"path": "src/config.py", "purpose": "n"}],
+        }
+    )
+    assert again.is_replay
+    assert again.digest == expected.digest
+    faulty = minimal(to="two words", next_steps=[{"step": "s", "priority": "urgent"}])
+    assert set(problems_of(ws, faulty)) == {"to", "next_steps[0].priority"}
 
 
 @pytest.mark.promise("S3-20", "P-4")
@@ -491,7 +528,11 @@ def test_values_inside_are_plain_and_typed(ws: Workspace) -> None:
     assert codes(ws, minimal(expect_version=True)) == {"expect_version": "wrong_type"}
     assert codes(ws, minimal(summary=5)) == {"summary": "wrong_type"}
     assert codes(ws, minimal(decisions={"summary": "s"})) == {"decisions": "wrong_type"}
-    assert codes(ws, minimal(decisions=["s"])) == {"decisions[0]": "wrong_type"}
+    assert codes(ws, minimal(decisions=["s"])) == {"decisions[0].rationale": "required"}
+    assert codes(ws, minimal(story="s", warnings=[{}])) == {
+        "story": "wrong_type",
+        "warnings[0]": "wrong_type",
+    }
 
 
 @pytest.mark.promise("S0-34", "S3-42")

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 import passdown
-from passdown.core.intake import state_problems, state_schema
+from passdown.core.handle_files import state_problems, state_schema
 from passdown.errors import InvalidInput, NotFound
 from passdown.testing import fixed_clock, full_handoff, write_files
 

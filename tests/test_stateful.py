@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 
 import passdown
 from passdown import Settings
-from passdown.core.intake import state_problems
+from passdown.core.handle_files import state_problems
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused
 from passdown.testing import fixed_clock, write_files
 from tests.faults.tools import soak_count

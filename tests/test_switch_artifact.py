@@ -399,7 +399,7 @@ def test_markdown_shows_every_part() -> None:
 
 
 def test_an_artifact_is_taken_in_as_a_handoff() -> None:
-    handoff = shapes.to_handoff_shape(read_artifact(artifact_text(made())))
+    handoff = shapes.to_handoff_format(read_artifact(artifact_text(made())))
     assert handoff["task"] == "S-4"
     assert [d["summary"] for d in handoff["decisions"]][-1] == "Use JWT (No session store)"
     assert [a["path"] for a in handoff["artifacts"]] == ["tests/test_login.py", "src/login.py"]

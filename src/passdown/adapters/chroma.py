@@ -25,12 +25,13 @@ from passdown.adapters.memory import (
     PreparedMemory,
     project_folder,
 )
-from passdown.core.handoff import Decision, as_plain, decision_from_body
+from passdown.core.handoff import Decision, as_plain
 from passdown.core.intake import check_entry
 from passdown.core.items import searched_text
 from passdown.core.knowledge import RelatedNode, Relation
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact_value
+from passdown.core.schema import value_of
 from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
 from passdown.knowledge.graph_files import EdgeFile
 from passdown.workspace.entries import named_lock
@@ -244,7 +245,7 @@ class ChromaMemory(CheckedMemory):
         return [
             DecisionResult(
                 each.id.removeprefix(_DECISION),
-                decision_from_body(json.loads(each.fields["json"])),
+                value_of(Decision, json.loads(each.fields["json"])),
                 each.score,
             )
             for each in self._nearest(text, where, k)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 from passdown.core.arguments import number_problems, raise_problems, text_type_problems
 from passdown.core.graph import MAX_ID, MAX_VALUE, Node, is_reference, summary_line
-from passdown.core.handoff import decision_from_body
+from passdown.core.handoff import Decision
 from passdown.core.index_entries import KNOWLEDGE
 from passdown.core.items import searched_text
 from passdown.core.kinds import parse_address
@@ -36,6 +36,7 @@ from passdown.core.knowledge import (
 from passdown.core.names import id_problems
 from passdown.core.redaction import redact, redact_value
 from passdown.core.rows import NODE_PREFIX
+from passdown.core.schema import value_of
 from passdown.core.text import has_lone_surrogate, text_problems
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.workspace.entries import address_of_decision, relate, with_store_retries
@@ -43,7 +44,6 @@ from passdown.workspace.entries import address_of_decision, relate, with_store_r
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from passdown.core.handoff import Decision
     from passdown.core.results import Recalled
     from passdown.workspace import Workspace
 
@@ -492,7 +492,7 @@ class LedgerMemory(CheckedMemory):
         return [
             DecisionResult(
                 each.address,
-                decision_from_body(self.workspace.show(each.address)),
+                value_of(Decision, self.workspace.show(each.address)),
                 min(1.0, max(0.0, each.score)),
             )
             for each in found

@@ -27,11 +27,12 @@ from passdown.adapters.state_schema import (
     plain_text,
 )
 from passdown.adapters.tools import local_workspace, workspace_of
-from passdown.core.handoff import HandoffContext, decision_from_body
+from passdown.core.handoff import Decision, HandoffContext
 from passdown.core.intake import check_entry
 from passdown.core.integrity import check_integrity, state_checksum
 from passdown.core.names import agent_problems
 from passdown.core.record import canonical_bytes
+from passdown.core.schema import value_of
 from passdown.core.text import text_problems
 from passdown.core.times import parse_time, stamp
 from passdown.errors import InvalidInput, NotFound, Problem
@@ -149,7 +150,7 @@ def context_of(state: Mapping[str, Any]) -> HandoffContext | None:
         source=context["source"],
         target=context["target"],
         at=parse_time(context["at"]),
-        decisions=tuple(decision_from_body(entry) for entry in good),
+        decisions=tuple(value_of(Decision, entry) for entry in good),
         memory_refs=tuple(context["memory_refs"]),
         metadata=context["metadata"],
     )

@@ -124,27 +124,27 @@ def _handoff(args: Namespace) -> int:
     text = None if args.file is None else read_input(args.file)
     with workspace_of(args) as workspace:
         changed = _changed_files(workspace, args)
-        given, defaults = _merged(text, args)
+        fields, task = _fields_beside(text, args)
+        given: Document | bytes = {} if text is None else text
         if args.dry_run:
-            check = workspace.check(given, rebase=args.rebase, changed_files=changed, **defaults)
-            problems = tuple(_explained(workspace, given, check.problems, args))
+            check = workspace.check(given, rebase=args.rebase, changed_files=changed, **fields)
+            problems = tuple(_explained(workspace, task, check.problems, args))
             return print_check(check._replace(problems=problems), as_json=args.json)
         try:
             command = workspace.hand_off(
-                given, key=args.key, rebase=args.rebase, changed_files=changed, **defaults
+                given, key=args.key, rebase=args.rebase, changed_files=changed, **fields
             )
         except InvalidInput as error:
-            problems = _explained(workspace, given, error.problems, args)
+            problems = _explained(workspace, task, error.problems, args)
             raise InvalidInput(error.message, problems, next_step=error.next_step) from error
     return print_command(command, as_json=args.json)
 
 
 def _explained(
-    workspace: Workspace, given: Document | bytes, problems: Iterable[Problem], args: Namespace
+    workspace: Workspace, task: object, problems: Iterable[Problem], args: Namespace
 ) -> Iterator[Problem]:
     """The problems of a handoff, a task that isn't there among them; with flags for flags."""
     known = tuple(problems)
-    task = given.get("task") if isinstance(given, dict) else None
     if isinstance(task, str) and not any(problem.path == "task" for problem in known):
         try:
             workspace.task(task)
@@ -168,30 +168,29 @@ def _flag_of(path: str) -> str:
     return _FIX_FLAGS.get(field) or _FIX_FLAGS.get(field.partition(".")[0], "")
 
 
-def _merged(text: bytes | None, args: Namespace) -> tuple[Document | bytes, Document]:
-    """The handoff and what stands in for fields that it leaves out.
+def _fields_beside(text: bytes | None, args: Namespace) -> tuple[Document, object]:
+    """What the flags say beside a file, and the task that is meant.
 
-    Flags fill what a file leaves out, lists get longer, and a flag that contradicts the file is a
-    misuse. A text that can't be read is passed on as it is, for the workspace to say why.
+    Flags fill what the file leaves out and add to its lists; one that contradicts it is a usage
+    error. The file itself is passed on as it is: a task file is recorded once.
     """
-    from passdown.core.handoff_formats import to_handoff_shape
-    from passdown.core.task_files import read_handoff_text
+    from passdown.core.intake import read_handoff
 
+    data: Document = {}
     try:
-        data: Document = to_handoff_shape(read_handoff_text(text)) if text is not None else {}
+        data = read_handoff(text).data if text is not None else {}
     except InvalidInput as error:
         _refuse_without_section(text or b"", args.file, error)
-        return text or b"", {}
+    fields: Document = {}
     for name, option in _FIELD_OPTIONS.items():
         value = getattr(args, name)
         if value is not None and data.get(name) and str(data[name]) != str(value):
             raise UsageError(f"{option} contradicts the file, where {name} is {data[name]!r:.80}")
         if value is not None:
-            data = {**data, name: value}
-    for name, entries in _flag_lists(args).items():
-        if entries and isinstance(data.get(name, []), list | None):
-            data = {**data, name: [*(data.get(name) or ()), *entries]}
-    return data, {"from_agent": os.environ.get("PASSDOWN_AGENT") or None}
+            fields[name] = value
+    fields |= {name: entries for name, entries in _flag_lists(args).items() if entries}
+    fields.setdefault("from_agent", os.environ.get("PASSDOWN_AGENT") or None)
+    return fields, fields.get("task") or data.get("task")
 
 
 def _flag_lists(args: Namespace) -> dict[str, list[Any]]:
@@ -712,9 +711,10 @@ def schema(parser: Parser) -> None:
 
 def _schema(args: Namespace) -> int:
     from passdown.cli.output import print_json
-    from passdown.core import intake
+    from passdown.core import handle_files, intake
 
-    print_json(getattr(intake, f"{args.of}_schema")())
+    made_by = handle_files if args.of == "state" else intake
+    print_json(getattr(made_by, f"{args.of}_schema")())
     return 0
 
 

@@ -1,4 +1,9 @@
-"""The values of a handoff and of a task's state, and the record bodies they are stored as."""
+"""The one declaration of a handoff: its fields, levels, rules and examples, as frozen values.
+
+Checks, JSON Schema, templates, command-line flags, tool schemas and the table in the documentation
+follow from it. Field names are the same in Python, YAML and JSON; `stored` is the name of a field
+in a record's body. Nothing here reads a clock or a disk.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,48 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.documents import STATE_SCHEMA
+from passdown.core.kinds import (
+    ARTIFACT_TYPES,
+    CHANGE_TYPES,
+    DECISION_STATUSES,
+    LEVELS,
+    OUTCOMES,
+    PHASES,
+    SCHEMA_VERSION,
+    SEVERITIES,
+)
+from passdown.core.schema import (
+    ADDRESS,
+    AGENT,
+    ANY_TEXT,
+    COUNT,
+    LINES,
+    PATH,
+    SHA256,
+    TAG,
+    TASK_ID,
+    TEXT,
+    TIME,
+    TRUTH,
+    Choice,
+    Flag,
+    List,
+    Map,
+    Number,
+    Optional,
+    Part,
+    declare,
+    fields_of,
+    shape,
+    value_of,
+)
 from passdown.core.times import parse_time, stamp
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from passdown.core.types import JsonObject
 
 
 def _frozen(value: Any) -> Any:
@@ -35,42 +77,67 @@ class _Frozen:
                 object.__setattr__(self, name, _frozen(value))
 
 
-@dataclass(frozen=True, kw_only=True)
+def _no_metadata() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@shape
 class Decision(_Frozen):
     """What was chosen and why, over what; later superseded or reverted, never edited."""
 
-    summary: str
-    rationale: str
-    agent: str = ""
-    at: datetime | None = None
-    alternatives: tuple[str, ...] = ()
-    artifacts: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    status: str = "accepted"
-    supersedes: tuple[str, ...] = ()
+    summary: str = declare(
+        TEXT,
+        "What was decided, in one sentence",
+        aliases=("decision",),
+        example="What was decided.",
+        takes_text=True,
+    )
+    rationale: str = declare(TEXT, "Why", example="Why.")
+    agent: str = declare(AGENT, "Who decided; the sender when left out", default="")
+    at: datetime | None = declare(
+        TIME,
+        "When, ISO 8601 with a zone; now when left out",
+        default=None,
+        aliases=("timestamp",),
+    )
+    alternatives: tuple[str, ...] = declare(
+        List(TEXT), "What else was considered", default=(), example=["what else was considered"]
+    )
+    artifacts: tuple[str, ...] = declare(List(TEXT), "What the decision is about", default=())
+    paths: tuple[str, ...] = declare(List(PATH), "Files that the decision governs", default=())
+    tags: tuple[str, ...] = declare(List(TAG), "Tags: lowercase, hyphenated", default=())
+    status: str = declare(Choice(*DECISION_STATUSES), default="accepted")
+    supersedes: tuple[str, ...] = declare(
+        List(ADDRESS), "Decisions that this one replaces", default=()
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class FileCreated:
-    """A file that this step of the work made."""
+    """A file that was made."""
 
-    path: str
-    purpose: str
-    lines: str = "all"
+    path: str = declare(
+        PATH, "Path relative to the project root", example="src/login.py", takes_text=True
+    )
+    purpose: str = declare(
+        TEXT, "What the file is for, in one sentence", example="What the file is for."
+    )
+    lines: str = declare(LINES, "N-M or all", default="all", example="all")
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class FileModified:
-    """A file that this step of the work changed."""
+    """A file that was changed."""
 
-    path: str
-    lines: str
-    change_type: str
-    description: str
+    path: str = declare(
+        PATH, "Path relative to the project root", example="src/app.py", takes_text=True
+    )
+    lines: str = declare(LINES, "N-M or all", example="10-42")
+    change_type: str = declare(Choice(*CHANGE_TYPES), example="modify")
+    description: str = declare(TEXT, "What changed and why", example="What changed and why.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class Artifact:
     """A reference to a file: path, type, content hash and size; never the content.
 
@@ -78,122 +145,324 @@ class Artifact:
     no such file any more.
     """
 
-    path: str
-    type: str = ""
-    sha256: str | None = None
-    size_bytes: int | None = None
-    change: str = ""
-    lines: str = ""
-    note: str = ""
+    path: str = declare(PATH, "Path relative to the project root", takes_text=True)
+    type: str = declare(Choice(*ARTIFACT_TYPES, ""), default="", aliases=("artifact_type",))
+    sha256: str | None = declare(Optional(SHA256), default=None)
+    size_bytes: int | None = declare(Optional(COUNT), default=None)
+    change: str = declare(
+        Choice("created", *CHANGE_TYPES, ""), default="", aliases=("change_type",)
+    )
+    lines: str = declare(LINES, default="")
+    note: str = declare(ANY_TEXT, default="", aliases=("purpose", "description"))
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class Pattern(_Frozen):
     """A way of doing things that the next agent should keep to."""
 
-    pattern: str
-    location: str
-    applies_to: tuple[str, ...] = ()
-    id: str = ""
+    pattern: str = declare(
+        TEXT,
+        "The pattern in one sentence",
+        example="A way of doing things to keep to.",
+        takes_text=True,
+    )
+    location: str = declare(TEXT, "Where it is used or defined", example="Where it is used.")
+    applies_to: tuple[str, ...] = declare(
+        List(TAG), "Tags: lowercase, hyphenated", default=(), example=["lowercase-tags"]
+    )
+    id: str = declare(ANY_TEXT, "Made from the content when left out", default="")
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class Gotcha:
     """Something that went wrong or would, and how to avoid it."""
 
-    issue: str
-    mitigation: str
-    severity: str
-    discovered_in: str = ""
-    id: str = ""
+    issue: str = declare(
+        TEXT, "The gotcha in one sentence", example="Something to watch out for.", takes_text=True
+    )
+    mitigation: str = declare(TEXT, "How to avoid or handle it", example="How to avoid it.")
+    severity: str = declare(Choice(*LEVELS), example="medium")
+    discovered_in: str = declare(
+        ANY_TEXT, "Where or how it was found", default="", example="Where it was found."
+    )
+    id: str = declare(ANY_TEXT, "Made from the content when left out", default="")
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class Reading:
     """A file that the next agent should read, and why."""
 
-    file: str
-    reason: str
+    file: str = declare(PATH, example="src/login.py", aliases=("path",), takes_text=True)
+    reason: str = declare(TEXT, "Why it is needed", example="Why the next agent should read it.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class Question:
     """Something unresolved; `blocking` when the next agent can't go on without an answer."""
 
-    question: str
-    context: str = ""
-    recommendation: str = ""
-    blocking: bool = False
+    question: str = declare(TEXT, example="Something unresolved.", takes_text=True)
+    context: str = declare(ANY_TEXT, "Why it matters", default="", example="Why it matters.")
+    recommendation: str = declare(
+        ANY_TEXT, "The suggested answer", default="", example="The suggested answer."
+    )
+    blocking: bool = declare(TRUTH, "Does this block the next agent?", default=False, example=False)
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class NextStep(_Frozen):
     """What should happen next."""
 
-    step: str
-    priority: str = "medium"
-    depends_on: tuple[str, ...] = ()
+    step: str = declare(TEXT, example="What should happen next.", takes_text=True)
+    priority: str = declare(Choice(*LEVELS), default="medium", example="high")
+    depends_on: tuple[str, ...] = declare(
+        List(TEXT), "Files or components it depends on", default=(), example=["src/login.py"]
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class Blocker(_Frozen):
     """Something in the way. `requires_human` opens a gate that a person has to answer."""
 
-    blocker: str
-    impact: str = ""
-    suggested_resolution: str = ""
-    blocking_tasks: tuple[str, ...] = ()
-    severity: str = "blocker"
-    requires_human: bool = False
+    blocker: str = declare(TEXT, example="What is in the way.", aliases=("issue",), takes_text=True)
+    impact: str = declare(ANY_TEXT, "What can't be done", default="", example="What can't be done.")
+    suggested_resolution: str = declare(
+        ANY_TEXT,
+        "What would help; needed if failed",
+        default="",
+        aliases=("suggested_action",),
+        example="What would help.",
+        hint="needed if failed",
+    )
+    blocking_tasks: tuple[str, ...] = declare(
+        List(TASK_ID),
+        "Ids of tasks that have to wait; needed if blocked",
+        default=(),
+        example=["T-2"],
+        hint="ids; needed if blocked",
+        flag=Flag("--blocks", "TASK", "a task that waits for each --blocker"),
+    )
+    severity: str = declare(Choice(*SEVERITIES), default="blocker")
+    requires_human: bool = declare(
+        TRUTH, "Opens a gate that a person answers", default=False, hint="opens a gate"
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class GateResult:
     """How a quality gate ended: passed or failed."""
 
-    name: str
-    result: str
-    detail: str = ""
+    name: str = declare(TEXT)
+    result: str = declare(Choice("passed", "failed"))
+    detail: str = declare(ANY_TEXT, default="")
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class Story:
     """The story that a task belongs to, for teams that work by stories."""
 
-    id: str = ""
-    path: str = ""
-    status: str = ""
-    current_task: str = ""
-    branch: str = ""
+    id: str = declare(ANY_TEXT, default="", aliases=("story_id",))
+    path: str = declare(ANY_TEXT, default="", aliases=("story_path",))
+    status: str = declare(ANY_TEXT, default="", aliases=("story_status",))
+    current_task: str = declare(ANY_TEXT, default="")
+    branch: str = declare(ANY_TEXT, default="")
 
 
-@dataclass(frozen=True, kw_only=True)
+@shape
 class Handoff(_Frozen):
     """One agent passes a task to another, with everything needed to go on."""
 
-    task: str
-    outcome: str
-    from_agent: str = ""
-    to_agent: str = ""
-    phase: str = ""
-    summary: str = ""
-    files_created: tuple[FileCreated, ...] = ()
-    files_modified: tuple[FileModified, ...] = ()
-    artifacts: tuple[Artifact, ...] = ()
-    decisions: tuple[Decision, ...] = ()
-    patterns_discovered: tuple[Pattern, ...] = ()
-    gotchas: tuple[Gotcha, ...] = ()
-    dependencies_for_next: tuple[Reading, ...] = ()
-    open_questions: tuple[Question, ...] = ()
-    suggested_next_steps: tuple[NextStep, ...] = ()
-    blockers: tuple[Blocker, ...] = ()
-    gates: tuple[GateResult, ...] = ()
-    warnings: tuple[str, ...] = ()
-    resolves: tuple[str, ...] = ()
-    story: Story | None = None
-    expect_version: int | None = None
-    schema_version: str = "1.0"
-    metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    task: str = declare(
+        TASK_ID, "The task that is handed on", aliases=("task_id",), flag=Flag("--task", "ID", "")
+    )
+    outcome: str = declare(
+        Choice(*OUTCOMES),
+        "How this step of the work ended",
+        weight=4,
+        example="completed",
+        flag=Flag("--outcome", "", ""),
+    )
+    from_agent: str = declare(
+        AGENT,
+        "The sender; the task's holder when left out",
+        default="",
+        aliases=("from", "agent"),
+        flag=Flag("--from", "NAME", "default: the holder"),
+    )
+    to_agent: str = declare(
+        AGENT,
+        "The receiver",
+        default="",
+        weight=1,
+        aliases=("to",),
+        hint="the next agent",
+        flag=Flag("--to", "NAME", "the receiver"),
+    )
+    phase: str = declare(
+        Choice(*PHASES, ""),
+        "The phase that the task moves to; unchanged when left out",
+        default="",
+        hint="the task moves to",
+        flag=Flag("--phase", "", "the phase that the task moves to"),
+    )
+    summary: str = declare(
+        ANY_TEXT,
+        "The state of the work in a few sentences",
+        default="",
+        level="recommended",
+        weight=2,
+        example="The state of the work in a few sentences.",
+        hint="state of the work",
+        flag=Flag("--summary", "TEXT", "the state of the work"),
+    )
+    files_created: tuple[FileCreated, ...] = declare(
+        List(Part(FileCreated)), default=(), level="if files changed"
+    )
+    files_modified: tuple[FileModified, ...] = declare(
+        List(Part(FileModified)), default=(), level="if files changed"
+    )
+    artifacts: tuple[Artifact, ...] = declare(
+        List(Part(Artifact)),
+        "Files merely referred to",
+        default=(),
+        aliases=("files",),
+        hint="paths made or changed",
+        flag=Flag(
+            "--file", "PATH", "an artifact; may be repeated, like those that follow", ("path",)
+        ),
+    )
+    decisions: tuple[Decision, ...] = declare(
+        List(Part(Decision)),
+        default=(),
+        weight=1,
+        flag=Flag(
+            "--decision", "TEXT::WHY", "a decision, '::' and its reason", ("summary", "rationale")
+        ),
+    )
+    patterns_discovered: tuple[Pattern, ...] = declare(
+        List(Part(Pattern)),
+        "What the next agent should keep to",
+        default=(),
+        level="recommended",
+        weight=1,
+        stored="patterns",
+        aliases=("patterns",),
+        flag=Flag(
+            "--pattern",
+            "TEXT::PLACE",
+            "a way of doing things, '::' and where it is used",
+            ("pattern", "location"),
+        ),
+    )
+    gotchas: tuple[Gotcha, ...] = declare(
+        List(Part(Gotcha)),
+        "What the next agent should watch out for",
+        default=(),
+        level="recommended",
+        weight=1,
+        flag=Flag(
+            "--gotcha",
+            "TEXT::HOW",
+            "something to watch out for, '::' and how to avoid it",
+            ("issue", "mitigation"),
+            also=(("severity", "medium"),),
+        ),
+    )
+    dependencies_for_next: tuple[Reading, ...] = declare(
+        List(Part(Reading)),
+        "Which files the next agent should read, and why",
+        default=(),
+        level="recommended",
+        weight=2,
+        stored="reading",
+        aliases=("reading",),
+        flag=Flag("--read", "PATH::WHY", "a file to read first, '::' and why", ("file", "reason")),
+    )
+    open_questions: tuple[Question, ...] = declare(
+        List(Part(Question)),
+        default=(),
+        weight=1,
+        stored="questions",
+        aliases=("questions",),
+        flag=Flag("--question", "TEXT", "something unresolved", ("question",)),
+    )
+    suggested_next_steps: tuple[NextStep, ...] = declare(
+        List(Part(NextStep)),
+        "What should happen next",
+        default=(),
+        level="recommended",
+        weight=2,
+        stored="next_steps",
+        aliases=("next_steps",),
+        hint="needed unless completed",
+        flag=Flag("--next", "TEXT", "a step that comes next", ("step",)),
+    )
+    blockers: tuple[Blocker, ...] = declare(
+        List(Part(Blocker)),
+        "What is in the way; needed unless the outcome is completed",
+        default=(),
+        level="by outcome",
+        hint="needed unless completed",
+        flag=Flag(
+            "--blocker",
+            "TEXT::FIX",
+            "what is in the way, '::' and what would help",
+            ("blocker", "suggested_resolution"),
+            needs_all=False,
+        ),
+    )
+    gates: tuple[GateResult, ...] = declare(
+        List(Part(GateResult)), "Results of quality gates", default=()
+    )
+    warnings: tuple[str, ...] = declare(
+        List(TEXT),
+        "Texts that stay with the task",
+        default=(),
+        flag=Flag("--warning", "TEXT", "a warning that stays with the task"),
+    )
+    resolves: tuple[str, ...] = declare(
+        List(ADDRESS),
+        "Open items that this step closed",
+        default=(),
+        hint="ids of items now closed: T-1#n2",
+        flag=Flag("--resolves", "ITEM", "an open item that this step closed"),
+    )
+    story: Story | None = declare(Optional(Part(Story)), default=None)
+    expect_version: int | None = declare(
+        Optional(COUNT),
+        "The version worked from; refused when the task has moved on",
+        default=None,
+        hint="refuse if the task moved on",
+        flag=Flag("--expect-version", "N", "fail unless the task is at version N"),
+    )
+    schema_version: str = declare(Choice(SCHEMA_VERSION), default=SCHEMA_VERSION)
+    metadata: Mapping[str, Any] = declare(
+        Map(), "Anything else, kept as it is", default_factory=_no_metadata
+    )
+
+
+@shape
+class TaskFields:
+    """A task: what has to be done and how one knows that it is."""
+
+    task: str = declare(TASK_ID)
+    title: str = declare(TEXT)
+    description: str = declare(ANY_TEXT, default="")
+    inputs: tuple[str, ...] = declare(List(TEXT), default=())
+    outputs: tuple[str, ...] = declare(List(TEXT), default=())
+    criteria: tuple[str, ...] = declare(List(TEXT), "Testable criteria", default=())
+    depends_on: tuple[str, ...] = declare(List(TASK_ID), default=())
+    phase: str = declare(Choice(*PHASES), default="planning")
+    time_limit_minutes: int | None = declare(Optional(Number(1)), default=None)
+    agent: str = declare(AGENT)
+
+
+@shape
+class StatusMark:
+    """A new status for an item."""
+
+    item: str = declare(ADDRESS)
+    status: str = declare(TEXT)
+    reason: str = declare(ANY_TEXT, default="")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +477,7 @@ class HandoffContext(_Frozen):
     at: datetime
     decisions: tuple[Decision, ...] = ()
     memory_refs: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    metadata: Mapping[str, Any] = field(default_factory=_no_metadata)
 
 
 def as_plain(value: object) -> Any:
@@ -256,28 +525,15 @@ def artifact_type(path: str) -> str:
     return "source"
 
 
-_BODY_LISTS = {
-    "decisions": "decisions",
-    "patterns_discovered": "patterns",
-    "gotchas": "gotchas",
-    "dependencies_for_next": "reading",
-    "open_questions": "questions",
-    "suggested_next_steps": "next_steps",
-    "blockers": "blockers",
-    "gates": "gates",
-    "warnings": "warnings",
-    "resolves": "resolves",
-}
-_BODY_VALUES: dict[str, type[Any]] = {
-    "patterns": Pattern,
-    "gotchas": Gotcha,
-    "reading": Reading,
-    "questions": Question,
-    "next_steps": NextStep,
-    "blockers": Blocker,
-    "gates": GateResult,
-}
-_BODY_FIELDS = ("outcome", "from_agent", "to_agent", "phase", "summary", "story", "metadata")
+_NOT_STORED = frozenset({"task", "files_created", "files_modified", "artifacts", "expect_version"})
+"""Fields that a record's body doesn't have as they are given; all files become one list."""
+
+
+@cache
+def _stored_fields() -> dict[str, str]:
+    """The stored name of each field that a record's body has as it is given."""
+    declared = fields_of(Handoff).values()
+    return {field.name: field.stored for field in declared if field.name not in _NOT_STORED}
 
 
 def all_artifacts(handoff: Handoff) -> list[Artifact]:
@@ -310,60 +566,24 @@ def _merged(known: Artifact, artifact: Artifact) -> Artifact:
     )
 
 
-def handoff_body(plain: dict[str, Any], artifacts: Iterable[Artifact]) -> dict[str, Any]:
+def handoff_body(plain: JsonObject, artifacts: Iterable[Artifact]) -> JsonObject:
     """The body of a handoff's record, from its plain form and its measured artifacts."""
-    body = {name: plain[name] for name in _BODY_FIELDS if name in plain}
-    body["schema_version"] = plain["schema_version"]
-    for name, listed in _BODY_LISTS.items():
-        if name in plain:
-            body[listed] = plain[name]
+    names = _stored_fields()
+    body = {names[name]: part for name, part in plain.items() if name in names}
     written = [as_plain(artifact) for artifact in artifacts]
-    if written:
-        body["artifacts"] = written
-    return body
+    return {**body, "artifacts": written} if written else body
 
 
-def handoff_from_body(task: str, body: dict[str, Any]) -> Handoff:
+def handoff_from_body(task: str, body: JsonObject) -> Handoff:
     """The handoff that a record's body holds."""
-    fields: dict[str, Any] = {name: body[name] for name in _BODY_FIELDS if name in body}
-    artifacts = [Artifact(**entry) for entry in body.get("artifacts", ())]
-    for name, listed in _BODY_LISTS.items():
-        entries: list[Any] = body.get(listed, [])
-        if listed == "decisions":
-            fields[name] = tuple(decision_from_body(entry) for entry in entries)
-        elif listed in _BODY_VALUES:
-            fields[name] = tuple(part_from_body(_BODY_VALUES[listed], entry) for entry in entries)
-        else:
-            fields[name] = tuple(entries)
-    if "story" in fields:
-        fields["story"] = part_from_body(Story, fields["story"])
-    return Handoff(
-        task=task,
-        **fields,
+    stored = {name: body[field] for name, field in _stored_fields().items() if field in body}
+    handoff = value_of(Handoff, {**stored, "task": task, "artifacts": body.get("artifacts", [])})
+    artifacts = handoff.artifacts
+    return replace(
+        handoff,
         files_created=tuple(_created(a) for a in artifacts if a.change == "created"),
         files_modified=tuple(_modified(a) for a in artifacts if _is_modified(a)),
-        artifacts=tuple(artifacts),
-        schema_version=body.get("schema_version", "1.0"),
     )
-
-
-def decision_from_body(entry: dict[str, Any]) -> Decision:
-    """The decision that an entry of a body, or an item document, holds."""
-    known = {name: entry[name] for name in Decision.__dataclass_fields__ if name in entry}
-    if known.get("at"):
-        known["at"] = parse_time(known["at"])
-    return part_from_body(Decision, known)
-
-
-def part_from_body(kind: type[Any], entry: dict[str, Any]) -> Any:
-    """The value of one part; fields that it does not have are passed over."""
-    fields = kind.__dataclass_fields__
-    known = {
-        name: tuple(cast("list[Any]", value)) if isinstance(value, list) else value
-        for name, value in entry.items()
-        if name in fields
-    }
-    return kind(**known)
 
 
 def _created(artifact: Artifact) -> FileCreated:
@@ -458,13 +678,13 @@ class TaskState:
         values: dict[str, Any] = {name: document[name] for name in _STATE_FIELDS}
         values |= {name: tuple(document[name]) for name in _STATE_LISTS}
         for name, kind in _STATE_PARTS.items():
-            values[name] = tuple(part_from_body(kind, entry) for entry in _live(document[name]))
+            values[name] = tuple(value_of(kind, entry) for entry in _live(document[name]))
         started, handed = document["phase_started_at"], document["handoff_at"]
         return cls(
             **values,
             phase_started_at=parse_time(started),
             handoff_at=parse_time(handed) if handed else None,
-            decisions=tuple(decision_from_body(entry) for entry in document["decisions"]),
+            decisions=tuple(value_of(Decision, entry) for entry in document["decisions"]),
             warnings=tuple(w["text"] for w in _live(document["warnings"])),
             document=document,
         )

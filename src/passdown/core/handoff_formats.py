@@ -16,12 +16,12 @@ _ARTIFACT_MARKS = {"story_context", "next_action"}
 _SHA256 = re.compile(r"(sha256:)?[0-9a-f]{64}")
 
 
-def to_handoff_shape(data: Plain) -> Plain:
+def to_handoff_format(data: Plain) -> Plain:
     """Plain data in the handoff's own shape, whichever of the three shapes it came in."""
     inner = data.get("handoff")
     if isinstance(inner, dict) and "from_agent" in inner:
         around = {name: value for name, value in data.items() if name != "handoff"}
-        return to_handoff_shape({**around, **cast("Plain", inner)})
+        return to_handoff_format({**around, **cast("Plain", inner)})
     if _STATE_MARKS & data.keys():
         return _from_state_file(data)
     if _ARTIFACT_MARKS & data.keys():

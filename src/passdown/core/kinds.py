@@ -17,6 +17,8 @@ DECISION_STATUSES = ("proposed", "accepted", "superseded", "reverted")
 TASK_STATUSES = ("open", "blocked", "completed", "failed", "cancelled")
 
 SCHEMA_VERSION = "1.0"
+FILE_LISTS = ("files_created", "files_modified", "artifacts")
+"""The lists of a handoff that name files."""
 
 TASK_STREAM = "task/"
 DELIVERY_STREAM = "delivery/"

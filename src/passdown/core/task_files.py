@@ -50,58 +50,7 @@ _TEMPLATE = """\
 
 ```yaml
 # Fill in what applies; remove the # in front. Only the outcome is required.
-outcome:  # completed | partial | failed | blocked
-# summary: The state of the work in a few sentences.
-
-# files_created:
-#   - path: src/login.py
-#     purpose: What the file is for.
-#     lines: all
-
-# files_modified:
-#   - path: src/app.py
-#     lines: 10-42
-#     change_type: modify  # add | modify | delete | refactor
-#     description: What changed and why.
-
-# decisions:
-#   - summary: What was decided.
-#     rationale: Why.
-#     alternatives: [what else was considered]
-
-# patterns_discovered:
-#   - pattern: A way of doing things to keep to.
-#     location: Where it is used.
-#     applies_to: [lowercase-tags]
-
-# gotchas:
-#   - issue: Something to watch out for.
-#     discovered_in: Where it was found.
-#     mitigation: How to avoid it.
-#     severity: medium  # high | medium | low
-
-# dependencies_for_next:
-#   - file: src/login.py
-#     reason: Why the next agent should read it.
-
-# open_questions:
-#   - question: Something unresolved.
-#     context: Why it matters.
-#     recommendation: The suggested answer.
-#     blocking: false
-
-# suggested_next_steps:
-#   - step: What should happen next.
-#     priority: high  # high | medium | low
-#     depends_on: [src/login.py]
-
-# Needed when the outcome is partial, failed or blocked:
-# blockers:
-#   - blocker: What is in the way.
-#     impact: What can't be done.
-#     suggested_resolution: What would help.
-#     blocking_tasks: [T-2]
-```
+@handoff@```
 
 ---
 
@@ -121,9 +70,12 @@ def task_template(task: str = "TASK-ID", title: str = "Name") -> str:
     problems = id_problems(task, "task")
     if problems:
         raise InvalidInput("no template for such an id", problems)
+    from passdown.core.handoff_templates import yaml_template
+
     # The title is one line of a heading, whatever was given; the id can hold no mark.
     shown = visible(" ".join(title.split())) or "Name"
-    return _TEMPLATE.replace("@task@", task, 1).replace("@title@", shown, 1)
+    filled = _TEMPLATE.replace("@handoff@", yaml_template(), 1)
+    return filled.replace("@task@", task, 1).replace("@title@", shown, 1)
 
 
 _HEADING = re.compile(r"^(#{1,6})[ \t](.*)$")
@@ -159,6 +111,12 @@ def read_handoff_text(text: str | bytes) -> dict[str, Any]:
         return read_task_file(source)
     fenced = _fenced(source)
     return _object(_loaded(source if fenced is None else fenced))
+
+
+def is_task_file_text(text: str | bytes) -> bool:
+    """Whether a text is a task file: a document with a `## Handoff` section."""
+    source = text if isinstance(text, str) else text.decode(errors="replace")
+    return handoff_section(source) is not None
 
 
 def _loaded(text: str) -> object:

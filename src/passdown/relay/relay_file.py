@@ -6,16 +6,29 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import BeforeValidator, Field
-
-from passdown.core.handoff_schema import AgentName, AnyText, Listed, OptionalAgent, Part, TaskId
-from passdown.core.intake import as_error, checked_fields
+from passdown.core.intake import as_error
+from passdown.core.kinds import OUTCOMES, PHASES
 from passdown.core.parsing import load_yaml
+from passdown.core.schema import (
+    AGENT,
+    ANY_TEXT,
+    TASK_ID,
+    Choice,
+    List,
+    Map,
+    Number,
+    Optional,
+    Part,
+    check,
+    declare,
+    json_schema,
+    shape,
+)
 from passdown.core.settings import NEEDS
 from passdown.core.text import child_path, excerpt
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import InvalidInput, Problem, limited_problems
 from passdown.relay.run import DEFAULT_LOOPS, DIRECTIONS, END, PERSON, STOP, WAIT, Relay, relay_of
 from passdown.relay.runners.command import CommandRunner
 from passdown.relay.runners.scripted import CallableRunner, ScriptedRunner
@@ -29,91 +42,87 @@ _EXCLUSIVE = frozenset({END, STOP, WAIT})
 RUNNERS = ("command", "script", "python")
 
 
-def _as_list(value: object) -> object:
-    """One lone text means a list of itself."""
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else value
+NAMES = List(ANY_TEXT, most=100, takes_one=True)
+WORDS = List(ANY_TEXT, most=1_000, takes_one=True)
 
 
-Names = Annotated[list[str], BeforeValidator(_as_list), Field(max_length=100)]
-Words = Annotated[list[str], BeforeValidator(_as_list), Field(max_length=1_000)]
-Outcome = Literal["completed", "partial", "failed", "blocked", "error"]
-Outcomes = Annotated[list[Outcome], BeforeValidator(_as_list)]
-
-
-def _empty() -> list[Any]:
-    return []
-
-
-class WhenInput(Part):
+@shape
+class WhenFields:
     """What a rule is for."""
 
-    outcome: Outcomes = Field(default_factory=_empty)
-    to: OptionalAgent = ""
-    gate: Literal["", "approved", "rejected"] = ""
+    outcome: tuple[str, ...] = declare(List(Choice(*OUTCOMES, "error"), takes_one=True), default=())
+    to: str = declare(AGENT, default="")
+    gate: str = declare(Choice("", "approved", "rejected"), default="")
 
 
-class RuleInput(Part):
+@shape
+class RuleFields:
     """Where to go from a leg."""
 
-    when: WhenInput = Field(default_factory=WhenInput)
-    go: Names
-    at_most: Annotated[int, Field(ge=0, le=1_000)] = 0
-    otherwise: Names = Field(default_factory=lambda: ["stop"])
+    when: WhenFields = declare(Part(WhenFields), default_factory=WhenFields)
+    go: tuple[str, ...] = declare(NAMES)
+    at_most: int = declare(Number(0, 1_000), default=0)
+    otherwise: tuple[str, ...] = declare(NAMES, default=(STOP,))
 
 
-class LegInput(Part):
+@shape
+class LegFields:
     """One agent's turn."""
 
-    leg: TaskId
-    agent: AgentName
-    request: AnyText = ""
-    phase: Literal["", "planning", "implementing", "testing", "reviewing", "completed"] = ""
-    gate: AnyText = ""
-    joins: Names = Field(default_factory=list)
-    then: Listed[RuleInput] = Field(default_factory=_empty)
+    leg: str = declare(TASK_ID)
+    agent: str = declare(AGENT)
+    request: str = declare(ANY_TEXT, default="")
+    phase: str = declare(Choice("", *PHASES), default="")
+    gate: str = declare(ANY_TEXT, default="")
+    joins: tuple[str, ...] = declare(NAMES, default=())
+    then: tuple[RuleFields, ...] = declare(List(Part(RuleFields)), default=())
 
 
-class RunnerInput(Part):
+@shape
+class RunnerFields:
     """What runs an agent: one of command, script and python, with its options."""
 
-    command: Words = Field(default_factory=list)
-    script: AnyText = ""
-    python: AnyText = ""
-    prompt: Literal["stdin", "argument", "file"] = "stdin"
-    env: dict[str, str] = Field(default_factory=dict)
-    pass_env: Words | None = None
-    max_output: Annotated[int, Field(ge=1_000, le=1_000_000_000)] = 1_000_000
+    command: tuple[str, ...] = declare(WORDS, default=())
+    script: str = declare(ANY_TEXT, default="")
+    python: str = declare(ANY_TEXT, default="")
+    prompt: str = declare(Choice("stdin", "argument", "file"), default="stdin")
+    env: Mapping[str, str] = declare(Map(ANY_TEXT), default_factory=dict)
+    pass_env: tuple[str, ...] | None = declare(Optional(WORDS), default=None)
+    max_output: int = declare(Number(1_000, 1_000_000_000), default=1_000_000)
 
 
-class LimitsInput(Part):
+@shape
+class LimitFields:
     """What an agent may use up."""
 
-    loops: Annotated[int, Field(ge=1, le=1_000)] = DEFAULT_LOOPS
-    context_tokens: Annotated[int, Field(ge=1_000, le=100_000_000)] = 100_000
-    seconds: Annotated[float, Field(gt=0, le=604_800)] = 600.0
+    loops: int = declare(Number(1, 1_000), default=DEFAULT_LOOPS)
+    context_tokens: int = declare(Number(1_000, 100_000_000), default=100_000)
+    seconds: float = declare(Number(0, 604_800, is_float=True), default=600.0)
 
 
-class AgentInput(Part):
+@shape
+class AgentFields:
     """An agent of a relay."""
 
-    profile: OptionalAgent = ""
-    runner: RunnerInput
-    needs: dict[str, Words] = Field(default_factory=dict)
-    limits: LimitsInput = Field(default_factory=LimitsInput)
-    review_by: AnyText = PERSON
+    profile: str = declare(AGENT, default="")
+    runner: RunnerFields = declare(Part(RunnerFields))
+    needs: Mapping[str, tuple[str, ...]] = declare(Map(WORDS), default_factory=dict)
+    limits: LimitFields = declare(Part(LimitFields), default_factory=LimitFields)
+    review_by: str = declare(ANY_TEXT, default=PERSON)
 
 
-class RelayInput(Part):
+@shape
+class RelayFields:
     """A relay file."""
 
-    relay: TaskId
-    description: AnyText = ""
-    budget: Annotated[int, Field(ge=50, le=1_000_000)] = 1_500
-    parallel: Annotated[int, Field(ge=1, le=64)] = 4
-    agents: dict[AgentName, AgentInput] = Field(min_length=1, max_length=100)
-    legs: Annotated[list[LegInput], Field(min_length=1, max_length=500)]
+    relay: str = declare(TASK_ID)
+    description: str = declare(ANY_TEXT, default="")
+    budget: int = declare(Number(50, 1_000_000), default=1_500)
+    parallel: int = declare(Number(1, 64), default=4)
+    agents: Mapping[str, AgentFields] = declare(
+        Map(Part(AgentFields), key=AGENT, least=1, most=100)
+    )
+    legs: tuple[LegFields, ...] = declare(List(Part(LegFields), least=1, most=500))
 
 
 def read_relay(text: str | bytes, *, is_toml: bool = False) -> Relay:
@@ -123,9 +132,9 @@ def read_relay(text: str | bytes, *, is_toml: bool = False) -> Relay:
 
 def check_relay(data: object) -> Relay:
     """A relay given as plain data; raises InvalidInput with everything that is wrong with it."""
-    plain, problems = checked_fields(RelayInput, data)
-    problems = [as_error(problem) for problem in problems]
-    if plain:
+    plain, checks = check(RelayFields, data)
+    problems = [as_error(problem) for problem in limited_problems(checks.problems())]
+    if not checks.errors:
         problems += _broken_rules(plain)
     if problems:
         raise InvalidInput(
@@ -138,7 +147,7 @@ def check_relay(data: object) -> Relay:
 
 def relay_schema() -> dict[str, Any]:
     """The JSON Schema of a relay file."""
-    return RelayInput.model_json_schema()
+    return json_schema(RelayFields)
 
 
 def _toml(text: str | bytes) -> object:

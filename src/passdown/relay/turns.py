@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from passdown.core.intake import check_handoff
+from passdown.core.intake import check_handoff, read_handoff
 from passdown.core.kinds import stream_of
 from passdown.core.task_files import handoff_section
 from passdown.core.text import excerpt, storable, storable_values
@@ -31,7 +31,6 @@ from passdown.relay.relay_file import runner_of
 from passdown.relay.run import ERROR, HELD, REVIEW, VERDICTS, next_agent
 from passdown.relay.runners import AgentRequest
 from passdown.workspace.briefs import brief_for
-from passdown.workspace.handoff import plain_handoff
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -281,9 +280,8 @@ def find_handoff(
         problem = Problem("", "no_handoff", "the reply has no '## Handoff' heading", expected)
         raise InvalidInput("no handoff found", [problem])
     # The section alone: what the agent wrote above it is talk, not the head of a task file.
-    data = plain_handoff(
-        f"## Handoff\n{section}", {**(defaults or {}), "task": task, "from_agent": agent}
-    )
+    fields = {**(defaults or {}), "task": task, "from_agent": agent}
+    data = read_handoff(f"## Handoff\n{section}", fields).data
     problems = [
         *_mismatch(data, "task", task, "another task", "wrong_task"),
         *_mismatch(data, "from_agent", agent, "another agent", "wrong_agent"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from passdown.core.arguments import number_problems, raise_problems, text_list, text_type_problems
 from passdown.core.handoff import Handoff, as_plain
+from passdown.core.intake import read_handoff
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem
 from passdown.ledger.project_files import Project
 from passdown.remote.connection import (
@@ -33,7 +34,6 @@ from passdown.remote.values import (
 )
 from passdown.workspace import NEWEST
 from passdown.workspace.files import FILES_FIELD, files_named, hashed_files
-from passdown.workspace.handoff import plain_handoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -167,7 +167,7 @@ def files_part_of_handoff(handoff: HandoffLike, defaults: JsonObject) -> JsonObj
     Of what can't be read as a handoff nothing is said: the server refuses it.
     """
     try:
-        return files_part(plain_handoff(handoff, defaults))
+        return files_part(read_handoff(handoff, defaults).data)
     except InvalidInput:
         return {}
 

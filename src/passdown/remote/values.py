@@ -69,9 +69,10 @@ def recalled_of(document: JsonObject) -> Recalled:
 
 def decision_of(document: JsonObject) -> Decision:
     """A decision."""
-    from passdown.core.handoff import decision_from_body
+    from passdown.core.handoff import Decision
+    from passdown.core.schema import value_of
 
-    return decision_from_body(document)
+    return value_of(Decision, document)
 
 
 def context_of(document: JsonObject) -> HandoffContext:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.handoff import as_plain
+from passdown.core.intake import read_handoff
 from passdown.core.kinds import CONVERSATION_STREAM, PHASES, TASK_STATUSES
 from passdown.core.knowledge import Relation
 from passdown.core.results import HandoffCommand
@@ -29,7 +30,6 @@ from passdown.web.openapi import (
 )
 from passdown.web.requests import ApiResult, ApiRoute, page_result, read_route, reporting_missing
 from passdown.workspace.entries import address_of_decision, relate, store_plain
-from passdown.workspace.handoff import plain_handoff
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -197,7 +197,8 @@ def with_token_author(
     if call.caller.may("others"):
         return handoff, defaults
     own = call.caller.name
-    plain = plain_handoff(handoff, defaults)
+    given = read_handoff(handoff, defaults)
+    plain = dict(given.data)
     claimed = plain.get("from_agent") or own
     if claimed != own:
         call.note_claim("from_agent", claimed)
@@ -206,7 +207,7 @@ def with_token_author(
         plain["decisions"] = [
             decision_of_caller(call, entry) for entry in cast("list[Any]", decisions)
         ]
-    return {**plain, "from_agent": own}, {}
+    return given._replace(data={**plain, "from_agent": own}), {}
 
 
 def decision_of_caller(call: ApiRequest, entry: Any) -> Any:
@@ -237,9 +238,9 @@ def _record_handoff(
 ) -> ApiResult:
     handoff, defaults = with_token_author(call, handoff, defaults)
     if call.expect_version is not None:
-        defaults = {**defaults, "expect_version": call.expect_version}
-        if isinstance(handoff, dict):
-            handoff = {**cast("JsonObject", handoff), "expect_version": call.expect_version}
+        given = read_handoff(handoff, defaults)
+        handoff = given._replace(data={**given.data, "expect_version": call.expect_version})
+        defaults = {}
     command = workspace.hand_off(handoff, key=call.key, **options, **defaults)
     return ApiResult(command.to_dict(), command.version)
 

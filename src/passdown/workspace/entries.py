@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from passdown.core.graph import Edge, Graph, check_graph
-from passdown.core.handoff import Decision, HandoffContext, as_plain, decision_from_body
+from passdown.core.handoff import Decision, HandoffContext, as_plain
 from passdown.core.intake import as_error, check_entry, check_task
 from passdown.core.items import fingerprint
 from passdown.core.kinds import WORKSPACE_TASK, parse_address, stream_of, task_of
@@ -22,6 +22,7 @@ from passdown.core.names import agent_problems, id_problems
 from passdown.core.record import canonical_bytes, digest_bytes
 from passdown.core.redaction import removal_message
 from passdown.core.results import Receipt
+from passdown.core.schema import value_of
 from passdown.core.text import text_problems
 from passdown.core.times import parse_time
 from passdown.errors import (
@@ -339,7 +340,7 @@ def stored_decision(opened: Context, key: str, task: str | None) -> Decision:
         record = reader.record_by_key(stream, key)
     if record is None or record.kind != "decided":
         raise NotFound(f"there is no decision under {key[:140]!r}", next_step="Check the key.")
-    return decision_from_body(record.document()["decisions"][0])
+    return value_of(Decision, record.document()["decisions"][0])
 
 
 def handoff_context(opened: Context, task: str, agent: str, since: int) -> HandoffContext:
@@ -360,7 +361,7 @@ def handoff_context(opened: Context, task: str, agent: str, since: int) -> Hando
         source=sender,
         target=row.header["target_agent"],
         at=parse_time(row.header["handoff_at"] or row.header["updated_at"]),
-        decisions=tuple(decision_from_body(d) for d in live),
+        decisions=tuple(value_of(Decision, d) for d in live),
         memory_refs=(*(d["address"] for d in live), *refs),
         metadata={"task": task, "version": row.version, "digest": row.digest},
     )

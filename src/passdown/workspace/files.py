@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
+from passdown.core.kinds import FILE_LISTS
 from passdown.core.names import normal_path, path_problems
 from passdown.errors import Problem
 from passdown.ledger.project_files import MISSING_FILE, FileOnDisk, own_file_problem
@@ -103,7 +104,6 @@ def is_beneath(path: str, folder: str) -> bool:
 SentFiles = Mapping[str, FileOnDisk]
 
 FILES_FIELD = "files_seen"
-FILE_LISTS = ("files_created", "files_modified", "artifacts")
 _CITING = {
     "decisions": ("artifacts", "paths"),
     "patterns": ("location",),
@@ -219,7 +219,6 @@ def _entries(value: object) -> list[object]:
 
 __all__ = [
     "FILES_FIELD",
-    "FILE_LISTS",
     "CallerFiles",
     "NotRegular",
     "bytes_at",

@@ -5,18 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import uuid
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.handoff import Artifact, Handoff, all_artifacts, as_plain, handoff_body
-from passdown.core.handoff_formats import to_handoff_shape
-from passdown.core.handoff_schema import MAX_ENTRIES
-from passdown.core.intake import check_handoff, completeness, same_agent
+from passdown.core.intake import (
+    NOTHING_CHANGED,
+    check_handoff,
+    completeness,
+    read_handoff,
+    same_agent,
+)
+from passdown.core.kinds import FILE_LISTS
 from passdown.core.names import normal_path, path_problems
 from passdown.core.record import digest_bytes
 from passdown.core.redaction import removal_message
 from passdown.core.results import Check, HandoffCommand
-from passdown.core.task_files import handoff_section, read_handoff_text
+from passdown.core.schema import MAX_ENTRIES
 from passdown.errors import (
     MORE_PROBLEMS,
     InvalidInput,
@@ -30,11 +34,10 @@ from passdown.ledger.admission import key_problems
 from passdown.ledger.gates import handoff_guard, handoff_notices, handoff_reasons
 from passdown.ledger.writer import repeated_record, task_before
 from passdown.workspace.entries import memory_warnings
-from passdown.workspace.files import FILE_LISTS
 from passdown.workspace.task_context import handoff_command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from passdown.ledger import Written
     from passdown.store.statements import Reader
@@ -44,25 +47,6 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     HandoffLike = Handoff | Mapping[str, Any] | str | bytes
-
-NOTHING_CHANGED = "Nothing was changed. Mend these and hand off again."
-
-
-def plain_handoff(handoff: HandoffLike, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Any accepted form of a handoff as plain data; `defaults` fill what it leaves out."""
-    if isinstance(handoff, str | bytes):
-        data = read_handoff_text(handoff)
-    elif isinstance(handoff, Handoff):
-        data = as_plain(handoff)
-    elif isinstance(handoff, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        data = {**handoff}
-    else:
-        given = type(handoff).__name__
-        problem = Problem("", "wrong_type", f"{given} given", "a Handoff, a dict or text")
-        raise InvalidInput("the handoff is refused", [problem], next_step=NOTHING_CHANGED)
-    shaped = to_handoff_shape(data)
-    left_out = {k: v for k, v in defaults.items() if shaped.get(k) in (None, "", [], {})}
-    return {**shaped, **{k: v for k, v in left_out.items() if v is not None}}
 
 
 def hand_off(
@@ -75,15 +59,17 @@ def hand_off(
     changed_files: Sequence[str] | None,
 ) -> HandoffCommand:
     """Record a handoff and give the receiver's command."""
-    data = plain_handoff(handoff, defaults)
+    given = read_handoff(handoff, defaults)
+    data = given.data
     checked = check_handoff(data, changed_files=changed_files)
     unnamed = opened.files.unnamed(data)
     if checked.handoff is None or unnamed:
         slips = [each for each in checked.warnings if each.code in ("unknown_field", MORE_PROBLEMS)]
         problems = (*checked.errors, *slips, *unnamed, *_files_anyway(opened, data))
-        raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
+        written_as = given.as_written(problems)
+        raise InvalidInput("the handoff is refused", written_as, next_step=NOTHING_CHANGED)
     _check_key(key)
-    is_content_key = key is None and not is_task_file(handoff)
+    is_content_key = key is None and not given.is_task_file
     plain = as_plain(checked.handoff)
     key = key or _key(plain)
     value = _signed(opened, checked.handoff, key, latest_only=is_content_key)
@@ -121,14 +107,15 @@ def check_handoff_input(
     """Everything that `hand_off` would check, without recording anything."""
     data: dict[str, Any] = {}
     try:
-        data = plain_handoff(handoff, defaults)
+        given = read_handoff(handoff, defaults)
+        data = given.data
         checked = check_handoff(data, changed_files=changed_files)
         unnamed = opened.files.unnamed(data)
         if checked.handoff is None or unnamed:
             problems = (*checked.problems, *unnamed, *_files_anyway(opened, data))
-            return Check(limited_problems(problems), 0, data)
+            return Check(limited_problems(given.as_written(problems)), 0, data)
         key = _key(as_plain(checked.handoff))
-        value = _signed(opened, checked.handoff, key, latest_only=not is_task_file(handoff))
+        value = _signed(opened, checked.handoff, key, latest_only=not given.is_task_file)
     except InvalidInput as error:
         return Check(error.problems, 0, data)
     except NotFound as error:
@@ -191,13 +178,6 @@ def _stale(reader: Reader, handoff: Handoff) -> list[Problem]:
         return []
     message = f"{handoff.task} is at version {row.version}, not {handoff.expect_version}"
     return [Problem("expect_version", "conflict", message, str(row.version))]
-
-
-def is_task_file(handoff: HandoffLike) -> bool:
-    """Whether a handoff came as a task file: a document, which is recorded once and for all."""
-    if isinstance(handoff, bytes):
-        return handoff_section(handoff.decode(errors="replace")) is not None
-    return isinstance(handoff, str) and handoff_section(handoff) is not None
 
 
 def _signed(opened: Context, handoff: Handoff, key: str, *, latest_only: bool) -> Handoff:

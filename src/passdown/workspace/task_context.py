@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _END = 2**62
 _RECENT, _FURTHER = 8, 200
 
-FILE_LISTS = ("files_created", "files_modified", "artifacts")
-
 
 def handoff_command(
     opened: Context, written: Written, warnings: tuple[Problem, ...], score: int

@@ -1,0 +1,155 @@
+"""What follows from the declaration of a handoff: templates, examples, tool schemas, its table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from passdown.core.handoff import Handoff
+from passdown.core.schema import Choice, List, Optional, Part, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from passdown.core.schema import Field, Type
+    from passdown.core.types import JsonObject
+
+_NEEDED = "Needed when the outcome is partial, failed or blocked:"
+
+
+def shape_of(field: Field) -> type[Any] | None:
+    """The shape of a field's entries, or of the field itself; None for texts and numbers."""
+    kind: Type = field.type
+    while isinstance(kind, List | Optional):
+        kind = kind.of
+    return kind.of if isinstance(kind, Part) else None
+
+
+def yaml_template() -> str:
+    """A handoff to fill in: every field that has an example, commented out but for the outcome."""
+    parts: list[str] = []
+    for field in fields_of(Handoff).values():
+        lines = _example_lines(field)
+        if not lines:
+            continue
+        if field.is_required:
+            parts.append(f"{field.name}:{_choices(field)}")
+            continue
+        needed = [f"# {_NEEDED}"] if field.level == "by outcome" else []
+        gap = [""] if shape_of(field) else []
+        parts.append("\n".join([*gap, *needed, *(f"# {line}" for line in lines)]))
+    return "\n".join(parts) + "\n"
+
+
+def yaml_example(names: Mapping[str, Collection[str]]) -> str:
+    """A filled handoff of some fields, for prompts; of entries, those that are named."""
+    lines: list[str] = []
+    for name, parts in names.items():
+        field = fields_of(Handoff)[name]
+        kind = shape_of(field)
+        if kind is None:
+            lines.append(f"{name}: {_scalar(field.example)}{_choices(field)}")
+            continue
+        needed = "  # needed unless completed" if field.level == "by outcome" else ""
+        inner = (fields_of(kind)[part] for part in parts)
+        entry = ", ".join(f"{part.name}: {_scalar(part.example)}" for part in inner)
+        lines += [f"{name}:{needed}", f"  - {{{entry}}}"]
+    return "\n".join(lines) + "\n"
+
+
+def _example_lines(field: Field) -> list[str]:
+    kind = shape_of(field)
+    if kind is None:
+        return [] if field.example is None else [f"{field.name}: {_scalar(field.example)}"]
+    shown = [part for part in fields_of(kind).values() if part.example is not None]
+    lines = [f"{part.name}: {_scalar(part.example)}{_choices(part)}" for part in shown]
+    marked = [f"  {'-' if number == 0 else ' '} {line}" for number, line in enumerate(lines)]
+    return [f"{field.name}:", *marked] if marked else []
+
+
+def _choices(field: Field) -> str:
+    words = field.type.expected()
+    return f"  # {words}" if words else ""
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(cast('list[str]', value))}]"
+    return str(value)
+
+
+def tool_schema(
+    names: Mapping[str, Collection[str]],
+    *,
+    required: Collection[str] = ("task", "outcome"),
+    renamed: Mapping[str, str] | None = None,
+) -> JsonObject:
+    """The JSON Schema of what a model fills in: some fields, and of their entries some parts.
+
+    Entries without parts are texts. `renamed` gives fields shorter names.
+    """
+    own = renamed or {}
+    properties = {
+        own.get(name, name): _tool_field(fields_of(Handoff)[name], parts)
+        for name, parts in names.items()
+    }
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _tool_field(field: Field, parts: Collection[str]) -> JsonObject:
+    kind = shape_of(field)
+    if kind is None:
+        found = _tool_type(field.type)
+    else:
+        found: JsonObject = {"type": "array", "items": {"type": "string"}}
+        if parts:
+            inner = {name: fields_of(kind)[name] for name in parts}
+            found["items"] = {
+                "type": "object",
+                "properties": {name: _tool_field(part, ()) for name, part in inner.items()},
+                "required": [name for name, part in inner.items() if part.is_required],
+            }
+    hint = field.hint
+    return {**found, "description": hint} if hint else found
+
+
+def _tool_type(kind: Type) -> JsonObject:
+    """A type without limits and null, which only cost tokens."""
+    if isinstance(kind, Optional):
+        return _tool_type(kind.of)
+    if isinstance(kind, List):
+        return {"type": "array", "items": _tool_type(kind.of)}
+    if isinstance(kind, Choice):
+        return {"type": "string", "enum": [word for word in kind.words if word]}
+    return {"type": kind.schema({})["type"]}
+
+
+def markdown_table() -> str:
+    """The table of fields for the documentation."""
+    rows = ["| field | level | what |", "|---|---|---|"]
+    rows += [
+        f"| `{field.name}` | {field.level} | {_described(field)} |"
+        for field in fields_of(Handoff).values()
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _described(field: Field) -> str:
+    kind = shape_of(field)
+    said = [field.description] if field.description else []
+    if words := field.type.expected():
+        said.append(_listed(words))
+    if kind is not None:
+        said.append(", ".join(_part(part) for part in fields_of(kind).values()))
+    return ": ".join(said)
+
+
+def _part(field: Field) -> str:
+    name = f"**`{field.name}`**" if field.is_required else f"`{field.name}`"
+    words = field.type.expected()
+    return f"{name} ({_listed(words)})" if words else name
+
+
+def _listed(words: str) -> str:
+    return ", ".join(f"`{word}`" for word in words.split(" | "))

@@ -1,0 +1,637 @@
+"""Declared shapes: fields, types and limits in one place; checks and JSON Schema follow from them.
+
+A shape is a frozen dataclass whose fields are made with `declare`. `check` holds plain data to it
+and reports every problem at once; `json_schema` publishes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
+
+from passdown.core.arguments import Suggestions
+from passdown.core.kinds import parse_address
+from passdown.core.names import (
+    agent_problems,
+    id_problems,
+    line_range_problems,
+    normal_path,
+    path_problems,
+    tag_problems,
+)
+from passdown.core.text import child_path, excerpt, text_problems
+from passdown.core.times import parse_time, stamp
+from passdown.core.values import NamedTuple
+from passdown.errors import Problem
+
+if TYPE_CHECKING:
+    from passdown.core.types import JsonObject
+
+Rule = Callable[[object, str], list[Problem]]
+Shape = TypeVar("Shape")
+
+MAX_ENTRIES = 10_000
+MAX_INTEGER = 2**53 - 1
+KEPT = "it is kept under metadata"
+_CLOSE = 0.8
+_EMPTY = ("", None)
+_UNSET: Any = object()
+
+
+class Field(NamedTuple):
+    """One declared field; `default` is `REQUIRED` where there is none.
+
+    `level` says how much a reader needs it, `weight` how much it adds to the detail score.
+    `stored` is its name in a record, `aliases` are other names that are accepted. `example` is
+    what templates show; a field without one isn't in them.
+    """
+
+    name: str
+    type: Type
+    description: str
+    default: Any
+    level: str
+    weight: int
+    stored: str
+    aliases: tuple[str, ...]
+    example: Any
+    hint: str
+    flag: Flag | None
+    takes_text: bool
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is REQUIRED
+
+    def plain_default(self) -> Any:
+        """Its value in plain data where it is left out."""
+        default = cast("object", self.default)
+        if isinstance(default, tuple):
+            return list(cast("tuple[Any, ...]", default))
+        if dataclasses.is_dataclass(self.default):
+            declared = fields_of(cast("type[Any]", type(self.default)))
+            return {name: field.plain_default() for name, field in declared.items()}
+        return {} if isinstance(self.default, Mapping) else self.default
+
+
+class Flag(NamedTuple):
+    """How the command line takes a field: `fields` are those of an entry, separated by `::`, and
+    `also` what such an entry has besides.
+    """
+
+    option: str
+    metavar: str
+    help: str
+    fields: tuple[str, ...] = ()
+    needs_all: bool = True
+    also: tuple[tuple[str, str], ...] = ()
+
+
+REQUIRED: Any = _UNSET
+
+
+def declare(
+    type: Type,
+    description: str = "",
+    *,
+    default: Any = REQUIRED,
+    default_factory: Callable[[], Any] | None = None,
+    level: str = "",
+    weight: int = 0,
+    stored: str = "",
+    aliases: tuple[str, ...] = (),
+    example: Any = None,
+    hint: str = "",
+    flag: Flag | None = None,
+    takes_text: bool = False,
+) -> Any:
+    """Declare a field of a shape; see `Field`."""
+    value = default if default_factory is None else default_factory()
+    level = level or ("required" if value is REQUIRED else "optional")
+    spec = Field(
+        name="",
+        type=type,
+        description=description,
+        default=value,
+        level=level,
+        weight=weight,
+        stored=stored,
+        aliases=aliases,
+        example=example,
+        hint=hint,
+        flag=flag,
+        takes_text=takes_text,
+    )
+    metadata = {"declared": spec}
+    if default_factory is not None:
+        return dataclasses.field(default_factory=default_factory, metadata=metadata)
+    if value is REQUIRED:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=value, metadata=metadata)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(declare,))
+def shape(cls: type[Shape]) -> type[Shape]:
+    """Make a class whose fields are declared a frozen value."""
+    return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+
+@cache
+def fields_of(kind: type[Any]) -> dict[str, Field]:
+    """The declared fields of a shape, by name."""
+    return {
+        field.name: field.metadata["declared"]._replace(
+            name=field.name, stored=field.metadata["declared"].stored or field.name
+        )
+        for field in dataclasses.fields(kind)
+    }
+
+
+@cache
+def aliases_of(kind: type[Any]) -> dict[str, str]:
+    """Other names of a shape's fields, each with the field's own."""
+    declared = fields_of(kind).values()
+    return {alias: field.name for field in declared for alias in field.aliases}
+
+
+class Checks:
+    """What one check finds: errors, and fields that nobody declared."""
+
+    def __init__(self) -> None:
+        self.errors: list[Problem] = []
+        self.unknown: list[Problem] = []
+        self.suggestions = Suggestions()
+
+    def add(self, path: str, code: str, message: str, expected: str = "", fix: str = "") -> None:
+        """Note an error."""
+        self.errors.append(Problem(path, code, message, expected, fix))
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether anything is wrong; a field that nobody declared is, where it is misspelled."""
+        return bool(self.errors) or any(each.level == "error" for each in self.unknown)
+
+    def problems(self) -> list[Problem]:
+        """Everything that was found, errors first."""
+        return [*self.errors, *self.unknown]
+
+
+class Type:
+    """A kind of value: reads plain data, and says what it is in JSON Schema."""
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """The value in its plain form; what is wrong with it goes to `checks`."""
+        raise NotImplementedError
+
+    def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
+        """The value that its plain form stands for; `extra` collects undeclared fields by path."""
+        return plain
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """The type in JSON Schema; shapes go to `definitions`."""
+        raise NotImplementedError
+
+    def expected(self) -> str:
+        """The words that it may be; empty where it may be anything."""
+        return ""
+
+
+class Text(Type):
+    """Text under a rule; `form` gives the one spelling of what the rule accepts."""
+
+    def __init__(self, rule: Rule, form: Callable[[str], str] | None = None) -> None:
+        self._rule = rule
+        self._form = form
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check the text by its rule."""
+        problems = self._rule(value, path)
+        if problems:
+            checks.errors.append(problems[0])
+            return value
+        return self._form(value) if self._form else value
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """A string; what its rule says can't be written in JSON Schema."""
+        return {"type": "string"}
+
+
+class Time(Text):
+    """A time with a zone, in its stored form."""
+
+    def __init__(self) -> None:
+        super().__init__(_time_problems, lambda text: stamp(parse_time(text)))
+
+    def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
+        """The aware time."""
+        return parse_time(plain) if plain else None
+
+
+class Pattern(Type):
+    """Text that a regular expression matches as a whole."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check the text against the pattern."""
+        if not isinstance(value, str):
+            checks.add(path, "wrong_type", f"{_type_name(value)} given", "text")
+        elif not re.fullmatch(self._pattern, value):
+            message = f"{excerpt(value)!r} has another form"
+            checks.add(path, "invalid_format", message, self._pattern)
+        return value
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """A string with its pattern."""
+        return {"type": "string", "pattern": f"^{self._pattern}$"}
+
+
+class Choice(Type):
+    """One of a few words; the empty one, where it is allowed, isn't listed in messages."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check that it is one of the words."""
+        if not isinstance(value, str) or value not in self.words:
+            given = str(value)
+            fix = checks.suggestions.of(given.lower(), self.words, 0.75)
+            message = f"{excerpt(given)!r} is not one of the choices"
+            checks.add(path, "invalid_choice", message, self.expected(), fix)
+        return value
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """An enumeration."""
+        if len(self.words) == 1:
+            return {"type": "string", "const": self.words[0]}
+        return {"type": "string", "enum": list(self.words)}
+
+    def expected(self) -> str:
+        """The words, parted by bars."""
+        return " | ".join(word for word in self.words if word)
+
+
+class Number(Type):
+    """A number within limits; whole unless `is_float`. Text that spells one is taken for it."""
+
+    def __init__(self, least: float, most: float = MAX_INTEGER, *, is_float: bool = False) -> None:
+        self._least = least
+        self._most = most
+        self._is_float = is_float
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check that it is a number within the limits."""
+        number = self._number(value)
+        if number is None:
+            expected = "a number" if self._is_float else "a whole number"
+            message = "a boolean where a number belongs"
+            if not isinstance(value, bool):
+                message = (
+                    f"{excerpt(value)!r} is no number"
+                    if isinstance(value, str)
+                    else (f"{_type_name(value)} given")
+                )
+            checks.add(path, "wrong_type", message, expected)
+            return value
+        is_low = number <= 0 if self._is_float and not self._least else number < self._least
+        if is_low or number > self._most:
+            expected = f"{self._least:,} to {self._most:,}"
+            checks.add(path, "out_of_range", f"{excerpt(str(value))} given", expected)
+        return number
+
+    def _number(self, value: Any) -> int | float | None:
+        if isinstance(value, bool):
+            return None
+        if isinstance(value, str):
+            pattern = r"\s*[+-]?[0-9]{1,30}(\.[0-9]{0,30})?\s*"
+            if not value.isascii() or not re.fullmatch(pattern, value):
+                return None
+            value = float(value) if "." in value else int(value)
+        if not isinstance(value, int | float):
+            return None
+        if self._is_float:
+            return float(value)
+        is_whole = isinstance(value, int) or value.is_integer()
+        return int(value) if is_whole else None
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """A number with its limits."""
+        if not self._is_float:
+            return {"type": "integer", "minimum": self._least, "maximum": self._most}
+        least = "minimum" if self._least else "exclusiveMinimum"
+        return {"type": "number", least: self._least, "maximum": self._most}
+
+
+class Truth(Type):
+    """True or false, or a word that YAML and people write for them."""
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check that it means true or false."""
+        given = value.lower() if isinstance(value, str) else value
+        found = _TRUTHS.get(given) if isinstance(given, str | int | float) else None
+        if found is None:
+            message = f"{excerpt(str(value))!r} is neither"
+            checks.add(path, "wrong_type", message, "true or false")
+        return found
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """A boolean."""
+        return {"type": "boolean"}
+
+
+_TRUTHS: dict[object, bool] = {
+    **dict.fromkeys(("1", "true", "t", "yes", "y", "on", 1), True),
+    **dict.fromkeys(("0", "false", "f", "no", "n", "off", 0), False),
+}
+
+
+class Optional(Type):
+    """Another type, or null."""
+
+    def __init__(self, of: Type) -> None:
+        self.of = of
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check what isn't null."""
+        return None if value is None else self.of.read(value, path, checks)
+
+    def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
+        """The value of what isn't null."""
+        return None if plain is None else self.of.value(plain, path, extra)
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """Either of both."""
+        return {"anyOf": [self.of.schema(definitions), {"type": "null"}]}
+
+
+class List(Type):
+    """Several of another type; with `takes_one`, a text alone is a list of itself."""
+
+    def __init__(
+        self, of: Type, *, least: int = 0, most: int = MAX_ENTRIES, takes_one: bool = False
+    ) -> None:
+        self.of = of
+        self._least = least
+        self._most = most
+        self._takes_one = takes_one
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check each entry, at its place."""
+        if value is None:
+            return []
+        if isinstance(value, str) and self._takes_one:
+            value = [value]
+        if not _is_list(value):
+            checks.add(path, "wrong_type", f"{_type_name(value)} given", "a list")
+            return []
+        entries = list(cast("Iterable[Any]", value))
+        if len(entries) > self._most:
+            message, expected = f"{len(entries):,} entries", f"at most {self._most:,}"
+            checks.add(path, "too_many", message, expected)
+            return []
+        if len(entries) < self._least:
+            checks.add(path, "too_short", f"{len(entries)} entries", f"at least {self._least}")
+        return [self.of.read(part, f"{path}[{i}]", checks) for i, part in enumerate(entries)]
+
+    def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
+        """The values of its entries."""
+        return tuple(self.of.value(part, f"{path}[{i}]", extra) for i, part in enumerate(plain))
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """An array."""
+        found: JsonObject = {"type": "array", "items": self.of.schema(definitions)}
+        if self._least:
+            found["minItems"] = self._least
+        return {**found, "maxItems": self._most}
+
+
+class Map(Type):
+    """An object with any keys, each held to a rule, and values of a type (None: anything)."""
+
+    def __init__(
+        self, of: Type | None = None, *, key: Type | None = None, least: int = 0, most: int = 0
+    ) -> None:
+        self.of = of
+        self._key = key
+        self._least = least
+        self._most = most
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check each key and each value."""
+        if not isinstance(value, Mapping):
+            checks.add(path, "wrong_type", f"{_type_name(value)} given", "an object")
+            return {}
+        found: JsonObject = {}
+        for name, part in cast("Mapping[Any, Any]", value).items():
+            within = child_path(path, name)
+            if not isinstance(name, str):
+                checks.add(within, "wrong_type", f"a key is {_type_name(name)}", "text as key")
+                continue
+            if self._key is not None:
+                self._key.read(name, within, checks)
+            found[name] = part if self.of is None else self.of.read(part, within, checks)
+        if len(found) < self._least or (self._most and len(found) > self._most):
+            expected = f"{self._least} to {self._most}"
+            code = "too_many" if self._most and len(found) > self._most else "too_short"
+            checks.add(path, code, f"{len(found):,} entries", expected)
+        return found
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """An object whose properties aren't named."""
+        inner: Any = True if self.of is None else self.of.schema(definitions)
+        found: JsonObject = {"type": "object", "additionalProperties": inner}
+        if self._least:
+            found["minProperties"] = self._least
+        return {**found, "maxProperties": self._most} if self._most else found
+
+
+class Part(Type):
+    """An object of a declared shape. Fields that nobody declared are kept and reported."""
+
+    def __init__(self, of: type[Any]) -> None:
+        self.of = of
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check each field; what is left out has its default in the result."""
+        fields = fields_of(self.of)
+        if isinstance(value, str):
+            main = next((name for name, field in fields.items() if field.takes_text), None)
+            value = {main: value} if main else value
+        if not isinstance(value, Mapping):
+            checks.add(path, "wrong_type", f"{_type_name(value)} given", "an object")
+            return {}
+        given = named_by_shape(self.of, cast("Mapping[Any, Any]", value))
+        found: JsonObject = {}
+        for name, field in fields.items():
+            found[name] = _read_field(field, given, path, checks)
+        for name in given:
+            if name not in fields:
+                found[name] = given[name]
+                _report_unknown(self.of, name, given, path, checks)
+        return found
+
+    def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
+        """The shape's value; fields that it doesn't declare go to `extra`."""
+        fields = fields_of(self.of)
+        given = cast("JsonObject", plain).items()
+        known = {
+            name: fields[name].type.value(part, child_path(path, name), extra)
+            for name, part in given
+            if name in fields
+        }
+        if extra is not None and len(known) < len(given):
+            extra[path] = {name: part for name, part in given if name not in fields}
+        return self.of(**known)
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """A reference to the shape's own schema."""
+        if self.of.__name__ not in definitions:
+            definitions[self.of.__name__] = {}  # a shape may hold itself
+            definitions[self.of.__name__] = _shape_schema(self.of, definitions)
+        return {"$ref": f"#/$defs/{self.of.__name__}"}
+
+
+def _read_field(field: Field, given: Mapping[Any, Any], path: str, checks: Checks) -> Any:
+    value = given.get(field.name, _UNSET)
+    where = child_path(path, field.name)
+    if not field.is_required:
+        is_left_out = value is _UNSET or value is None or (value == "" and field.default in _EMPTY)
+        if is_left_out:
+            return field.plain_default()
+    elif value is _UNSET:
+        expected = field.type.expected() or f"a value for {field.name}"
+        checks.add(where, "required", "is missing", expected)
+        return None
+    return field.type.read(value, where, checks)
+
+
+def named_by_shape(kind: type[Any], given: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Plain data under the shape's own names; of a name and its alias, the shape's own counts."""
+    aliases = aliases_of(kind)
+    taken = set(given)
+    found: dict[Any, Any] = {}
+    for name, value in given.items():
+        own = aliases.get(name, name) if isinstance(name, str) else name
+        own = name if own in taken else own
+        taken.add(own)
+        found[own] = value
+    return found
+
+
+def _report_unknown(
+    kind: type[Any], name: object, given: Mapping[Any, Any], path: str, checks: Checks
+) -> None:
+    """Report a field that isn't declared: an error where it is a misspelled one."""
+    where = child_path(path, name)
+    if not isinstance(name, str):
+        checks.add(where, "wrong_type", f"a key is {_type_name(name)}", "text as key")
+        return
+    fields = fields_of(kind)
+    close = checks.suggestions.of(name, fields)
+    fix = f"did you mean {close}?" if close else KEPT
+    problem = Problem(where, "unknown_field", "is not in the schema", "", fix, "warning")
+    is_misspelled = close and close not in given and _likeness(name, close) >= _CLOSE
+    checks.unknown.append(problem._replace(level="error") if is_misspelled else problem)
+
+
+def _likeness(one: str, other: str) -> float:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, one, other).ratio()
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | Mapping)
+
+
+def _type_name(value: object) -> str:
+    return "nothing" if value is None else type(value).__name__
+
+
+def check(kind: type[Any], data: object) -> tuple[JsonObject, Checks]:
+    """Hold plain data to a shape; gives it with every default, and what is wrong with it."""
+    checks = Checks()
+    if not isinstance(data, dict):
+        expected = "an object with the fields of the schema"
+        checks.add("", "wrong_type", f"{type(data).__name__} given", expected)
+        return {}, checks
+    return Part(kind).read(cast("dict[str, Any]", data), "", checks), checks
+
+
+def value_of(kind: type[Shape], plain: JsonObject, extra: JsonObject | None = None) -> Shape:
+    """The value of a shape from its plain form; `extra` collects undeclared fields by path."""
+    return Part(kind).value(plain, "", extra)
+
+
+def json_schema(kind: type[Any]) -> JsonObject:
+    """The JSON Schema of a shape."""
+    definitions: JsonObject = {}
+    found = _shape_schema(kind, definitions)
+    return {"$defs": definitions, **found} if definitions else found
+
+
+def _shape_schema(kind: type[Any], definitions: JsonObject) -> JsonObject:
+    fields = fields_of(kind)
+    properties = {name: _field_schema(field, definitions) for name, field in fields.items()}
+    found: JsonObject = {
+        "type": "object",
+        "title": kind.__name__,
+        "description": (kind.__doc__ or "").partition("\n\n")[0],
+        "properties": properties,
+        "additionalProperties": True,
+    }
+    required = [name for name, field in fields.items() if field.is_required]
+    return {**found, "required": required} if required else found
+
+
+def _field_schema(field: Field, definitions: JsonObject) -> JsonObject:
+    found = field.type.schema(definitions)
+    if field.description:
+        found["description"] = field.description
+    is_made = isinstance(field.default, tuple) or dataclasses.is_dataclass(field.default)
+    if not field.is_required and not is_made:
+        found["default"] = field.plain_default()
+    return found
+
+
+def _required_text(value: object, path: str) -> list[Problem]:
+    return text_problems(value, path)
+
+
+def _any_text(value: object, path: str) -> list[Problem]:
+    return text_problems(value, path, required=False)
+
+
+def _time_problems(value: object, path: str) -> list[Problem]:
+    try:
+        parse_time(value if isinstance(value, str) else "")
+    except (ValueError, OverflowError):
+        expected = "ISO 8601 with a zone, such as 2026-01-09T10:00:00Z"
+        return [Problem(path, "invalid_time", f"{excerpt(str(value))!r} is no time", expected)]
+    return []
+
+
+def _address_problems(value: object, path: str) -> list[Problem]:
+    if isinstance(value, str) and parse_address(value):
+        return []
+    return [Problem(path, "invalid_address", f"{value!r:.60} is no item", "an address like T-1#b2")]
+
+
+TEXT = Text(_required_text)
+ANY_TEXT = Text(_any_text)
+TIME = Time()
+TASK_ID = Text(id_problems)
+AGENT = Text(agent_problems)
+PATH = Text(path_problems, normal_path)
+LINES = Text(line_range_problems)
+TAG = Text(tag_problems)
+ADDRESS = Text(_address_problems)
+SHA256 = Pattern("(sha256:)?[0-9a-f]{64}")
+COUNT = Number(0)
+TRUTH = Truth()
