@@ -20,12 +20,12 @@ import passdown
 from bench.figures import Measured, Row, Target
 from bench.notes import FOLDER
 from passdown.core.settings import Settings
-from passdown.imports.note_handoffs import extract_note
-from passdown.workspace.note_migration import kept_note
+from passdown.imports.note_items import extract_note
+from passdown.imports.note_migration import kept_note
 
 if TYPE_CHECKING:
     from bench.run import Run
-    from passdown.imports.note_handoffs import NoteExtraction, NoteItem
+    from passdown.imports.note_blocks import NoteExtraction, NoteItem
 
 MARKS = Path(__file__).parent / "marks"
 KINDS = {

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from passdown.core.settings import Settings
     from passdown.core.types import JsonObject
     from passdown.history.profiles import Profile
+    from passdown.imports.importer import ImportResult
+    from passdown.imports.note_migration import AnswerFunction, Migration
     from passdown.knowledge.graph import ReachedNode, TaggedNode
     from passdown.ledger.bundles import BundleImport
     from passdown.ledger.verification import Verification
     from passdown.search.embedders import Embed
     from passdown.workspace import Workspace
-    from passdown.workspace.importer import ImportResult
     from passdown.workspace.knowledge_packs import Pack
     from passdown.workspace.knowledge_sync import KnowledgeSync
     from passdown.workspace.maintenance import Rebuild
-    from passdown.workspace.note_migration import AnswerFunction, Migration
     from passdown.workspace.prompts import Prompt
     from passdown.workspace.rules import RulesInjected
     from passdown.workspace.search import EmbeddingStatus

@@ -16,11 +16,11 @@ import pytest
 from passdown import Workspace
 from passdown.core.graph import Edge, Graph, Node
 from passdown.core.results import Recalled
+from passdown.imports.job import ImportResult
+from passdown.imports.note_migration import Migration
 from passdown.knowledge.graph import ReachedNode, TaggedNode
-from passdown.workspace.import_results import ImportResult
 from passdown.workspace.knowledge_packs import Pack
 from passdown.workspace.knowledge_sync import KnowledgeSync
-from passdown.workspace.note_migration import Migration
 from passdown.workspace.search import EmbeddingStatus
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from passdown.imports.formats import IMPORT_FORMATS
+from passdown.imports.importer import IMPORT_FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "importing.md"

@@ -10,7 +10,7 @@ import pytest
 
 from passdown.cli.main import main
 from passdown.core.settings import parse_settings
-from passdown.imports.note_handoffs import extract_note
+from passdown.imports.note_items import extract_note
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "migration.md").read_text("utf-8")

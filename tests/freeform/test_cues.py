@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from passdown.core.intake import check_handoff, handoff_schema
-from passdown.imports.note_handoffs import NoteItem, as_handoff, extract_note, note_prompt
-from passdown.imports.note_items import MAIN
+from passdown.imports.note_handoffs import as_handoff, note_prompt
+from passdown.imports.note_items import MAIN, extract_note
+
+if TYPE_CHECKING:
+    from passdown.imports.note_blocks import NoteItem
 
 FILES = {"files_created": "path", "files_modified": "path", "artifacts": "path"}
 TEXTS = {**MAIN, **FILES, "dependencies_for_next": "file", "gates": "name"}

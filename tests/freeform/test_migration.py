@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 import passdown
 from passdown.core.settings import Settings
 from passdown.errors import InvalidInput
-from passdown.workspace.note_migration import kept_note
+from passdown.imports.note_migration import kept_note
 from tests.freeform.test_note_properties import NOTES
 
 if TYPE_CHECKING:

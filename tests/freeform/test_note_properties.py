@@ -8,16 +8,14 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from passdown.core.intake import check_handoff
 from passdown.core.task_files import read_task_file
-from passdown.imports.note_blocks import clean
+from passdown.imports.note_blocks import NoteItem, clean
 from passdown.imports.note_handoffs import (
-    NoteItem,
     as_handoff,
-    extract_note,
     note_prompt,
     parts_of,
     read_section,
@@ -25,7 +23,7 @@ from passdown.imports.note_handoffs import (
     source_of,
     written_below,
 )
-from passdown.imports.note_items import MAIN
+from passdown.imports.note_items import MAIN, extract_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +120,7 @@ def test_any_report_is_read(value: object, indent: int | None) -> None:
 
 @pytest.mark.promise("S3-35")
 @given(NOTES)
+@example("\ufeff```")
 def test_the_section_goes_below_any_note_and_says_what_was_found(text: str) -> None:
     """The note is in front of it, letter for letter; read back, it is the same handoff."""
     plain = as_handoff(extract_note(text), "T-1", "coder", source={"sha256": "0" * 64})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.migration import KINDS, MARKS, Score, scored, short_hash, total
-from passdown.imports.note_handoffs import extract_note
+from passdown.imports.note_items import extract_note
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from passdown.workspace import open as open_workspace
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from passdown.imports.importer import ImportResult
     from passdown.workspace.context import Context
-    from passdown.workspace.importer import ImportResult
 
 NYGARD_OLD = """# 1. Keep sessions in the database
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.imports.adr import Adr, NoAdr, chain, read_adr
+from passdown.imports.adr import Adr, NoAdr, read_adr, resolve_chain
 from tests.importing.sources import MADR_BULLETS, MADR_FRONT, NYGARD_NEW, NYGARD_OLD, README
 
 
@@ -97,7 +97,7 @@ def test_a_reference_is_found_by_path_name_or_number(reference: str) -> None:
     """Links count first, then names and numbers."""
     old = with_status(f"Superseded by {reference}")
     new = with_status("Accepted", "0002-b.md")
-    linked = chain([new, old])
+    linked = resolve_chain([new, old])
     is_known = reference != "[2](../a/b)"
     assert linked.supersedes["0002-b.md"] == (("0001-a.md",) if is_known else ())
     assert [p.code for p in linked.problems] == ([] if is_known else ["unknown_adr"])
@@ -108,7 +108,7 @@ def test_a_circle_is_cut_and_reported() -> None:
     """ADRs that supersede each other are all kept, in an order, without the link that closes it."""
     ring = [with_status(f"Superseded by ADR-{(n + 1) % 3}", f"000{n}-x.md") for n in range(3)]
     alone = with_status("Superseded by ADR-9", "0009-x.md")
-    linked = chain([*ring, alone])
+    linked = resolve_chain([*ring, alone])
     assert len(linked.order) == 4
     assert sum(map(len, linked.supersedes.values())) == 2
     assert [p.code for p in linked.problems] == ["cycle", "cycle"]
@@ -161,7 +161,7 @@ def test_no_text_can_break_the_reader(text: str, name: str) -> None:
     if isinstance(found, Adr):
         assert found.title or not name
         assert found.rationale
-        assert chain([found]).order == (found,)
+        assert resolve_chain([found]).order == (found,)
 
 
 def test_a_giant_line_takes_no_time() -> None:

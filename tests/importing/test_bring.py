@@ -11,9 +11,9 @@ import pytest
 from passdown.core.graph import Node
 from passdown.core.settings import DEFAULTS
 from passdown.errors import InvalidInput
+from passdown.imports.importer import detect_format
 from passdown.workspace import open as open_workspace
 from passdown.workspace.graph_access import graph_of_workspace, learn
-from passdown.workspace.importer import form_at
 from tests.importing.sources import (
     MADR_BULLETS,
     MADR_FRONT,
@@ -190,7 +190,7 @@ NOTES_LIKE_ADRS = {
 def test_notes_with_decisions_are_notes(project: Imports, name: str, text: str) -> None:
     """An ADR is called one or built like one; what goes on is a note."""
     (project.root / name).write_text(text)
-    assert form_at(str(project.root / name)) == "notes"
+    assert detect_format(str(project.root / name)) == "notes"
 
 
 @pytest.mark.parametrize(
@@ -578,11 +578,11 @@ def test_secrets_dont_come_in(project: Imports) -> None:
 def test_the_form_is_told_by_what_is_there(project: Imports) -> None:
     """A folder, a file, a project's `.beads` folder: each is recognized, and told apart."""
     found = sources(project.root)
-    assert form_at(str(found["adr"])) == "adr"
-    assert form_at(str(found["beads"].parent)) == "beads"
-    assert form_at(str(found["memory"])) == "memory"
+    assert detect_format(str(found["adr"])) == "adr"
+    assert detect_format(str(found["beads"].parent)) == "beads"
+    assert detect_format(str(found["memory"])) == "memory"
     with pytest.raises(InvalidInput, match=r"several forms: .*adr"):
-        form_at(str(project.root))
+        detect_format(str(project.root))
     found_beads = project.bring(project.root, form="beads")
     assert found_beads.form == "beads"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from passdown.core.graph import check_graph
 from passdown.imports.beads import read_beads
-from passdown.imports.formats import IMPORT_FORMATS, format_of, format_of_folder
+from passdown.imports.importer import IMPORT_FORMATS, format_of, format_of_folder
 from passdown.imports.mcp_memory import read_memory
 from tests.importing.sources import (
     MADR_FRONT,

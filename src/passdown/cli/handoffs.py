@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from passdown.cli.parsing import Parser
     from passdown.core.types import JsonObject
+    from passdown.imports.note_migration import Migration
     from passdown.workspace import Workspace
-    from passdown.workspace.note_migration import Migration
 
 
 Document = dict[str, Any]
@@ -614,7 +614,8 @@ def _answer_from_file(path: str) -> Callable[[str], str]:
 
 
 def _print_prompt(named: _NoteFile, *, as_json: bool) -> int:
-    from passdown.imports.note_handoffs import extract_note, note_prompt
+    from passdown.imports.note_handoffs import note_prompt
+    from passdown.imports.note_items import extract_note
 
     _check_note_file(named)
     path = named.path

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from passdown.cli.parsing import Parser
     from passdown.errors import Problem
-    from passdown.workspace.importer import ImportResult
+    from passdown.imports.importer import ImportResult
 
 
 def verify(parser: Parser) -> None:

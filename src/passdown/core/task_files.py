@@ -153,7 +153,7 @@ def handoff_section(text: str) -> str | None:
     found: list[str] | None = None
     level = 0
     fence = ""
-    for line in text.splitlines():
+    for line in text.removeprefix("\ufeff").splitlines():
         fence = _fence_after(fence, line)
         heading = None if fence or len(line) > MAX_MARKUP_LINE else _HEADING.match(line)
         if heading and heading[2].strip().rstrip("#").rstrip().lower() == "handoff":

@@ -1,23 +1,39 @@
 """Read architecture decision records: MADR 2 to 4, adr-tools (Nygard), log4brains.
 
 An ADR states its status in front matter, in lines of facts or in a section, and names others by
-link, number or file name. `read_adr` parses one; `chain` resolves which supersedes which.
+link, number or file name. `read_adr` parses one; `resolve_chain` says which supersedes which.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.kinds import NOT_STATED
-from passdown.core.names import suggest_tag
+from passdown.core.names import path_problems, suggest_tag
 from passdown.core.record import canonical_bytes, digest_bytes
 from passdown.core.text import has_lone_surrogate, is_blank
-from passdown.errors import Problem
+from passdown.errors import InvalidInput, Problem
+from passdown.imports.job import (
+    NOTHING_IMPORTED,
+    PAGE_SUFFIXES,
+    EarlierImports,
+    EntryResult,
+    key_state,
+    key_subject,
+    remarks,
+    short_hash,
+)
 from passdown.imports.parsing import MAX_MARKUP_LINE, Page, fact_of, items_of, links_in, read_page
+from passdown.workspace.entries import add_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from passdown.core.record import Record
+    from passdown.imports.job import ImportJob
 
 
 MAX_RATIONALE = 60_000
@@ -465,7 +481,7 @@ def _rationale(parts: AdrParts, facts: dict[str, str]) -> tuple[str, list[str]]:
     return (NOT_STATED if is_blank(rationale) else rationale), too_long
 
 
-def chain(adrs: Iterable[Adr], known: Iterable[str] = ()) -> AdrChain:
+def resolve_chain(adrs: Iterable[Adr], known: Iterable[str] = ()) -> AdrChain:
     """Resolve who takes whose place; what leads nowhere, or in a circle, is a problem and no
     link. `known` are the names of ADRs that may be meant, too, though they aren't given.
     """
@@ -545,13 +561,286 @@ class _AdrIndex:
         return found[0] if len(found) == 1 else None
 
 
-__all__ = [
-    "Adr",
-    "AdrChain",
-    "NoAdr",
-    "chain",
-    "is_built_adr",
-    "is_named_adr",
-    "looks_like_adr",
-    "read_adr",
-]
+# --- ADR or notes?
+
+_NOTES_NAME = re.compile(r"hand-?_?off|session|progress|memory|notes?|status|todo|continu|context")
+_HANDOFF = re.compile(r"hand[-_ ]?(?:off|over)s?")
+_GOES_ON = re.compile(r"(?:what(?:'s| is) )?next\b|to-?do")
+_NOTES_HEADING = re.compile(
+    r"hand-?off|next steps?|current (?:state|status)|where (?:we|things)|blockers?|open questions?"
+    r"|gotchas?|what (?:was|is) done|decisions? made|pick up"
+)
+
+
+def format_of_page(name: str, text: str) -> str:
+    """Whether a page is an ADR or notes; empty where it is neither, or could be both.
+
+    Notes have decisions and a status too: an ADR is called one, or built like one. What is called
+    a handoff, or has a section of that name, is one.
+    """
+    page = read_page(text)
+    headings = [section.name.strip().lower()[:200] for section in page.sections]
+    stem = name.rpartition("/")[2].lower()
+    if _HANDOFF.match(stem) or any(_HANDOFF.fullmatch(each) for each in headings):
+        return "notes"
+    if not looks_like_adr(name, text):
+        return "notes" if _is_notes(name, text) else ""
+    signs = is_named_adr(name, page) + is_built_adr(page)
+    if any(_GOES_ON.match(each) for each in headings):
+        return {0: "notes", 2: "adr"}.get(signs, "")
+    return "adr" if signs else "notes" if _is_notes(name, text) else ""
+
+
+def _is_notes(name: str, text: str) -> bool:
+    """Whether a page is what one agent leaves for the next, by its name and its headings."""
+    page = read_page(text)
+    headings = [page.title, *(section.name for section in page.sections)]
+    hits = sum(bool(_NOTES_HEADING.search(each.lower()[:200])) for each in headings)
+    is_named = bool(_NOTES_NAME.search(name.rpartition("/")[2].lower()))
+    return hits >= (1 if is_named else 2)
+
+
+# --- recording
+
+
+class KnownAdr(NamedTuple):
+    """An ADR as it was last imported, and the decision that records it."""
+
+    state: str
+    version: int
+    address: str
+    status: str
+    cited: dict[str, str]
+    paths: tuple[str, ...]
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the decision has been neither superseded nor reverted."""
+        return self.status in ("accepted", "proposed")
+
+
+def import_adrs(job: ImportJob) -> None:
+    """Record each ADR of the source as a decision of one task.
+
+    A record's key names the ADR, its content and its status. A changed file supersedes its earlier
+    decision, so that what is cited is what is there; a status set by hand stays until the ADR
+    itself changes.
+    """
+    adrs = _read_files(job)
+    folder = os.path.basename(job.source.folder)
+    earlier = EarlierImports(job.context, job.task or suggest_tag(folder) or "adr")
+    earlier.ensure_task(f"Architecture decisions in {folder}", job.agent)
+    work = _AdrImport(job, adrs, earlier)
+    for adr in job.each(work.chain.order):
+        write = partial(earlier.settle, partial(work.record, adr))
+        job.write(adr.name, "decision", write)
+    for problem in work.chain.problems:
+        job.refuse(problem, "link")
+
+
+def _read_files(job: ImportJob) -> list[Adr]:
+    """Read the ADRs of a source; other files are counted with a reason."""
+    found: dict[tuple[str, str], Adr] = {}
+    for name in (name for name in job.source.names if name.lower().endswith(PAGE_SUFFIXES)):
+        text = job.source.read_text(name)
+        if isinstance(text, Problem):
+            job.refuse(text, "file")
+            continue
+        adr = read_adr(name, text)
+        if job.source.is_folder and format_of_page(name, text) == "notes":
+            reason = "is a note, not an ADR; import it by itself with --from notes"
+            job.add(name, "file", "skipped", reason=reason)
+        elif isinstance(adr, Adr):
+            first = found.setdefault((os.path.dirname(name), adr.digest), adr)
+            if first is not adr:
+                job.add(name, "file", "skipped", reason=f"says the same as {first.name}")
+        elif adr.is_meant or not job.source.is_folder:
+            job.refuse(adr.problem, "file")
+        else:
+            job.add(name, "file", "skipped", reason=adr.problem.message)
+    if not found:
+        refused = [entry for entry in job.entries if entry.result == "refused"]
+        problems = [Problem(entry.source, "not_taken", entry.reason) for entry in refused]
+        missing = Problem("source", "no_adr", "there is no ADR in it", "a folder of ADRs")
+        raise InvalidInput(NOTHING_IMPORTED, problems or [missing])
+    return list(found.values())
+
+
+class _AdrImport:
+    """Brings the decisions of a task up to date with the ADRs of a source."""
+
+    def __init__(self, job: ImportJob, adrs: list[Adr], earlier: EarlierImports) -> None:
+        self._job = job
+        self._earlier = earlier
+        # Two folders of a project may hold an ADR of the same name.
+        self._place = job.path_of() or os.path.basename(job.source.folder)
+        self.chain = resolve_chain(adrs)
+        if self.chain.problems:
+            # A reference may mean an ADR that was imported before and is not given now.
+            self.chain = resolve_chain(adrs, self._names_known())
+        supersedes = self.chain.supersedes
+        self._replaced = {old for olds in supersedes.values() for old in olds}
+        self._replaced_here = {old for adr in self.chain.order for old in supersedes[adr.name]}
+        self._addresses: dict[str, str] = {}
+        self._by_content: dict[str, set[str]] = {}
+        self._indexed = 0
+
+    def record(self, adr: Adr) -> EntryResult:
+        """Record what is new about an ADR."""
+        known = self._last(self._subject(adr.name))
+        status = self._status(adr)
+        olds = [a for a in map(self._address, self.chain.supersedes[adr.name]) if a]
+        content = short_hash(adr.digest, *olds)
+        state = f"{content}-{status}"
+        moved = self._moved(adr.name, content)
+        if moved and (known is None or known.version < moved.version):
+            return self._move(adr, state, moved, olds)
+        if known is None:
+            return self._decide("added", adr, state, olds)
+        self._addresses[adr.name] = known.address
+        is_replaced = adr.name in self._replaced
+        if known.state == state and (is_replaced or not self._is_outdated(adr, known)):
+            if self._is_freed(adr, known):
+                return self._decide("changed", adr, state, olds)
+            return EntryResult("unchanged", known.address)
+        is_ending = known.state.startswith(f"{content}-") and status in ("reverted", "superseded")
+        if is_ending and known.status in ("reverted", "superseded"):
+            return EntryResult("unchanged", known.address)
+        # A new status is recorded as a new decision, too: so it cites the file as it is now.
+        return self._decide("changed", adr, state, [known.address, *olds])
+
+    def _address(self, name: str) -> str:
+        """The address of the decision for an ADR; empty if there is none."""
+        if name not in self._addresses:
+            known = self._last(self._subject(name))
+            return known.address if known else ""
+        return self._addresses[name]
+
+    def _status(self, adr: Adr) -> str:
+        """The status to record: an ADR whose successor is imported too is superseded by that."""
+        return "accepted" if adr.name in self._replaced_here else adr.status
+
+    def _move(self, adr: Adr, state: str, moved: KnownAdr, olds: list[str]) -> EntryResult:
+        """Record that an ADR's file was renamed; a status set by hand stays."""
+        if not moved.is_active:
+            self._addresses[adr.name] = moved.address
+            return EntryResult("unchanged", moved.address)
+        done = self._decide("changed", adr, state, [moved.address, *olds])
+        return done._replace(reason=remarks(f"was {moved.paths[0]}, which is gone", done.reason))
+
+    def _is_outdated(self, adr: Adr, known: KnownAdr) -> bool:
+        """Whether an active decision cites its file as it was before an edit."""
+        measure = self._job.context.project.measure
+        return known.is_active and any(
+            measure(path).sha256 != known.cited[path].removeprefix("sha256:")
+            for path in self._paths(adr)
+            if path in known.cited
+        )
+
+    def _is_freed(self, adr: Adr, known: KnownAdr) -> bool:
+        """Whether the ADR that superseded this one no longer does; one file alone can't tell."""
+        is_free = known.status == "superseded" and adr.name not in self._replaced
+        if not (is_free and self._job.source.is_folder and adr.status == "accepted"):
+            return False
+        return any(
+            known.address in decision.get("supersedes", ())
+            for record in self._decided()
+            for decision in record.document()["decisions"]
+        )
+
+    def _decide(self, result: str, adr: Adr, state: str, supersedes: list[str]) -> EntryResult:
+        entry: dict[str, Any] = {
+            "summary": adr.title,
+            "rationale": adr.rationale,
+            "alternatives": list(adr.alternatives),
+            "tags": list(adr.tags),
+            "status": self._status(adr),
+            "supersedes": supersedes,
+            "paths": self._paths(adr),
+        }
+        if adr.date:
+            entry["at"] = f"{adr.date}T00:00:00Z"
+        receipt = add_entry(
+            self._job.context,
+            "decision",
+            self._earlier.task,
+            self._job.agent,
+            entry,
+            key=self._earlier.key(self._subject(adr.name), state),
+            expect_version=self._earlier.version,
+        )
+        self._earlier.refresh()
+        self._addresses[adr.name] = receipt.items[0]
+        reason = remarks(
+            "" if adr.said else "it states no status; taken as accepted",
+            f"{adr.odd_date} is no date; the decision has that of its import"
+            if adr.odd_date
+            else "",
+            f"only in the file: {', '.join(adr.left_out)[:300]}" if adr.left_out else "",
+            warnings=receipt.warnings,
+        )
+        return EntryResult("unchanged" if receipt.is_replay else result, receipt.items[0], reason)
+
+    def _paths(self, adr: Adr) -> list[str]:
+        """The ADR's own file, if it is in the project."""
+        path = self._job.path_of(adr.name)
+        return [] if not path or path_problems(path, "") else [path]
+
+    # Earlier imports
+
+    def _subject(self, name: str) -> str:
+        return f"adr-{short_hash(self._place, name)}"
+
+    def _decided(self, subject: str = "") -> list[Record]:
+        records = self._earlier.of(subject) if subject else self._earlier.records
+        return [record for record in records if record.kind == "decided"]
+
+    def _last(self, subject: str) -> KnownAdr | None:
+        """The latest import of a subject."""
+        decided = self._decided(subject)
+        if not decided:
+            return None
+        last = decided[-1]
+        with self._job.context.store.reading() as reader:
+            (row,) = reader.items_at(self._earlier.task, last.position)
+        body = last.document()
+        paths = tuple(body["decisions"][0].get("paths", ()))
+        state = self._earlier.state(subject)
+        return KnownAdr(state, last.position, row.address, row.status, body.get("cited", {}), paths)
+
+    def _moved(self, name: str, content: str) -> KnownAdr | None:
+        """The latest ADR with this content whose own file is gone: the same under another name."""
+        for record in self._earlier.records[self._indexed :]:
+            if record.kind == "decided":
+                of_record = key_state(record.key).partition("-")[0]
+                self._by_content.setdefault(of_record, set()).add(key_subject(record.key))
+        self._indexed = len(self._earlier.records)
+        subjects = self._by_content.get(content, set()) - {self._subject(name)}
+        found = [known for subject in subjects if (known := self._last(subject))]
+        gone = [
+            known
+            for known in found
+            if known.state.startswith(f"{content}-") and self._is_gone(known)
+        ]
+        return max(gone, key=lambda known: known.version, default=None)
+
+    def _is_gone(self, known: KnownAdr) -> bool:
+        root = self._job.context.root
+        paths = (os.path.join(root, *path.split("/")) for path in known.paths)
+        return bool(known.paths) and not any(os.path.lexists(path) for path in paths)
+
+    def _names_known(self) -> list[str]:
+        """Files of the folder that were imported before and are not imported now."""
+        source = self._job.source
+        folder = self._job.path_of()
+        prefix = "" if folder == "." else f"{folder}/"
+        found = {
+            path.removeprefix(prefix)
+            for record in (self._decided() if folder else ())
+            for path in record.document()["decisions"][0].get("paths", ())
+            if path.startswith(prefix)
+        }
+        if not source.is_folder:
+            listed = os.listdir(source.folder)
+            found.update(name for name in listed if name.lower().endswith(PAGE_SUFFIXES))
+        return sorted(n for n in found - set(source.names) if self._decided(self._subject(n)))

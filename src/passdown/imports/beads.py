@@ -1,15 +1,29 @@
-"""Read issues exported by beads."""
+"""Import issues of beads as tasks."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.core.graph import MAX_VALUE, Node, summary_line
+from passdown.core.graph import MAX_VALUE, Edge, Node, summary_line
+from passdown.core.intake import check_task
 from passdown.core.names import agent_problems, id_problems
+from passdown.core.record import canonical_bytes
 from passdown.core.text import excerpt, is_blank, text_problems
-from passdown.errors import Problem
+from passdown.errors import InvalidInput, Problem
+from passdown.imports.job import EarlierImports, EntryResult, key_state, remarks, short_hash
 from passdown.imports.parsing import not_text, objects_of, read_lines, text_of, texts_of
+from passdown.ledger import Entry
+from passdown.ledger.gates import cycle_problems, entry_guard
+from passdown.workspace.entries import create_task
+from passdown.workspace.handoff import hand_off
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from passdown.imports.job import ImportJob
+    from passdown.store.statements import Reader
 
 _PHASES = {"closed": "completed", "in_progress": "implementing", "open": "planning"}
 _RELATIONS = {"discovered-from": "discovered_in", "supersedes": "supersedes"}
@@ -223,3 +237,195 @@ def _without_cycles(issues: list[Issue], problems: list[Problem]) -> list[Issue]
                 message = f"{id} depends on {other}, which leads back to it"
                 problems.append(Problem(f"{id}: dependencies", "cycle", message, "no circle"))
     return [issue._replace(depends_on=tuple(needs[issue.id])) for issue in issues]
+
+
+# --- recording
+
+_FIELDS = ("title", "description", "criteria", "depends_on", "time_limit_minutes")
+_TASK, _STATE, _LINKS, _TEXT = "beads-task", "beads-standing", "beads-links", "beads-text"
+_DELETED = "deleted"
+
+
+def import_beads(job: ImportJob) -> None:
+    """Record each issue as a task under its own id, and its status as a handoff.
+
+    Links that are no dependencies are recorded as knowledge, and so is the issue's text, so that
+    search finds it. Only what the source changed since the last import is written.
+    """
+    for name in job.names:
+        issues, problems = read_beads(job.read(name))
+        missing = Problem(name, "no_issue", "there is no issue in it", "an issue a line")
+        job.begin(issues, problems, missing)
+        named = {issue.id for issue in issues if not issue.is_tombstone}
+        works = [_IssueImport(job, issue) for issue in issues]
+        made: set[str] = set()
+        # Links come last: by then every task that they lead to exists.
+        for index, work in enumerate(job.each([*works, *works])):
+            if index >= len(works):
+                work.record_links(made)
+            elif work.record(named):
+                made.add(work.issue.id)
+
+
+class _IssueImport:
+    """Brings the task of one issue up to date."""
+
+    def __init__(self, job: ImportJob, issue: Issue) -> None:
+        self.issue = issue
+        self._job = job
+        self._where = f"line {issue.line}"
+        self._earlier = EarlierImports(job.context, issue.id)
+
+    def record(self, named: set[str]) -> bool:
+        """Record task, status and text; says whether the task exists now."""
+        if self.issue.is_tombstone:
+            self._record_deletion()
+            return False
+        had_state = self._last_state()
+        if not self._write("task", partial(self._record_task, named)):
+            return False
+        if self._state() or had_state:
+            self._write("standing", self._record_state)
+        node = issue_node(self.issue)
+        texts = (f"{name} {text}" for name, text in node.attributes.items())
+        about = Edge(node.id, "relates_to", f"task:{self.issue.id}")
+        self._learn("text", _TEXT, short_hash(node.summary, *texts), [node], [about])
+        return True
+
+    def _write(self, kind: str, write: Callable[[], EntryResult]) -> str:
+        return self._job.write(self._where, kind, partial(self._earlier.settle, write))
+
+    def _learn(
+        self, kind: str, subject: str, state: str, nodes: list[Node], edges: list[Edge]
+    ) -> None:
+        address = f"node:{nodes[0].id}" if nodes else f"task:{self.issue.id}"
+        learn = partial(self._earlier.learn, self._job.agent, subject, state, address)
+        self._job.write(self._where, kind, partial(learn, nodes=nodes, edges=edges))
+
+    def _record_deletion(self) -> None:
+        """Cancel the task of a deleted issue, if an import made it."""
+        id, earlier = self.issue.id, self._earlier
+        if not earlier.of(_TASK):
+            reason = f"{id} was deleted (a tombstone)"
+            self._job.add(self._where, "task", "skipped", reason=reason)
+            return
+
+        def cancel() -> EntryResult:
+            if earlier.state(_TASK) == _DELETED:
+                return EntryResult("unchanged", id)
+            self._append({"status": "cancelled"}, earlier.key(_TASK, _DELETED))
+            return EntryResult("changed", id)
+
+        self._write("task", cancel)
+
+    def _record_task(self, named: set[str]) -> EntryResult:
+        """Create the task, or change what the source changed."""
+        issue, earlier = self.issue, self._earlier
+        fields: dict[str, Any] = {
+            "title": issue.title,
+            "description": issue.description,
+            "criteria": list(issue.criteria),
+            "depends_on": list(issue.depends_on),
+            "time_limit_minutes": issue.minutes,
+        }
+        state = short_hash(canonical_bytes(fields).decode())
+        if earlier.state(_TASK) == state:
+            return EntryResult("unchanged", issue.id)
+        missing = self._missing_dependencies(named)
+        key = earlier.key(_TASK, state)
+        if earlier.version == 0:
+            phase = "implementing" if issue.standing.status == "in_progress" else "planning"
+            given = {**fields, "task": issue.id, "agent": self._job.agent, "phase": phase}
+            receipt = create_task(self._job.context, given, key)
+            result = "unchanged" if receipt.is_replay else "added"
+            return EntryResult(result, issue.id, remarks(missing, warnings=receipt.warnings))
+        before: dict[str, Any] = {}
+        for record in earlier.of(_TASK):
+            body = record.document()
+            before |= {name: body[name] for name in _FIELDS if name in body}
+        if len(before) < len(_FIELDS):
+            message = f"there is a task {issue.id} already, which no import made"
+            problem = Problem("id", "exists", message, "an id that is free")
+            raise InvalidInput("nothing was changed", [problem])
+        changed = {name: value for name, value in fields.items() if before[name] != value}
+        if earlier.state(_TASK) == _DELETED:
+            changed["status"] = "open"
+        self._append(changed, key)
+        return EntryResult("changed", issue.id, missing if "depends_on" in changed else "")
+
+    def _missing_dependencies(self, named: set[str]) -> str:
+        with self._job.context.store.reading() as reader:
+            needs = (name for name in self.issue.depends_on if name not in named)
+            gone = [name for name in needs if reader.task(name) is None]
+        return f"depends on {', '.join(gone)[:200]}, not in the file and not here" if gone else ""
+
+    def _append(self, changed: dict[str, Any], key: str) -> None:
+        """Record a change of the task, unless it has changed since it was read."""
+        id, agent, context = self.issue.id, self._job.agent, self._job.context
+        fields = {name: value for name, value in changed.items() if name != "status"}
+        checked, problems = check_task({"title": "unchanged", **fields, "task": id, "agent": agent})
+        if errors := [problem for problem in problems if problem.level == "error"]:
+            raise InvalidInput("nothing was changed", errors)
+        body = {**changed, **{name: checked[name] for name in fields}}
+
+        def cycles(reader: Reader, given: dict[str, Any]) -> list[Problem]:
+            return cycle_problems(reader, id, given.get("depends_on", ()))
+
+        entry = Entry(id, "task_changed", agent, body, key, self._earlier.version)
+        context.mirror(context.ledger.append(entry, entry_guard(cycles)))
+
+    def _state(self) -> str:
+        """The issue's status as a state; empty for one that is open and says no more."""
+        status, _, summary, assignee = self.issue.standing
+        is_plain = status == "open" and "\n" not in summary and not assignee
+        return "" if is_plain else short_hash(status, summary, assignee)
+
+    def _last_state(self) -> str:
+        """The state that was last imported; empty if the issue was deleted since."""
+        deleted = (r.position for r in self._earlier.of(_TASK) if key_state(r.key) == _DELETED)
+        return self._earlier.state(_STATE, since=max(deleted, default=0))
+
+    def _record_state(self) -> EntryResult:
+        """Record the issue's status in one handoff."""
+        issue, agent = self.issue, self._job.agent
+        state, before = self._state() or "open", self._last_state()
+        if before == state:
+            return EntryResult("unchanged", issue.id)
+        status, phase, summary, assignee = issue.standing
+        given: dict[str, Any] = {
+            "task": issue.id,
+            "from_agent": agent,
+            "to_agent": assignee if assignee != agent else "",
+            "outcome": "completed",
+            "phase": phase,
+            "summary": summary,
+        }
+        if status == "blocked":
+            blocker = {"blocker": "beads has it as blocked", "blocking_tasks": [issue.id]}
+            given |= {"outcome": "blocked", "blockers": [blocker]}
+        key = self._earlier.key(_STATE, state)
+        done = hand_off(self._job.context, given, {}, key=key, rebase=False, changed_files=None)
+        result = "unchanged" if done.is_replay else "changed" if before else "added"
+        return EntryResult(result, f"{issue.id}@{done.version}", remarks(warnings=done.warnings))
+
+    def record_links(self, made: set[str]) -> None:
+        """Record relations to other issues as knowledge; those to unknown issues are refused."""
+        id = self.issue.id
+        if id not in made:
+            return
+        names: dict[tuple[str, str], list[str]] = {}
+        for relation, other, kind in self.issue.relations:
+            if other in made:
+                names.setdefault((relation, other), []).append(kind)
+            else:
+                reason = f"{kind} {other}, which isn't here"
+                self._job.add(self._where, "link", "refused", id, reason=reason)
+        edges = [
+            Edge(f"task:{id}", relation, f"task:{other}", {"name": "; ".join(sorted(kinds))})
+            for (relation, other), kinds in names.items()
+        ]
+        if edges:
+            states = (f"{edge.key} {edge.attributes['name']}" for edge in sorted(edges))
+            self._learn("link", _LINKS, short_hash(*states), [], edges)
+            # One record holds them all; each is counted.
+            self._job.entries += self._job.entries[-1:] * (len(edges) - 1)

@@ -1,16 +1,22 @@
-"""Read the knowledge graph of MCP's memory server: entities and relations as JSON lines."""
+"""Import the knowledge graph of MCP's memory server: entities and relations as JSON lines."""
 
 from __future__ import annotations
 
 import unicodedata
-from typing import Any, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.graph import MAX_VALUE, Edge, Node, check_graph, is_reference, summary_line
 from passdown.core.index_entries import tag_of
 from passdown.core.names import suggest_tag
+from passdown.core.record import canonical_bytes
 from passdown.core.text import excerpt, text_problems
 from passdown.errors import Problem
+from passdown.imports.job import EarlierImports, short_hash
 from passdown.imports.parsing import not_text, read_lines, text_of, texts_of
+
+if TYPE_CHECKING:
+    from passdown.imports.job import ImportJob
 
 _OWN = "entity:"
 
@@ -138,3 +144,28 @@ def _edges(
         problems += [fault._replace(path=f"{excerpt(source)}: {fault.path}") for fault in faults]
         found += [] if faults else [edge]
     return found
+
+
+# --- recording
+
+
+def import_memory(job: ImportJob) -> None:
+    """Record each entity as a node and the relations between two entities as an edge."""
+    for name in job.names:
+        nodes, edges, problems = read_memory(job.read(name))
+        missing = Problem(name, "no_entity", "there is no entity in it", "an entity a line")
+        job.begin(nodes, problems, missing)
+        earlier = EarlierImports(job.context, job.task or "memory")
+        earlier.ensure_task("What the memory server of MCP knew", job.agent)
+        for part in job.each([*nodes, *edges]):
+            content: list[object] = [dict(part.attributes)]
+            if isinstance(part, Node):
+                kind, about = "entity", part.id
+                content = [part.summary, sorted(part.tags), *content]
+            else:
+                kind, about = "relation", f"{part.source} -> {part.target}"
+            subject = f"memory-{short_hash(kind, about)}"
+            state = short_hash(canonical_bytes(content).decode())
+            learn = partial(earlier.learn, job.agent, subject, state, about)
+            given = {"nodes": [part]} if isinstance(part, Node) else {"edges": [part]}
+            job.write(about, kind, partial(learn, **given))

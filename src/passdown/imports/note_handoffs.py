@@ -12,22 +12,13 @@ from passdown.core.redaction import redact
 from passdown.core.task_files import MAX_MARKUP_LINE, handoff_section, read_task_file
 from passdown.core.text import excerpt, visible
 from passdown.errors import InvalidInput
-from passdown.imports.note_blocks import (
-    NoteExtraction,
-    NoteHeader,
-    NoteItem,
-    NoteSpan,
-    clean,
-    fence_after,
-    lines_of,
-    open_fence,
-)
-from passdown.imports.note_items import SURE, extract_note
+from passdown.imports.note_blocks import clean, fence_after, lines_of, open_fence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from passdown.errors import Problem
+    from passdown.imports.note_blocks import NoteExtraction, NoteItem
 
 
 Plain = dict[str, Any]
@@ -327,15 +318,3 @@ def _unclear(text: str, extraction: NoteExtraction, mark: str) -> str:
     more = len(extraction.ambiguous) - len(spans)
     lines += [f"and {more} more lines"] if more else []
     return _fenced("\n".join(lines), mark)
-
-
-__all__ = [
-    "SURE",
-    "NoteExtraction",
-    "NoteHeader",
-    "NoteItem",
-    "NoteSpan",
-    "as_handoff",
-    "extract_note",
-    "note_prompt",
-]

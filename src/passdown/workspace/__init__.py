@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from passdown.core.settings import Settings
     from passdown.core.types import JsonObject
     from passdown.history.profiles import Profile
+    from passdown.imports.importer import ImportResult
+    from passdown.imports.note_migration import AnswerFunction, Migration
     from passdown.knowledge.graph import ReachedNode, TaggedNode
     from passdown.ledger.bundles import BundleImport
     from passdown.ledger.verification import Verification
     from passdown.search.embedders import Embed
-    from passdown.workspace.importer import ImportResult
     from passdown.workspace.knowledge_packs import Pack
     from passdown.workspace.knowledge_sync import KnowledgeSync
     from passdown.workspace.maintenance import Rebuild
-    from passdown.workspace.note_migration import AnswerFunction, Migration
     from passdown.workspace.prompts import Prompt
     from passdown.workspace.rules import RulesInjected
     from passdown.workspace.search import EmbeddingStatus
@@ -790,9 +790,9 @@ class ImportMethods(WorkspaceBase):
         A second run of the same source writes nothing; a changed one only what changed. `dry_run`
         says what would happen. Raises InvalidInput where nothing can be taken.
         """
-        from passdown.workspace.importer import bring
+        from passdown.imports.importer import import_from
 
-        return bring(
+        return import_from(
             self._context,
             source,
             form=form,
@@ -822,7 +822,7 @@ class ImportMethods(WorkspaceBase):
         `minimum` are left out. The file gets a handoff section below the note unless `write_back`
         is False.
         """
-        from passdown.workspace.note_migration import migrate
+        from passdown.imports.note_migration import migrate
 
         return migrate(
             self._context,
