@@ -1,4 +1,4 @@
-"""Carry out express items: small jobs that jump the queue.
+"""Carry out express items: runs of one leg that jump the queue and need no model.
 
 Each item has a stream, `express/ID`: `sent`, `started`, `committed`, `done`; or `failed` and
 `promoted` (to a task). Every step can be repeated: whatever kills the process, carrying the item
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.core.graph import Graph, graph_of
+from passdown.core.graph import Edge, Graph, Node, graph_of
 from passdown.core.kinds import EXPRESS_STREAM, stream_of
 from passdown.core.names import id_problems
 from passdown.core.text import visible
@@ -49,132 +49,30 @@ from passdown.workspace.graph_access import written_graph
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from passdown.core.graph import Edge, Node
     from passdown.core.record import Record
     from passdown.core.types import JsonObject
+    from passdown.relay.agents import AgentStates
     from passdown.relay.express_items import FileChange
     from passdown.workspace import Workspace
     from passdown.workspace.context import WorkspaceBase
 
-
-class ExpressPlan(NamedTuple):
-    """What an item would change: files with their new content (None: taken out), patches, and what
-    the ledger takes over. `reports` and `lost` are what the one who sent it should know.
-    """
-
-    files: Mapping[str, bytes | None]
-    patches: tuple[str, ...] = ()
-    nodes: tuple[Node, ...] = ()
-    edges: tuple[Edge, ...] = ()
-    reports: tuple[Problem, ...] = ()
-    lost: tuple[str, ...] = ()
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The files that have to be at hand for it."""
-        patched = (path for patch in self.patches for path in read_patch(patch).paths)
-        return tuple(sorted({*self.files, *patched}))
-
-
-class _PlanBuilder:
-    """What is at hand while a plan is made: the files of a commit, and what the ledger knows."""
-
-    def __init__(self, repository: Repository, base: str, ledger: Graph) -> None:
-        self.ledger = ledger
-        self._repository = repository
-        self._base = base
-        self.plan = ExpressPlan({})
-
-    def before(self, path: str) -> bytes | None:
-        """The content of a file in the commit."""
-        return self._repository.read(self._base, path)
-
-    def now(self, path: str) -> bytes | None:
-        """The content of a file after the changes so far."""
-        return self.plan.files[path] if path in self.plan.files else self.before(path)
-
-    def put(self, path: str, data: bytes | None) -> None:
-        """Give a file its new content; one that has it already needs no change."""
-        files = {name: kept for name, kept in self.plan.files.items() if name != path}
-        if data != self.before(path):
-            files[path] = data
-        self.plan = self.plan._replace(files=files)
-
-
-def plan_of(item: ExpressItem, repository: Repository, base: str, ledger: Graph) -> ExpressPlan:
-    """The plan for an item at a commit. Raises GitError or InvalidInput where there is none."""
-    desk = _PlanBuilder(repository, base, ledger)
-    for change in item.changes():
-        _PLANNERS[change.action](desk, change)
-    return desk.plan
-
-
-def _write(desk: _PlanBuilder, change: FileChange) -> None:
-    desk.put(change.path, change.text.encode())
-
-
-def _append(desk: _PlanBuilder, change: FileChange) -> None:
-    """Add text at the end, on a line of its own."""
-    before = desk.now(change.path) or b""
-    gap = b"" if not before or before.endswith(b"\n") else b"\n"
-    desk.put(change.path, before + gap + change.text.encode())
-
-
-def _delete(desk: _PlanBuilder, change: FileChange) -> None:
-    if desk.now(change.path) is None:
-        message = f"there is no file {change.path!r} to delete"
-        raise GitError(message, next_step="Look at its name.", code="unsafe_path")
-    desk.put(change.path, None)
-
-
-def _patch(desk: _PlanBuilder, change: FileChange) -> None:
-    desk.plan = desk.plan._replace(patches=(*desk.plan.patches, change.text))
-
-
-def _learn(desk: _PlanBuilder, change: FileChange) -> None:
-    """Bring entries to a knowledge file, and to the ledger."""
-    file = _graph_in(desk, change.path)
-    entries = graph_of(change.nodes, change.edges)
-    made = updated(file, entries, desk.ledger, is_only=change.action == "learn_only")
-    form = "json" if change.path.endswith(".json") else "dot"
-    desk.put(change.path, write_graph(made.file, form).encode())
-    desk.plan = desk.plan._replace(
-        nodes=(*desk.plan.nodes, *made.nodes),
-        edges=(*desk.plan.edges, *made.edges),
-        reports=(*desk.plan.reports, *made.reports),
-        lost=(*desk.plan.lost, *made.lost),
-    )
-
-
-def _graph_in(desk: _PlanBuilder, path: str) -> Graph:
-    data = desk.now(path) or b""
-    if not data.strip():
-        return graph_of((), ())
-    known = [node.id for node in desk.ledger.nodes]
-    try:
-        return read_graph(data.decode().replace("\r\n", "\n"), known=known)
-    except UnicodeDecodeError as error:
-        problem = Problem(path, "not_text", str(error), "a knowledge file")
-        raise InvalidInput("the knowledge file can't be read", [problem]) from error
-
-
-_PLANNERS: Mapping[str, Callable[[_PlanBuilder, FileChange], None]] = {
-    "write": _write,
-    "append": _append,
-    "delete": _delete,
-    "patch": _patch,
-    "learn": _learn,
-    "learn_only": _learn,
-}
+    OpenPullRequest = Callable[[str, PullRequestSpec], PullRequest]
 
 ENDS = ("done", "promoted")
+TASK_PREFIX = "express-"
+"""Begins the names of an agent's lease on an item, and of the task that a failed item becomes."""
+
+_PATH = (START, SETUP, CODING, DONE)
+# Faults of the item or its project. A store that is busy or gone is neither: that is raised, and
+# the item is carried out later.
+_FAILURES = (GitError, InvalidInput, NotFound, OSError)
 
 
 class ExpressRecord(NamedTuple):
-    """An item and what became of it. `status` is the kind of its last record; `facts` has the body
-    of each kind but `sent`, `times` when each was written.
+    """An item and its history. `status` is the kind of its last record; `facts` has the body of
+    each kind but `sent`, `times` when each was written.
     """
 
     item: ExpressItem
@@ -195,125 +93,11 @@ class ExpressRecord(NamedTuple):
         return {**self.item.to_dict(), "status": self.status, "history": history}
 
 
-def send(workspace: WorkspaceBase, given: object) -> ExpressRecord:
-    """Record an item, or find it recorded; it is checked first.
-
-    The same id with other content raises KeyReused; the time it was made at may differ. A task
-    that it names has to be there.
-    """
-    beside = WorkspaceStreams(workspace)
-    item = express_item(given, now=stamp(beside.now()))
-    _check_task(beside, item)
-    for _ in range(2):
-        known = find_record(beside, item.id)
-        if known is not None:
-            if known.item.digest() != item.digest():
-                raise KeyReused(
-                    f"the express item {item.id} was sent before, with other content",
-                    next_step="Use a new id for new work.",
-                )
-            return known
-        body = item.to_dict()
-        # Two may send the same item at the same moment, each with its own time: one is first.
-        try:
-            beside.add(StreamEntry(item.stream, "sent", item.by, body, "sent"))
-        except KeyReused:
-            continue
-    return express_record(workspace, item.id)
-
-
-def _check_task(beside: WorkspaceStreams, item: ExpressItem) -> None:
-    if item.task and not beside.position(stream_of(item.task)):
-        problem = Problem(
-            "task", "unknown_task", f"there is no task {item.task}", "a task, or none"
-        )
-        raise InvalidInput("the express item is refused; nothing was changed", [problem])
-
-
-def express_records(workspace: WorkspaceBase, *, status: str = "") -> list[ExpressRecord]:
-    """All items, oldest first; or those whose last record is of one kind."""
-    beside = WorkspaceStreams(workspace)
-    heads = beside.streams(EXPRESS_STREAM)
-    all_of_them = [_read_records(beside.records(head.stream)) for head in heads]
-    kept = [one for one in all_of_them if not status or one.status == status]
-    return sorted(kept, key=lambda one: (one.times["sent"], one.item.id))
-
-
-def express_record(workspace: WorkspaceBase, item: str) -> ExpressRecord:
-    """One item by its id; raises NotFound."""
-    known = None if id_problems(item, "id") else find_record(WorkspaceStreams(workspace), item)
-    if known is None:
-        message = f"there is no express item {item[:100]!r}"
-        raise NotFound(message, next_step="List them to see their ids.")
-    return known
-
-
-def find_record(beside: WorkspaceStreams, item: str) -> ExpressRecord | None:
-    """One item by its id; None where it was never sent."""
-    records = beside.records(EXPRESS_STREAM + item)
-    return _read_records(records) if records else None
-
-
-def _read_records(records: list[Record]) -> ExpressRecord:
-    first = records[0].document()
-    item = ExpressItem(**{name: first[name] for name in ExpressItem._fields})
-    facts = {record.kind: record.document() for record in records[1:]}
-    times = {record.kind: record.at for record in records}
-    return ExpressRecord(item, records[-1].kind, facts, times)
-
-
-if TYPE_CHECKING:
-    Document = dict[str, Any]
-    Ask = Callable[[str, PullRequestSpec], PullRequest]
-
-
-TASK_PREFIX = "express-"
-"""How the lease of an agent on an item, and the task that an item becomes, are named."""
-
-_PATH = (START, SETUP, CODING, DONE)
-# What is wrong with the item or its project. A store that is busy or gone is neither: that is
-# raised, and the item is carried out later.
-_FAILURES = (GitError, InvalidInput, NotFound, OSError)
-
-
-class AgentLease(Protocol):
-    """An agent is on a task."""
-
-    @property
-    def task(self) -> str:
-        """The task's id."""
-        ...
-
-
-class States(Protocol):
-    """What is needed of `passdown.relay.agents.AgentStates`."""
-
-    def state(self, agent: str) -> str:
-        """The state of an agent."""
-        ...
-
-    def move(self, agent: str, *path: str, why: str = "", is_express: bool = False) -> object:
-        """Move an agent along a path of states; raises GateRefused for an illegal one."""
-        ...
-
-    def current_lease(self, agent: str) -> AgentLease | None:
-        """The lease that an agent has."""
-        ...
-
-    def lease(self, agent: str, task: str) -> object:
-        """Put an agent on a task; raises GateRefused while it has another."""
-        ...
-
-    def release(self, agent: str, why: str = "") -> object:
-        """Take an agent off its task."""
-        ...
-
-
 class ExpressResult(NamedTuple):
-    """What came of an item. With an outcome of `done`, `commit` is on `branch`, or empty where all
-    was so already; with `promoted`, `task` is the task that it became, and `why`.
+    """The result of an item. With the outcome `done`, `commit` is on `branch`, or empty where
+    nothing had to change; with `promoted`, `task` is the task that it became, and `why`.
 
-    `reports` are conflicts and what was taken out of a file, `lost` the names of the latter.
+    `reports` are conflicts and what was removed from a file, `lost` the names of the latter.
     `is_replay`: it had been carried out before.
     """
 
@@ -329,152 +113,200 @@ class ExpressResult(NamedTuple):
     why: str = ""
     is_replay: bool = False
 
-    def to_dict(self) -> Document:
+    def to_dict(self) -> JsonObject:
         """The result as a plain JSON object."""
-        asked = self.pull_request
+        request = self.pull_request
         return {
             **self._asdict(),
             "files": list(self.files),
-            "pull_request": asked.to_dict() if asked else None,
+            "pull_request": request.to_dict() if request else None,
             "reports": [report.to_dict() for report in self.reports],
             "lost": list(self.lost),
         }
+
+
+def send(workspace: WorkspaceBase, given: object) -> ExpressRecord:
+    """Check and record an item, or find it recorded.
+
+    The same id with other content raises KeyReused; the creation time may differ. A task that it
+    names must exist.
+    """
+    streams = WorkspaceStreams(workspace)
+    item = express_item(given, now=stamp(streams.now()))
+    if item.task and not streams.position(stream_of(item.task)):
+        message = f"there is no task {item.task}"
+        problem = Problem("task", "unknown_task", message, "an existing task, or none")
+        raise InvalidInput("the express item is refused; nothing was changed", [problem])
+    for _ in range(2):
+        known = _find(streams, item.id)
+        if known is not None:
+            if known.item.digest() != item.digest():
+                raise KeyReused(
+                    f"the express item {item.id} was sent before, with other content",
+                    next_step="Use a new id for new work.",
+                )
+            return known
+        try:
+            streams.add(StreamEntry(item.stream, "sent", item.by, item.to_dict(), "sent"))
+        except KeyReused:  # sent by another process at the same moment, with another time
+            continue
+    return express_record(workspace, item.id)
+
+
+def express_records(workspace: WorkspaceBase, *, status: str = "") -> list[ExpressRecord]:
+    """All items, oldest first, or those with a status."""
+    streams = WorkspaceStreams(workspace)
+    found = [_fold(streams.records(head.stream)) for head in streams.streams(EXPRESS_STREAM)]
+    kept = [each for each in found if not status or each.status == status]
+    return sorted(kept, key=lambda each: (each.times["sent"], each.item.id))
+
+
+def express_record(workspace: WorkspaceBase, item: str) -> ExpressRecord:
+    """One item by its id; raises NotFound."""
+    known = None if id_problems(item, "id") else _find(WorkspaceStreams(workspace), item)
+    if known is None:
+        message = f"there is no express item {item[:100]!r}"
+        raise NotFound(message, next_step="passdown express list shows their ids.")
+    return known
+
+
+def _find(streams: WorkspaceStreams, item: str) -> ExpressRecord | None:
+    records = streams.records(EXPRESS_STREAM + item)
+    return _fold(records) if records else None
+
+
+def _fold(records: list[Record]) -> ExpressRecord:
+    first = records[0].document()
+    item = ExpressItem(**{name: first[name] for name in ExpressItem._fields})
+    facts = {record.kind: record.document() for record in records[1:]}
+    times = {record.kind: record.at for record in records}
+    return ExpressRecord(item, records[-1].kind, facts, times)
 
 
 def carry_out(
     workspace: Workspace,
     item: object,
     *,
-    states: States | None,
+    states: AgentStates | None,
     agent: str = "",
-    pull_request: Ask = open_pull_request,
+    pull_request: OpenPullRequest = open_pull_request,
 ) -> ExpressResult:
-    """Carry an item out, or give what came of it before.
+    """Carry out an item, or return the result of an item that was.
 
-    `agent` does the work (the one who sent it, unless named) and has to be WAITING: it goes to
-    SETUP, CODING, DONE and WAITING again, after a failure through ERROR; GateRefused says that it
-    can't. Without `states` nobody's are moved. A request for the branch to be taken over is made
-    after the commit, at least once. One process at a time carries out an item.
+    `agent` does the work (the sender, unless given) and must be WAITING, else GateRefused is
+    raised: it goes to SETUP, CODING, DONE and WAITING again, after a failure through ERROR.
+    Without `states` no agent is moved. A pull request is opened after the commit, at least once.
+    One process at a time carries out an item.
     """
     sent = send(workspace, item)
-    beside = WorkspaceStreams(workspace)
-    folder = os.path.join(beside.opened.place.folder, "express")
+    folder = os.path.join(WorkspaceStreams(workspace).opened.place.folder, "express")
     with locked(os.path.join(folder, f"{sent.item.id}.lock")):
-        past = express_record(workspace, sent.item.id)
-        walk = _AgentTrack(states, agent or past.item.by, past.item)
-        work = _ExpressJob(workspace, beside, past, walk.agent, folder)
-        if past.is_over:
-            walk.leave(is_done=past.status == "done")
-            return _result(past, is_replay=True)
-        walk.enter()
-        if "failed" not in past.facts:
-            try:
-                plan = work.set_up()
-                walk.to_coding()
-                work.code(plan, pull_request)
-            except _FAILURES as error:
-                work.fail(error, states.state(walk.agent) if states else "")
-        if "failed" in work.past().facts:
-            work.promote()
-        ended = work.past()
-        walk.leave(is_done=ended.status == "done")
-        return _result(ended)
+        job = _ExpressJob(workspace, sent.item.id, agent, folder)
+        track = _AgentTrack(states, job.agent, sent.item) if states else None
+        is_replay = job.record.is_over
+        if not is_replay:
+            if track:
+                track.begin()
+            job.run(track, pull_request)
+        if track:
+            track.end(is_done=job.record.status == "done")
+        return _result(job.record, is_replay=is_replay)
 
 
 class _AgentTrack:
-    """The agent's way through its states; from where it was, if it was killed on it."""
+    """Moves the agent through its states, from where it is if the process was killed."""
 
-    def __init__(self, states: States | None, agent: str, item: ExpressItem) -> None:
-        self.agent = agent
+    def __init__(self, states: AgentStates, agent: str, item: ExpressItem) -> None:
         self._states = states
+        self._agent = agent
         self._task = TASK_PREFIX + item.id
-        self._why = f"{item.kind} {item.id}: {item.title}"
+        self._why = f"{item.kind} {item.id}: {item.title}"[:500]
 
-    def _is_on_it(self) -> bool:
-        lease = self._states.current_lease(self.agent) if self._states else None
+    @property
+    def state(self) -> str:
+        return self._states.state(self._agent)
+
+    def _has_lease(self) -> bool:
+        lease = self._states.current_lease(self._agent)
         return lease is not None and lease.task == self._task
 
-    def enter(self) -> None:
-        """On the item, and in SETUP at least; GateRefused leaves the agent as it was."""
-        if self._states is None:
-            return
-        is_new = not self._is_on_it()
-        self._states.lease(self.agent, self._task)
-        if not is_new and self._states.state(self.agent) in (SETUP, CODING):
+    def begin(self) -> None:
+        """Lease the agent and move it to SETUP; GateRefused leaves it as it was."""
+        is_new = not self._has_lease()
+        self._states.lease(self._agent, self._task)
+        if not is_new and self.state in (SETUP, CODING):
             return
         try:
             self._move(SETUP)
         except PassdownError:
-            self._states.release(self.agent, "it is in the middle of something else")
+            self._states.release(self._agent, "it is in the middle of something else")
             raise
 
     def to_coding(self) -> None:
-        """In CODING."""
-        if self._states and self._states.state(self.agent) == SETUP:
+        if self.state == SETUP:
             self._move(CODING)
 
-    def leave(self, *, is_done: bool) -> None:
-        """In WAITING, and off the item; nothing is left to do for one that isn't on it."""
-        if self._states is None or not self._is_on_it():
+    def end(self, *, is_done: bool) -> None:
+        """Move the agent to WAITING and release it, if it still has the item."""
+        if not self._has_lease():
             return
-        state = self._states.state(self.agent)
+        state = self.state
         if is_done and state in _PATH[1:]:
             self._move(*_PATH[_PATH.index(state) + 1 :], START)
         elif state in (SETUP, CODING):
             self._move(ERROR, START)
-        self._states.release(self.agent, "carried out" if is_done else "it became a task")
+        self._states.release(self._agent, "carried out" if is_done else "it became a task")
 
     def _move(self, *path: str) -> None:
-        if self._states:
-            self._states.move(self.agent, *path, why=self._why[:500], is_express=True)
+        self._states.move(self._agent, *path, why=self._why, is_express=True)
 
 
 class _ExpressJob:
-    """The steps of one item, each of which may be made again."""
+    """The steps of one item, each of which may be repeated."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        beside: WorkspaceStreams,
-        past: ExpressRecord,
-        agent: str,
-        folder: str,
-    ) -> None:
+    def __init__(self, workspace: Workspace, item: str, agent: str, folder: str) -> None:
         self._workspace = workspace
-        self._beside = beside
-        self._item = past.item
-        self._agent = agent
+        self._streams = WorkspaceStreams(workspace)
+        self.record = express_record(workspace, item)
+        self._item = self.record.item
+        self.agent = agent or self._item.by
         self._folder = folder
-        self._root = beside.opened.root
 
-    def past(self) -> ExpressRecord:
-        """What is recorded by now."""
-        return express_record(self._workspace, self._item.id)
+    def run(self, track: _AgentTrack | None, open_request: OpenPullRequest) -> None:
+        """Make all steps that are left."""
+        if "failed" not in self.record.facts:
+            try:
+                plan = self._set_up()
+                if track:
+                    track.to_coding()
+                self._code(plan, open_request)
+            except _FAILURES as error:
+                self._fail(error, track.state if track else "")
+        if "failed" in self.record.facts:
+            self._promote()
 
-    def set_up(self) -> ExpressPlan:
-        """Find out what is needed, and prepare no more: for knowledge, its file, and the ledger
-        learns it. A second time starts from the same commit.
+    def _set_up(self) -> ExpressPlan:
+        """Find out what has to change, and record knowledge. A repeat starts from the same
+        commit.
         """
-        repository = Repository(self._root)
-        started = self.past().facts.get("started")
+        repository = Repository(self._workspace.root)
+        started = self.record.facts.get("started")
         base = started["commit"] if started else repository.commit_of(self._item.base)
         is_knowledge = any(change.nodes or change.edges for change in self._item.changes())
         # Two updates of knowledge must not each be compared with a ledger without the other.
         guard = locked(os.path.join(self._folder, "knowledge.lock"))
         with guard if is_knowledge else nullcontext():
-            plan = plan_of(self._item, repository, base, self._known(is_knowledge))
+            known = Graph()
+            if is_knowledge:
+                with self._streams.opened.store.reading() as reader:
+                    known = written_graph(reader)
+            plan = plan_of(self._item, repository, base, known)
             if not started:
                 into = repository.branch_at(self._item.base)
-                facts = {"agent": self._agent, "commit": base, "into": into}
-                self._record("started", {**facts, "needs": list(plan.needs)})
+                facts = {"agent": self.agent, "commit": base, "into": into}
+                self._add("started", {**facts, "needs": list(plan.needs)})
             self._learn(plan)
         return plan
-
-    def _known(self, is_knowledge: bool) -> Graph:
-        if not is_knowledge:
-            return Graph()
-        with self._beside.opened.store.reading() as reader:
-            return written_graph(reader)
 
     def _learn(self, plan: ExpressPlan) -> None:
         if not plan.nodes and not plan.edges:
@@ -485,30 +317,27 @@ class _ExpressJob:
                 plan.nodes, plan.edges, agent=item.by, task=item.task, key=TASK_PREFIX + item.id
             )
         except KeyReused:
-            # It was learned before we were killed, and others have changed a part of it since:
-            # their words are the newer ones.
+            # Recorded before we were killed; others have changed a part since, and theirs is newer.
             return
 
-    def code(self, plan: ExpressPlan, ask: Ask) -> None:
-        """Write, commit, ask for the branch to be taken over, and record all of it."""
-        past = self.past()
-        facts = past.facts.get("committed")
+    def _code(self, plan: ExpressPlan, open_request: OpenPullRequest) -> None:
+        """Write, commit, open a pull request, and record all of it."""
+        facts = self.record.facts.get("committed")
         if facts is None:
-            facts = self._committed(past, plan)
-            self._record("committed", facts)
-        asked: PullRequest | None = None
+            facts = self._commit_facts(plan)
+            self._add("committed", facts)
+        request: PullRequest | None = None
         if facts["commit"]:
-            asked = self._asked(ask, past.facts["started"]["into"], facts)
-        self._record("done", {**facts, "pull_request": asked.to_dict() if asked else None})
+            request = self._open_request(open_request, facts)
+        self._add("done", {**facts, "pull_request": request.to_dict() if request else None})
 
-    def _committed(self, past: ExpressRecord, plan: ExpressPlan) -> Document:
-        """Commit what the plan says; where that is nothing, no worktree is made."""
+    def _commit_facts(self, plan: ExpressPlan) -> JsonObject:
         commit = Commit("", ())
         if plan.needs:
             try:
-                commit = self._commit(past, plan)
+                commit = self._commit(plan)
             except GitError as error:
-                # A patch, or a line ending that git doesn't tell apart, may change nothing.
+                # A patch, or a line ending that git ignores, may change nothing.
                 if error.code != "nothing_to_commit":
                     raise
         return {
@@ -519,11 +348,11 @@ class _ExpressJob:
             "lost": list(plan.lost),
         }
 
-    def _commit(self, past: ExpressRecord, plan: ExpressPlan) -> Commit:
+    def _commit(self, plan: ExpressPlan) -> Commit:
         item = self._item
         mark = f"Passdown-Express: {item.id} {item.digest()[:32]}"
-        base = past.facts["started"]["commit"]
-        with Worktree(self._root, item.branch, base, mark=mark) as tree:
+        base = self.record.facts["started"]["commit"]
+        with Worktree(self._workspace.root, item.branch, base, mark=mark) as tree:
             if tree.committed is not None:
                 return tree.committed
             for path, data in plan.files.items():
@@ -533,78 +362,144 @@ class _ExpressJob:
                     tree.write(path, data)
             for patch in plan.patches:
                 tree.apply(patch)
-            return tree.commit(
-                commit_message(item, mark), author=item.by, at=parse_time(item.created)
-            )
+            message = commit_message(item, mark)
+            return tree.commit(message, author=item.by, at=parse_time(item.created))
 
-    def _asked(self, ask: Ask, into: str, facts: Document) -> PullRequest:
-        """What came of asking; whatever goes wrong with it, the commit is there."""
-        item = self._item
-        body = request_body(item, facts)
+    def _open_request(self, open_request: OpenPullRequest, facts: JsonObject) -> PullRequest:
+        """Open a pull request; if that fails, the commit is there all the same."""
+        item, into = self._item, self.record.facts["started"]["into"]
+        spec = PullRequestSpec(item.branch, into, visible(item.title), request_body(item, facts))
         try:
-            return ask(self._root, PullRequestSpec(item.branch, into, visible(item.title), body))
+            return open_request(self._workspace.root, spec)
         except (PassdownError, OSError) as error:
             return PullRequest(False, problem=str(error)[:2_000])
 
-    def fail(self, error: BaseException, state: str) -> None:
-        """Record why it can't be carried out."""
-        if isinstance(error, PassdownError):
-            why, evidence = error.message, str(error)
-        else:
-            why, evidence = f"{type(error).__name__}: {error}", str(error)
-        code = getattr(error, "code", "")
-        facts = {"why": why[:2_000], "code": code, "state": state, "evidence": evidence[:8_000]}
-        self._record("failed", facts)
+    def _fail(self, error: Exception, state: str) -> None:
+        is_ours = isinstance(error, PassdownError)
+        why = error.message if is_ours else f"{type(error).__name__}: {error}"
+        facts = {"why": why[:2_000], "code": getattr(error, "code", ""), "state": state}
+        self._add("failed", {**facts, "evidence": str(error)[:8_000]})
 
-    def promote(self) -> None:
-        """Make a task of it, with everything that is known, and record which."""
-        item, failed = self._item, self.past().facts["failed"]
-        fields: Document = {
+    def _promote(self) -> None:
+        """Make a task of the item, with everything that is known, and record which."""
+        item, name = self._item, TASK_PREFIX + self._item.id
+        fields: JsonObject = {
             "title": f"Express work that failed: {item.title}",
             "agent": item.by,
-            "description": task_description(item, failed),
+            "description": task_description(item, self.record.facts["failed"]),
             "inputs": [visible(path) for change in item.changes() if (path := change.path)],
             "criteria": [f"what {item.kind} {item.id} was for is done, or not wanted any more"],
         }
-        name = TASK_PREFIX + item.id
-        for ending in ("", *(f"-{number}" for number in range(2, 100))):
+        for suffix in ("", *(f"-{number}" for number in range(2, 100))):
             try:
-                self._workspace.create_task(name + ending, key=name, **fields)
+                self._workspace.create_task(name + suffix, key=name, **fields)
             except Conflict:
                 continue
-            return self._record("promoted", {"task": name + ending})
-        raise NotFound(f"{name} can't be a task: too many have that name")
+            return self._add("promoted", {"task": name + suffix})
+        raise NotFound(f"no free task id for {name}: too many tasks have that name")
 
-    def _record(self, kind: str, body: Document) -> None:
-        self._beside.add(StreamEntry(self._item.stream, kind, self._agent, body, kind))
+    def _add(self, kind: str, body: JsonObject) -> None:
+        self._streams.add(StreamEntry(self._item.stream, kind, self.agent, body, kind))
+        self.record = express_record(self._workspace, self._item.id)
 
 
-def _result(past: ExpressRecord, *, is_replay: bool = False) -> ExpressResult:
-    """The result, from what is recorded."""
-    facts = past.facts.get("done", {})
-    asked = facts.get("pull_request")
+def _result(record: ExpressRecord, *, is_replay: bool) -> ExpressResult:
+    facts = record.facts.get("done", {})
+    request = facts.get("pull_request")
     return ExpressResult(
-        id=past.item.id,
-        outcome=past.status,
+        id=record.item.id,
+        outcome=record.status,
         branch=facts.get("branch", ""),
         commit=facts.get("commit", ""),
         files=tuple(facts.get("files", ())),
-        pull_request=PullRequest(**asked) if asked else None,
+        pull_request=PullRequest(**request) if request else None,
         reports=tuple(Problem(**report) for report in facts.get("reports", ())),
         lost=tuple(facts.get("lost", ())),
-        task=past.facts.get("promoted", {}).get("task", ""),
-        why=past.facts.get("failed", {}).get("why", ""),
+        task=record.facts.get("promoted", {}).get("task", ""),
+        why=record.facts.get("failed", {}).get("why", ""),
         is_replay=is_replay,
     )
 
 
-__all__ = [
-    "AgentLease",
-    "ExpressRecord",
-    "ExpressResult",
-    "States",
-    "carry_out",
-    "express_record",
-    "express_records",
-    "send",
-]
+class ExpressPlan:
+    """What an item changes at a commit: files with their new content (None: deleted), patches, and
+    what the ledger learns. `reports` and `lost` are for the sender.
+
+    Files are read from the commit, never from the user's folder. Only what differs is in a plan.
+    """
+
+    def __init__(self, repository: Repository, base: str, ledger: Graph) -> None:
+        self.files: dict[str, bytes | None] = {}
+        self.patches: list[str] = []
+        self.nodes: list[Node] = []
+        self.edges: list[Edge] = []
+        self.reports: list[Problem] = []
+        self.lost: list[str] = []
+        self._repository = repository
+        self._base = base
+        self._ledger = ledger
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The files that it touches."""
+        patched = (path for patch in self.patches for path in read_patch(patch).paths)
+        return tuple(sorted({*self.files, *patched}))
+
+    def add(self, change: FileChange) -> None:
+        """Add one change; raises GitError or InvalidInput where it can't be made."""
+        path, action = change.path, change.action
+        if action == "write":
+            self._put(path, change.text.encode())
+        elif action == "append":
+            before = self._content(path) or b""
+            gap = b"" if not before or before.endswith(b"\n") else b"\n"
+            self._put(path, before + gap + change.text.encode())
+        elif action == "delete":
+            if self._content(path) is None:
+                message = f"there is no file {path!r} to delete"
+                raise GitError(message, next_step="Check its name.", code="unsafe_path")
+            self._put(path, None)
+        elif action == "patch":
+            self.patches.append(change.text)
+        else:
+            self._learn(change)
+
+    def _content(self, path: str) -> bytes | None:
+        """The content of a file after the changes so far."""
+        return self.files[path] if path in self.files else self._repository.read(self._base, path)
+
+    def _put(self, path: str, data: bytes | None) -> None:
+        self.files.pop(path, None)
+        if data != self._repository.read(self._base, path):
+            self.files[path] = data
+
+    def _learn(self, change: FileChange) -> None:
+        """Merge entries into a knowledge file and the ledger."""
+        entries = graph_of(change.nodes, change.edges)
+        file = self._read_graph(change.path)
+        made = updated(file, entries, self._ledger, is_only=change.action == "learn_only")
+        form = "json" if change.path.endswith(".json") else "dot"
+        self._put(change.path, write_graph(made.file, form).encode())
+        self.nodes += made.nodes
+        self.edges += made.edges
+        self.reports += made.reports
+        self.lost += made.lost
+
+    def _read_graph(self, path: str) -> Graph:
+        data = self._content(path) or b""
+        if not data.strip():
+            return graph_of((), ())
+        known = [node.id for node in self._ledger.nodes]
+        try:
+            return read_graph(data.decode().replace("\r\n", "\n"), known=known)
+        except UnicodeDecodeError as error:
+            problem = Problem(path, "not_text", str(error), "a knowledge file")
+            raise InvalidInput("the knowledge file can't be read", [problem]) from error
+
+
+def plan_of(item: ExpressItem, repository: Repository, base: str, ledger: Graph) -> ExpressPlan:
+    """The plan for an item at a commit; raises GitError or InvalidInput where there is none."""
+    plan = ExpressPlan(repository, base, ledger)
+    for change in item.changes():
+        plan.add(change)
+    return plan
