@@ -36,8 +36,8 @@ _NOWHERE = "/dev/null"
 
 
 class Patch(NamedTuple):
-    """What the heads of a patch say: the files it names, how many leading parts of their names
-    are not theirs (`a/` and `b/`: 1), and what is wrong with it.
+    """The headers of a patch: the files it names, how many leading parts of their names to strip
+    (`a/` and `b/`: 1), and what is wrong with it.
     """
 
     paths: tuple[str, ...]
@@ -46,32 +46,32 @@ class Patch(NamedTuple):
 
 
 def read_patch(text: str, where: str = "patch") -> Patch:
-    """Read the heads of a unified patch; problems are at `where`.
+    """Read the headers of a unified patch; git checks the rest when it is applied.
 
-    Refused are patches of binary files and of modes, links and submodules among them, and quoted
-    names: what they would do can't be seen from their text.
+    Patches of binary files and modes (links and submodules too) and quoted names are refused: their
+    effect can't be seen from the text.
     """
-    heads, hunks = _heads(text)
+    heads, hunks = _header_lines(text)
     problems = [
         Problem(where, "not_text", f"{excerpt(line)!r}", "changes to the text of files")
         for line in heads
         if line.startswith(_BINARY) or _MODE.fullmatch(line)
     ]
-    named = [name for line in heads if (name := _name_in(line))]
+    named = [name for line in heads if (name := _file_named_in(line))]
     if any(name.startswith('"') for _, name in named):
         fix = "make it with git -c core.quotePath=false diff"
-        problems.append(Problem(where, "invalid_patch", "quotes a name", "plain names", fix))
+        problems.append(Problem(where, "invalid_patch", "has a quoted name", "unquoted names", fix))
     if not named or not (hunks or any(is_bare for is_bare, _ in named)):
         expected = "a unified diff, with --- and +++ before each @@"
-        problems.append(Problem(where, "invalid_patch", "names no change", expected))
+        problems.append(Problem(where, "invalid_patch", "contains no change", expected))
     sided = [name for is_bare, name in named if not is_bare]
     strip = int(bool(sided) and all(name[:2] in ("a/", "b/") for name in sided))
     paths = {name if is_bare else name[2 * strip :] for is_bare, name in named}
     return Patch(tuple(sorted(paths)), strip, tuple(problems))
 
 
-def _heads(text: str) -> tuple[list[str], int]:
-    """The lines outside of hunks, and how many hunks there are."""
+def _header_lines(text: str) -> tuple[list[str], int]:
+    """The lines outside hunks, and the number of hunks."""
     heads: list[str] = []
     hunks = old = new = 0
     for line in text.split("\n"):
@@ -86,8 +86,8 @@ def _heads(text: str) -> tuple[list[str], int]:
     return heads, hunks
 
 
-def _name_in(line: str) -> tuple[bool, str] | None:
-    """The file that a line names, and whether without `a/` or `b/`; None for any other line."""
+def _file_named_in(line: str) -> tuple[bool, str] | None:
+    """The file that a header names, and whether without `a/` or `b/`; None for other lines."""
     start = next((start for start in _NAMED if line.startswith(start)), None)
     if start is None:
         return None
@@ -98,7 +98,7 @@ def _name_in(line: str) -> tuple[bool, str] | None:
 MAX_EXPRESS_ID = 80
 MAX_REASON = 4_000
 MAX_CONTENT_BYTES = 1_048_576
-"""How much text one item may bring: it is small work, and its record keeps all of it."""
+"""The most text in one item; its record keeps all of it."""
 OWN_FOLDER = ".passdown"
 KNOWLEDGE_ENDINGS = (".dot", ".gv", ".json")
 
@@ -108,7 +108,7 @@ _GIT_FOLDERS = (".git", "git~1")
 
 
 def head_problems(head: Mapping[str, Any]) -> list[Problem]:
-    """What is wrong with the fields that all items have, but for the kind."""
+    """Check the fields that all items have, except the kind."""
     problems = _id_problems(head["id"]) if head.get("id") else []
     for name in ("by", "reason"):
         if head.get(name) is None:
@@ -122,7 +122,7 @@ def head_problems(head: Mapping[str, Any]) -> list[Problem]:
     return problems + _base_problems(head.get("base")) + _time_problems(head.get("created"))
 
 
-_EXPECTED = {"by": "the agent or person who wants it", "reason": "why it is wanted"}
+_EXPECTED = {"by": "the agent or person who asks for it", "reason": "why it is needed"}
 
 
 def _id_problems(given: object) -> list[Problem]:
@@ -133,7 +133,7 @@ def _id_problems(given: object) -> list[Problem]:
         return [Problem("id", "too_long", f"{len(given)} characters", f"at most {MAX_EXPRESS_ID}")]
     if ".." in given or given.endswith((".", ".lock")):
         expected = "no two dots in a row, and no dot or .lock at the end"
-        return [Problem("id", "invalid_id", f"{given!r} can't be in a branch's name", expected)]
+        return [Problem("id", "invalid_id", f"{given!r} can't be part of a branch name", expected)]
     return []
 
 
@@ -157,33 +157,33 @@ def _time_problems(given: object) -> list[Problem]:
 
 
 def file_problems(path: object, where: str) -> list[Problem]:
-    """What is wrong with the path of a file that express work may change."""
+    """Check the path of a file to change."""
     problems = path_problems(path, where)
     if problems or not isinstance(path, str):
         return problems
     if is_protected(path):
-        message = f"{path[:200]!r} is among files that keep the project's history"
+        message = f"{path[:200]!r} is inside a folder that keeps the project's history"
         return [Problem(where, "protected_path", message, "a file of the project")]
     return []
 
 
 def is_protected(path: str) -> bool:
-    """Whether a path, beneath the project, leads into git's folder or Passdown's own."""
-    # Some file systems see no difference in case, and none in what draws nothing.
+    """Whether a project path leads into git's folder or Passdown's."""
+    # Some file systems ignore case and invisible characters.
     parts = [ignorable().sub("", part).casefold() for part in normal_path(path).split("/")]
     return parts[0] == OWN_FOLDER or any(part in _GIT_FOLDERS for part in parts)
 
 
 def knowledge_file_problems(path: object, where: str) -> list[Problem]:
-    """What is wrong with the path of a knowledge file: as with any file, but it may be
-    `.passdown/knowledge.dot` (or `.json`), and its ending says how it is written.
+    """Check the path of a knowledge file: `.passdown/knowledge.dot` (or `.json`) is allowed, and
+    the extension gives the format.
     """
     if isinstance(path, str) and normal_path(path) in _OWN_KNOWLEDGE:
         return []
     problems = file_problems(path, where)
     if not problems and isinstance(path, str) and not path.endswith(KNOWLEDGE_ENDINGS):
         expected = f"a name that ends in {' or '.join(KNOWLEDGE_ENDINGS)}"
-        message = f"{path[-80:]!r} is no knowledge file"
+        message = f"{path[-80:]!r} isn't a knowledge file"
         problems = [Problem(where, "invalid_path", message, expected)]
     return problems
 
@@ -192,7 +192,7 @@ _OWN_KNOWLEDGE = frozenset(f"{OWN_FOLDER}/knowledge{ending}" for ending in KNOWL
 
 
 def may_change(path: str) -> bool:
-    """Whether express work may change a path beneath the project, once it is known."""
+    """Whether express items may change a project path."""
     return path in _OWN_KNOWLEDGE or not is_protected(path)
 
 
@@ -204,7 +204,7 @@ def read_choice(
     *,
     default: str = "",
 ) -> str:
-    """One of a few words; any other, and none where there is no default, adds a problem."""
+    """One of the allowed words; anything else adds a problem."""
     given = content.get(name) or default
     if given in allowed:
         return str(given)
@@ -222,24 +222,24 @@ def read_text(
     required: bool = True,
     max_length: int = MAX_CONTENT_BYTES,
 ) -> str:
-    """A text as it was given; what is none, or too long, adds a problem and is empty."""
+    """The text of a field; what isn't text, or is too long, adds a problem and gives ""."""
     given = content.get(name)
     if given is None:
         if required:
             problems.append(Problem(name, "required", "is missing", "text"))
         return ""
     found = text_problems(given, name, required=required, max_length=max_length)
-    # A file may well hold piles of marks: it is no text that is shown to an agent.
+    # A file may hold any number of combining marks: it isn't shown to agents.
     found = [problem for problem in found if problem.code != "too_many_marks"]
     problems += found
     return "" if found else str(given)
 
 
 def size_problems(data: bytes, where: str) -> list[Problem]:
-    """What is wrong with how much an item brings."""
+    """Check the size of an item's content."""
     if len(data) <= MAX_CONTENT_BYTES:
         return []
-    expected = f"at most {MAX_CONTENT_BYTES:,} bytes in all; more is a task"
+    expected = f"at most {MAX_CONTENT_BYTES:,} bytes in all; create a task for more"
     return [Problem(where, "too_large", f"{len(data):,} bytes", expected)]
 
 
@@ -255,8 +255,8 @@ _REFUSED = "the express item is refused; nothing was changed"
 
 
 class FileChange(NamedTuple):
-    """One change that an item comes down to: `write`, `append`, `delete`, `patch` (a path is
-    empty then, and the text is the patch), or of knowledge `learn` and `learn_only`.
+    """One change of an item: `write`, `append`, `delete`, `patch` (without a path; the text is the
+    patch), or of knowledge `learn` and `learn_only`.
     """
 
     action: str
@@ -267,10 +267,10 @@ class FileChange(NamedTuple):
 
 
 class ExpressItem(NamedTuple):
-    """One piece of express work, checked: make it with `express_item`.
+    """A checked express item: make it with `express_item`.
 
     `content` holds the fields of its kind as plain JSON; `base` is the branch or commit that it
-    changes, `created` a time as it is stored.
+    changes, `created` a time in its stored form.
     """
 
     id: str
@@ -294,16 +294,16 @@ class ExpressItem(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it does in a line: its message's, else its reason's."""
+        """Its message in one line, or else its reason."""
         lines = str(self.content.get("message") or self.reason).strip().splitlines()
         return f"{' '.join(lines[0].split())[:72].rstrip()}"
 
     def changes(self) -> tuple[FileChange, ...]:
-        """The changes that it comes down to, in their order."""
+        """The changes that it stands for, in order."""
         return KINDS[self.kind].changes(dict(self.content))
 
     def digest(self) -> str:
-        """A digest of all that it says but for its id and its time."""
+        """A digest of everything but its id and time."""
         said = [self.kind, self.by, self.reason, self.task, self.base, dict(self.content)]
         return digest_bytes(canonical_bytes(said)).removeprefix("sha256:")
 
@@ -313,9 +313,8 @@ class ExpressItem(NamedTuple):
 
 
 class ExpressKind(NamedTuple):
-    """A row of the table of kinds: the fields, what is checked and the changes that come of it.
-
-    `check` gives the content in its one form, and adds to the problems.
+    """A kind of item: its fields, a check that normalizes its content and adds problems, and the
+    changes that the content stands for.
     """
 
     fields: tuple[str, ...]
@@ -324,11 +323,11 @@ class ExpressKind(NamedTuple):
 
 
 def express_item(given: object, *, now: str) -> ExpressItem:
-    """The item that plain data means; `now` is its time unless it says one.
+    """Check plain data and make an item of it; `now` is its time unless it has one.
 
-    Fields of the kind stand beside the common ones, or under `content` or `payload`; the kind is
-    given as `kind` or `type`, `hot_fix` or `HOT_FIX`. Without an id it gets one made from what it
-    says, so the same again is the same item. Raises InvalidInput with every problem.
+    Fields of the kind are next to the common ones, or under `content` or `payload`; the kind is
+    given as `kind` or `type`, `hot_fix` or `HOT_FIX`. Without an id it gets one derived from its
+    content, so the same again is the same item. Raises InvalidInput with every problem.
     """
     if isinstance(given, ExpressItem):
         given = given.to_dict()
@@ -347,7 +346,7 @@ def express_item(given: object, *, now: str) -> ExpressItem:
     problems += head_problems(head)
     problems += _secret_problems(head, content)
     if problems:
-        raise InvalidInput(_REFUSED, problems, next_step="Mend these and send it again.")
+        raise InvalidInput(_REFUSED, problems, next_step="Fix these and send it again.")
     created = stamp(parse_time(head["created"])) if head.get("created") else now
     item = ExpressItem(
         head.get("id") or "", name, head["by"], head["reason"], content, created=created
@@ -384,17 +383,17 @@ def _unknown_fields(content: JsonObject, kind: ExpressKind) -> list[Problem]:
     return [
         priority_problem(content[name], name)
         if name == "priority"
-        else Problem(str(name)[:80], "unknown_field", "is no field of it", expected)
+        else Problem(str(name)[:80], "unknown_field", "unknown field", expected)
         for name in unknown
     ]
 
 
 def _secret_problems(head: JsonObject, content: JsonObject) -> list[Problem]:
-    """A record is kept without secrets, so what is carried out would not be what was sent."""
+    """Secrets are removed from records, so what is carried out would differ from what was sent."""
     found: list[Problem] = []
     for name, value in (*head.items(), *content.items()):
         found += [
-            Problem(name, "secret", f"holds what looks like a secret ({kind})", "none in it")
+            Problem(name, "secret", f"contains what looks like a secret ({kind})", "no secret")
             for kind in redact_value(value)[1]
         ]
     return found
@@ -418,11 +417,11 @@ def _check_knowledge(content: JsonObject, problems: list[Problem]) -> JsonObject
 
 
 def _entry_documents(entries: list[Any], problems: list[Problem]) -> list[JsonObject]:
-    """Entries as plain nodes and edges in their one form; what has a source is an edge."""
+    """Entries as normalized nodes and edges; an entry with a source is an edge."""
     places = {"nodes": _entry_indexes(entries, False), "edges": _entry_indexes(entries, True)}
     try:
         nodes, edges = graph_values(*([entries[at] for at in places[name]] for name in places))
-        # Where an edge leads to can be known elsewhere: that is for whoever writes it down.
+        # The target of an edge may be known to the ledger: it is checked when it is recorded.
         found = [p for p in check_graph(nodes, edges) if p.code != "unknown_node"]
         found += reserved_problems(nodes, edges)
     except InvalidInput as error:
@@ -434,13 +433,13 @@ def _entry_documents(entries: list[Any], problems: list[Problem]) -> list[JsonOb
 
 
 def _entry_indexes(entries: list[Any], is_edge: bool) -> list[int]:
-    """Where the nodes, or the edges, stand among the entries."""
+    """The indexes of the nodes, or of the edges, among the entries."""
     are_edges = [isinstance(entry, dict) and "source" in entry for entry in entries]
     return [at for at, found in enumerate(are_edges) if found is is_edge]
 
 
 def _at_entry(problem: Problem, places: dict[str, list[int]]) -> Problem:
-    """A problem of `nodes[0]` at the entry that this node was."""
+    """A problem of `nodes[0]` with the path of the entry."""
     listed, _, rest = problem.path.partition("[")
     number, mark, rest = rest.partition("]")
     if listed not in places or not mark or not number.isdigit():
@@ -461,7 +460,7 @@ def _knowledge_changes(content: JsonObject) -> tuple[FileChange, ...]:
 def _check_hot_fix(content: JsonObject, problems: list[Problem]) -> JsonObject:
     message = read_text(content, "message", problems, required=False, max_length=4_000)
     if ("files" in content) == ("patch" in content):
-        expected = "one of both: files, or a patch"
+        expected = "either files or a patch"
         problems.append(Problem("files", "required", "files and patch", expected))
         return {}
     if "patch" in content:
@@ -472,11 +471,13 @@ def _check_hot_fix(content: JsonObject, problems: list[Problem]) -> JsonObject:
         return {"patch": text, "message": message}
     given: object = content["files"]
     if not isinstance(given, dict) or not given:
-        problems.append(Problem("files", "wrong_type", "is empty or no object", "texts by paths"))
+        problems.append(
+            Problem("files", "wrong_type", "is empty or not an object", "texts by paths")
+        )
         return {}
     files = cast("dict[Any, Any]", given)
     if len(files) > MAX_FILES:
-        expected = f"at most {MAX_FILES}; more is a task"
+        expected = f"at most {MAX_FILES}; create a task for more"
         problems.append(Problem("files", "too_many", f"{len(files)} files", expected))
         return {}
     return {"files": _checked_files(files, problems), "message": message}
@@ -489,7 +490,7 @@ def _checked_files(files: dict[Any, Any], problems: list[Problem]) -> dict[str, 
         found = file_problems(path, where)
         content = read_text({where: text}, where, problems, required=False)
         if not found and normal_path(path) in checked:
-            found = [Problem(where, "duplicate_path", "is there twice", "each file once")]
+            found = [Problem(where, "duplicate_path", "is given twice", "each file once")]
         problems += found
         if not found:
             checked[normal_path(path)] = content
@@ -538,7 +539,7 @@ _MAX_SHOWN = 40_000
 
 
 def commit_message(item: ExpressItem, mark: str) -> str:
-    """The message of its commit. The last lines are for programs, the mark among them."""
+    """The commit message of an item; the last lines are trailers, with the mark."""
     given = visible(str(item.content.get("message") or ""), keep_newlines=True).strip()
     reason = visible(item.reason, keep_newlines=True).strip()
     parts = [visible(item.title)]
@@ -549,7 +550,7 @@ def commit_message(item: ExpressItem, mark: str) -> str:
 
 
 def request_body(item: ExpressItem, facts: Mapping[str, Any]) -> str:
-    """What the reviewers of its branch are told; `facts` are what was committed."""
+    """The text of an item's pull request; `facts` are those of the commit."""
     lines = [visible(item.reason, keep_newlines=True), "", f"- {item.kind} {item.id}"]
     lines += [f"- by {item.by}", f"- commit {facts['commit']}"]
     lines += [f"- task {item.task}"] if item.task else []
@@ -559,7 +560,7 @@ def request_body(item: ExpressItem, facts: Mapping[str, Any]) -> str:
 
 
 def task_description(item: ExpressItem, failed: Mapping[str, Any]) -> str:
-    """All that is known of an item that failed; a long content is in its record as a whole."""
+    """The description of the task that a failed item becomes; long content is cut."""
     content = json.dumps(dict(item.content), ensure_ascii=False, indent=1)
     if len(content) > _MAX_SHOWN:
         content = f"{content[:_MAX_SHOWN]}\n(cut: the record {item.stream} has all of it)"
