@@ -41,6 +41,7 @@ bench: $(FULL) ## measure (QUICK=1 for a short run)
 
 soak: $(FULL) ## run the long tests
 	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -m "hypothesis and not soak" --timeout 3600 $(ARGS)
 
 clean: ## remove .venv and everything that was built
 	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,11 +37,16 @@ __all__ = [
     "postgres_store",
 ]
 
-settings.register_profile("local", deadline=None)
+MEMORY = "/dev/shm"
+if "TMPDIR" not in os.environ and os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > 2**32:
+    # Almost every test syncs files, and none depends on the disk: in memory that takes no time.
+    os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
+
 settings.register_profile(
-    "ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "local", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("soak", deadline=None, max_examples=5_000)
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
+settings.register_profile("soak", settings.get_profile("local"), max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if IN_CI else "local"))
 
 

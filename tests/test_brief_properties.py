@@ -28,7 +28,7 @@ from passdown.core.brief_facts import BriefFacts, ItemContent, shown_letter
 from passdown.core.items import TITLE_LENGTH, entry_of, grade_of, item_lines, one_line, sizes_of
 from passdown.core.rows import ItemRow, TaskRow
 from passdown.core.tokens import COUNTERS, counter_of, units
-from tests.sizes import counted
+from tests.sizes import counted, example_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -438,7 +438,7 @@ def check_lines(case: Case, found: Brief, lines: dict[str, str]) -> None:
         assert (f"| [{found.marker} worded like orders" in line) == bool(item.hints)
 
 
-@settings(max_examples=300, suppress_health_check=SLOW)
+@settings(max_examples=example_count(40), suppress_health_check=SLOW)
 @given(cases_of(kinds), budgets, counters, formats)
 def test_what_holds_of_every_brief(
     case: Case, budget: tuple[int, int], counter: CounterLike, format: str
@@ -447,7 +447,7 @@ def test_what_holds_of_every_brief(
     check(case, budget, counter, format)
 
 
-@settings(max_examples=30, suppress_health_check=SLOW)
+@settings(max_examples=example_count(10), suppress_health_check=SLOW)
 @given(cases_of(many), budgets, st.sampled_from([*COUNTERS, len]), formats)
 def test_what_holds_of_the_brief_of_a_very_long_task(
     case: Case, budget: tuple[int, int], counter: CounterLike, format: str
@@ -520,7 +520,7 @@ def check_workspace(ws: passdown.Workspace, counter: CounterLike) -> None:
         before = found
 
 
-@settings(max_examples=12, suppress_health_check=SLOW)
+@settings(max_examples=example_count(6), suppress_health_check=SLOW)
 @given(st.lists(handoffs, min_size=1, max_size=3), st.sampled_from(COUNTERS))
 def test_a_workspace_s_briefs_account_for_everything(given: list[Document], counter: str) -> None:
     """Through the door: nothing is left out of a large brief, and sizes that are kept are right."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from passdown.core.graph import NODE_TYPES, RELATIONS, Edge, Graph, Node, graph_of
 from passdown.knowledge.pictures import BOX_WIDTH, MAX_NODES, mermaid, svg
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,7 +244,7 @@ def check_mermaid(text: str) -> None:
         assert LINES.fullmatch(line), line
 
 
-@settings(max_examples=50)
+@settings(max_examples=example_count(15))
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=5, unique=True))
 def test_no_text_breaks_a_picture(texts: list[str]) -> None:
     nodes = tuple(Node(text, "insight", text, (text,)) for text in texts)

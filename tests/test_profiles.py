@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from passdown.history.profiles import MAX_BYTES, Profiles, Registry, Tool, load_registry, tools_text
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -355,7 +356,7 @@ trees = st.recursive(
 
 
 @pytest.mark.promise("S2-23")
-@settings(max_examples=100)
+@settings(max_examples=example_count(20))
 @given(tree=trees)
 def test_no_registry_raises(tree: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "registry.yaml"

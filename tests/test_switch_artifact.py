@@ -37,6 +37,7 @@ from passdown.core import handoff_formats as shapes
 from passdown.core.parsing import load_yaml
 from passdown.core.tokens import COUNTERS, counter_of
 from passdown.errors import InvalidInput
+from tests.sizes import example_count
 
 AT = "2026-01-09T10:00:00.123456Z"
 
@@ -262,7 +263,7 @@ def odd_counter(text: str) -> int:
 
 
 @pytest.mark.promise("S2-2", "S2-6")
-@settings(max_examples=60)
+@settings(max_examples=example_count(15))
 @given(given_facts=facts, counter=st.sampled_from([*COUNTERS, len, odd_counter]), data=st.data())
 def test_no_input_gets_past_the_limit(given_facts: Any, counter: Any, data: st.DataObject) -> None:
     limit = data.draw(st.sampled_from([60, 200, MAX_TOKENS, 2_000]))
@@ -284,7 +285,7 @@ def test_no_input_gets_past_the_limit(given_facts: Any, counter: Any, data: st.D
     assert not limits & {"too_long", "too_many", "wrong_type", "never_carried"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=example_count(15))
 @given(given_facts=facts)
 def test_entries_are_whole_or_absent(given_facts: Any) -> None:
     artifact = artifact_of(given_facts, counter="chars4")
@@ -340,7 +341,7 @@ artifacts = st.fixed_dictionaries(
 
 
 @pytest.mark.promise("S2-3")
-@settings(max_examples=300)
+@settings(max_examples=example_count(40))
 @given(artifact=artifacts)
 def test_the_text_reads_back_as_the_same_data(artifact: dict[str, Any]) -> None:
     text = artifact_text(artifact)
@@ -376,7 +377,7 @@ def test_text_that_is_no_artifact_is_refused(text: str) -> None:
 
 
 @pytest.mark.promise("S2-3")
-@settings(max_examples=100)
+@settings(max_examples=example_count(25))
 @given(artifact=artifacts)
 def test_markdown_has_the_same_sections_whatever_the_text(artifact: dict[str, Any]) -> None:
     lines = artifact_markdown(artifact).split("\n")
@@ -569,7 +570,7 @@ def test_the_short_form_says_where_the_rest_is_even_when_all_is_shown() -> None:
 
 
 @pytest.mark.promise("S2-2", "S2-6")
-@settings(max_examples=150)
+@settings(max_examples=example_count(30))
 @given(artifact=artifacts, limit=st.integers(0, 150), counter=st.sampled_from([*COUNTERS, len]))
 def test_the_short_form_never_passes_its_limit(
     artifact: dict[str, Any], limit: int, counter: Any

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import passdown
 from passdown.core.settings import Settings
 from passdown.errors import InvalidInput, NotFound
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +94,7 @@ CHAINS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=30).map(_no_repea
 
 
 @pytest.mark.promise("S2-7", "S2-8", "S2-9", "S2-10")
-@settings(max_examples=12)
+@settings(max_examples=example_count(6))
 @given(chain=CHAINS, budget=st.sampled_from([None, 60, 300, 3_000]))
 def test_any_chain_of_switches_holds_one_profile(chain: list[str], budget: int | None) -> None:
     with TemporaryDirectory() as folder:

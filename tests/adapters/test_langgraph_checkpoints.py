@@ -48,6 +48,7 @@ from passdown.adapters.langgraph.checkpoints import LedgerSaver
 from passdown.core.record import Record, seal
 from passdown.errors import Conflict, Damaged, InvalidInput
 from passdown.workspace.streams import WorkspaceStreams
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
@@ -158,7 +159,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=example_count(15), deadline=None)
 @given(st.lists(st.lists(JSON, max_size=6) | st.dictionaries(st.text(max_size=3), JSON) | JSON))
 def test_any_sequence_of_values_is_read_back_as_it_was(sequence: list[Any]) -> None:
     """Warm and cold, every version of a channel is what was put."""

@@ -24,6 +24,7 @@ import passdown
 from passdown.adapters.langgraph.store import RecallStore
 from passdown.errors import InvalidInput
 from passdown.workspace.streams import WorkspaceStreams
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -85,7 +86,7 @@ def plain(result: Any) -> Any:
     return (result.namespace, result.key, result.value)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=example_count(10), deadline=None)
 @given(BATCHES)
 def test_it_answers_as_langgraphs_own_store_does(batches: list[list[Any]]) -> None:
     """Getting, putting, hiding, searching and listing, in any order and after a restart.

@@ -24,6 +24,7 @@ from passdown.adapters.openai_agents.sessions import MAX_RECORD_CHARS, first_com
 from passdown.core.tokens import vocabulary
 from passdown.errors import InvalidInput
 from tests.adapters.openai_scripts import QUIET, agent, go, inputs, last, lookup
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +85,7 @@ _json = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=example_count(20))
 @given(st.lists(st.dictionaries(st.text(), _json, max_size=4), max_size=4))
 def test_items_come_back_byte_for_byte(items: list[Any]) -> None:
     """In the order of their keys, with 1.0 as 1.0, and with halves of surrogate pairs."""
@@ -105,7 +106,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=example_count(15))
 @given(_steps)
 def test_it_answers_as_the_sdks_own_session(steps: list[tuple[str, int]]) -> None:
     async def compare(ws: passdown.Workspace) -> None:

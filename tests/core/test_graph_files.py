@@ -23,6 +23,7 @@ from passdown.core.graph import (
 from passdown.errors import InvalidInput, Problem
 from passdown.knowledge.graph_dot import KEYWORDS
 from passdown.knowledge.graph_files import GRAPH_FORMATS, MAX_BYTES, read_graph, write_graph
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from passdown.knowledge.graph_files import GraphFormat
@@ -118,7 +119,7 @@ def check(graph: Graph, form: GraphFormat) -> None:
 
 @pytest.mark.promise("S4-30")
 @pytest.mark.parametrize("form", GRAPH_FORMATS)
-@settings(max_examples=500, suppress_health_check=SLOW)
+@settings(max_examples=example_count(50), suppress_health_check=SLOW)
 @given(graph=graphs())
 def test_what_is_written_is_read_back(form: GraphFormat, graph: Graph) -> None:
     check(graph, form)

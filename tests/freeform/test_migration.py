@@ -17,6 +17,7 @@ from passdown.core.settings import Settings
 from passdown.errors import InvalidInput
 from passdown.imports.note_migration import kept_note
 from tests.freeform.test_note_properties import NOTES
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -440,7 +441,9 @@ def test_secrets_and_orders_in_a_note_stay_out_and_stay_data(
 
 
 @pytest.mark.promise("S3-35")
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=example_count(10), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(NOTES)
 def test_any_note_survives_and_a_second_run_does_nothing(tmp_path: Path, text: str) -> None:
     """Byte for byte, in front of its section; refused notes stay as they are."""

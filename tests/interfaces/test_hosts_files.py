@@ -34,6 +34,7 @@ from passdown.hosts.text_edits import (
     remove_cuts,
 )
 from tests.interfaces.host_trees import ALL, install, odd_json, odd_project, remove, tree
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +93,7 @@ def _contains(now: Any, before: Any) -> bool:
     return now == before
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=SLOW)
+@settings(deadline=None, max_examples=example_count(30), suppress_health_check=SLOW)
 @given(value=OBJECTS, seed=st.integers(0, 2**32))
 def test_any_object_takes_a_member_and_an_element_and_gives_them_back(
     value: dict[str, Any], seed: int
@@ -117,7 +118,7 @@ def test_any_object_takes_a_member_and_an_element_and_gives_them_back(
     assert _value(drop_node(taken, ("hooks", "Stop", 0)).encode()) == value
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=example_count(40))
 @given(text=st.text(alphabet="ab\n#", max_size=30), crlf=st.booleans())
 def test_a_region_is_taken_out_exactly_even_by_who_never_put_it_in(text: str, crlf: bool) -> None:
     """How the text ended before can be told from the region alone."""

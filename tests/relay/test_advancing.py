@@ -12,6 +12,7 @@ from passdown.errors import InvalidInput
 from passdown.relay.relay_file import check_relay
 from passdown.relay.run import GateState, next_transition, resume_transition
 from tests.relay.relays import Play, document, leg
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from passdown.relay.run import LegRun
@@ -247,7 +248,7 @@ def relays(draw: st.DrawFn) -> dict[str, Any]:
     return relay
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(40), deadline=None)
 @given(relays(), st.lists(OUTCOMES, min_size=1, max_size=30), st.randoms(use_true_random=False))
 def test_every_run_comes_to_rest_and_is_the_same_for_whoever_looks(
     relay: dict[str, Any], outcomes: list[str], random: Any

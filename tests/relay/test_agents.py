@@ -20,6 +20,7 @@ from passdown.relay.agent_states import MACHINES, Lease, StatePosition, check_pa
 from passdown.relay.agents import AgentStates, StateChange
 from passdown.testing import fixed_clock
 from tests.faults.tools import ROOT, result_of, worker_environment
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -381,7 +382,7 @@ def test_of_many_who_want_one_agent_one_gets_it(ws: Workspace) -> None:
     assert AgentStates(ws).current_lease("coder") == got
 
 
-@settings(max_examples=20)
+@settings(max_examples=example_count(10))
 @given(
     wishes=st.lists(
         st.tuples(

@@ -24,6 +24,7 @@ from passdown.relay.messages import (
 )
 from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.talking import Table, asks, held, opened, says, texts
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +114,7 @@ def pairs(messages: Sequence[Message]) -> set[tuple[int, int]]:
 
 @pytest.mark.promise("S4-16", "S4-17")
 @given(talks, st.integers(20, 1_200), st.sampled_from([None, in_short]))
-@settings(max_examples=300)
+@settings(max_examples=example_count(40))
 def test_what_is_compacted_fits_and_holds_together(
     talk: list[Message], room: int, summary: Callable[[list[Message]], str] | None
 ) -> None:

@@ -30,6 +30,7 @@ from passdown.testing import fixed_clock
 from tests.faults.tools import result_of, seeded
 from tests.relay.express_worker import QUICK, start
 from tests.relay.repositories import ALONE, git, leftovers, make_repository, users_view
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,7 +168,7 @@ def test_a_hunk_that_looks_like_a_head_is_none() -> None:
 
 
 @given(st.recursive(st.none() | st.text() | st.integers(), st.lists, max_leaves=3), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=example_count(30), deadline=None)
 def test_whatever_is_given_is_refused_or_reads_back(value: object, data: st.DataObject) -> None:
     valid = [
         knowledge(node("A")),
@@ -601,7 +602,7 @@ def test_a_killed_process_is_gone_on_from_everywhere(
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(15), deadline=None)
 def test_an_update_loses_nothing_and_forgets_no_conflict(data: st.DataObject) -> None:
     """Each name has one meaning after it: the entry's, or the ledger's with a report."""
     names = st.sampled_from("ABC")

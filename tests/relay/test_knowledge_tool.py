@@ -30,6 +30,7 @@ from passdown.relay.knowledge_tool import (
 )
 from passdown.testing import fixed_clock
 from tests.faults.tools import ROOT, worker_environment
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -251,7 +252,7 @@ def drawn_entries() -> st.SearchStrategy[Document]:
     return st.fixed_dictionaries(required, optional=optional)
 
 
-@settings(max_examples=30)
+@settings(max_examples=example_count(10))
 @given(knowledge=drawn_entries())
 def test_what_the_schema_takes_the_tool_takes(
     knowledge: Document, tmp_path_factory: pytest.TempPathFactory

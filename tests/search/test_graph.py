@@ -15,6 +15,7 @@ from passdown.errors import InvalidInput, NotFound
 from passdown.knowledge.graph import neighbours
 from passdown.knowledge.graph_files import read_graph
 from passdown.testing import full_handoff
+from tests.sizes import example_count
 from tests.test_knowledge import edge, node
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def distances(
     return found
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=example_count(15), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     edges=EDGES,
     start=st.sampled_from(NAMES),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from passdown.search.minilm import MiniLM
 from passdown.search.minilm.encoder import batches
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,7 +114,7 @@ def test_a_very_long_text_is_read_to_its_end_and_then_cut() -> None:
     assert np.array_equal(MODEL([huge]), MODEL([huge + "banana " * 500]))
 
 
-@settings(max_examples=15)
+@settings(max_examples=example_count(8))
 @given(st.lists(st.text(max_size=120), min_size=1, max_size=6))
 def test_any_texts_give_finite_rows_that_do_not_depend_on_company(texts: list[str]) -> None:
     together = MODEL(texts)

@@ -23,6 +23,7 @@ from passdown.search.minilm.weights import (
     packed_numbers,
     read_weights,
 )
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,9 @@ def test_a_number_that_is_none_is_refused(copied: Path) -> None:
     assert "no number" in refusal(copied)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=example_count(10), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.integers(0, 60_000), st.integers(1, 255))
 def test_a_changed_byte_is_read_or_refused(copied: Path, at: int, change: int) -> None:
     """Nothing but the one error comes out, whichever byte of names and sizes is hit."""

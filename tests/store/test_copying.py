@@ -124,7 +124,7 @@ def test_a_target_with_other_records_is_refused_untouched(
             ws.create_task("T-1", title=title, agent="planner")
     with opened(postgres_store) as ws:
         before = content(ws)
-    with pytest.raises(InvalidInput, match="holds records that the source has not: task/T-1"):
+    with pytest.raises(InvalidInput, match="holds records that the source lacks: task/T-1"):
         copy_workspace(source, postgres_store)
     with opened(postgres_store) as ws:
         assert content(ws) == before

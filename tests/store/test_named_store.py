@@ -151,7 +151,7 @@ def test_a_store_that_cannot_be_reached_is_left_only_if_that_is_said(
     tmp_path: Path, postgres_store: str
 ) -> None:
     name_store(tmp_path, "postgresql://127.0.0.1:1/nobody")
-    with pytest.raises(StoreUnavailable, match="can't be told") as refused:
+    with pytest.raises(StoreUnavailable, match="can't read whether") as refused:
         passdown.init(str(tmp_path), postgres_store)
     assert "--repoint" in refused.value.next_step
     passdown.init(str(tmp_path), postgres_store, repoint=True).close()

@@ -13,6 +13,7 @@ from hypothesis import given as drawn
 import passdown
 from passdown.mcp.definitions import BY_NAME, TOOLS
 from passdown.mcp.tools import MAX_CHARACTERS, agent_named, call_tool
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,7 +172,9 @@ JSON = st.recursive(
 PARAMETERS = sorted({name for tool in TOOLS for name in tool["inputSchema"]["properties"]})
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=example_count(30), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @drawn(
     name=st.sampled_from(NAMES),
     arguments=st.dictionaries(st.sampled_from(PARAMETERS) | st.text(max_size=8), JSON, max_size=6),
