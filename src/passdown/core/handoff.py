@@ -306,7 +306,7 @@ class Handoff(_Frozen):
     )
     summary: str = declare(
         ANY_TEXT,
-        "The state of the work in a few sentences",
+        "A few sentences on the state of the work",
         default="",
         level="recommended",
         weight=2,

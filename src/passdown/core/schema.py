@@ -187,6 +187,10 @@ class Type:
         """The value in its plain form; what is wrong with it goes to `checks`."""
         raise NotImplementedError
 
+    def named(self, value: Any) -> Any:
+        """Plain data under the names of its shapes, not checked."""
+        return value
+
     def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
         """The value that its plain form stands for; `extra` collects undeclared fields by path."""
         return plain
@@ -361,6 +365,10 @@ class Optional(Type):
         """Check what isn't null."""
         return None if value is None else self.of.read(value, path, checks)
 
+    def named(self, value: Any) -> Any:
+        """The other type's."""
+        return self.of.named(value)
+
     def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
         """The value of what isn't null."""
         return None if plain is None else self.of.value(plain, path, extra)
@@ -398,6 +406,12 @@ class List(Type):
         if len(entries) < self._least:
             checks.add(path, "too_short", f"{len(entries)} entries", f"at least {self._least}")
         return [self.of.read(part, f"{path}[{i}]", checks) for i, part in enumerate(entries)]
+
+    def named(self, value: Any) -> Any:
+        """The same list with each entry under the names of its shape."""
+        if not isinstance(value, list | tuple):
+            return value
+        return [self.of.named(entry) for entry in cast("list[Any]", value)]
 
     def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
         """The values of its entries."""
@@ -460,13 +474,11 @@ class Part(Type):
     def read(self, value: Any, path: str, checks: Checks) -> Any:
         """Check each field; what is left out has its default in the result."""
         fields = fields_of(self.of)
-        if isinstance(value, str):
-            main = next((name for name, field in fields.items() if field.takes_text), None)
-            value = {main: value} if main else value
-        if not isinstance(value, Mapping):
+        given = self.named(value)
+        if not isinstance(given, dict):
             checks.add(path, "wrong_type", f"{_type_name(value)} given", "an object")
             return {}
-        given = named_by_shape(self.of, cast("Mapping[Any, Any]", value))
+        given = cast("dict[Any, Any]", given)
         found: JsonObject = {}
         for name, field in fields.items():
             found[name] = _read_field(field, given, path, checks)
@@ -474,6 +486,26 @@ class Part(Type):
             if name not in fields:
                 found[name] = given[name]
                 _report_unknown(self.of, name, given, path, checks)
+        return found
+
+    def named(self, value: Any) -> Any:
+        """The same object under the shape's own names; of a name and an alias, the name counts. A
+        text alone is the shape's main field.
+        """
+        fields, aliases = fields_of(self.of), aliases_of(self.of)
+        if isinstance(value, str):
+            main = next((name for name, field in fields.items() if field.takes_text), None)
+            return {main: value} if main else value
+        if not isinstance(value, Mapping):
+            return value
+        given = cast("Mapping[Any, Any]", value)
+        taken = set(given)
+        found: dict[Any, Any] = {}
+        for name, part in given.items():
+            own = aliases.get(name, name) if isinstance(name, str) else name
+            own = name if own in taken else own
+            taken.add(own)
+            found[own] = fields[own].type.named(part) if own in fields else part
         return found
 
     def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
@@ -511,17 +543,9 @@ def _read_field(field: Field, given: Mapping[Any, Any], path: str, checks: Check
     return field.type.read(value, where, checks)
 
 
-def named_by_shape(kind: type[Any], given: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Plain data under the shape's own names; of a name and its alias, the shape's own counts."""
-    aliases = aliases_of(kind)
-    taken = set(given)
-    found: dict[Any, Any] = {}
-    for name, value in given.items():
-        own = aliases.get(name, name) if isinstance(name, str) else name
-        own = name if own in taken else own
-        taken.add(own)
-        found[own] = value
-    return found
+def named_by_shape(kind: type[Any], given: Mapping[str, Any]) -> JsonObject:
+    """Plain data under a shape's own names, at any depth; not checked."""
+    return Part(kind).named(given)
 
 
 def _report_unknown(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from passdown.core.kinds import LEVELS, OUTCOMES, PHASES, TASK_STATUSES
+from passdown.core.handoff_templates import tool_schema
+from passdown.core.kinds import LEVELS, TASK_STATUSES
 
 if TYPE_CHECKING:
     from passdown.core.types import JsonObject
@@ -124,45 +125,45 @@ _GATES = _tool(
     is_reading=True,
 )
 
+HANDOFF_NAMES = {
+    "from_agent": "agent",
+    "to_agent": "to",
+    "artifacts": "files",
+    "suggested_next_steps": "next_steps",
+    "open_questions": "questions",
+    "patterns_discovered": "patterns",
+    "dependencies_for_next": "reading",
+}
+"""What the tool calls the fields of a handoff; each is an alias that a handoff has anyway."""
+
+
+def _handoff_schema() -> JsonObject:
+    """The fields that models need most; all others are accepted too."""
+    fields: dict[str, tuple[str, ...]] = {
+        "task": (),
+        "outcome": (),
+        "summary": (),
+        "to_agent": (),
+        "phase": (),
+        "decisions": ("summary", "rationale", "alternatives"),
+        "artifacts": (),
+        "suggested_next_steps": (),
+        "open_questions": (),
+        "blockers": ("blocker", "suggested_resolution", "blocking_tasks", "requires_human"),
+        "resolves": (),
+        "expect_version": (),
+        "from_agent": (),
+    }
+    schema = tool_schema(fields, renamed=HANDOFF_NAMES)
+    schema["properties"] |= _KEY
+    return schema
+
+
 _HANDOFF = _tool(
     "handoff",
     "Record a handoff, so that the next agent (or you, in a new session) can go on. Call it when "
     "you finish, stop, are blocked or pass work on. Other fields: passdown://schema/handoff.",
-    _object(
-        {
-            "task": _text(),
-            "outcome": _text(choices=OUTCOMES),
-            "summary": _text("state of the work"),
-            "to": _text("the next agent"),
-            "phase": _text("the task moves to", PHASES),
-            "decisions": _list(
-                items=_object(
-                    {"summary": _text(), "rationale": _text(), "alternatives": _list()},
-                    ("summary", "rationale"),
-                )
-            ),
-            "files": _list("paths made or changed"),
-            "next_steps": _list("needed unless completed"),
-            "questions": _list(),
-            "blockers": _list(
-                "needed unless completed",
-                _object(
-                    {
-                        "blocker": _text(),
-                        "suggested_resolution": _text("needed if failed"),
-                        "blocking_tasks": _list("ids; needed if blocked"),
-                        "requires_human": {"type": "boolean", "description": "opens a gate"},
-                    },
-                    ("blocker",),
-                ),
-            ),
-            "resolves": _list("ids of items now closed: T-1#n2"),
-            "expect_version": _number("refuse if the task moved on"),
-            **_AGENT,
-            **_KEY,
-        },
-        ("task", "outcome"),
-    ),
+    _handoff_schema(),
     is_reading=False,
 )
 

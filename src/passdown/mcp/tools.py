@@ -14,10 +14,12 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.arguments import Suggestions
-from passdown.core.intake import check_entry, check_task
+from passdown.core.handoff import Handoff
+from passdown.core.intake import check_entry, check_task, renamed_problems
 from passdown.core.items import item_lines, one_line
 from passdown.core.kinds import KINDS, WORKSPACE_TASK, parse_address
 from passdown.core.names import MAX_AGENT, agent_problems, id_problems
+from passdown.core.schema import List, aliases_of, fields_of, named_by_shape
 from passdown.core.text import child_path, excerpt, instruction_hints, visible
 from passdown.errors import (
     Conflict,
@@ -31,7 +33,7 @@ from passdown.errors import (
     StoreUnavailable,
     count_problems,
 )
-from passdown.mcp.definitions import BY_NAME, RECORDS
+from passdown.mcp.definitions import BY_NAME, HANDOFF_NAMES, RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -489,31 +491,6 @@ def _row_limit(limit: int, path: str) -> int:
     return min(limit, MAX_ROWS)
 
 
-# The tool's short names, and what a handoff calls the same.
-_HANDOFF_NAMES = {
-    "agent": "from_agent",
-    "to": "to_agent",
-    "task_id": "task",
-    "files": "artifacts",
-    "next_steps": "suggested_next_steps",
-    "questions": "open_questions",
-    "patterns": "patterns_discovered",
-    "reading": "dependencies_for_next",
-}
-
-# What warnings call the fields that a handoff leaves out.
-_SHORT_NAMES = {name: own for name, own in _HANDOFF_NAMES.items() if name != "task_id"}
-
-# The lists of a handoff whose entries a text alone can stand for, and the field that it fills.
-_TEXT_OF = {
-    "artifacts": "path",
-    "decisions": "summary",
-    "suggested_next_steps": "step",
-    "open_questions": "question",
-    "blockers": "blocker",
-}
-_FILE_NAMES = {"change_type": "change", "purpose": "note", "description": "note"}
-
 _NOTE_NAMES = {
     "pattern": {"text": "pattern", "location": "location", "tags": "applies_to"},
     "gotcha": {
@@ -526,58 +503,26 @@ _NOTE_NAMES = {
 
 
 def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> str:
-    """Record a handoff: the tool's own short fields, or any shape that a handoff may have."""
-    data, used = _handoff_shape(given)
-    key = data.pop("key", None)
-    try:
-        command = workspace.hand_off(data, key=key, from_agent=agent)
-    except InvalidInput as error:
-        told = _with_caller_paths(error.problems, used)
-        raise InvalidInput(error.message, told, next_step=error.next_step) from error
-    return _command_text(command)
-
-
-def _handoff_shape(given: Mapping[str, Any]) -> tuple[JsonObject, dict[str, str]]:
-    """The arguments with a handoff's field names, and which short names stood for which."""
-    data: JsonObject = {}
+    """Record a handoff: fields under any of their names, or a whole one as text in `handoff`."""
+    fields = {name: value for name, value in given.items() if value is not None}
+    key = fields.pop("key", None)
+    lists = {name for name, field in fields_of(Handoff).items() if isinstance(field.type, List)}
+    lists |= {alias for alias, own in aliases_of(Handoff).items() if own in lists}
+    fields |= {name: as_list(value) for name, value in fields.items() if name in lists}
     # What is missing is missed under the tool's own name, unless the call has the handoff's.
-    used = {own: name for name, own in _SHORT_NAMES.items() if own not in given}
-    for name, value in given.items():
-        own = _HANDOFF_NAMES.get(name, name)
-        if value is None or (own != name and own in given):
-            # Said twice, the handoff's own name counts; the other is kept and reported as unknown.
-            own = name
-        elif own != name:
-            used[own] = name
-        data[own] = _handoff_entries(own, value)
-    return data, used
-
-
-def _handoff_entries(name: str, value: object) -> object:
-    if name not in _TEXT_OF or not (listed := as_list(value)) or not isinstance(listed, list):
-        return value
-    entries = cast("list[object]", listed)
-    return [_handoff_entry(name, entry) for entry in entries]
-
-
-def _handoff_entry(name: str, entry: object) -> object:
-    if isinstance(entry, str):
-        return {_TEXT_OF[name]: entry}
-    if name == "artifacts" and isinstance(entry, dict):
-        parts = cast("JsonObject", entry)
-        return {_FILE_NAMES.get(part, part): value for part, value in parts.items()}
-    return entry
-
-
-def _with_caller_paths(problems: Iterable[Problem], used: Mapping[str, str]) -> list[Problem]:
-    """Problems with the paths that the caller wrote."""
-    return [problem._replace(path=_renamed_path(problem.path, used)) for problem in problems]
-
-
-def _renamed_path(path: str, used: Mapping[str, str]) -> str:
-    head = re.match(r"\w*", path)
-    name = head[0] if head else ""
-    return used.get(name, name) + path[len(name) :]
+    names = {own: name for own, name in HANDOFF_NAMES.items() if own not in given}
+    try:
+        if isinstance(fields.get("handoff"), str):
+            text, beside = fields.pop("handoff"), named_by_shape(Handoff, fields)
+            command = workspace.hand_off(text, key=key, **{"from_agent": agent, **beside})
+        else:
+            command = workspace.hand_off(fields, key=key, from_agent=agent)
+    except InvalidInput as error:
+        problems = renamed_problems(error.problems, names)
+        raise InvalidInput(error.message, problems, next_step=error.next_step) from error
+    return _command_text(
+        command._replace(warnings=tuple(renamed_problems(command.warnings, names)))
+    )
 
 
 def _command_text(command: HandoffCommand) -> str:
@@ -588,9 +533,7 @@ def _command_text(command: HandoffCommand) -> str:
         f"phase {command.phase}, {command.completeness} of 100 complete."
     )
     held = f"Held by {', '.join(command.held_by)}: a person has to answer first."
-    told = warning_lines(
-        _with_caller_paths(command.warnings, {own: name for name, own in _SHORT_NAMES.items()})
-    )
+    told = warning_lines(command.warnings)
     return "\n".join([line, *([held] if command.held_by else []), *told])
 
 
@@ -624,7 +567,7 @@ def note_problems(given: JsonObject) -> list[Problem]:
         if name not in names and name not in ("kind", "task", "agent", "key")
     ]
     found = check_entry(kind, _note_entry(given))[1]
-    return [*unfit, *_with_caller_paths(found, {own: name for name, own in names.items()})]
+    return [*unfit, *renamed_problems(found, {own: name for name, own in names.items()})]
 
 
 def _note_entry(given: JsonObject) -> JsonObject:

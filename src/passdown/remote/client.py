@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from passdown.core.arguments import number_problems, raise_problems, text_list, text_type_problems
 from passdown.core.handoff import Handoff, as_plain
-from passdown.core.intake import read_handoff
+from passdown.core.intake import GivenHandoff, read_handoff
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem
 from passdown.ledger.project_files import Project
 from passdown.remote.connection import (
@@ -333,6 +333,8 @@ def _enveloped(
     sent: object = handoff
     if isinstance(handoff, Handoff):
         sent = as_plain(handoff)
+    elif isinstance(handoff, GivenHandoff):
+        sent = handoff.data
     elif isinstance(handoff, Mapping):
         sent = dict(handoff)
     elif isinstance(handoff, bytes):

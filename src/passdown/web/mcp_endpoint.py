@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from passdown.core.handoff import as_plain
+from passdown.core.intake import check_handoff
 from passdown.core.parsing import load_json
 from passdown.core.text import visible
 from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError, RateLimited
@@ -19,8 +21,9 @@ from passdown.mcp.message_spans import is_tool_error, message_span
 from passdown.web.gateway import REQUEST_CONTEXT
 from passdown.web.requests import ApiRequest, require_right
 from passdown.web.responses import PROBLEM_MEDIA, problem_document, to_json
-from passdown.web.task_routes import decision_of_caller
+from passdown.web.task_routes import decision_of_caller, with_token_author
 from passdown.workspace.files import serving_client
+from passdown.workspace.handoff import handoff_key
 from passdown.workspace.streams import recorded_via
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 MCP_PATH = "/mcp"
 _MAX_DEPTH = 64
 _PACKAGE_SPANS = "OpenTelemetryMiddleware"
-_AUTHOR_FIELDS = ("agent", "from_agent", "author")
+_AUTHOR_FIELDS = ("agent", "from_agent", "from", "author")
 _WRITE_TOOLS = frozenset({"handoff", "decide", "note", "task_new"})
 
 
@@ -222,6 +225,26 @@ def _with_caller_name(call: ApiRequest, tool: str, given: JsonObject) -> JsonObj
         if given.get(name) not in ("", None, caller.name):
             call.note_claim(name, given[name])
     own = {name: value for name, value in given.items() if name not in _AUTHOR_FIELDS}
+    if tool == "handoff" and isinstance(own.get("handoff"), str):
+        own = _handoff_of_caller(call, own)
     if isinstance(own.get("decisions"), list):
         own["decisions"] = [decision_of_caller(call, entry) for entry in own["decisions"]]
     return {**own, "agent": caller.name}
+
+
+def _handoff_of_caller(call: ApiRequest, given: JsonObject) -> JsonObject:
+    """The fields of a handoff that came as text, without the names of others.
+
+    A task file has a key made from its content: it is recorded once. What can't be read is left
+    for the tool to refuse.
+    """
+    fields = {name: value for name, value in given.items() if name not in ("handoff", "key")}
+    try:
+        handoff, _ = with_token_author(call, given["handoff"], fields)
+    except InvalidInput:
+        return given
+    checked = check_handoff(handoff.data)
+    key = given.get("key")
+    if key is None and handoff.is_task_file and checked.handoff is not None:
+        key = handoff_key(as_plain(checked.handoff))
+    return {**handoff.data, "key": key}

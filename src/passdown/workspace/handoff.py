@@ -43,10 +43,7 @@ if TYPE_CHECKING:
     from passdown.store.statements import Reader
     from passdown.workspace.context import Context
     from passdown.workspace.files import CallerFiles
-
-
-if TYPE_CHECKING:
-    HandoffLike = Handoff | Mapping[str, Any] | str | bytes
+    from passdown.workspace.types import HandoffLike
 
 
 def hand_off(
@@ -71,7 +68,7 @@ def hand_off(
     _check_key(key)
     is_content_key = key is None and not given.is_task_file
     plain = as_plain(checked.handoff)
-    key = key or _key(plain)
+    key = key or handoff_key(plain)
     value = _signed(opened, checked.handoff, key, latest_only=is_content_key)
     plain["from_agent"] = value.from_agent
     artifacts, disk = _measured(opened, value)
@@ -114,7 +111,7 @@ def check_handoff_input(
         if checked.handoff is None or unnamed:
             problems = (*checked.problems, *unnamed, *_files_anyway(opened, data))
             return Check(limited_problems(given.as_written(problems)), 0, data)
-        key = _key(as_plain(checked.handoff))
+        key = handoff_key(as_plain(checked.handoff))
         value = _signed(opened, checked.handoff, key, latest_only=not given.is_task_file)
     except InvalidInput as error:
         return Check(error.problems, 0, data)
@@ -266,7 +263,7 @@ def _not_there(files: CallerFiles, path: str, where: str) -> Problem:
     return Problem(where, "missing_file", f"{path} is not on {disk}", "an existing file", fix)
 
 
-def _key(handoff: dict[str, Any]) -> str:
+def handoff_key(handoff: dict[str, Any]) -> str:
     """Without a key of its own, a handoff is known by its content: given twice, recorded once.
 
     One that names the version it worked from is a compare-and-set and never taken for a repeat.
