@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings, Workspace
+from passdown.context.pipeline import shortened
 from passdown.context.summary import (
     compact_context,
     compact_decisions,
-    shortened,
     summary,
     summary_version,
 )

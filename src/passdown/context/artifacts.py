@@ -8,9 +8,11 @@ is always the same text, with invisible characters as escapes.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.context.pipeline import budget_of, collapse, counted
 from passdown.core.kinds import MAX_BLOCKERS, MAX_DECISIONS, MAX_FILES
 from passdown.core.names import MAX_AGENT
 from passdown.core.text import child_path, is_blank, visible
@@ -21,7 +23,7 @@ from passdown.errors import InvalidInput, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from passdown.core.tokens import Count, Counter
+    from passdown.context.pipeline import CounterLike
 
 
 Artifact = dict[str, Any]
@@ -150,7 +152,6 @@ def read_artifact(text: str | bytes) -> Artifact:
     `artifact_problems` to judge.
     """
     from passdown.core.parsing import load_yaml
-    from passdown.errors import InvalidInput, Problem
 
     data = load_yaml(text)
     if not isinstance(data, dict):
@@ -294,14 +295,14 @@ def template_text() -> str:
     return _TEMPLATE
 
 
-Piece = tuple[str, int]
+_Piece = tuple[str, int]
 
 _NO_REASON = "Not stated."
 _SEVERITIES = ("blocker", "high", "medium", "low")
 _PRIORITIES = ("high", "medium", "low")
 _IN_FORCE = ("accepted", "proposed", "")
 
-_ORDER: tuple[Piece, ...] = (
+_ORDER: tuple[_Piece, ...] = (
     ("story_id", 0),
     ("current_task", 0),
     ("next_action", 0),
@@ -327,20 +328,20 @@ _ORDER: tuple[Piece, ...] = (
 
 
 class _Source(NamedTuple):
-    """The facts, ready to be chosen from: each list with its most important entry first."""
+    """The facts, ready to be chosen from.
+
+    `texts` holds what each piece adds, as far as there is one that an artifact takes; `fields` are
+    those that say anything, and `totals` how much there is of everything that is counted.
+    """
 
     frame: Artifact
-    fields: dict[str, str]
-    entries: dict[str, list[str]]
+    texts: dict[_Piece, str]
+    fields: frozenset[str]
     totals: dict[str, int]
-    reasons: list[str]
-    action: str
-    action_ends: list[int]
-    further_steps: int
 
 
 def artifact_of(
-    facts: Mapping[str, Any], *, counter: str | Count | Counter | None, max_tokens: int = MAX_TOKENS
+    facts: Mapping[str, Any], *, counter: CounterLike, max_tokens: int = MAX_TOKENS
 ) -> Artifact:
     """The artifact of a change of agents, never longer than `max_tokens` as YAML text.
 
@@ -348,61 +349,55 @@ def artifact_of(
     first), files (newest first), blockers, next_steps, totals and full_record; whatever else it
     holds is not carried. Raises InvalidInput when not even the two names and the reference fit.
     """
-    count = counter_of(counter).tokens
     source = _source_of(facts)
-
-    def fits(artifact: Artifact) -> bool:
-        return count(artifact_text(artifact)) <= max_tokens
-
-    pieces = [piece for piece in _ORDER if _exists(piece, source)]
-    whole = _built(source, set(pieces))
-    if fits(whole):
-        return whole
-    if not fits(_built(source, set())):
-        return _least(source, count, max_tokens)
-    chosen: set[Piece] = set()
-    for piece in pieces:
-        if _has_its_base(piece, chosen) and fits(_built(source, {*chosen, piece})):
-            chosen.add(piece)
-    return _built(source, chosen)
-
-
-def _least(source: _Source, count: Count, max_tokens: int) -> Artifact:
+    budget = budget_of(max_tokens, counter)
+    pieces = [piece for piece in _ORDER if piece in source.texts]
+    chosen = budget.select(
+        pieces, lambda some: artifact_text(_built(source, some)), is_ready=_has_its_base
+    )
+    if chosen is not None:
+        return _built(source, chosen)
     least = {name: source.frame[name] for name in LEAST}
-    needed = count(artifact_text(least))
-    if needed > max_tokens:
-        expected = f"at least {needed:,} for the two names and the reference"
-        problem = Problem("max_tokens", "too_small", f"{max_tokens:,} tokens given", expected)
-        raise InvalidInput("no artifact is that short", [problem])
-    return least
+    if budget.fits(artifact_text(least)):
+        return least
+    needed = budget.tokens(artifact_text(least))
+    expected = f"at least {needed:,} for the two names and the reference"
+    problem = Problem("max_tokens", "too_small", f"{max_tokens:,} tokens given", expected)
+    raise InvalidInput("no artifact is that short", [problem])
 
 
-def _plain_text(value: object) -> str:
+def _text(value: object) -> str:
     return "" if value is None else without_surrogates(str(value))
 
 
 def _source_of(facts: Mapping[str, Any]) -> _Source:
-    decisions = [d for d in _dicts(facts, "decisions") if _plain_text(d.get("status")) in _IN_FORCE]
-    blockers = sorted(
-        _dicts(facts, "blockers"), key=lambda b: _rank(b.get("severity"), _SEVERITIES)
-    )
-    steps = sorted(_dicts(facts, "next_steps"), key=lambda n: _rank(n.get("priority"), _PRIORITIES))
-    entries = {
+    decisions = [d for d in _dicts(facts, "decisions") if _text(d.get("status")) in _IN_FORCE]
+    blockers = _dicts(facts, "blockers")
+    blockers.sort(key=lambda blocker: _rank(blocker.get("severity"), _SEVERITIES))
+    steps = _dicts(facts, "next_steps")
+    steps.sort(key=lambda step: _rank(step.get("priority"), _PRIORITIES))
+    action = _text(steps[0].get("step")) if steps else ""
+    ends = sentence_ends(action)
+    fields = _fields(facts)
+    lists = {
         "decisions": [_summary(decision) for decision in decisions],
-        "files_modified": [_plain_text(path) for path in facts.get("files") or ()],
-        "blockers": [_plain_text(blocker.get("blocker")) for blocker in blockers],
+        "files_modified": [_text(path) for path in facts.get("files") or ()],
+        "blockers": [_text(blocker.get("blocker")) for blocker in blockers],
+        "rationales": [_reason(decision) for decision in decisions],
+        "next_action": [action[:end].strip() for end in ends],
     }
-    action = _plain_text(steps[0].get("step")) if steps else ""
-    return _Source(
-        frame=_frame(facts),
-        fields=_fields(facts),
-        entries={name: found[: LIMITS[name]] for name, found in entries.items()},
-        totals=_totals(facts, entries),
-        reasons=[_reason(decision) for decision in decisions[: LIMITS["decisions"]]],
-        action=action,
-        action_ends=sentence_ends(action),
-        further_steps=max(0, len(steps) - 1),
-    )
+    texts = {(name, 0): text for name, text in fields.items() if 0 < len(text) <= MAX_FIELD}
+    for name, found in lists.items():
+        is_optional = name == "rationales"
+        texts |= {(name, i): text for i, text in enumerate(found) if text or not is_optional}
+    said = frozenset(name for name, text in fields.items() if text)
+    stated = cast("dict[str, Any]", facts.get("totals") or {})
+    names = {"decisions": "decisions", "files_modified": "files", "blockers": "blockers"}
+    totals = {
+        name: max(int(stated.get(given) or 0), len(lists[name])) for name, given in names.items()
+    }
+    totals |= {"next_action": len(ends), "next_steps": max(0, len(steps) - 1)}
+    return _Source(_frame(facts), texts, said | {"next_action"} if ends else said, totals)
 
 
 def _dicts(facts: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
@@ -417,11 +412,11 @@ def _rank(word: object, order: tuple[str, ...]) -> int:
 
 def _summary(decision: dict[str, Any]) -> str:
     proposed = " [proposed]" if decision.get("status") == "proposed" else ""
-    return f"{_plain_text(decision.get('summary'))}{proposed}"
+    return f"{_text(decision.get('summary'))}{proposed}"
 
 
 def _reason(decision: dict[str, Any]) -> str:
-    reason = _plain_text(decision.get("rationale"))
+    reason = _text(decision.get("rationale"))
     return "" if reason == _NO_REASON else reason
 
 
@@ -429,50 +424,26 @@ def _frame(facts: Mapping[str, Any]) -> Artifact:
     """The parts that are always there and can't be left out but all together."""
     return {
         "version": VERSION,
-        "from_agent": _plain_text(facts.get("from_agent")),
-        "to_agent": _plain_text(facts.get("to_agent")),
-        "full_record": _plain_text(facts.get("full_record")),
+        "from_agent": _text(facts.get("from_agent")),
+        "to_agent": _text(facts.get("to_agent")),
+        "full_record": _text(facts.get("full_record")),
         "consumed": False,
     }
 
 
 def _fields(facts: Mapping[str, Any]) -> dict[str, str]:
-    given: object = facts.get("story") or {}
-    story = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    story = _mapping(facts.get("story"))
     return {
-        "timestamp": _plain_text(facts.get("at")),
-        "story_id": _plain_text(story.get("id") or facts.get("task")),
-        "story_path": _plain_text(story.get("path")),
-        "story_status": _plain_text(
-            story.get("status") or facts.get("status") or facts.get("phase")
-        ),
-        "current_task": _plain_text(story.get("current_task") or facts.get("title")),
-        "branch": _plain_text(story.get("branch")),
+        "timestamp": _text(facts.get("at")),
+        "story_id": _text(story.get("id") or facts.get("task")),
+        "story_path": _text(story.get("path")),
+        "story_status": _text(story.get("status") or facts.get("status") or facts.get("phase")),
+        "current_task": _text(story.get("current_task") or facts.get("title")),
+        "branch": _text(story.get("branch")),
     }
 
 
-def _totals(facts: Mapping[str, Any], entries: dict[str, list[str]]) -> dict[str, int]:
-    """How many there are of each list in all, which can be more than were given."""
-    stated = cast("dict[str, Any]", facts.get("totals") or {})
-    names = {"decisions": "decisions", "files_modified": "files", "blockers": "blockers"}
-    return {
-        name: max(int(stated.get(names[name]) or 0), len(found)) for name, found in entries.items()
-    }
-
-
-def _exists(piece: Piece, source: _Source) -> bool:
-    """Whether the facts have this piece, and of a size that an artifact takes."""
-    name, index = piece
-    if name in source.fields:
-        return 0 < len(source.fields[name]) <= MAX_FIELD
-    if name == "next_action":
-        return index < min(len(source.action_ends), MAX_SENTENCES)
-    if name == "rationales":
-        return index < len(source.reasons) and bool(source.reasons[index])
-    return index < len(source.entries[name])
-
-
-def _has_its_base(piece: Piece, chosen: set[Piece]) -> bool:
+def _has_its_base(piece: _Piece, chosen: set[_Piece]) -> bool:
     """A reason needs its decision beside it, a second sentence the first one before it."""
     name, index = piece
     if name == "rationales":
@@ -480,62 +451,54 @@ def _has_its_base(piece: Piece, chosen: set[Piece]) -> bool:
     return name != "next_action" or index == 0 or (name, index - 1) in chosen
 
 
-def _built(source: _Source, chosen: set[Piece]) -> Artifact:
-    def field(name: str) -> str:
-        full = source.fields[name]
-        return full if not full or (name, 0) in chosen else REFERENCE
+def _built(source: _Source, chosen: set[_Piece]) -> Artifact:
+    texts = source.texts
 
-    lists = {
-        name: [_entry(source, (name, i), chosen) for i in range(len(found)) if (name, i) in chosen]
-        for name, found in source.entries.items()
-    }
+    def last(name: str) -> str:
+        """The longest form that was chosen of a field, or that there is one."""
+        found = [texts[piece] for piece in sorted(chosen) if piece[0] == name]
+        return found[-1] if found else REFERENCE if name in source.fields else ""
+
+    def listed(name: str) -> list[str]:
+        return [_entry(source, piece, chosen) for piece in sorted(chosen) if piece[0] == name]
+
     omitted = _omitted(source, chosen)
     return {
         "version": source.frame["version"],
-        "timestamp": field("timestamp"),
+        "timestamp": last("timestamp"),
         "from_agent": source.frame["from_agent"],
         "to_agent": source.frame["to_agent"],
-        "story_context": {name: field(name) for name in STORY_FIELDS},
-        **lists,
-        "next_action": _action(source, chosen),
+        "story_context": {name: last(name) for name in STORY_FIELDS},
+        **{name: listed(name) for name in LIMITS},
+        "next_action": last("next_action"),
         **({"omitted": omitted} if omitted else {}),
         "full_record": source.frame["full_record"],
         "consumed": source.frame["consumed"],
     }
 
 
-def _entry(source: _Source, piece: Piece, chosen: set[Piece]) -> str:
+def _entry(source: _Source, piece: _Piece, chosen: set[_Piece]) -> str:
     name, index = piece
-    text = source.entries[name][index]
-    has_reason = name == "decisions" and ("rationales", index) in chosen
-    return f"{text} ({source.reasons[index]})" if has_reason else text
+    text, reason = source.texts[piece], ("rationales", index)
+    has_reason = name == "decisions" and reason in chosen
+    return f"{text} ({source.texts[reason]})" if has_reason else text
 
 
-def _sentences(chosen: set[Piece]) -> int:
-    return sum(name == "next_action" for name, _ in chosen)
-
-
-def _action(source: _Source, chosen: set[Piece]) -> str:
-    if not source.action_ends:
-        return ""
-    kept = _sentences(chosen)
-    return source.action[: source.action_ends[kept - 1]].strip() if kept else REFERENCE
-
-
-def _omitted(source: _Source, chosen: set[Piece]) -> dict[str, int]:
-    counts = {
-        name: total - sum(chosen_name == name for chosen_name, _ in chosen)
-        for name, total in source.totals.items()
-    }
+def _omitted(source: _Source, chosen: set[_Piece]) -> dict[str, int]:
+    """How much of everything isn't there, by name."""
+    shown = Counter(name for name, _ in chosen)
+    counts = {name: total - shown[name] for name, total in source.totals.items()}
     counts["rationales"] = sum(
-        bool(reason) and ("decisions", i) in chosen and ("rationales", i) not in chosen
-        for i, reason in enumerate(source.reasons)
+        ("decisions", index) in chosen and (name, index) not in chosen
+        for name, index in source.texts
+        if name == "rationales"
     )
-    counts["next_action"] = len(source.action_ends) - _sentences(chosen)
-    counts["next_steps"] = source.further_steps
-    for name, full in source.fields.items():
-        counts[name] = int(bool(full) and (name, 0) not in chosen)
-    return {name: count for name, count in counts.items() if count > 0}
+    fields = source.fields - {"next_action"}
+    counts |= {
+        name: 1 for name in (*STORY_FIELDS, "timestamp") if name in fields and not shown[name]
+    }
+    order = (*LIMITS, "rationales", "next_action", "next_steps", "timestamp", *STORY_FIELDS)
+    return {name: counts[name] for name in order if counts.get(name, 0) > 0}
 
 
 _SECTIONS = {
@@ -547,17 +510,12 @@ _SECTIONS = {
 _BLOCK_MARKS = "#>-+*`~=|_<"
 
 
-def one_line(text: object) -> str:
-    """A text on one line, with whatever is invisible written as an escape."""
-    return visible(" ".join(str(text).split()))
-
-
 def artifact_markdown(artifact: Mapping[str, Any]) -> str:
     """The artifact as markdown; no text in it can open a section or swallow one."""
     story = _mapping(artifact.get("story_context"))
     omitted = _mapping(artifact.get("omitted"))
-    known = [f"{name}: {one_line(story[name])}" for name in STORY_FIELDS if story.get(name)]
-    names = [one_line(artifact.get(name) or "none") for name in ("from_agent", "to_agent")]
+    known = [f"{name}: {collapse(story[name])}" for name in STORY_FIELDS if story.get(name)]
+    names = [collapse(artifact.get(name) or "none") for name in ("from_agent", "to_agent")]
     consumed = "consumed" if artifact.get("consumed") else "not consumed"
     at = _item(artifact.get("timestamp") or "no time")
     lines = [f"# Handoff from {names[0]} to {names[1]}", "", f"{at}, {consumed}"]
@@ -586,7 +544,7 @@ def _section(title: str, entries: list[Any]) -> list[str]:
 
 
 def _item(entry: object) -> str:
-    line = one_line(entry)
+    line = collapse(entry)
     return f"\\{line}" if line[:1] and line[0] in _BLOCK_MARKS else line
 
 
@@ -604,51 +562,41 @@ class _Parts(NamedTuple):
     full_record: str
 
 
-def short_summary(
-    artifact: Mapping[str, Any], *, counter: str | Count | Counter | None, max_tokens: int
-) -> str:
+def short_summary(artifact: Mapping[str, Any], *, counter: CounterLike, max_tokens: int) -> str:
     """The artifact as a few lines of at most `max_tokens`, in whole entries.
 
     The first line says from whom to whom and when; the last says how much more there is and
     where. Where both are too long together, what fits of them is given, in the end nothing.
     """
-    count = counter_of(counter).tokens
     parts = _parts_of(artifact)
-    shown: set[tuple[str, int]] = set()
-    if count(_summary_text(parts, shown)) > max_tokens:
-        shorter = (f"{parts.head}\nMore: {parts.full_record}", parts.head)
-        return next((text for text in shorter if count(text) <= max_tokens), "")
-    pieces = _pieces(parts)
-    if count(_summary_text(parts, set(pieces))) <= max_tokens:
-        return _summary_text(parts, set(pieces))
-    for piece in pieces:
-        if count(_summary_text(parts, {*shown, piece})) <= max_tokens:
-            shown.add(piece)
+    budget = budget_of(max_tokens, counter)
+    shown = budget.select(_pieces(parts), lambda some: _summary_text(parts, some))
+    if shown is None:
+        return budget.first((f"{parts.head}\nMore: {parts.full_record}", parts.head))
     return _summary_text(parts, shown)
 
 
 def _parts_of(artifact: Mapping[str, Any]) -> _Parts:
-    names = [one_line(artifact.get(name) or "none") for name in ("from_agent", "to_agent")]
-    at = _SECONDS.sub(r"\1", one_line(artifact.get("timestamp") or "no time"))
-    action = one_line(artifact.get("next_action") or "")
+    names = [collapse(artifact.get(name) or "none") for name in ("from_agent", "to_agent")]
+    at = _SECONDS.sub(r"\1", collapse(artifact.get("timestamp") or "no time"))
+    action = collapse(artifact.get("next_action") or "")
     return _Parts(
         head=f"From {names[0]} to {names[1]}, {at}",
         action="" if action == REFERENCE else action,
         lists={name: _entries(artifact.get(name)) for name in LIMITS},
-        omitted=_counts(artifact.get("omitted")),
-        full_record=one_line(artifact.get("full_record") or ""),
+        omitted={
+            name: count
+            for name, count in _mapping(artifact.get("omitted")).items()
+            if isinstance(count, int)
+        },
+        full_record=collapse(artifact.get("full_record") or ""),
     )
 
 
 def _entries(given: object) -> list[str]:
     """A list's entries; a file that someone wrote by hand may hold anything in its place."""
     listed = cast("list[object]", given) if isinstance(given, list) else []
-    return [one_line(entry) for entry in listed]
-
-
-def _counts(given: object) -> dict[str, int]:
-    counts = cast("dict[str, object]", given) if isinstance(given, dict) else {}
-    return {name: count for name, count in counts.items() if isinstance(count, int)}
+    return [collapse(entry) for entry in listed]
 
 
 def _pieces(parts: _Parts) -> list[tuple[str, int]]:
@@ -709,7 +657,7 @@ def _rest(parts: _Parts, chosen: dict[str, list[str]], has_action: bool) -> str:
     for name, noun in _NOUNS.items():
         count = parts.omitted.get(name, 0) + len(parts.lists[name]) - len(chosen[name])
         if count:
-            missing.append(f"{count} {noun}{'' if count == 1 else 's'}")
+            missing.append(counted(count, noun))
     if parts.action and not has_action:
         missing.append("the next action")
     where = parts.full_record
@@ -724,7 +672,7 @@ _MAX_DEPTH = 32
 def artifact_problems(
     data: object,
     *,
-    counter: str | Count | Counter | None = None,
+    counter: CounterLike = None,
     max_tokens: int = MAX_TOKENS,
 ) -> list[Problem]:
     """What is wrong with an artifact's data; an empty list when nothing is.
@@ -796,8 +744,6 @@ def _count_problems(omitted: object) -> list[Problem]:
 
 
 def _time_problems(artifact: dict[str, Any]) -> list[Problem]:
-    from passdown.core.times import parse_time
-
     at = artifact.get("timestamp")
     if not isinstance(at, str) or not at:
         return []
@@ -879,28 +825,3 @@ def _over_limits(artifact: dict[str, Any]) -> list[Problem]:
         expected = f"at most {MAX_SENTENCES}"
         found.append(Problem("next_action", "too_many", f"{sentences:,} sentences", expected))
     return found
-
-
-__all__ = [
-    "FIELDS",
-    "LIMITS",
-    "MAX_BLOCKERS",
-    "MAX_DECISIONS",
-    "MAX_FIELD",
-    "MAX_FILES",
-    "MAX_RETAINED",
-    "MAX_SENTENCES",
-    "MAX_TOKENS",
-    "NEVER_CARRIED",
-    "REFERENCE",
-    "STORY_FIELDS",
-    "VERSION",
-    "Artifact",
-    "artifact_markdown",
-    "artifact_name",
-    "artifact_of",
-    "artifact_problems",
-    "artifact_text",
-    "read_artifact",
-    "short_summary",
-]

@@ -1,8 +1,7 @@
 """Context from other tasks: what dependencies pass on, and what earlier work is relevant.
 
-The text is Markdown of a fixed form. Stored words are escaped, so that nothing a handoff says
-can add
-a row, a heading or a section. Each entry that is chosen says why; the others are counted.
+The text is Markdown of a fixed form. Stored words are escaped, so that nothing a handoff says can
+add a row, a heading or a section. Each entry that is chosen says why; the others are counted.
 """
 
 from __future__ import annotations
@@ -10,29 +9,29 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from passdown.context.summary import ELLIPSIS, cut_at, one_line, shortened
+from passdown.context.pipeline import (
+    ELLIPSIS,
+    MAX_TEXT,
+    as_code,
+    escaped,
+    escaped_heading,
+    sections_text,
+    shortened,
+)
 from passdown.core.kinds import parse_address
 from passdown.core.text import instruction_hints
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from passdown.core.types import JsonObject
 
-
-MAX_TEXT = 400
-"""How much of one text is shown; the rest is read by the item's address."""
 
 NO_LIMIT = 10**9
 """The limit of entries that are to be shown whole or not at all."""
 
 PRIORITIES = {"high": 0, "medium": 1, "low": 2}
-
-_SPECIAL = re.compile(r"[\\`|<]|!(?=\[)")
-_IN_HEADING = re.compile(r"[\\`|<#]|!(?=\[)")
-_NUMBERED = re.compile(r"(\d+)[.)]")
-_LEADS = tuple("#+*>~_[-")
 
 
 def context_for_next(state: JsonObject) -> JsonObject:
@@ -63,17 +62,13 @@ def _open_entries(state: JsonObject, name: str) -> list[JsonObject]:
 
 def injection_text(context: JsonObject) -> str:
     """A context as text for a prompt; sections that have nothing in them are left out."""
-    name = _escaped_marks(cut_at(one_line(context["title"]), MAX_TEXT), _IN_HEADING)
-    blocks = [f"### From {escaped(context['task_id'])}: {name}"]
-    blocks += _table(context)
-    for title, field, line in _SECTIONS:
+    sections = [("Files to read", _table(context))]
+    for title, field in _SECTIONS.items():
         entries: Sequence[JsonObject] = context.get(field, ())
-        if entries:
-            lines = [f"- {line(entry)}{_attribution(entry)}" for entry in entries]
-            blocks.append(f"#### {title}\n\n" + "\n".join([*lines, *_older(context, field, "- ")]))
-    if len(blocks) == 1:
-        blocks.append("Nothing to pass on.")
-    return "\n\n".join(blocks) + "\n"
+        lines = [f"- {_line(entry)}{_attribution(entry)}" for entry in entries]
+        sections.append((title, [*lines, *_older(context, field, "- ")] if lines else []))
+    heading = f"From {escaped(context['task_id'])}: {escaped_heading(context['title'])}"
+    return sections_text(heading, sections, "Nothing to pass on.")
 
 
 def injection_for(dependencies: Iterable[JsonObject]) -> str:
@@ -138,43 +133,13 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def escaped(text: str, limit: int = MAX_TEXT, address: str = "") -> str:
-    """A text that stays text inside Markdown: one line, visible, no marks that mean something.
-
-    Longer than `limit`, it is cut with a mark and says where the rest is.
-    """
-    flat = one_line(text)
-    cut = cut_at(flat, limit)
-    rest = f" (whole: passdown show {address})" if cut != flat and address else ""
-    return _escaped_start(_escaped_marks(cut, _SPECIAL)) + rest
-
-
-def _escaped_marks(text: str, special: re.Pattern[str]) -> str:
-    return special.sub(lambda found: "\\" + found.group(), text)
-
-
-def _escaped_start(text: str) -> str:
-    """Text whose beginning can't be read as a heading, a list, a quote or a rule."""
-    if text.startswith(_LEADS):
-        return "\\" + text
-    number = _NUMBERED.match(text)
-    return f"{number[1]}\\{text[number.end(1) :]}" if number else text
-
-
-def as_code(path: str) -> str:
-    """A path as a code span, or as escaped text where a span can't hold it."""
-    flat = one_line(path)
-    is_plain = flat and not set(flat) & {"`", "|", "\\"}
-    return f"`{flat}`" if is_plain else escaped(path)
-
-
 def _table(context: JsonObject) -> list[str]:
     entries: Sequence[JsonObject] = context.get("files_to_read", ())
     if not entries:
         return []
     rows = [f"| {as_code(e['file'])} | {_escaped_field(e, 'reason')} |" for e in entries]
-    table = "\n".join(["| File | Why |", "| --- | --- |", *rows])
-    return ["#### Files to read", table, *_older(context, "files_to_read", "")]
+    older = ["", *_older(context, "files_to_read", "")]
+    return ["| File | Why |", "| --- | --- |", *rows, *(older if len(older) > 1 else ())]
 
 
 def _older(context: JsonObject, field: str, lead: str) -> list[str]:
@@ -186,8 +151,10 @@ def _older(context: JsonObject, field: str, lead: str) -> list[str]:
 
 
 def _escaped_field(entry: JsonObject, field: str) -> str:
-    limit = entry.get("longest", MAX_TEXT)
-    return escaped(entry.get(field, ""), limit, address=entry.get("address", ""))
+    address: str = entry.get("address", "")
+    # Only an item's address can be shown; a task stands under its own name.
+    shown = address if "#" in address else ""
+    return escaped(entry.get(field, ""), entry.get("longest", MAX_TEXT), shown)
 
 
 def _attribution(entry: JsonObject) -> str:
@@ -199,35 +166,38 @@ def _attribution(entry: JsonObject) -> str:
     return f" (by {agent}{orders}{stale})" if agent or orders else ""
 
 
-def _pattern(entry: JsonObject) -> str:
-    return f"{_escaped_field(entry, 'pattern')} (in {_escaped_field(entry, 'location')})"
+def _line(entry: JsonObject) -> str:
+    """An entry of any kind on one line."""
+
+    def text(name: str) -> str:
+        return _escaped_field(entry, name)
+
+    if "pattern" in entry:
+        return f"{text('pattern')} (in {text('location')})"
+    if "issue" in entry:
+        stop = "" if text("issue").endswith((".", "!", "?", "…", ")")) else "."
+        return f"{text('severity')}: {text('issue')}{stop} Mitigation: {text('mitigation')}"
+    if "question" in entry:
+        named = [name for name in ("context", "recommendation") if entry.get(name)]
+        return " ".join([text("question"), *(f"{n.capitalize()}: {text(n)}" for n in named)])
+    if "step" in entry:
+        needs = ", ".join(escaped(need) for need in entry.get("depends_on", ()))
+        after = f" (depends on: {needs})" if needs else ""
+        return f"{escaped(entry.get('priority', 'medium'))}: {text('step')}{after}"
+    if "path" in entry:
+        about = text("note") or text("reason")
+        return as_code(entry["path"]) + (f": {about}" if about else "")
+    about = f". {text('summary')}" if entry.get("summary") else ""
+    return f"{text('task')}: {text('title')} ({text('phase')}){about}"
 
 
-def _warning(entry: JsonObject) -> str:
-    severity = escaped(entry.get("severity", ""))
-    issue = _escaped_field(entry, "issue")
-    stop = "" if issue.endswith((".", "!", "?", "…", ")")) else "."
-    return f"{severity}: {issue}{stop} Mitigation: {_escaped_field(entry, 'mitigation')}"
+_SECTIONS = {
+    "Patterns": "patterns",
+    "Warnings": "gotchas",
+    "Blocking questions": "open_questions",
+    "Suggested next steps": "suggested_next_steps",
+}
 
-
-def _question(entry: JsonObject) -> str:
-    named = [name for name in ("context", "recommendation") if entry.get(name)]
-    more = [f"{name.capitalize()}: {_escaped_field(entry, name)}" for name in named]
-    return " ".join([_escaped_field(entry, "question"), *more])
-
-
-def _step(entry: JsonObject) -> str:
-    needs = ", ".join(escaped(text) for text in entry.get("depends_on", ()))
-    after = f" (depends on: {needs})" if needs else ""
-    return f"{escaped(entry.get('priority', 'medium'))}: {_escaped_field(entry, 'step')}{after}"
-
-
-_SECTIONS: tuple[tuple[str, str, Callable[[JsonObject], str]], ...] = (
-    ("Patterns", "patterns", _pattern),
-    ("Warnings", "gotchas", _warning),
-    ("Blocking questions", "open_questions", _question),
-    ("Suggested next steps", "suggested_next_steps", _step),
-)
 
 KINDS = ("patterns", "gotchas", "code_refs", "prior_tasks")
 
@@ -470,33 +440,13 @@ def _address(entry: JsonObject) -> tuple[str, str, int]:
 
 def computed_text(computed: ComputedContext) -> str:
     """A computed context as Markdown for a prompt; kinds with nothing in them are left out."""
-    blocks = [f"### Context for {escaped(computed.task)}"]
+    sections: list[tuple[str, list[str]]] = []
     for kind in KINDS:
         entries: tuple[JsonObject, ...] = getattr(computed, kind)
-        if entries:
-            lines = [f"- {_line(entry)}" for entry in entries]
-            title = kind.replace("_", " ").capitalize().replace("refs", "references")
-            blocks.append(f"#### {title}\n\n" + "\n".join(lines))
-    if len(blocks) == 1:
-        blocks.append("Nothing that was recorded bears on it.")
-    return "\n\n".join(blocks) + "\n"
-
-
-def _line(entry: JsonObject) -> str:
-    address = str(entry.get("address", ""))
-
-    def text(name: str) -> str:
-        return escaped(str(entry.get(name, "")), address=address if "#" in address else "")
-
-    if "pattern" in entry:
-        return f"{text('pattern')} (in {text('location')})"
-    if "issue" in entry:
-        return f"{text('severity')}: {text('issue')} Mitigation: {text('mitigation')}"
-    if "path" in entry:
-        about = text("note") or text("reason")
-        return as_code(entry["path"]) + (f": {about}" if about else "")
-    about = f". {text('summary')}" if entry.get("summary") else ""
-    return f"{text('task')}: {text('title')} ({text('phase')}){about}"
+        title = kind.replace("_", " ").capitalize().replace("refs", "references")
+        sections.append((title, [f"- {_line(entry)}" for entry in entries]))
+    heading = f"Context for {escaped(computed.task)}"
+    return sections_text(heading, sections, "Nothing that was recorded bears on it.")
 
 
 def explain(computed: ComputedContext) -> str:

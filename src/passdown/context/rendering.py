@@ -11,6 +11,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from passdown.context.pipeline import counted, first_few
 from passdown.context.ranking import REFERENCE
 from passdown.core.brief_facts import shown_letter
 from passdown.core.items import LENGTHS, item_lines, one_line, one_line_list
@@ -128,15 +129,10 @@ def _status_sentence(facts: BriefFacts, agent: str) -> str:
     if row.holder not in (agent, header["target_agent"]):
         text += f", held by {one_line(row.holder)}"
     if facts.needs:
-        text += "; needs " + _first_few([f"{task} ({status})" for task, status in facts.needs])
+        text += "; needs " + first_few([f"{task} ({status})" for task, status in facts.needs])
     if facts.blocked_by:
-        text += "; blocked by " + _first_few(facts.blocked_by)
+        text += "; blocked by " + first_few(facts.blocked_by)
     return text
-
-
-def _first_few(names: Sequence[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def item_part(facts: BriefFacts, page: BriefPage, row: ItemRow, length: str) -> BriefPart:
@@ -152,7 +148,7 @@ def item_part(facts: BriefFacts, page: BriefPage, row: ItemRow, length: str) -> 
         line = line.replace(f"- {row.letter}{row.ordinal}", f"- {row.address}", 1)
     stored, stale = line, tuple(one_line(text) for text in stale)
     if stale:
-        line = f"{line[:-1]} | [{page.marker} STALE: {_first_few(stale)}]\n"
+        line = f"{line[:-1]} | [{page.marker} STALE: {first_few(stale)}]\n"
     hints = instruction_hints(stored)
     line = _flagged(line, page) if hints else line
     author = one_line(told.author)
@@ -238,10 +234,8 @@ def footer(page: BriefPage, left_out: Mapping[str, int]) -> str:
     more = f" Of what it needs: passdown context {task}." if page.has_needs else ""
     if not left_out:
         return f"Nothing is left out.{more} All: passdown state {task}\n"
-    counted = ", ".join(
-        f"{count:,} {PLURALS[letter][count != 1]}" for letter, count in left_out.items()
-    )
-    return f"Left out: {counted}.{more} All: passdown state {task}. One: passdown show {task}#ID\n"
+    rest = ", ".join(counted(count, *PLURALS[letter]) for letter, count in left_out.items())
+    return f"Left out: {rest}.{more} All: passdown state {task}. One: passdown show {task}#ID\n"
 
 
 def least(page: BriefPage) -> str:

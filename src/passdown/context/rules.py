@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import math
 import re
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from passdown.context.pipeline import collapse, counted, first_few
 from passdown.context.sessions import BRACKETS, DEPLETED_FROM, FRESH, FRESH_FROM, Bracket
 from passdown.core.names import id_problems, normal_path, path_problems
 from passdown.core.text import excerpt, text_problems, visible
@@ -245,30 +246,26 @@ class RulesRequest(NamedTuple):
     bracket: str = ""
 
 
-def layer_providers(domains: Sequence[Domain], asked: RulesRequest) -> dict[int, Provider]:
+def layer_providers(domains: Sequence[Domain], request: RulesRequest) -> dict[int, Provider]:
     """For each layer, what gives the domains that apply, in the manifest's order."""
-    chosen: dict[int, Callable[[Domain], bool]] = {
-        0: _always,
-        1: partial(_in_bracket, asked.bracket),
-        2: partial(_triggered, asked.agent),
-        3: partial(_triggered, asked.workflow),
-        4: partial(_triggered, asked.task),
-        5: partial(_triggered, asked.squad),
+    applies: dict[int, Callable[[Domain], bool]] = {
+        0: lambda _: True,
+        1: lambda domain: not domain.brackets or request.bracket in domain.brackets,
+        2: partial(_triggered, request.agent),
+        3: partial(_triggered, request.workflow),
+        4: partial(_triggered, request.task),
+        5: partial(_triggered, request.squad),
+        6: lambda domain: (
+            any(map(is_said(), domain.recall)) and not any(map(is_said(), domain.exclude))
+        ),
+        7: lambda domain: any(
+            trigger.removeprefix("*").casefold() in commands() for trigger in domain.trigger
+        ),
     }
-    given: dict[int, Provider] = {
-        number: partial(_those, domains, number, applies) for number, applies in chosen.items()
-    }
-    given[6] = partial(_recalled, domains, asked.prompt)
-    given[7] = partial(_commanded, domains, asked.prompt)
-    return given
-
-
-def _always(_: Domain) -> bool:
-    return True
-
-
-def _in_bracket(bracket: str, domain: Domain) -> bool:
-    return not domain.brackets or bracket in domain.brackets
+    # What the prompt says is only looked for where a layer has domains that ask for it.
+    is_said = cache(lambda: _phrase_test(request.prompt))
+    commands = cache(lambda: {name.casefold() for name in _STAR.findall(request.prompt)})
+    return {number: partial(_those, domains, number, test) for number, test in applies.items()}
 
 
 def _triggered(name: str, domain: Domain) -> bool:
@@ -288,11 +285,8 @@ def _those(
     return [domain for domain in domains if domain.layer == layer and applies(domain)]
 
 
-def _recalled(domains: Sequence[Domain], prompt: str) -> list[Domain]:
-    """Domains with a recall word in the prompt and no exclude word; whole words only."""
-    of_layer = _those(domains, 6, _always)
-    if not of_layer:
-        return []
+def _phrase_test(prompt: str) -> Callable[[str], bool]:
+    """A test for words and phrases that a prompt has; whole words only."""
     said = _spaced(prompt)
     words = set(said.split())
 
@@ -300,26 +294,12 @@ def _recalled(domains: Sequence[Domain], prompt: str) -> list[Domain]:
         phrase = _spaced(word)
         return phrase.strip() in words or (" " in phrase.strip() and phrase in said)
 
-    return [
-        domain
-        for domain in of_layer
-        if any(map(is_said, domain.recall)) and not any(map(is_said, domain.exclude))
-    ]
+    return is_said
 
 
 def _spaced(text: str) -> str:
     """A text's words alone, folded, with one space around each."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "
-
-
-def _commanded(domains: Sequence[Domain], prompt: str) -> list[Domain]:
-    """Domains whose star-command, such as `*review`, stands in the prompt."""
-    said = {name.casefold() for name in _STAR.findall(prompt)}
-    return [
-        domain
-        for domain in _those(domains, 7, _always)
-        if any(trigger.removeprefix("*").casefold() in said for trigger in domain.trigger)
-    ]
 
 
 if TYPE_CHECKING:
@@ -406,7 +386,6 @@ HANDOFF_WARNING = (
     " while you still know why things are as they are."
 )
 
-_NAMES_SHOWN = 3
 _TITLES = {
     "constitution": "## Constitution (nothing below overrides it)",
     "global": "## Rules",
@@ -538,13 +517,13 @@ def _bracket_text(bracket: Bracket, percent: float, is_estimated: bool) -> str:
 
 
 def _listed(title: str, lines: Sequence[str]) -> str:
-    return "\n".join([title, *(f"- {visible(' '.join(line.split()))}" for line in lines)])
+    return "\n".join([title, *(f"- {collapse(line)}" for line in lines)])
 
 
 def _run_line(run: LayerRun) -> str:
     domains = f" from {', '.join(run.domains)}" if run.domains else ""
     detail = f" ({run.detail})" if run.detail else ""
-    return f"L{run.number} {run.name}: {run.state}, {_counted(run.rules, 'rule')}{domains}{detail}"
+    return f"L{run.number} {run.name}: {run.state}, {counted(run.rules, 'rule')}{domains}{detail}"
 
 
 def _joined(
@@ -553,7 +532,7 @@ def _joined(
     parts = [section.body for section in kept]
     last = [_left_out(notes, fallen)] if notes or fallen else []
     if faults:
-        last.append(f"{_counted(faults, 'fault')} in the rules' files: passdown rules list")
+        last.append(f"{counted(faults, 'fault')} in the rules' files: passdown rules list")
     return "\n\n".join([*parts, *(["\n".join(last)] if last else [])]) + "\n"
 
 
@@ -568,13 +547,7 @@ def _left_out(notes: Sequence[str], fallen: Sequence[DroppedSection]) -> str:
 
 def _fallen_text(each: DroppedSection) -> str:
     if not each.domains:
-        what = f"{_counted(each.entries, 'line')}, " if each.entries else ""
+        what = f"{counted(each.entries, 'line')}, " if each.entries else ""
         return f"{each.section} ({what}no room)"
-    shown = ", ".join(each.domains[:_NAMES_SHOWN])
-    more = len(each.domains) - _NAMES_SHOWN
-    names = f"{shown} and {more} more" if more > 0 else shown
-    return f"{each.section} ({_counted(each.entries, 'rule')} in {names}, no room)"
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    rules = counted(each.entries, "rule")
+    return f"{each.section} ({rules} in {first_few(each.domains)}, no room)"

@@ -9,24 +9,28 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from passdown.context.pipeline import (
+    ELLIPSIS,
+    budget_of,
+    collapse,
+    counted,
+    cut,
+    first_few,
+    shortened,
+)
 from passdown.core.kinds import phase_before
 from passdown.core.text import visible
-from passdown.core.tokens import counter_of
 from passdown.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from passdown.core.tokens import Count, Counter
+    from passdown.context.pipeline import CounterLike
     from passdown.core.types import JsonObject
 
 
 MAX_TOKENS = 500
-ELLIPSIS = "…"
-"""Stands where text was cut."""
-
 _VERSION = re.compile(r"^Version: (\d+) \((sha256:[0-9a-f]{64})\)$", re.MULTILINE)
-_PARTIAL = re.compile(r"\\(?:x[0-9a-f]?|u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?$")
 
 # How long a title and a shorter text may be, from the fullest summary to the tightest.
 _WIDTHS = ((120, 60), (60, 30), (24, 12))
@@ -47,17 +51,14 @@ def summary(
     state: JsonObject,
     state_file: str,
     max_tokens: int = MAX_TOKENS,
-    counter: str | Count | Counter | None = None,
+    counter: CounterLike = None,
 ) -> str:
     """The summary of a state document, at most `max_tokens` long.
 
     Without a `counter`, a token is four UTF-16 units. What doesn't fit is shortened with a mark;
     then whole lines go, the one that names the state file last.
     """
-    tokens = counter_of(counter, "chars4").tokens
-    return next(
-        (text for text in _summary_shapes(state, state_file) if tokens(text) <= max_tokens), ""
-    )
+    return budget_of(max_tokens, counter, "chars4").first(_summary_shapes(state, state_file))
 
 
 def _summary_shapes(state: JsonObject, state_file: str) -> Iterator[str]:
@@ -107,23 +108,6 @@ def summary_version(text: str) -> tuple[int, str] | None:
     return (int(found[1]), found[2]) if found else None
 
 
-def one_line(text: str) -> str:
-    """A text on one line, with nothing in it that doesn't show."""
-    return visible(" ".join(text.split()))
-
-
-def cut_at(text: str, kept: int) -> str:
-    """The first `kept` characters of a line, with a mark after them when there were more."""
-    # An escape that is cut in the middle would read as another character.
-    return text if len(text) <= kept else _PARTIAL.sub("", text[:kept]) + ELLIPSIS
-
-
-def shortened(text: str, limit: int) -> str:
-    """A text on one line of at most `limit` characters, the mark of a cut included."""
-    flat = one_line(text)
-    return flat if len(flat) <= limit else cut_at(flat, max(limit - 1, 0))
-
-
 def is_live(decision: JsonObject) -> bool:
     """Whether a decision is in force: neither superseded nor reverted."""
     return decision["status"] in ("accepted", "proposed")
@@ -138,7 +122,10 @@ def blocking(state: JsonObject, limit: int) -> str:
     if hard:
         parts.append(f"{len(hard)} blocker(s): {shortened(hard[0]['blocker'], limit)}")
     if softer:
-        parts.append(f"{_softer(len(softer), hard)}: {shortened(softer[0]['blocker'], limit)}")
+        none = "not" if len(softer) == 1 else "none"
+        less = f"{counted(len(softer), 'blocker')}, {none} of severity blocker"
+        less = f"{len(softer)} less severe" if hard else less
+        parts.append(f"{less}: {shortened(softer[0]['blocker'], limit)}")
     questions = [q for q in state.get("questions", ()) if q["status"] == "open" and q["blocking"]]
     if questions:
         more = f" (and {len(questions) - 1} more)" if len(questions) > 1 else ""
@@ -147,28 +134,18 @@ def blocking(state: JsonObject, limit: int) -> str:
     return "; ".join(parts) or "None"
 
 
-def _softer(number: int, hard: list[JsonObject]) -> str:
-    if hard:
-        return f"{number} less severe"
-    if number == 1:
-        return "1 blocker, not of severity blocker"
-    return f"{number} blockers, none of severity blocker"
-
-
 def _held(state: JsonObject) -> str:
     waiting = list(state.get("held_by", ()))
     if not waiting:
         return ""
-    more = len(waiting) - _NAMED_GATES
-    names = ", ".join(waiting[:_NAMED_GATES]) + (f" and {more} more" if more > 0 else "")
-    return f", held by {names} until a person answers"
+    return f", held by {first_few(waiting, _NAMED_GATES)} until a person answers"
 
 
 def _artifacts(state: JsonObject, limit: int) -> str:
     total = state.get("totals", {}).get("artifacts", len(state["artifacts"]))
     types = sorted({a["type"] for a in state["artifacts"] if a.get("type")})
-    noun = "file" if total == 1 else "files"
-    return f"{total} {noun} ({shortened(', '.join(types), limit)})" if types else f"{total} {noun}"
+    files = f"{total} file" if total == 1 else f"{total} files"
+    return f"{files} ({shortened(', '.join(types), limit)})" if types else files
 
 
 def _decisions(state: JsonObject, limit: int) -> str:
@@ -199,15 +176,14 @@ def compact_decisions(
 def compact_context(
     state: JsonObject,
     *,
-    counter: str | Count | Counter | None = None,
+    counter: CounterLike = None,
     max_tokens: int = MAX_TOKENS,
 ) -> str:
     """A state in at most 2,000 characters and, with a `counter`, at most `max_tokens` by it."""
-    tokens = counter_of(counter).tokens if counter is not None else None
-    for text in _compact_shapes(state):
-        if len(text) <= MAX_CHARACTERS and (tokens is None or tokens(text) <= max_tokens):
-            return text
-    return ""
+    if counter is None:
+        counter, max_tokens = len, MAX_CHARACTERS
+    budget = budget_of(max_tokens, counter, max_characters=MAX_CHARACTERS)
+    return budget.first(_compact_shapes(state))
 
 
 def _compact_shapes(state: JsonObject) -> Iterator[str]:
@@ -246,15 +222,13 @@ def _decision_lines(
         earlier = live[: len(live) - len(last)][-NAMED:]
         names = "; ".join(shortened(decision["summary"], _EARLIER) for decision in earlier)
         named = f", the last of them: {names}" if names else ""
-        noun = "decision" if others == 1 else "decisions"
-        lines.append(
-            f"- {others} more {noun}, earlier or no longer in force{named} ({_command(task)})"
-        )
+        more = counted(others, "more decision")
+        lines.append(f"- {more}, earlier or no longer in force{named} ({_command(task)})")
     return lines
 
 
 def _reasoned(decision: JsonObject) -> str:
-    why = cut_at(one_line(decision.get("rationale", "")), RATIONALE)
+    why = cut(collapse(decision.get("rationale", "")), RATIONALE)
     what = shortened(decision["summary"], _SUMMARY)
     return f"{what} (why: {why})" if why else what
 

@@ -1,0 +1,148 @@
+"""What all texts for an agent share: one budget, one way to select, quote, cut and count.
+
+Each text is a preset: it names its pieces in order of importance and how they read together. What
+fits, and how stored words stand in a generated text, is decided here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from passdown.core.text import visible
+from passdown.core.tokens import counter_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from passdown.core.tokens import Count, Counter
+
+    CounterLike = str | Count | Counter | None
+
+Piece = TypeVar("Piece")
+
+ELLIPSIS = "…"
+"""Stands where text was cut."""
+
+MAX_TEXT = 400
+"""How much of one stored text is quoted; the rest is read by the item's address."""
+
+_PARTIAL_ESCAPE = re.compile(r"\\(?:x[0-9a-f]?|u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?$")
+_SPECIAL = re.compile(r"[\\`|<]|!(?=\[)")
+_SPECIAL_IN_HEADING = re.compile(r"[\\`|<#]|!(?=\[)")
+_NUMBERED = re.compile(r"(\d+)[.)]")
+_BLOCK_MARKS = tuple("#+*>~_[-")
+
+
+class Budget(NamedTuple):
+    """How long a text may be: in tokens by one counter, and in characters where that is given."""
+
+    limit: int
+    tokens: Count
+    max_characters: int | None = None
+
+    def fits(self, text: str) -> bool:
+        """Whether a text is short enough."""
+        is_short = self.max_characters is None or len(text) <= self.max_characters
+        return is_short and self.tokens(text) <= self.limit
+
+    def first(self, texts: Iterable[str]) -> str:
+        """The first of several texts that fits, fullest first; empty where none does."""
+        return next((text for text in texts if self.fits(text)), "")
+
+    def select(
+        self,
+        pieces: Sequence[Piece],
+        render: Callable[[set[Piece]], str],
+        *,
+        is_ready: Callable[[Piece, set[Piece]], bool] | None = None,
+    ) -> set[Piece] | None:
+        """As many pieces as fit, the most important first, each whole or not at all.
+
+        None where not even the text without any fits. `is_ready` says whether a piece may follow
+        those that were chosen before it.
+        """
+        everything = set(pieces)
+        if self.fits(render(everything)):
+            return everything
+        if not self.fits(render(set())):
+            return None
+        chosen: set[Piece] = set()
+        for piece in pieces:
+            may_follow = is_ready is None or is_ready(piece, chosen)
+            if may_follow and self.fits(render({*chosen, piece})):
+                chosen.add(piece)
+        return chosen
+
+
+def budget_of(
+    limit: int, counter: CounterLike, default: str = "", max_characters: int | None = None
+) -> Budget:
+    """A budget by the counter that is meant; `default` names the one for None."""
+    found = counter_of(counter, default) if default else counter_of(counter)
+    return Budget(limit, found.tokens, max_characters)
+
+
+def collapse(text: object) -> str:
+    """A stored text on one line, its spaces collapsed, with nothing in it that doesn't show."""
+    return visible(" ".join(str(text).split()))
+
+
+def cut(text: str, kept: int) -> str:
+    """The first `kept` characters of a line, with an ellipsis after them when there were more."""
+    # An escape that is cut in the middle would read as another character.
+    return text if len(text) <= kept else _PARTIAL_ESCAPE.sub("", text[:kept]) + ELLIPSIS
+
+
+def shortened(text: str, limit: int) -> str:
+    """A stored text on one line of at most `limit` characters, the ellipsis included."""
+    line = collapse(text)
+    return line if len(line) <= limit else cut(line, max(limit - 1, 0))
+
+
+def escaped(text: object, limit: int = MAX_TEXT, address: str = "") -> str:
+    """A stored text that stays text inside Markdown: one line, no marks that mean something.
+
+    Longer than `limit`, it is cut and says where the rest is.
+    """
+    line = collapse(text)
+    kept = cut(line, limit)
+    rest = f" (whole: passdown show {address})" if kept != line and address else ""
+    return _escaped_start(_SPECIAL.sub(r"\\\g<0>", kept)) + rest
+
+
+def escaped_heading(text: object) -> str:
+    """A stored text inside a heading of Markdown."""
+    return _SPECIAL_IN_HEADING.sub(r"\\\g<0>", cut(collapse(text), MAX_TEXT))
+
+
+def _escaped_start(text: str) -> str:
+    """Text whose beginning can't be read as a heading, a list, a quote or a rule."""
+    if text.startswith(_BLOCK_MARKS):
+        return "\\" + text
+    number = _NUMBERED.match(text)
+    return f"{number[1]}\\{text[number.end(1) :]}" if number else text
+
+
+def as_code(path: str) -> str:
+    """A path as a code span, or as escaped text where a span can't hold it."""
+    line = collapse(path)
+    is_plain = line and not set(line) & {"`", "|", "\\"}
+    return f"`{line}`" if is_plain else escaped(path)
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 rule`, `2 rules`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def first_few(names: Sequence[str], most: int = 3) -> str:
+    """The first of several names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def sections_text(heading: str, sections: Iterable[tuple[str, Sequence[str]]], empty: str) -> str:
+    """A heading and sections of lines below it as Markdown; empty sections are left out."""
+    blocks = [f"#### {title}\n\n" + "\n".join(lines) for title, lines in sections if lines]
+    return "\n\n".join([f"### {heading}", *(blocks or [empty])]) + "\n"
