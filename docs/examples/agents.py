@@ -3,7 +3,7 @@ from pathlib import Path
 import passdown
 from passdown.errors import GateRefused
 from passdown.relay.agents import AgentStates
-from passdown.relay.knowledge_tool import KnowledgeTool, at_boundary
+from passdown.workspace.knowledge_tool import KnowledgeTool, at_boundary
 
 with passdown.open(".") as ws:
     ws.create_task("T-1", title="Sessions", agent="architect")

@@ -42,7 +42,7 @@ def trial(**more: Any) -> Json:
 
 def ended(runs: Runs, run: str, number: int, **more: Any) -> None:
     runs.end(run, number, {"outcome": "completed", "version": 2, "measured": {}, **more})
-    runs.go_on(run)
+    runs.advance(run)
 
 
 def asked(folder: Path) -> None:

@@ -198,9 +198,9 @@ def run(options: Options) -> None:
         runs = Runs(ws)
         known = runs.all()
         found = known[0] if known else runs.start(whole_relay(), TASK, by="eva", lane="here")
-        terms = EngineOptions(lease_s=options.get("lease_s", 30.0))
+        engine = EngineOptions(lease_s=options.get("lease_s", 30.0))
         # Also when it is over: who was killed at the very end may have left something undone.
-        found = run_here(ws, found.run, terms=terms, runners=agents(options))
+        found = run_here(ws, found.run, options=engine, runners=agents(options))
         say(status=found.status)
 
 
@@ -211,13 +211,13 @@ def work(options: Options) -> None:
 
     stop = threading.Event()
     end_on_request(stop)
-    terms = EngineOptions(
+    engine = EngineOptions(
         options.get("url", ""), options.get("lease_s", 30.0), options.get("room", 1_000)
     )
     with passdown.open(options["folder"]) as ws:
         say(ready=os.getpid())
         slots = options.get("slots", 1)
-        serve(ws, slots=slots, terms=terms, runners=agents(options), stop=stop)
+        serve(ws, slots=slots, options=engine, runners=agents(options), stop=stop)
         say(ended=True)
 
 
@@ -249,7 +249,7 @@ class Drain:
         append_line(self._path, [time.time(), run, number])
         time.sleep(self._seconds)
 
-    def go_on(self, run: str) -> None:
+    def advance(self, run: str) -> None:
         pass
 
     def do_express(self, item: str) -> None:

@@ -65,9 +65,9 @@ class Stage:
 
     def run(self, relay: dict[str, Any], agent: Agent = completes, **options: Any) -> Run:
         """Start a relay and take all its turns until it is over or waits for a person."""
-        return self.go_on(self.start(relay).run, agent, **options)
+        return self.advance(self.start(relay).run, agent, **options)
 
-    def go_on(self, run: str, agent: Agent = completes, *, waits: bool = False) -> Run:
+    def advance(self, run: str, agent: Agent = completes, *, waits: bool = False) -> Run:
         self._halt = threading.Event()
         timer = threading.Timer(HALT_S, self._halt.set)
         timer.start()
@@ -91,7 +91,7 @@ class Stage:
         ended = self.turns(run, agent).take(found, turn)
         assert ended is not None
         self.runs.end(run, turn.number, ended)
-        self.runs.go_on(run)
+        self.runs.advance(run)
         return ended
 
     def ended(self, run: str, **outcomes: str) -> Run:
@@ -99,7 +99,7 @@ class Stage:
         for turn in self.runs.get(run).open_legs:
             if turn.leg in outcomes:
                 self.runs.end(run, turn.number, {"outcome": outcomes[turn.leg]})
-        return self.runs.go_on(run)
+        return self.runs.advance(run)
 
     def _runners(self, run: str, agent: Agent) -> dict[str, CallableRunner]:
         return {

@@ -76,7 +76,7 @@ def test_only_express_work_is_coded_without_a_plan() -> None:
     express = refused(CODER, "SETUP", "TESTING", is_express=True)
     assert express[1] == "one of PLANNING, CODING, ERROR, SUSPEND"
     (problem,) = check_path(CODER, WAITING, ["SETUP", "CODING"]).problems
-    assert problem.message == "CODING can't follow SETUP unless the work is express"
+    assert problem.message == "CODING can't follow SETUP except for express work"
 
 
 def test_a_detour_leads_back_to_where_it_began_and_nowhere_else() -> None:

@@ -244,7 +244,7 @@ def test_a_valid_handoff_of_one_that_had_to_be_ended_does_not_count() -> None:
 def test_replaced_bytes_become_a_warning() -> None:
     runner = CallableRunner(lambda _: AgentReply(text=GOOD, is_replaced=True))
     (warning,) = held(runner).warnings
-    assert "no UTF-8" in warning
+    assert "invalid UTF-8" in warning
 
 
 def test_the_time_limit_is_one_for_all_attempts() -> None:
@@ -281,14 +281,14 @@ def test_progress_is_said() -> None:
     events: list[ExchangeEvent] = []
     program = f"import sys, time; time.sleep(1.2); print({GOOD!r})"
     runner = CommandRunner([sys.executable, "-c", program], timeout_s=20)
-    held(runner, say=events.append)
+    held(runner, on_event=events.append)
     kinds = [event.kind for event in events]
     assert (kinds[0], kinds[-1], "working" in kinds) == ("asked", "accepted", True)
     assert {(event.agent, event.task, event.attempt) for event in events} == {("dev", "T-1", 1)}
     assert events[-1].bytes == len(GOOD) + 1
     assert events[-1].seconds >= 1.2
     events.clear()
-    held(ScriptedRunner(["nothing", GOOD]), say=events.append)
+    held(ScriptedRunner(["nothing", GOOD]), on_event=events.append)
     assert [(event.kind, event.attempt) for event in events] == [
         ("asked", 1),
         ("returned", 1),

@@ -192,12 +192,12 @@ def test_runs_that_need_more_room_than_there_is_come_to_their_end(tmp_path: Path
 
 @pytest.mark.promise("S4-23")
 def test_a_run_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
-    terms = EngineOptions(room=1)
+    options = EngineOptions(room=1)
     with passdown.open(str(tmp_path)) as ws:
         ws.create_task("T-1", title="Three legs", agent="eva")
-        run = start_detached(ws, short_relay(3), "T-1", by="eva", terms=terms)
+        run = start_detached(ws, short_relay(3), "T-1", by="eva", options=options)
         with pytest.raises(LaneFull):
-            start_detached(ws, short_relay(3), "T-1", by="eva", terms=terms)
+            start_detached(ws, short_relay(3), "T-1", by="eva", options=options)
         assert [each.run for each in Runs(ws).all()] == [run.run]
-        with open_engine(ws, terms) as engine:
+        with open_engine(ws, options) as engine:
             assert engine.lanes.waiting(NORMAL) == 1

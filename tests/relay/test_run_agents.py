@@ -124,14 +124,14 @@ def test_agents_of_a_stopped_run_are_free(stage: Stage) -> None:
     run = stage.run(document(leg("code", "coder", gate="Go?"))).run
     assert stage.states.current_lease("coder.R-1") is not None, "it waits in its seat"
     stage.runs.stop(run, by="eva")
-    stage.go_on(run)
+    stage.advance(run)
     assert is_free(stage, run)
 
 
 def test_a_run_that_is_resumed_takes_its_seats_again(stage: Stage) -> None:
     run = stage.run(document(leg("code", "coder")), lambda _: "no handoff").run
     stage.runs.resume(run, by="eva")
-    assert stage.go_on(run).status == "completed"
+    assert stage.advance(run).status == "completed"
     assert stage.moves("coder.R-1") == [
         *["SETUP", "PLANNING", "CODING", "ERROR", "WAITING"],
         *["SETUP", "PLANNING", "CODING", "DONE", "WAITING"],
@@ -182,7 +182,7 @@ def test_a_person_who_continues_brings_the_agent_back_to_work(stage: Stage) -> N
     run = stage.run(reviewed(), agent)
     assert (run.status, stage.states.state("coder.R-1")) == ("waiting", "SUSPEND")
     stage.runs.answer(run.run, "continue", by="eva")
-    stage.go_on(run.run, agent)
+    stage.advance(run.run, agent)
     way = ["BUDGET_REVIEW", "SUSPEND", "BUDGET_REVIEW", "CODING", "DONE", "WAITING"]
     assert stage.moves("coder.R-1")[3:] == way
     assert is_free(stage, run.run)
@@ -208,7 +208,7 @@ def test_the_review_of_one_agent_decides_nothing_for_another(stage: Stage) -> No
     for turn in found.open_legs:
         verdict = "continue" if turn.leg == "left" else "escalate"
         stage.runs.end(run, turn.number, {"outcome": "completed", "verdict": verdict})
-    found = stage.runs.go_on(run)
+    found = stage.runs.advance(run)
     (turn,) = found.open_legs
     assert turn.leg == "left"
     seats.begin(found, turn)

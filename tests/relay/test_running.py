@@ -11,11 +11,11 @@ import pytest
 import passdown
 from passdown.errors import PassdownError
 from passdown.relay.engine.database import LEG, NORMAL
-from passdown.relay.knowledge_tool import KnowledgeTool, at_boundary, pending_entries
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runners.scripted import CallableRunner
 from passdown.relay.runs import Runs
 from passdown.relay.worker import EngineOptions, RelayWorker, open_engine, run_here, run_worker
+from passdown.workspace.knowledge_tool import KnowledgeTool, at_boundary, pending_entries
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, person_needed, reply
@@ -96,7 +96,7 @@ def test_an_approval_from_another_thread_lets_a_run_go_on(stage: Stage) -> None:
 
     thread = threading.Thread(target=approve)
     thread.start()
-    run = stage.go_on(found.run, waits=True)
+    run = stage.advance(found.run, waits=True)
     thread.join()
     assert (run.status, path(run)) == ("completed", ["code", "review"])
 
@@ -105,18 +105,18 @@ def test_a_rejection_sends_the_leg_back_with_its_reason(stage: Stage) -> None:
     run = stage.run(GATED)
     assert (run.status, run.why) == ("waiting", "gate T-1#k1 is waiting for a person")
     stage.ws.reject(stage.gate(), by="eva", reason="no tests yet")
-    run = stage.go_on(run.run)
+    run = stage.advance(run.run)
     assert (path(run), run.legs[2].guidance) == (["code", "code"], "no tests yet")
     assert "Guidance: no tests yet" in stage.prompts("code")[1]
     stage.ws.approve(stage.gate(), by="eva")
-    assert stage.go_on(run.run).status == "completed"
+    assert stage.advance(run.run).status == "completed"
 
 
 def test_a_leg_that_is_rejected_too_often_fails_and_says_so(stage: Stage) -> None:
     run = stage.run(GATED)
     for number in range(4):
         stage.ws.reject(stage.gate(), by="eva", reason=f"no {number}")
-        run = stage.go_on(run.run)
+        run = stage.advance(run.run)
     assert (run.status, path(run)) == ("failed", ["code"] * 4)
     assert "reject" in run.why
     assert "no 3" in run.why
@@ -131,7 +131,7 @@ def test_an_agent_may_ask_for_a_person_itself(stage: Stage) -> None:
     run = stage.run(document(CODE, REVIEW), agent)
     assert (run.status, run.legs[1].outcome, run.legs[1].gate) == ("waiting", "blocked", "T-1#k1")
     stage.ws.approve("T-1#k1", by="eva", reason="the blue one")
-    run = stage.go_on(run.run, agent)
+    run = stage.advance(run.run, agent)
     assert (run.status, path(run)) == ("completed", ["code", "code", "review"])
     assert "the blue one" in stage.prompts("code")[1]
 
@@ -145,10 +145,10 @@ def test_a_run_waits_for_every_gate_of_a_handoff(stage: Stage) -> None:
     run = stage.run(GATED, agent)
     first, second = (gate["address"] for gate in stage.ws.gates("T-1"))
     stage.ws.approve(first, by="eva")
-    run = stage.go_on(run.run, agent)
+    run = stage.advance(run.run, agent)
     assert (run.status, path(run)) == ("waiting", ["code"])
     stage.ws.approve(second, by="eva")
-    assert stage.go_on(run.run, agent).status == "completed"
+    assert stage.advance(run.run, agent).status == "completed"
 
 
 def fork(**gate: str) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_a_gate_of_one_branch_costs_the_other_none_of_its_work(stage: Stage) -> 
     run = stage.run(fork(gate="Ship it?"), agent)
     assert run.status == "waiting"
     stage.ws.approve(stage.gate(), by="eva")
-    run = stage.go_on(run.run, agent)
+    run = stage.advance(run.run, agent)
     assert (run.status, stage.calls().count("docs")) == ("completed", 1)
 
 
@@ -379,7 +379,7 @@ def test_a_person_reviews_and_the_guidance_reaches_the_agent(stage: Stage) -> No
     run = stage.run(looping("person"), loops_until(""))
     assert (run.status, run.asked[0].agent) == ("waiting", "coder")
     assert stage.runs.answer(run.run, "continue", by="eva", guidance="use the cache").open_legs
-    run = stage.go_on(run.run)
+    run = stage.advance(run.run)
     assert run.status == "completed"
     assert "Guidance: use the cache" in stage.prompts("code")[2]
 
@@ -397,7 +397,7 @@ def test_the_relay_of_the_start_counts_whatever_became_of_the_file(stage: Stage)
     run = stage.run(document(leg("code", "coder", gate="Go?", request="FIRST"), REVIEW))
     stage.start(document(leg("code", "coder", request="SECOND")))
     stage.ws.reject(stage.gate(), by="eva", reason="again")
-    stage.go_on(run.run)
+    stage.advance(run.run)
     assert "FIRST" in stage.prompts("code")[1]
     assert "SECOND" not in "".join(stage.prompts("code"))
 
@@ -416,7 +416,7 @@ def test_an_agent_may_have_the_longest_name(stage: Stage) -> None:
 
 
 def test_a_run_leaves_the_lane_that_it_shares(stage: Stage) -> None:
-    run = stage.go_on(stage.start(document(CODE), lane=NORMAL).run)
+    run = stage.advance(stage.start(document(CODE), lane=NORMAL).run)
     assert run.status == "completed"
     with open_engine(stage.ws) as engine:
         named = engine.lanes.full_name(NORMAL)
@@ -453,9 +453,9 @@ def test_projects_that_share_an_engine_take_only_their_own_turns(
     stage: Stage, tmp_path: Path
 ) -> None:
     """Both have a run R-1; what one has queued isn't taken for a turn of the other's."""
-    terms = EngineOptions(url=f"sqlite:///{tmp_path}/shared.db")
+    options = EngineOptions(url=f"sqlite:///{tmp_path}/shared.db")
     stage.start(document(CODE), lane=NORMAL)
-    with open_engine(stage.ws, terms) as engine:
+    with open_engine(stage.ws, options) as engine:
         engine.lanes.prepare(NORMAL, slots=1)
         assert engine.lanes.send(NORMAL, LEG, "R-1.1", "R-1", 1)
     with passdown.open(str(tmp_path / "other"), settings=QUICK) as ws:
@@ -465,7 +465,9 @@ def test_projects_that_share_an_engine_take_only_their_own_turns(
         stop = threading.Event()
         timer = threading.Timer(2, stop.set)
         timer.start()
-        run_worker(ws, terms=terms, runners={"coder": CallableRunner(lambda _: reply())}, stop=stop)
+        run_worker(
+            ws, options=options, runners={"coder": CallableRunner(lambda _: reply())}, stop=stop
+        )
         assert other.runs.get("R-1").legs[1].outcome == "", "nobody has asked for it here"
 
 
@@ -483,7 +485,7 @@ def served(stage: Stage, run: str, *, most_s: float = 15, **terms: Any) -> Run:
     thread = threading.Thread(target=watch)
     thread.start()
     runners = {name: CallableRunner(lambda _: reply()) for name in stage.runs.get(run).relay.agents}
-    run_worker(stage.ws, terms=EngineOptions(**terms), runners=runners, stop=stop, halt=halt)
+    run_worker(stage.ws, options=EngineOptions(**terms), runners=runners, stop=stop, halt=halt)
     thread.join()
     return stage.runs.get(run)
 

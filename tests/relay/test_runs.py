@@ -97,13 +97,13 @@ def test_another_process_reads_back_every_field_of_a_run(stage: Stage) -> None:
     run = stage.run(looping(), eventful)
     assert (run.status, read_elsewhere(stage)) == ("waiting", told(stage.runs))
     stage.ws.reject(stage.gate(), by="eva", reason="one more")
-    run = stage.go_on(run.run, eventful)
+    run = stage.advance(run.run, eventful)
     stage.ws.approve(stage.gate(), by="eva")
-    run = stage.go_on(run.run, eventful)
+    run = stage.advance(run.run, eventful)
     assert (len(run.asked) > 0, read_elsewhere(stage)) == (True, told(stage.runs))
     while run.asked:
         run = stage.runs.answer(run.run, "continue", by="eva", guidance="shorter")
-        run = stage.go_on(run.run, eventful)
+        run = stage.advance(run.run, eventful)
     assert (run.status, read_elsewhere(stage)) == ("completed", told(stage.runs))
     unused = {"why", "stopped_by", "asked", "arrived"}
     assert {name for name, value in run._asdict().items() if not value} <= unused
@@ -136,7 +136,7 @@ def test_a_run_that_is_not_there_is_said_so(stage: Stage, name: str) -> None:
 def actions(runs: Runs, name: str) -> list[Callable[[], object]]:
     return [
         lambda: runs.get(name),
-        lambda: runs.go_on(name),
+        lambda: runs.advance(name),
         lambda: runs.resume(name, by="eva"),
         lambda: runs.answer(name, "continue", by="eva"),
         lambda: runs.stop(name, by="eva"),
@@ -293,7 +293,7 @@ def test_whoever_goes_on_at_once_starts_each_turn_once(stage: Stage) -> None:
     )
     run = stage.start(document(plan, code, REVIEW)).run
     stage.runs.end(run, 1, {"outcome": "completed"})
-    found = at_once(6, lambda _: Runs(stage.ws).go_on(run))
+    found = at_once(6, lambda _: Runs(stage.ws).advance(run))
     assert {repr(each) for each in found} == {repr(stage.runs.get(run))}
     assert [(t.number, t.leg) for t in found[0].legs.values()] == [
         (1, "plan"),
@@ -361,7 +361,7 @@ def test_a_stopped_run_takes_no_turn_twice(stage: Stage) -> None:
     run = stage.start(document(CODE, REVIEW)).run
     stage.runs.stop(run, by="eva")
     stage.runs.resume(run, by="eva")
-    found = stage.go_on(run)
+    found = stage.advance(run)
     assert (found.status, stage.calls()) == ("completed", ["code", "review"])
 
 
@@ -370,7 +370,7 @@ def test_a_run_that_was_stopped_at_a_gate_waits_at_it_again(stage: Stage) -> Non
     stage.runs.stop(run, by="eva")
     assert stage.runs.resume(run, by="eva").status == "waiting"
     stage.ws.approve(stage.gate(), by="eva")
-    assert [turn.leg for turn in stage.go_on(run).legs.values()] == ["code", "review"]
+    assert [turn.leg for turn in stage.advance(run).legs.values()] == ["code", "review"]
 
 
 def test_a_run_that_was_stopped_at_a_review_can_be_resumed(stage: Stage) -> None:

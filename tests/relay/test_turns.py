@@ -136,7 +136,7 @@ def test_template_syntax_in_any_text_stays_text(stage: Stage) -> None:
     run = started(stage, leg("code", "coder", request=TEMPLATE, gate=TEMPLATE))
     stage.take(run, lambda _: reply(summary=TEMPLATE))
     stage.ws.reject(stage.gate(), by="eva", reason=TEMPLATE)
-    stage.runs.go_on(run)
+    stage.runs.advance(run)
     stage.take(run)
     told = stage.asked[1].messages[-1]["content"]
     assert f"Guidance: {TEMPLATE}" in told

@@ -16,7 +16,7 @@ with passdown.open(".") as ws:
     messages = (persona, {"role": "user", "content": brief})
     asked = AgentRequest(messages=messages, agent="coder", task="T-1", store=ws.store_url)
     came = ask_until_valid(
-        runner, asked, read=partial(find_handoff, task="T-1", agent="coder"), say=print
+        runner, asked, read=partial(find_handoff, task="T-1", agent="coder"), on_event=print
     )
     if came.value is None:
         raise SystemExit(f"{came.failure}: {came.why}")

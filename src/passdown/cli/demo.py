@@ -339,11 +339,13 @@ def _run_relay(stage: Stage) -> None:
     print_start(run)
     progress = Progress(screen_for(as_json=False))
     beside = _SideCommands(stage, progress)
-    shown = ProgressCallbacks(progress.turn, beside.looks, progress.express)
+    callbacks = ProgressCallbacks(progress.turn, beside.looks, progress.express)
     url = f"sqlite:///{os.path.join(stage.root, '.passdown', 'relay.db')}"
     with run_lock(stage.workspace, run.run), relay_warnings(progress.say), progress.ticking():
         try:
-            run = run_here(stage.workspace, run.run, terms=EngineOptions(url=url), shown=shown)
+            run = run_here(
+                stage.workspace, run.run, options=EngineOptions(url=url), callbacks=callbacks
+            )
         finally:
             beside.end()
     line()

@@ -196,14 +196,14 @@ def _read_text(path: str) -> str:
 
 def _send(args: Namespace, item: object) -> int:
     """Record an item, then carry it out or queue it."""
-    from passdown.relay.decisions import send_item
+    from passdown.relay.express import send
 
     if args.here and (args.wait or args.wait_room):
         raise UsageError("--here carries it out at once; leave --wait and --wait-room out")
     if is_server_url(store_of(args)):
         _refuse_here(args)
     with workspace_of(args) as workspace:
-        return _deliver(args, workspace, send_item(workspace, item))
+        return _deliver(args, workspace, send(workspace, item))
 
 
 def _refuse_here(args: Namespace) -> None:
@@ -217,14 +217,13 @@ def _refuse_here(args: Namespace) -> None:
 
 
 def _express_queue(args: Namespace) -> int:
-    from passdown.relay.decisions import send_item
-    from passdown.relay.express import express_record
+    from passdown.relay.express import express_record, send
 
     with workspace_of(args) as workspace:
         record = express_record(workspace, args.id)
         if is_server_url(store_of(args)):
             _refuse_here(args)
-            record = send_item(workspace, record.item.to_dict())
+            record = send(workspace, record.item.to_dict())
         return _deliver(args, workspace, record)
 
 

@@ -468,7 +468,6 @@ def stop_signals(tell: Callable[[str], None], *said: str) -> Generator[tuple[thr
             signal.signal(number, handler)
 
 
-_RUNNER_OPTIONS = ("prompt", "env", "pass_env", "max_output")
 _MAX_SECONDS = 86_400.0
 
 
@@ -522,7 +521,7 @@ def seconds_option(text: str) -> float:
     return found
 
 
-def engine_terms(args: Namespace, workspace: Workspace) -> EngineOptions:
+def engine_options(args: Namespace, workspace: Workspace) -> EngineOptions:
     """How the engine is set up by the arguments; raises MissingExtra without its library, and
     InvalidInput for an address that is none.
     """
@@ -533,8 +532,8 @@ def engine_terms(args: Namespace, workspace: Workspace) -> EngineOptions:
     relay_url(
         WorkspaceStreams(workspace).opened.place.folder, args.relay_store, workspace.store_url
     )
-    terms = EngineOptions(url=args.relay_store)
-    return terms._replace(lease_s=args.lease) if args.lease else terms
+    options = EngineOptions(url=args.relay_store)
+    return options._replace(lease_s=args.lease) if args.lease else options
 
 
 def _run(args: Namespace) -> int:
@@ -557,12 +556,14 @@ def _start(args: Namespace) -> int:
     relay = relay_at(args.relay)
     with workspace_of(args) as workspace:
         check_agents(relay, workspace)
-        terms = engine_terms(args, workspace)  # without the engine, nothing is recorded either
+        options = engine_options(args, workspace)  # without the engine, nothing is recorded either
         if args.detach:
             from passdown.relay.worker import start_detached
 
             with database_faults():
-                started = start_detached(workspace, relay, args.task, by=author(args), terms=terms)
+                started = start_detached(
+                    workspace, relay, args.task, by=author(args), options=options
+                )
             return _print_detached(started, as_json=args.json)
         runs = Runs(workspace)
         started = runs.start(relay, args.task, by=author(args), lane=HERE)
@@ -575,12 +576,12 @@ def _resume(args: Namespace) -> int:
     with workspace_of(args) as workspace:
         runs = Runs(workspace)
         found = runs.get(args.resume)
-        terms = engine_terms(args, workspace)
+        options = engine_options(args, workspace)
         if found.lane != HERE:
             resumed = runs.resume(found.run, by=author(args))
             from passdown.relay.worker import requeue
 
-            requeue(workspace, found.run, terms)
+            requeue(workspace, found.run, options)
             return _print_detached(resumed, as_json=args.json)
         with run_lock(workspace, found.run):
             resumed = runs.resume(found.run, by=author(args))
@@ -599,7 +600,7 @@ def check_agents(relay: Relay, workspace: Workspace) -> None:
     there stops a run half-way, or is left out silently.
     """
     from passdown.errors import InvalidInput, Problem
-    from passdown.relay.relay_file import runner_of
+    from passdown.relay.relay_file import agent_runner
 
     problems: list[Problem] = []
     for agent in relay.agents.values():
@@ -614,12 +615,8 @@ def check_agents(relay: Relay, workspace: Workspace) -> None:
                     known,
                 )
             )
-        declared = agent.runner
-        kind = next(kind for kind in ("command", "script", "python") if declared[kind])
-        names = (kind, *(_RUNNER_OPTIONS if kind == "command" else ()))
-        given = {name: declared[name] for name in names if declared[name] is not None}
         try:
-            runner_of(given, folder=workspace.root, path=f"agents.{agent.name}.runner")
+            agent_runner(agent, workspace.root)
         except InvalidInput as error:
             problems += error.problems
     if problems:
@@ -648,7 +645,7 @@ def _run_here(args: Namespace, workspace: Workspace, runs: Runs, run: Run) -> in
     progress = Progress(screen_for(as_json=args.json), as_json=args.json)
     if not args.json:
         print_start(run)
-    shown = ProgressCallbacks(progress.turn, progress.run, progress.express)
+    callbacks = ProgressCallbacks(progress.turn, progress.run, progress.express)
     with (
         run_lock(workspace, run.run),
         database_faults(f"Mend that, then go on with it: passdown run --resume {run.run}"),
@@ -659,8 +656,8 @@ def _run_here(args: Namespace, workspace: Workspace, runs: Runs, run: Run) -> in
         found = run_here(
             workspace,
             run.run,
-            terms=engine_terms(args, workspace),
-            shown=shown,
+            options=engine_options(args, workspace),
+            callbacks=callbacks,
             waits=not args.no_wait,
             halt=halt,
         )
@@ -738,14 +735,16 @@ def _worker_serve(args: Namespace) -> int:
     start_tracing()
     slots = args.slots or 1
     progress = Progress(screen_for(as_json=args.json), as_json=args.json, names_runs=True)
-    shown = ProgressCallbacks(progress.turn, progress.run, progress.express)
+    callbacks = ProgressCallbacks(progress.turn, progress.run, progress.express)
     signals = stop_signals(progress.say, _FINISHING_NOTE, "ending the agents at work")
     with workspace_of(args) as workspace, signals as (stop, halt), relay_warnings(progress.say):
-        terms = engine_terms(args, workspace)
+        options = engine_options(args, workspace)
         turns = "1 turn" if slots == 1 else f"{slots} turns"
         progress.say(f"worker {os.getpid()} serves {workspace.root}: {turns} at once")
         with progress.ticking(), database_faults():
-            run_worker(workspace, slots=slots, terms=terms, shown=shown, stop=stop, halt=halt)
+            run_worker(
+                workspace, slots=slots, options=options, callbacks=callbacks, stop=stop, halt=halt
+            )
         progress.say("done; what waits is left to others")
     return 0
 

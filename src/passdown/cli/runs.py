@@ -175,14 +175,14 @@ def _runs(args: Namespace) -> int:
         if not args.name:
             return _runs_list(workspace, found, args)
         if args.answer:
-            from passdown.relay.decisions import answer_run
+            from passdown.relay.runs import answer_run
 
             run = answer_run(
                 workspace, args.name, args.answer, by=author(args), guidance=args.guidance
             )
             return _print_changed_run(workspace, run, f"answered: {args.answer}", as_json=args.json)
         if args.stop:
-            from passdown.relay.decisions import stop_run
+            from passdown.relay.runs import stop_run
 
             run = stop_run(workspace, args.name, by=author(args), why=args.why)
             return _print_changed_run(

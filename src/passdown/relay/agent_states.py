@@ -52,10 +52,10 @@ _ARCHITECT = {
 
 
 class Machine(NamedTuple):
-    """The states of a kind of agent: from each, those that may follow, in the order of the table.
+    """The states of a kind of agent: from each, those that may follow.
 
-    `express` are steps that only express work may take. The way back from a detour isn't in the
-    table: `legal_steps` adds it.
+    `express` are steps for express work only. The way back from a detour isn't in the table:
+    `legal_steps` adds it.
     """
 
     name: str
@@ -64,22 +64,22 @@ class Machine(NamedTuple):
 
 
 class StatePosition(NamedTuple):
-    """A state and, in a detour, the states to go back to: the last of them comes first."""
+    """A state and, in a detour, the states to return to, last first."""
 
     state: str = START
     came_from: tuple[str, ...] = ()
 
 
 class PathCheck(NamedTuple):
-    """Where a path ends, or what is wrong with it: then `position` is how far it was legal."""
+    """The position at the end of a path, or the last legal one with the problems."""
 
     position: StatePosition
     problems: tuple[Problem, ...]
 
 
 class Lease(NamedTuple):
-    """An agent is on a task. `number` is the position of its record, so a later lease of the same
-    agent has a higher one.
+    """The assignment of an agent to a task. `number` is the position of its record, so a later
+    lease of the same agent has a higher one.
     """
 
     agent: str
@@ -89,8 +89,8 @@ class Lease(NamedTuple):
 
 
 class AgentStatus(NamedTuple):
-    """Where an agent stands. `since` is when it came to its state (empty: it never moved),
-    `version` the position of its last record.
+    """The status of an agent. `since` is when it entered its state ("": it never moved), `version`
+    the position of its last record.
     """
 
     agent: str
@@ -107,7 +107,7 @@ class AgentStatus(NamedTuple):
 
     @property
     def task(self) -> str:
-        """The task that it is on; empty for none."""
+        """The task that it is assigned to; "" for none."""
         return self.lease.task if self.lease else ""
 
 
@@ -141,7 +141,7 @@ def _machine(
     table: Mapping[str, tuple[str, ...]],
     express: frozenset[tuple[str, str]] = frozenset(),
 ) -> Machine:
-    """A machine with the steps that every one has."""
+    """A machine with the steps that all have."""
     steps = {
         state: (*after, *(() if state == ERROR else (ERROR,)), *_pause(state))
         for state, after in table.items()
@@ -164,7 +164,7 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
 def legal_steps(
     machine: Machine, position: StatePosition, *, is_express: bool = False
 ) -> tuple[str, ...]:
-    """The states that may follow: first the way back from a detour, then those of the table."""
+    """The states that may follow: the way back from a detour first, then those of the table."""
     state = position.state
     steps = machine.steps.get(state, ())
     allowed = (to for to in steps if is_express or (state, to) not in machine.express)
@@ -174,8 +174,8 @@ def legal_steps(
 def check_path(
     machine: Machine, position: StatePosition, path: Sequence[str], *, is_express: bool = False
 ) -> PathCheck:
-    """Walk a path from a position. The problems name every state that isn't in the machine and
-    the first step that isn't legal, each with what would be.
+    """Follow a path from a position. The problems name every unknown state and the first illegal
+    step, with the legal ones.
     """
     unknown = tuple(_unknown(machine, index, to) for index, to in enumerate(path))
     problems = [problem for problem in unknown if problem]
@@ -185,7 +185,7 @@ def check_path(
             if unknown[index] is None:
                 is_only_express = (position.state, to) in machine.express
                 message = f"{to} can't follow {position.state}"
-                message += " unless the work is express" if is_only_express else ""
+                message += " except for express work" if is_only_express else ""
                 expected = f"one of {', '.join(legal)}"
                 problems.append(Problem(f"path[{index}]", "illegal_step", message, expected))
             break
@@ -194,10 +194,10 @@ def check_path(
 
 
 def shortest_path(machine: str, position: StatePosition, goal: str) -> tuple[str, ...]:
-    """The shortest legal way from where an agent stands to a state; empty when it is there.
+    """The shortest legal path to a state; empty if the agent is there.
 
-    An end is passed through only by one who stands at an end. Where there is no way, the goal
-    itself: it will be refused, and that is recorded.
+    It leads through an end only if it starts at one. If there is no path, the goal itself: that is
+    refused, and the refusal is recorded.
     """
     table = MACHINES[machine]
     waiting: list[tuple[StatePosition, tuple[str, ...]]] = [(position, ())]
@@ -217,7 +217,7 @@ def shortest_path(machine: str, position: StatePosition, goal: str) -> tuple[str
 
 
 def _moved(position: StatePosition, to: str) -> StatePosition:
-    """Where a legal step leads. Any step but a detour or the way back from one is a new start."""
+    """The position after a legal step. Other steps than a detour and its way back clear that."""
     if position.came_from and to == position.came_from[-1]:
         return StatePosition(to, position.came_from[:-1])
     if to in DETOURS:
@@ -229,13 +229,13 @@ def _unknown(machine: Machine, index: int, to: str) -> Problem | None:
     if to in machine.steps:
         return None
     expected = f"one of {', '.join(machine.steps)}"
-    message = f"{to[:64]!r} is no state of {machine.name}"
+    message = f"{to[:64]!r} isn't a state of {machine.name}"
     return Problem(f"path[{index}]", "unknown_state", message, expected)
 
 
 def after_review(verdict: str, came_from: str) -> str:
-    """The state that follows a review of the loop budget: on where it was (`continue`), plan anew
-    (`pivot`), wait for a person (`escalate`), give up (`abandon`). Raises InvalidInput.
+    """The state after a budget review: the previous one (`continue`), planning (`pivot`), a pause
+    for a person (`escalate`), an error (`abandon`). Raises InvalidInput.
     """
     coder = MACHINES["coder"]
     reviewed = [state for state, after in coder.steps.items() if BUDGET_REVIEW in after]
@@ -247,22 +247,20 @@ def after_review(verdict: str, came_from: str) -> str:
         expected = f"one of {', '.join(reviewed)}"
         problems.append(Problem("came_from", "invalid_choice", repr(came_from)[:80], expected))
     if problems:
-        raise InvalidInput("no state follows this review", problems)
+        raise InvalidInput("invalid review", problems)
     targets = (came_from, PLANNING, SUSPEND, ERROR)
     return targets[VERDICTS.index(verdict)]
 
 
 def as_mermaid(machine: Machine) -> str:
-    """The machine as a Mermaid state diagram; ways to ERROR and SUSPEND, which nearly all states
-    share, are a note.
-    """
+    """The machine as a Mermaid state diagram; a note stands for the steps to ERROR and SUSPEND."""
     lines = ["stateDiagram-v2", f"    [*] --> {START}"]
     for state, after in machine.steps.items():
         for to in after:
             if to not in (ERROR, SUSPEND):
                 label = ": express" if (state, to) in machine.express else ""
                 lines.append(f"    {state} --> {to}{label}")
-                # Each detour is drawn with its way back; two arrows say more than a rule.
+                # Draw each detour with its way back.
                 lines += [f"    {to} --> {state}: back"] if to in DETOURS else []
     # A colon or a semicolon would end the note.
     note = "every other state may go to ERROR, all but DONE and ERROR also to SUSPEND and back"

@@ -45,6 +45,7 @@ from passdown.relay.git import (
     locked,
     open_pull_request,
 )
+from passdown.relay.runs import connection_of
 from passdown.workspace.graph_access import written_graph
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
@@ -126,11 +127,17 @@ class ExpressResult(NamedTuple):
 
 
 def send(workspace: WorkspaceBase, given: object) -> ExpressRecord:
-    """Check and record an item, or find it recorded.
+    """Check and record an item, or find it recorded. A server queues it as well.
 
     The same id with other content raises KeyReused; the creation time may differ. A task that it
     names must exist.
     """
+    connection = connection_of(workspace)
+    if connection is not None:
+        from passdown.remote.client import send_body
+
+        answer = send_body(connection, "POST", "/api/express", {"item": given}, repeats=True)
+        return express_record(workspace, answer["id"])
     streams = WorkspaceStreams(workspace)
     item = express_item(given, now=stamp(streams.now()))
     if item.task and not streams.position(stream_of(item.task)):
@@ -151,6 +158,19 @@ def send(workspace: WorkspaceBase, given: object) -> ExpressRecord:
         except KeyReused:  # sent by another process at the same moment, with another time
             continue
     return express_record(workspace, item.id)
+
+
+def queue_express_item(workspace: Workspace, item: str) -> str:
+    """Queue a recorded item for the workers; returns why it could not be queued, or ""."""
+    try:
+        from passdown.relay.engine import database_faults
+        from passdown.relay.worker import RelayWorker, open_engine
+
+        with database_faults(), open_engine(workspace) as engine:
+            RelayWorker(workspace, engine).send_express(item)
+    except PassdownError as error:
+        return error.message
+    return ""
 
 
 def express_records(workspace: WorkspaceBase, *, status: str = "") -> list[ExpressRecord]:

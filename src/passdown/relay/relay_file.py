@@ -34,7 +34,7 @@ from passdown.relay.runners.command import CommandRunner
 from passdown.relay.runners.scripted import CallableRunner, ScriptedRunner
 
 if TYPE_CHECKING:
-    from passdown.relay.run import Leg
+    from passdown.relay.run import Leg, RelayAgent
     from passdown.relay.runners import Runner
 
 
@@ -269,9 +269,17 @@ def _has_unknown(plain: Mapping[str, Any]) -> bool:
     return not named <= names
 
 
-KINDS = ("command", "script", "python")
 _OPTIONS = ("prompt", "env", "pass_env", "timeout_s", "max_output", "max_stderr", "cwd")
 _NUMBERS = ("timeout_s", "max_output", "max_stderr")
+
+
+def agent_runner(agent: RelayAgent, folder: str) -> Runner:
+    """The runner that a checked relay file declares for an agent; raises InvalidInput."""
+    declared = agent.runner
+    kind = next(kind for kind in RUNNERS if declared[kind])
+    names = (kind, *(("prompt", "env", "pass_env", "max_output") if kind == "command" else ()))
+    given = {name: declared[name] for name in names if declared[name] is not None}
+    return runner_of(given, folder=folder, path=f"agents.{agent.name}.runner")
 
 
 def runner_of(declared: object, *, folder: str, path: str = "runner") -> Runner:
@@ -281,15 +289,15 @@ def runner_of(declared: object, *, folder: str, path: str = "runner") -> Runner:
     """
     if not isinstance(declared, Mapping):
         given = f"{type(declared).__name__} given"
-        expected = f"a mapping with one of {', '.join(KINDS)}"
+        expected = f"a mapping with one of {', '.join(RUNNERS)}"
         problem = Problem(path, "wrong_type", given, expected)
         raise InvalidInput("the runner can't be made", [problem])
     fields = {str(name): value for name, value in cast("Mapping[Any, Any]", declared).items()}
-    kinds = [kind for kind in KINDS if kind in fields]
+    kinds = [kind for kind in RUNNERS if kind in fields]
     problems: list[Problem] = []
     if len(kinds) != 1:
         message = f"it has {' and '.join(kinds) or 'neither'}"
-        problems.append(Problem(path, "required", message, f"one of {', '.join(KINDS)}"))
+        problems.append(Problem(path, "required", message, f"one of {', '.join(RUNNERS)}"))
     known = (*kinds, *(_OPTIONS if "command" in kinds else ()))
     for name in fields.keys() - set(known) if kinds else ():
         where = child_path(path, name)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 END, STOP, AGAIN, WAIT = "end", "stop", "again", "wait"
 DIRECTIONS = (END, STOP, AGAIN, WAIT)
-"""Where a rule may lead besides a leg: done, failed, the same leg once more, wait for a person."""
+"""Targets of a rule besides legs: completed, failed, the same leg again, wait for a person."""
 
 ERROR = "error"
 """The outcome of a leg that gave no valid handoff."""
@@ -31,7 +31,7 @@ DEFAULT_LOOPS = 8
 
 
 class AgentLimits(NamedTuple):
-    """What an agent may use up: legs in one run, tokens in its context, seconds for a leg."""
+    """Limits of an agent: turns in one run, tokens in its context, seconds for a leg."""
 
     loops: int = DEFAULT_LOOPS
     context_tokens: int = 100_000
@@ -39,10 +39,10 @@ class AgentLimits(NamedTuple):
 
 
 class RelayAgent(NamedTuple):
-    """An agent of a relay: its profile, what runs it, what it needs, its limits.
+    """An agent of a relay: its profile, runner, needs and limits.
 
     `runner` is a plain document with one of `command`, `script` or `python`, and its options.
-    `review_by` answers when its loops are used up: an agent's name, or `person`.
+    `review_by` decides when its loops are used up: an agent's name, or `person`.
     """
 
     name: str
@@ -54,10 +54,10 @@ class RelayAgent(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Where to go from a leg: `go` when everything that is named fits, at most so often.
+    """Where to go after a leg: `go` if everything that is named matches.
 
-    `outcomes`, `to` (the agent that the handoff names) and `gate` fit anything where they are
-    empty; `at_most` 0 is no limit; when it is used up, `otherwise` counts.
+    An empty `outcomes`, `to` (the agent that the handoff names) or `gate` matches anything. After
+    `at_most` uses (0: no limit), `otherwise` counts.
     """
 
     outcomes: tuple[str, ...]
@@ -68,7 +68,7 @@ class Rule(NamedTuple):
     otherwise: tuple[str, ...]
 
     def fits(self, outcome: str, to: str, gate: str) -> bool:
-        """Whether it is for a leg that ended so. A rejected gate needs a rule that names it."""
+        """Whether it matches a leg that ended so. A rejected gate needs a rule that names it."""
         if (gate == "rejected") != (self.gate == "rejected"):
             return False
         is_outcome = not self.outcomes or outcome in self.outcomes
@@ -76,10 +76,10 @@ class Rule(NamedTuple):
 
 
 class Leg(NamedTuple):
-    """One turn: who takes it, what is asked, the task's phase, and the rules for what follows.
+    """One turn in a relay: its agent, request, phase, and the rules for what follows.
 
-    `gate` is a question that a person answers before anything follows. With `joins`, the leg
-    starts when all of those legs have led to it.
+    `gate` is a question that a person answers before anything follows. A leg with `joins` starts
+    when all of those legs have led to it.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Leg(NamedTuple):
 
 
 class Relay(NamedTuple):
-    """A relay as its file describes it; `document` is the file's content, as it is recorded."""
+    """A relay; `document` is the content of its file, as it is recorded."""
 
     name: str
     description: str
@@ -107,12 +107,12 @@ class Relay(NamedTuple):
         return next(iter(self.legs.values()))
 
     def planning(self) -> Leg:
-        """Where a change of direction starts: the first leg that plans, else the first."""
+        """Where a change of direction starts: the first planning leg, or else the first leg."""
         return next((leg for leg in self.legs.values() if leg.phase == "planning"), self.first())
 
 
 def relay_of(document: dict[str, Any]) -> Relay:
-    """The value of a checked document."""
+    """The relay of a checked document."""
     agents = {name: _agent(name, given) for name, given in document["agents"].items()}
     names = [given["leg"] for given in document["legs"]]
     legs = {
@@ -190,12 +190,12 @@ def run_stream(run: str) -> str:
 
 
 class LegRun(NamedTuple):
-    """One turn that was started: whose, the how-manieth, with which guidance, and how it ended.
+    """One turn that was started: its agent, visit and guidance, and how it ended.
 
-    `causes` are the turns that led to it. `outcome` is empty until it has ended; `error` is the
-    outcome of a turn that gave no valid handoff, and `why` says what happened instead. `held` is
-    one whose handoff, in `kept`, couldn't be recorded because a person has to answer `gates` first;
-    the turn that records it then says so in `kept_from`.
+    `causes` are the turns that led to it. `outcome` is empty until it has ended; with `error` there
+    was no valid handoff, and `why` says what happened. With `held` the handoff, in `kept`, couldn't
+    be recorded because a person has to answer `gates` first; the turn that records it later names
+    this one in `kept_from`.
     """
 
     number: int
@@ -228,7 +228,7 @@ class LegRun(NamedTuple):
 
     @property
     def gate(self) -> str:
-        """The first gate that a person has to answer before anything follows; empty for none."""
+        """The first gate that a person has to answer before anything follows; "" for none."""
         return self.gates[0] if self.gates else ""
 
     @property
@@ -238,12 +238,12 @@ class LegRun(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether it was a turn of its agent, and not one that only waited."""
+        """Whether it was a turn of its agent, not only a wait."""
         return self.kind == LEG and self.outcome != HELD and not self.kept_from
 
 
 class ReviewRequest(NamedTuple):
-    """A question to a person: a budget review of a leg that an agent has used up its loops for."""
+    """A question to a person: the budget review of an agent that has used up its loops."""
 
     leg: str
     agent: str
@@ -251,16 +251,16 @@ class ReviewRequest(NamedTuple):
     causes: tuple[int, ...]
 
     def document(self) -> dict[str, Any]:
-        """The question as plain JSON."""
+        """The request as plain JSON."""
         return {**self._asdict(), "causes": list(self.causes)}
 
 
 class Run(NamedTuple):
-    """Where a run stands.
+    """The state of a run.
 
-    `followed` are the turns whose consequences were drawn already, `arrived` those that wait for
-    others at a leg that joins them; `taken` counts rules, `granted` loops that were added.
-    `stopped_by` are the turns that ended it. `mark` tells it from runs of the same name elsewhere.
+    `followed` are the ended turns that were handled, `arrived` those that wait for others at a leg
+    that joins them; `taken` counts uses of rules, `granted` extensions of loops. `stopped_by` are
+    the turns that ended it. `mark` tells it from runs of the same name in other stores.
     """
 
     run: str
@@ -284,7 +284,7 @@ class Run(NamedTuple):
 
     @property
     def open_legs(self) -> list[LegRun]:
-        """The turns that were started and haven't ended."""
+        """The turns that haven't ended."""
         return [leg for leg in self.legs.values() if leg.is_open]
 
     def visits(self, leg: str) -> int:
@@ -292,16 +292,16 @@ class Run(NamedTuple):
         return sum(1 for each in self.legs.values() if each.leg == leg and each.counts)
 
     def loops_of(self, agent: str) -> int:
-        """How many turns an agent has had."""
+        """The number of turns that an agent has had."""
         return sum(1 for each in self.legs.values() if each.agent == agent and each.counts)
 
     def loops_allowed(self, agent: str) -> int:
-        """How many turns an agent may have before somebody looks at it."""
+        """The number of turns that an agent may have before a review."""
         return self.relay.agents[agent].limits.loops * (1 + self.granted.get(agent, 0))
 
 
 def fold_run(records: Iterable[Record]) -> Run | None:
-    """The run that some records tell; None where there are none."""
+    """The run of some records; None without records."""
     run: Run | None = None
     for record in records:
         run = _apply(run, record, record.document())
@@ -394,7 +394,7 @@ def _waiting(run: Run, record: Record, body: dict[str, Any]) -> Run:
 
 
 def _answered(run: Run, record: Record, body: dict[str, Any]) -> Run:
-    """An answer ends the review that was asked for first, as if an agent had given it."""
+    """An answer ends the first requested review, as if an agent had given it."""
     if not run.asked:
         return run
     ask = run.asked[0]
@@ -442,23 +442,23 @@ USED_UP = "its loops are used up"
 
 
 class GateState(NamedTuple):
-    """How a gate stands, and what the person said."""
+    """The status of a gate, and what the person said."""
 
     status: str
     reason: str = ""
 
 
 class Transition(NamedTuple):
-    """One record of consequences: `kind` is `legs`, `waiting` or `ended`."""
+    """The next record of a run; `kind` is `legs`, `waiting` or `ended`."""
 
     kind: str
     body: dict[str, Any]
 
 
 def next_transition(run: Run, gates: Mapping[str, GateState]) -> Transition | None:
-    """The next record of a run; None when there is nothing to do but wait for what is open.
+    """The next record of a run; None if it has to wait for open turns.
 
-    `gates` says how the gates stand that the run's handoffs opened.
+    `gates` are the states of the gates that the run's handoffs opened.
     """
     if run.ended_at:
         return None
@@ -481,8 +481,8 @@ def next_transition(run: Run, gates: Mapping[str, GateState]) -> Transition | No
 
 
 def next_agent(run: Run, turn: LegRun, outcome: str, to: str = "") -> str:
-    """The agent that comes after a turn that ends so, once its gate is approved; of several, the
-    first. Empty where nobody does, or the same agent once more.
+    """The agent after a turn with this outcome, once its gate is approved; of several, the first.
+    "" for none, or the same agent again.
     """
     leg = run.relay.legs[turn.leg]
     gate = APPROVED if leg.gate and outcome == "completed" else ""
@@ -494,7 +494,7 @@ def next_agent(run: Run, turn: LegRun, outcome: str, to: str = "") -> str:
 
 
 def _matching_rule(leg: Leg, outcome: str, to: str, gate: str) -> tuple[str, Rule]:
-    """The first rule for a leg that ended so, and the name under which its uses are counted."""
+    """The first rule that matches, and the name under which its uses are counted."""
     return next(
         (f"{leg.name}/{place}", rule)
         for place, rule in enumerate(leg.rules)
@@ -503,7 +503,7 @@ def _matching_rule(leg: Leg, outcome: str, to: str, gate: str) -> tuple[str, Rul
 
 
 def _combined_gate(turn: LegRun, gates: Mapping[str, GateState]) -> GateState:
-    """How all gates of a turn stand together: pending while one is, rejected when one was."""
+    """The state of all gates of a turn: pending while one is, rejected if one was."""
     found = {name: gates.get(name, GateState(PENDING)) for name in turn.gates}
     pending = [name for name, gate in found.items() if gate.status == PENDING]
     if pending:
@@ -515,17 +515,17 @@ def _combined_gate(turn: LegRun, gates: Mapping[str, GateState]) -> GateState:
 
 
 def _stopped(turn: LegRun, status: str, why: str) -> Transition:
-    """What else has ended meanwhile isn't followed: it is when the run is resumed."""
+    """Other turns that ended meanwhile are followed when the run is resumed."""
     numbers = [turn.number]
     body = {"status": status, "why": why, "followed": numbers, "stopped_by": numbers}
     return Transition("ended", body)
 
 
 def resume_transition(run: Run) -> Transition | None:
-    """What starts a run again that has stopped, or that waits because a turn was blocked.
+    """The record that restarts a run that has stopped, or that waits because a turn was blocked.
 
-    None where nothing stands still: what is open goes on by itself, and gates and reviews wait for
-    their answers.
+    None if there is nothing to restart: open turns continue by themselves, and gates and reviews
+    wait for their answers.
     """
     if run.status == "completed" or not (run.ended_at or _blocked(run)):
         return None
@@ -536,7 +536,7 @@ def resume_transition(run: Run) -> Transition | None:
 
 
 def _blocked(run: Run) -> Sequence[int]:
-    """The ended turns that a waiting run waits for because of their outcome."""
+    """The ended turns that a run waits for because of their outcome."""
     if run.status != WAITING or run.asked:
         return ()
     return [
@@ -547,7 +547,7 @@ def _blocked(run: Run) -> Sequence[int]:
 
 
 def _idle_transition(run: Run, drawn: _TransitionBuilder, waits: str) -> Transition | None:
-    """What to record when nothing starts: that a person is waited for, or that all is done."""
+    """The record if nothing starts: a person is waited for, or the run has ended."""
     if drawn.followed and (run.open_legs or run.asked or waits):
         return drawn.step()
     if run.open_legs:
@@ -560,12 +560,12 @@ def _idle_transition(run: Run, drawn: _TransitionBuilder, waits: str) -> Transit
         return None if is_known else Transition("waiting", {"why": waits})
     missing = sorted(leg for leg, numbers in drawn.arrived.items() if numbers)
     if missing:
-        return drawn.ended("failed", f"{', '.join(missing)} never got everything that it joins")
+        return drawn.ended("failed", f"{', '.join(missing)} never got all legs that it joins")
     return drawn.ended("completed", "")
 
 
 class _TransitionBuilder:
-    """What some ended turns lead to, gathered into one record."""
+    """Collects what follows from ended turns into one record."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -580,7 +580,7 @@ class _TransitionBuilder:
 
     @property
     def goes_on(self) -> bool:
-        """Whether something starts or somebody is asked."""
+        """Whether a leg starts or a review is requested."""
         return bool(self._legs) or len(self._asked) > len(self._run.asked)
 
     def step(self) -> Transition:
@@ -628,7 +628,7 @@ class _TransitionBuilder:
             self._arrive(self._run.relay.legs[target], turn, guidance)
 
     def _record_kept(self, turn: LegRun) -> None:
-        """The way is free for a handoff that had to wait: its agent isn't asked again."""
+        """The gate is open for a handoff that had to wait: its agent isn't asked again."""
         self.followed.append(turn.number)
         self._add(
             turn.leg,
@@ -651,7 +651,7 @@ class _TransitionBuilder:
             self.start(leg, guidance, tuple(arrived))
 
     def start(self, leg: Leg, guidance: str, causes: tuple[int, ...]) -> None:
-        """Start a leg, or ask for a review where its agent has used up its loops."""
+        """Start a leg, or request a review if its agent has used up its loops."""
         run = self._run
         now = sum(1 for g in self._legs if g["agent"] == leg.agent and _counts(g))
         extra = self._granted.count(leg.agent) * run.relay.agents[leg.agent].limits.loops
@@ -666,7 +666,7 @@ class _TransitionBuilder:
         self._add(leg.name, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
 
     def retry(self, turn: LegRun) -> None:
-        """Start the leg of a turn once more, whatever it led to; of a verdict, ask its giver."""
+        """Start the leg of a turn again; for a verdict, ask the reviewer again."""
         self.followed.append(turn.number)
         if turn.is_by_person:
             agent = self._run.relay.legs[turn.leg].agent

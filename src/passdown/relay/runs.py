@@ -6,16 +6,19 @@ it was computed.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from passdown.core.arguments import raise_problems
 from passdown.core.kinds import RUN_STREAM
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact_value
 from passdown.core.text import text_problems
 from passdown.core.times import parse_time
-from passdown.errors import Conflict, Damaged, InvalidInput, NotFound, Problem
+from passdown.errors import Conflict, Damaged, NotFound, PassdownError, Problem
 from passdown.relay.run import (
     REVIEW,
+    RUNNING,
     VERDICTS,
     WAITING,
     GateState,
@@ -33,15 +36,17 @@ if TYPE_CHECKING:
     from passdown.core.record import Record
     from passdown.core.types import JsonObject
     from passdown.relay.run import LegRun, Relay, Run
+    from passdown.remote.connection import HttpConnection
     from passdown.workspace import Workspace
+    from passdown.workspace.context import WorkspaceBase
 
 
 NORMAL, HERE = "normal", "here"
 LANES = (NORMAL, HERE)
-"""Where a run's turns go: to the workers, or to the process that started it."""
+"""The queue of a run's turns: that of the workers, or of the process that started it."""
 
 ENGINE = "passdown"
-"""Who writes what follows by itself."""
+"""The author of records that the engine writes."""
 
 
 class Runs:
@@ -49,33 +54,32 @@ class Runs:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._beside = WorkspaceStreams(workspace)
+        self._streams = WorkspaceStreams(workspace)
 
     def start(self, relay: Relay, task: str, *, by: str, lane: str = NORMAL) -> Run:
-        """Record that a relay is to be run on a task; nothing is queued yet."""
+        """Record the start of a relay on a task; nothing is queued yet."""
         problems = [*agent_problems(by, "by"), *id_problems(task, "task"), *_secret_problems(relay)]
         if lane not in LANES:
             problems.append(Problem("lane", "invalid_choice", f"{lane!r:.40}", " | ".join(LANES)))
-        if problems:
-            raise InvalidInput("the run is refused; nothing was started", problems)
+        raise_problems("the run is refused; nothing was started", problems)
         self._workspace.task(task)  # raises NotFound with what to do
         body = {"relay": relay.document, "task": task, "lane": lane}
-        number = len(self._beside.streams(RUN_STREAM)) + 1
+        number = len(self._streams.streams(RUN_STREAM)) + 1
         while True:
-            aside = StreamEntry(run_stream(f"R-{number}"), "started", by, body, expect=0)
-            if self._try(aside) is not None:
-                return self.go_on(f"R-{number}")
+            entry = StreamEntry(run_stream(f"R-{number}"), "started", by, body, expect=0)
+            if self._try(entry) is not None:
+                return self.advance(f"R-{number}")
             number += 1
 
     def get(self, run: str) -> Run:
-        """Where a run stands; raises NotFound or Damaged."""
+        """A run by its name; raises NotFound or Damaged."""
         problems = id_problems(run, "run")
-        records = [] if problems else self._beside.records(run_stream(run))
+        records = [] if problems else self._streams.records(run_stream(run))
         try:
             found = fold_run(records)
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            problem = Problem(run_stream(run), "unreadable", f"can't be followed ({error!r:.80})")
-            raise Damaged(f"the records of {run} make no run", [problem]) from error
+            problem = Problem(run_stream(run), "unreadable", f"can't be read ({error!r:.80})")
+            raise Damaged(f"the records of {run} are damaged", [problem]) from error
         if found is None:
             raise NotFound(
                 f"there is no run {run[:80]!r}", next_step="passdown runs lists all of them."
@@ -91,32 +95,37 @@ class Runs:
         return [self.get(name) for name in self.names()]
 
     def position(self, run: str) -> int:
-        """How many records a run has: changes whenever anything happens to it."""
-        return self._beside.position(run_stream(run))
+        """The number of records of a run."""
+        return self._streams.position(run_stream(run))
 
     def positions(self) -> dict[str, int]:
-        """The same of all runs."""
-        heads = self._beside.streams(RUN_STREAM)
+        """The number of records of every run."""
+        heads = self._streams.streams(RUN_STREAM)
         return {head.stream.removeprefix(RUN_STREAM): head.position for head in heads}
 
-    def go_on(self, run: str) -> Run:
-        """Draw all consequences of what has ended; gives where the run stands then."""
-        return self._step(run, lambda found: next_transition(found, self._gates(found)))
+    def advance(self, run: str) -> Run:
+        """Write all transitions that follow from ended turns; returns the run."""
+        while True:
+            found = self.get(run)
+            transition = next_transition(found, self._gates(found))
+            if transition is None:
+                return found
+            self._write(found, transition, ENGINE)
 
     def resume(self, run: str, *, by: str) -> Run:
-        """Start a run again that has stopped or is blocked; one that isn't goes on as it is."""
-        _refuse("the run is not resumed", agent_problems(by, "by"))
+        """Start a run again that has stopped or is blocked; another continues unchanged."""
+        raise_problems("the run was not resumed", agent_problems(by, "by"))
 
-        def draw(found: Run) -> Transition | None:
+        def transition(found: Run) -> Transition | None:
             if found.status == "completed":
                 problem = Problem(
                     "run", "completed", f"{run} ended at {found.ended_at}", "an open run"
                 )
-                _refuse(f"{run} is completed; there is nothing to resume", [problem])
+                raise_problems(f"{run} is completed; there is nothing to resume", [problem])
             return resume_transition(found)
 
-        self._once(run, by, draw)
-        return self.go_on(run)
+        self._once(run, by, transition)
+        return self.advance(run)
 
     def answer(self, run: str, verdict: str, *, by: str, guidance: str = "") -> Run:
         """Answer the budget review that a run waits for."""
@@ -125,24 +134,24 @@ class Runs:
             expected = " | ".join(VERDICTS)
             problems.append(Problem("verdict", "invalid_choice", f"{verdict!r:.40}", expected))
 
-        def draw(found: Run) -> Transition:
+        def transition(found: Run) -> Transition:
             waits = bool(found.asked) and not found.ended_at
             missing = Problem("run", "not_asked", f"{run} waits for no review", "one that does")
-            _refuse(
+            raise_problems(
                 "the answer is refused; nothing was changed",
                 [*problems, *([] if waits else [missing])],
             )
             return Transition("answered", {"verdict": verdict, "guidance": guidance})
 
-        self._once(run, by, draw)
-        return self.go_on(run)
+        self._once(run, by, transition)
+        return self.advance(run)
 
     def stop(self, run: str, *, by: str, why: str = "") -> Run:
-        """End a run where it is; legs under way come to their end, nothing follows them."""
+        """Stop a run: open turns still end, but nothing follows them."""
         problems = [*agent_problems(by, "by"), *text_problems(why, "why", required=False)]
-        _refuse("the run is not stopped", problems)
+        raise_problems("the run was not stopped", problems)
 
-        def draw(found: Run) -> Transition | None:
+        def transition(found: Run) -> Transition | None:
             body: dict[str, Any] = {
                 "status": "stopped",
                 "why": why,
@@ -151,48 +160,44 @@ class Runs:
             }
             return None if found.ended_at else Transition("ended", body)
 
-        return self._once(run, by, draw)
+        return self._once(run, by, transition)
 
     def begin(self, run: str, number: int, worker: str) -> None:
         """Record that a worker has begun a turn, unless it has ended."""
         self._of_turn(run, number, "begun", {"number": number, "worker": worker})
 
     def end(self, run: str, number: int, fields: dict[str, Any]) -> None:
-        """Record how a turn ended; the first to say so counts."""
+        """Record how a turn ended; the first record counts."""
         self._of_turn(run, number, "leg_ended", {"number": number, **fields})
 
     def _of_turn(self, run: str, number: int, kind: str, body: dict[str, Any]) -> None:
-        def draw(found: Run) -> Transition | None:
+        def transition(found: Run) -> Transition | None:
             if number not in found.legs:
                 raise NotFound(f"{run} has no turn {number}", next_step=f"passdown runs {run}")
             return Transition(kind, body) if found.legs[number].is_open else None
 
-        self._once(run, ENGINE, draw)
+        self._once(run, ENGINE, transition)
 
-    def _once(self, run: str, by: str, draw: Callable[[Run], Transition | None]) -> Run:
-        """Write one step, drawn anew while others write; gives where the run stands then."""
+    def _once(self, run: str, by: str, compute: Callable[[Run], Transition | None]) -> Run:
+        """Write one transition, computed again while others write; returns the run."""
         while True:
             found = self.get(run)
-            step = draw(found)
-            if step is None or self._write(found, step, by) is not None:
-                return found if step is None else self.get(run)
-
-    def _step(self, run: str, draw: Callable[[Run], Transition | None]) -> Run:
-        while True:
-            found = self.get(run)
-            step = draw(found)
-            if step is None:
+            transition = compute(found)
+            if transition is None:
                 return found
-            self._write(found, step, ENGINE)
+            if self._write(found, transition, by) is not None:
+                return self.get(run)
 
-    def _write(self, run: Run, step: Transition, by: str) -> Record | None:
-        aside = StreamEntry(run_stream(run.run), step.kind, by, step.body, expect=run.position)
-        return self._try(aside)
+    def _write(self, run: Run, transition: Transition, by: str) -> Record | None:
+        entry = StreamEntry(
+            run_stream(run.run), transition.kind, by, transition.body, expect=run.position
+        )
+        return self._try(entry)
 
-    def _try(self, aside: StreamEntry) -> Record | None:
-        """Written, or None where another process was first."""
+    def _try(self, entry: StreamEntry) -> Record | None:
+        """Write an entry; None if another process was first."""
         try:
-            return self._beside.add(aside)[0]
+            return self._streams.add(entry)[0]
         except Conflict:
             return None
 
@@ -206,17 +211,62 @@ class Runs:
         }
 
 
-def _refuse(message: str, problems: list[Problem]) -> None:
-    if problems:
-        raise InvalidInput(message, problems)
+def connection_of(workspace: WorkspaceBase) -> HttpConnection | None:
+    """The connection of a workspace that is on a server; None for a local one."""
+    return workspace._connection  # pyright: ignore[reportPrivateUsage]
+
+
+def answer_run(workspace: Workspace, run: str, verdict: str, *, by: str, guidance: str = "") -> Run:
+    """Answer the budget review that a run waits for, here or on a server; returns the run."""
+    if _post(workspace, run, "answer", {"verdict": verdict, "by": by, "guidance": guidance}):
+        return Runs(workspace).get(run)
+    found = Runs(workspace).answer(run, verdict, by=by, guidance=guidance)
+    follow_up(workspace, found)
+    return found
+
+
+def stop_run(workspace: Workspace, run: str, *, by: str, why: str = "") -> Run:
+    """Stop a run, here or on a server; returns the run."""
+    if _post(workspace, run, "stop", {"by": by, "why": why}):
+        return Runs(workspace).get(run)
+    found = Runs(workspace).stop(run, by=by, why=why)
+    follow_up(workspace, found)
+    return found
+
+
+def _post(workspace: Workspace, run: str, action: str, body: JsonObject) -> bool:
+    """Send an action to the server that a workspace is on; False for a local one."""
+    connection = connection_of(workspace)
+    if connection is None:
+        return False
+    from passdown.remote.client import send_body
+    from passdown.remote.connection import path_part
+
+    send_body(connection, "POST", f"/api/runs/{path_part(run)}/{action}", body)
+    return True
+
+
+def follow_up(workspace: Workspace, run: Run) -> None:
+    """Move the agents of a run to its new state and queue its open turns, since perhaps no process
+    has the run. Without the engine, workers find it.
+    """
+    from passdown.relay.agents import RunAgents
+
+    RunAgents(workspace).settle(run)
+    if run.lane == HERE or run.status != RUNNING:
+        return
+    with suppress(PassdownError):
+        from passdown.relay.worker import requeue
+
+        requeue(workspace, run.run)
 
 
 def _secret_problems(relay: Relay) -> list[Problem]:
-    """What would be taken out of a relay when it is recorded: then it would not be the same."""
+    """Secrets in a relay: they would be removed from its record."""
     kinds = redact_value(relay.document)[1]
     expected = "none; name a variable in pass_env instead"
     return [
-        Problem("relay", "secret", f"holds what looks like a {kind}", expected) for kind in kinds
+        Problem("relay", "secret", f"contains what looks like a {kind}", expected) for kind in kinds
     ]
 
 
@@ -230,27 +280,27 @@ _DETAIL_FIELDS = ("turns", "file")
 
 
 def seconds_between(start: str, end: str) -> float:
-    """How many seconds lie between two stored times; 0 where one is missing."""
+    """Seconds between two stored times; 0 if one is missing."""
     if not start or not end:
         return 0.0
     return (parse_time(end) - parse_time(start)).total_seconds()
 
 
 def leg_name(turn: LegRun) -> str:
-    """A turn's leg, with the visit from the second on; a review by what it reviews."""
+    """The leg of a turn, with the visit from the second on; for a review, what it reviews."""
     if turn.kind == REVIEW:
         return f"review of {turn.leg}"
     return f"{turn.leg} ({turn.visit})" if turn.visit > 1 else turn.leg
 
 
 def current_legs(run: Run) -> str:
-    """The legs that are open; where there are none, the last one."""
+    """The open legs, or else the last one."""
     turns = run.open_legs or list(run.legs.values())[-1:]
     return ", ".join(leg_name(turn) for turn in turns)
 
 
 def next_commands(run: Run) -> list[str]:
-    """What a person would type to let a run go on that doesn't by itself; all the choices."""
+    """The commands with which a person lets a waiting run continue."""
     if run.ended_at:
         return [] if run.status == "completed" else [f"passdown run --resume {run.run}"]
     if run.asked:
@@ -273,7 +323,7 @@ def next_commands(run: Run) -> list[str]:
 
 
 def turn_document(run: Run, turn: LegRun) -> JsonObject:
-    """Everything that is known of a turn, as a plain JSON object."""
+    """A turn as a plain JSON object."""
     return {
         **turn._asdict(),
         "phase": run.relay.legs[turn.leg].phase,
@@ -283,7 +333,7 @@ def turn_document(run: Run, turn: LegRun) -> JsonObject:
 
 
 def run_document(run: Run, now: str) -> JsonObject:
-    """Everything that is known of a run, as a plain JSON object; `now` is the time."""
+    """A run as a plain JSON object; `now` is the time."""
     return {
         "run": run.run,
         "relay": run.relay.name,
@@ -305,14 +355,14 @@ def run_document(run: Run, now: str) -> JsonObject:
 
 
 def listed_document(run: Run, now: str) -> JsonObject:
-    """A run as it stands in a list: its turns are counted."""
+    """A run as a plain JSON object for lists: without its turns and its file."""
     whole = run_document(run, now)
     kept = {name: value for name, value in whole.items() if name not in _DETAIL_FIELDS}
     return {**kept, "legs": len(whole["turns"])}
 
 
 def readable_runs(runs: Runs) -> tuple[list[Run], list[Damaged]]:
-    """The runs, newest first, and what is wrong with those that can't be read."""
+    """The runs, newest first, and the errors of those that can't be read."""
     found: list[Run] = []
     damages: list[Damaged] = []
     for name in runs.positions():

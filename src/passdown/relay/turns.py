@@ -27,7 +27,7 @@ from passdown.errors import (
 from passdown.relay.agents import RunAgents, instance_at, instance_name
 from passdown.relay.conversations import Conversations
 from passdown.relay.messages import Message
-from passdown.relay.relay_file import runner_of
+from passdown.relay.relay_file import agent_runner
 from passdown.relay.run import ERROR, HELD, REVIEW, VERDICTS, next_agent
 from passdown.relay.runners import AgentRequest
 from passdown.workspace.briefs import brief_for
@@ -46,13 +46,12 @@ Value = TypeVar("Value")
 
 MAX_RETRIES = 2
 MAX_RETURNED_TEXT = 20_000
-"""How much of a faulty reply its author is shown again: the end, where the handoff stands."""
+"""How much of an invalid reply is sent back: its end, where the handoff is."""
 
 
 class ExchangeEvent(NamedTuple):
-    """Something to show while an agent works.
-
-    `kind` is asked, working, returned, accepted or failed; `said` is a sentence for the last three.
+    """An event while an agent works: `kind` is asked, working, returned, accepted or failed;
+    `said` is a sentence for the last three.
     """
 
     kind: str
@@ -65,25 +64,25 @@ class ExchangeEvent(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One attempt: the reply, and what was wrong with the handoff in it."""
+    """One attempt: the reply, and the problems of its handoff."""
 
     attempt: int
     reply: AgentReply
     problems: tuple[Problem, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The attempt as a plain JSON object, long texts shortened to their two ends."""
+        """The attempt as a plain JSON object; of long texts, both ends."""
         problems = [problem.to_dict() for problem in limited_problems(self.problems)]
         return {"attempt": self.attempt, "problems": problems, "reply": self.reply.to_dict()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExchangeResult(Generic[Value]):
-    """What came of an exchange: the value that was read, or why there is none.
+    """The result of an exchange: the value that was read, or why there is none.
 
-    `failure` is empty, or one word: what the runner's reply says, `invalid` (the last handoff was
-    faulty too) or `stopped`. `why` is the sentence for it, `tries` all the evidence. `warnings` are
-    sentences on what went wrong beside a value that holds.
+    `failure` is empty, or one word: that of the runner's reply, `invalid` (the last handoff was
+    invalid too) or `stopped`. `why` is the sentence for it, `tries` are all attempts. `warnings`
+    are faults that didn't prevent a valid value.
     """
 
     value: Value | None = None
@@ -94,12 +93,12 @@ class ExchangeResult(Generic[Value]):
 
     @property
     def is_failure(self) -> bool:
-        """Whether no valid handoff came back."""
+        """Whether there was no valid handoff."""
         return bool(self.failure)
 
     @property
     def seconds(self) -> float:
-        """How long the agent worked in all attempts together."""
+        """How long the agent worked in all attempts."""
         return sum(each.reply.seconds for each in self.tries)
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,25 +118,23 @@ def ask_until_valid(
     *,
     read: Callable[[str], Value],
     most_returns: int = MAX_RETRIES,
-    say: Callable[[ExchangeEvent], None] | None = None,
+    on_event: Callable[[ExchangeEvent], None] | None = None,
     returned: Callable[[Sequence[Problem], AgentRequest], str] | None = None,
 ) -> ExchangeResult[Value]:
-    """Ask an agent until `read` takes the text of its reply; `returned` words what goes back.
+    """Ask an agent until `read` accepts the text of its reply.
 
-    `read` raises InvalidInput with all problems; they go back to the agent, at most `most_returns`
-    times. The time limit is one for all attempts. A program that hands off validly and then ends
-    with an exit code has handed off: the code becomes a warning. One that was ended by us or by a
-    signal has not, since what it wrote may be cut.
+    `read` raises InvalidInput with all problems; they go back to the agent, in the words of
+    `returned`, at most `most_returns` times. The time limit covers all attempts. A program that
+    hands off validly and then exits with a code has handed off: the code becomes a warning. One
+    that was ended by us or by a signal has not, since its output may be cut.
     """
     if isinstance(most_returns, bool) or not 0 <= most_returns <= 100:
         problem = Problem("most_returns", "out_of_range", f"{most_returns} given", "0 to 100")
         raise InvalidInput("nobody was asked", [problem])
-    exchange = _Exchange(runner, asked, say, returned or rejection_text)
+    exchange = _Exchange(runner, asked, on_event, returned or rejection_text)
     for _ in range(1 + most_returns):
         if asked.is_stopped():
-            return exchange.failed(
-                "stopped", "The exchange was stopped before the agent was asked."
-            )
+            return exchange.failed("stopped", "The turn was stopped before the agent was asked.")
         if exchange.is_late():
             return exchange.failed("timeout", "No time was left to ask the agent again.")
         reply = exchange.ask()
@@ -159,53 +156,53 @@ def ask_until_valid(
 
 
 def _in_short(problems: Sequence[Problem]) -> str:
-    """The first of some problems in a line, and how many more there are."""
+    """The first problem in one line, and the number of others."""
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return excerpt(problems[0].line(), 300) + more
 
 
 def _exited_by_itself(reply: AgentReply) -> bool:
-    """Whether a failed program ended by itself, so that what it wrote is all it had to say."""
+    """Whether a failed program exited by itself, so that its output is complete."""
     return reply.failure == "exit" and (reply.exit_code or 0) > 0
 
 
 class _Exchange:
-    """One exchange that goes on: what has been tried, and what is asked next."""
+    """An exchange in progress: the attempts so far, and the next request."""
 
     def __init__(
         self,
         runner: Runner,
         asked: AgentRequest,
-        say: Callable[[ExchangeEvent], None] | None,
+        on_event: Callable[[ExchangeEvent], None] | None,
         returned: Callable[[Sequence[Problem], AgentRequest], str],
     ) -> None:
         self._returned = returned
         self.tries: list[Attempt] = []
         self._runner = runner
         self._asked = asked
-        self._say = say
+        self._on_event = on_event
         limit = asked.timeout_s
         self._ends = None if limit is None else time.monotonic() + limit
 
     def is_late(self) -> bool:
-        """Whether the time for all attempts is up."""
+        """Whether the time for all attempts is used up."""
         return self._ends is not None and time.monotonic() >= self._ends
 
     def ask(self) -> AgentReply:
-        """Let the agent take its next turn."""
+        """Ask the agent once."""
         left = None if self._ends is None else max(0.0, self._ends - time.monotonic())
         self._asked = replace(self._asked, timeout_s=left, progress=self._progress())
-        self._tell("asked")
+        self._emit("asked")
         reply = self._runner(self._asked)
         self.tries.append(Attempt(self._asked.attempt, reply))
         return reply
 
     def send_back(self, problems: Sequence[Problem]) -> None:
-        """Make what is wrong with a reply the next thing that the agent is told."""
+        """Make the problems of a reply the next request."""
         last = self.tries[-1]
         self.tries[-1] = last._replace(problems=tuple(problems))
         count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
-        self._tell("returned", f"{count} in the handoff")
+        self._emit("returned", f"{count} in the handoff")
         own = last.reply.text[-MAX_RETURNED_TEXT:]
         messages = [*self._asked.messages]
         if own.strip():
@@ -215,51 +212,53 @@ class _Exchange:
         self._asked = replace(self._asked, messages=tuple(messages), attempt=number)
 
     def accepted(self, value: Value, reply: AgentReply) -> ExchangeResult[Value]:
-        """The end of an exchange that has its value."""
+        """The result with a value."""
         warnings = [f"It handed off, but: {reply.why}"] if reply.is_failure else []
         if reply.is_replaced:
-            warnings.append("Its output had bytes that are no UTF-8; they were replaced.")
+            warnings.append("Its output had invalid UTF-8, which was replaced.")
         if notes := reply.evidence.get("notes"):
             warnings.append(notes)
-        self._tell("accepted", " ".join(warnings))
+        self._emit("accepted", " ".join(warnings))
         return ExchangeResult(value=value, tries=tuple(self.tries), warnings=tuple(warnings))
 
     def failed(self, failure: str, why: str) -> ExchangeResult[Any]:
-        """The end of an exchange that has none."""
-        self._tell("failed", why)
+        """The result without a value."""
+        self._emit("failed", why)
         return ExchangeResult(tries=tuple(self.tries), failure=failure, why=why)
 
     def _progress(self) -> Callable[[float, int], None] | None:
-        if self._say is None:
+        if self._on_event is None:
             return self._asked.progress
 
-        def tell(seconds: float, size: int) -> None:
-            self._tell("working", seconds=seconds, size=size)
+        def report(seconds: float, size: int) -> None:
+            self._emit("working", seconds=seconds, size=size)
 
-        return tell
+        return report
 
-    def _tell(self, kind: str, said: str = "", *, seconds: float = 0.0, size: int = 0) -> None:
-        if self._say is None:
+    def _emit(self, kind: str, said: str = "", *, seconds: float = 0.0, size: int = 0) -> None:
+        if self._on_event is None:
             return
         asked = self._asked
         if kind in ("returned", "accepted", "failed") and self.tries:
             seconds, size = self.tries[-1].reply.seconds, self.tries[-1].reply.bytes_out
-        self._say(ExchangeEvent(kind, asked.agent, asked.task, asked.attempt, seconds, size, said))
+        self._on_event(
+            ExchangeEvent(kind, asked.agent, asked.task, asked.attempt, seconds, size, said)
+        )
 
 
 def rejection_text(problems: Sequence[Problem], asked: AgentRequest) -> str:
-    """What an agent is told of its faulty handoff: every problem, and what to send."""
+    """The prompt after an invalid handoff: every problem, and what to send."""
     lines = problem_lines(problems)
     return (
-        f"Your handoff was not taken; nothing was recorded. All that is wrong with it:\n{lines}\n"
-        "Mend every line. Reply with the whole handoff once more: a line '## Handoff', below it "
-        "one fenced yaml block, and nothing after that. "
-        f"Its task is {asked.task}, its from_agent is {asked.agent}."
+        f"Your handoff is invalid; nothing was recorded. Problems:\n{lines}\n"
+        "Fix all of them. Reply with the whole handoff again: a line '## Handoff', then one "
+        "fenced yaml block, and nothing after it. "
+        f"The task is {asked.task}, from_agent is {asked.agent}."
     )
 
 
 def problem_lines(problems: Sequence[Problem]) -> str:
-    """Problems as a list; of very many, the first ones and how many more there are."""
+    """Problems as a list; of very many, the first and the number of others."""
     lines = [f"- {problem.line()}" for problem in problems[:MAX_PROBLEMS]]
     if len(problems) > MAX_PROBLEMS:
         lines.append(f"- and {count_problems(problems) - MAX_PROBLEMS:,} more of this kind")
@@ -269,17 +268,17 @@ def problem_lines(problems: Sequence[Problem]) -> str:
 def find_handoff(
     text: str, *, task: str, agent: str, defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The handoff in an agent's reply: what stands under its last heading named Handoff.
+    """The handoff in an agent's reply: the section under its last heading named Handoff.
 
-    A task and a sender that it leaves out are filled in, as are `defaults`; others than these two
-    are problems and never replaced. Raises InvalidInput with every problem at once.
+    A missing task or sender is filled in, as are `defaults`; a wrong one is a problem and never
+    replaced. Raises InvalidInput with every problem.
     """
     section = handoff_section(text)
     if section is None:
-        expected = "a line '## Handoff', outside of any fence, with a fenced yaml block below it"
+        expected = "a line '## Handoff', outside any fence, then a fenced yaml block"
         problem = Problem("", "no_handoff", "the reply has no '## Handoff' heading", expected)
         raise InvalidInput("no handoff found", [problem])
-    # The section alone: what the agent wrote above it is talk, not the head of a task file.
+    # Only the section: what the agent wrote above it isn't the front matter of a task file.
     fields = {**(defaults or {}), "task": task, "from_agent": agent}
     data = read_handoff(f"## Handoff\n{section}", fields).data
     problems = [
@@ -306,13 +305,13 @@ def _mismatch(
 
 if TYPE_CHECKING:
     Document = dict[str, Any]
-    Say = Callable[[Run, LegRun, ExchangeEvent], None]
+    OnEvent = Callable[[Run, LegRun, ExchangeEvent], None]
 
 MAX_EVIDENCE = 6
 
 
 class SentRequest(NamedTuple):
-    """What an agent was told: its conversation, and how long that is."""
+    """A request that was put into an agent's conversation, and its size."""
 
     conversation: Conversation
     messages: tuple[Mapping[str, str], ...]
@@ -321,27 +320,27 @@ class SentRequest(NamedTuple):
 
 
 class Turns:
-    """Takes turns for one process. `is_fresh` says whether its lease still holds."""
+    """Takes turns for one process. `is_fresh` tells whether its lease is still valid."""
 
     def __init__(
         self,
         workspace: Workspace,
         *,
         is_fresh: Callable[[], bool] = lambda: True,
-        say: Say | None = None,
+        on_event: OnEvent | None = None,
         runners: Mapping[str, Runner] | None = None,
     ) -> None:
-        """`runners` take the place of what a relay declares, by the agent's name."""
+        """`runners` replace those that a relay declares, by agent name."""
         self._workspace = workspace
-        self._beside = WorkspaceStreams(workspace)
+        self._streams = WorkspaceStreams(workspace)
         self._is_fresh = is_fresh
-        self._say = say
+        self._on_event = on_event
         self._runners = dict(runners or {})
         self._agents: dict[str, str] = {}
         self.run_agents = RunAgents(workspace, on_setup=self._entered_setup)
 
     def take(self, run: Run, turn: LegRun) -> Document | None:
-        """How the turn ended, as it is to be recorded; None where the lease was lost meanwhile."""
+        """Take a turn; returns how it ended, to be recorded, or None if the lease was lost."""
         if turn.kind == REVIEW:
             return self._review(run, turn)
         known = self._handed_off(run, turn)
@@ -353,17 +352,17 @@ class Turns:
             return known
         self._agents[instance_at(run, turn)] = turn.agent
         self.run_agents.begin(run, turn)
-        told = self._told(run, turn)
-        exchanged = self._exchange(run, turn, told, lambda text: self._read(run, turn, text))
+        sent = self._send_leg(run, turn)
+        result = self._exchange(run, turn, sent, lambda text: self._read(run, turn, text))
         if not self._is_fresh():
             return None
-        measured = _measured(told, exchanged)
-        if exchanged.value is None:
-            return _failed(exchanged, measured)
-        return self._hand_off(run, turn, exchanged.value, measured)
+        measured = _measured(sent, result)
+        if result.value is None:
+            return _failed(result, measured)
+        return self._hand_off(run, turn, result.value, measured)
 
     def _held(self, run: Run) -> Document | None:
-        """The end of a turn that can't be taken while a person is asked about the task."""
+        """The end of a turn that has to wait for a person's answer about the task."""
         found = self._workspace.gates(run.task)
         gates = [gate["address"] for gate in found if gate["status"] == "pending"]
         if not gates:
@@ -371,9 +370,9 @@ class Turns:
         why = f"a person has to answer {', '.join(gates[:5])} first"
         return {"outcome": HELD, "gates": gates, "why": why, "measured": {}}
 
-    def _entered_setup(self, seat: str) -> None:
-        if seat in self._agents:
-            self._conversations(self._agents[seat]).entered_setup(seat)
+    def _entered_setup(self, name: str) -> None:
+        if name in self._agents:
+            self._conversations(self._agents[name]).entered_setup(name)
 
     def _conversations(self, agent: str, run: Run | None = None) -> Conversations:
         declared = run.relay.agents[agent] if run else None
@@ -385,15 +384,15 @@ class Turns:
             window=declared.limits.context_tokens if declared else 0,
         )
 
-    def _told(self, run: Run, turn: LegRun) -> SentRequest:
-        """Put the request into the agent's conversation, once."""
+    def _send_leg(self, run: Run, turn: LegRun) -> SentRequest:
+        """Put the request of a leg into the agent's conversation, once."""
         agent, leg = run.relay.agents[turn.agent], run.relay.legs[turn.leg]
         brief = brief_for(
-            self._beside.opened, run.task, turn.agent, run.relay.budget, needs=agent.needs
+            self._streams.opened, run.task, turn.agent, run.relay.budget, needs=agent.needs
         )
         conversations = self._conversations(turn.agent, run)
-        seat = instance_at(run, turn)
-        conversation = conversations.with_peer(seat)
+        name = instance_at(run, turn)
+        conversation = conversations.with_peer(name)
         text = conversations.templates.render(
             "leg",
             {
@@ -402,18 +401,18 @@ class Turns:
                 "phase": leg.phase,
                 "agents": ", ".join(run.relay.agents),
                 "brief": brief.text,
-                "request": leg.request or f"Take the leg {leg.name} of this task.",
+                "request": leg.request or f"Do the leg {leg.name} of this task.",
                 "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
                 "before": _parallel_results(run, turn),
             },
         )
-        request = Message("user", text, seat)
-        return self._said(conversation, request, _key(run, turn), brief.tokens)
+        request = Message("user", text, name)
+        return self._send(conversation, request, _key(run, turn), brief.tokens)
 
-    def _said(
+    def _send(
         self, conversation: Conversation, request: Message, key: str, brief_tokens: int = 0
     ) -> SentRequest:
-        """Ask once: a turn that is taken again goes on from what was asked the first time."""
+        """Add a request once: a turn that is taken again continues with the first one."""
         chapter = conversation.context().chapter
         known = conversation.keyed(key, chapter)
         if known is None:
@@ -426,13 +425,13 @@ class Turns:
         return SentRequest(conversation, plain, brief_tokens, tokens)
 
     def _exchange(
-        self, run: Run, turn: LegRun, told: SentRequest, read: Callable[[str], Any]
+        self, run: Run, turn: LegRun, sent: SentRequest, read: Callable[[str], Any]
     ) -> ExchangeResult[Any]:
         agent = run.relay.agents[turn.agent]
         returned = _verdict_rejection if turn.kind == REVIEW else rejection_text
-        say = self._say
+        on_event = self._on_event
         asked = AgentRequest(
-            messages=told.messages,
+            messages=sent.messages,
             agent=turn.agent,
             task=run.task,
             run=run.run,
@@ -443,36 +442,32 @@ class Turns:
             timeout_s=agent.limits.seconds,
             stop=lambda: not self._is_fresh(),
         )
-        exchanged = ask_until_valid(
+        result = ask_until_valid(
             self._runner(run, turn.agent),
             asked,
             read=read,
-            say=(lambda event: say(run, turn, event)) if say else None,
+            on_event=(lambda event: on_event(run, turn, event)) if on_event else None,
             returned=returned,
         )
-        for attempt in exchanged.tries if self._is_fresh() else ():
+        for attempt in result.tries if self._is_fresh() else ():
             if attempt.reply.text.strip():
                 text = storable(attempt.reply.text)
-                told.conversation.add(Message("assistant", text, turn.agent))
+                sent.conversation.add(Message("assistant", text, turn.agent))
             if attempt.problems:
                 text = storable(returned(attempt.problems, asked))
-                told.conversation.add(Message("user", text, told.conversation.peer))
-        return exchanged
+                sent.conversation.add(Message("user", text, sent.conversation.peer))
+        return result
 
     def _runner(self, run: Run, agent: str) -> Runner:
         if agent in self._runners:
             return self._runners[agent]
-        declared = run.relay.agents[agent].runner
-        kind = next(kind for kind in ("command", "script", "python") if declared[kind])
-        options = ("prompt", "env", "pass_env", "max_output") if kind == "command" else ()
-        given = {name: declared[name] for name in (kind, *options) if declared[name] is not None}
-        return runner_of(given, folder=self._workspace.root, path=f"agents.{agent}.runner")
+        return agent_runner(run.relay.agents[agent], self._workspace.root)
 
     def _read(self, run: Run, turn: LegRun, text: str) -> Document:
-        """The handoff in a reply, checked as far as it can be without recording it."""
+        """The handoff in a reply, checked without recording it."""
         data = find_handoff(text, task=run.task, agent=turn.agent)
         check = self._workspace.check(self._completed(run, turn, data))
-        # A gate that is open is for a person; the agent could do nothing about it.
+        # An open gate is for a person; the agent can't do anything about it.
         errors = [p for p in check.problems if p.level == "error" and p.code != "human_gate"]
         errors += _receiver_problems(run, data)
         if errors:
@@ -480,7 +475,7 @@ class Turns:
         return data
 
     def _completed(self, run: Run, turn: LegRun, data: Document) -> Document:
-        """A handoff with what the relay knows: who comes next, the phase, the gate, the run."""
+        """Add what the relay knows to a handoff: the next agent, the phase, the gate, the run."""
         leg = run.relay.legs[turn.leg]
         origin = {"run": run.run, "leg": leg.name, "to": data.get("to_agent") or ""}
         found = {**data, "metadata": {**data.get("metadata", {}), **origin}}
@@ -500,7 +495,7 @@ class Turns:
                 self._completed(run, turn, data), key=_key(run, turn)
             )
         except PassdownError as error:
-            known = self._handed_off(run, turn)  # a worker that came back was first
+            known = self._handed_off(run, turn)  # another worker was first
             held = self._held(run) if isinstance(error, GateRefused) else None
             if known is None and held is not None:
                 return {**held, "kept": data, "measured": measured}
@@ -510,8 +505,8 @@ class Turns:
         return self._ended(run, command.version, data.get("to_agent") or "", measured)
 
     def _handed_off(self, run: Run, turn: LegRun) -> Document | None:
-        """How the turn ended if its handoff was recorded already, by whomever."""
-        with self._beside.opened.store.reading() as reader:
+        """How the turn ended if its handoff is recorded already, by any worker."""
+        with self._streams.opened.store.reading() as reader:
             record = reader.record_by_key(stream_of(run.task), _key(run, turn))
         if record is None or (record.kind, record.author) != ("handoff", turn.agent):
             return None
@@ -519,7 +514,7 @@ class Turns:
         return self._ended(run, record.position, to, {"is_repeat": True})
 
     def _ended(self, run: Run, version: int, to: str, measured: Document) -> Document:
-        with self._beside.opened.store.reading() as reader:
+        with self._streams.opened.store.reading() as reader:
             record = reader.record(stream_of(run.task), version)
         body = record.document() if record else {}
         gates = [
@@ -538,35 +533,37 @@ class Turns:
         }
 
     def _review(self, run: Run, turn: LegRun) -> Document | None:
-        """An agent says whether another, whose loops are used up, may go on."""
+        """Ask an agent whether another, whose loops are used up, may continue."""
         leg = run.relay.legs[turn.leg]
-        seat = instance_name(leg.agent, run.run)
+        name = instance_name(leg.agent, run.run)
         conversations = self._conversations(turn.agent, run)
         turns = [t for t in run.legs.values() if t.agent == leg.agent and not t.is_open]
         lines = [f"- {t.leg}, visit {t.visit}: {t.outcome}. {t.summary or t.why}" for t in turns]
         content = f"{leg.agent} has had {len(turns)} turns:\n" + "\n".join(lines)
         values = {"content": content, "agent": turn.agent, "peer": leg.agent, "task": run.task}
         text = conversations.templates.render("budget_review", values)
-        request = Message("user", text, seat)
-        told = self._said(conversations.with_peer(seat), request, _key(run, turn))
-        exchanged = self._exchange(run, turn, told, read_verdict)
+        request = Message("user", text, name)
+        sent = self._send(conversations.with_peer(name), request, _key(run, turn))
+        result = self._exchange(run, turn, sent, read_verdict)
         if not self._is_fresh():
             return None
-        measured = _measured(told, exchanged)
-        if exchanged.value is None:
-            return _failed(exchanged, measured)
-        verdict, guidance = exchanged.value
+        measured = _measured(sent, result)
+        if result.value is None:
+            return _failed(result, measured)
+        verdict, guidance = result.value
         found = {"outcome": "completed", "verdict": verdict, "summary": guidance}
         return {**found, "measured": measured}
 
 
 def read_verdict(text: str) -> tuple[str, str]:
-    """The verdict that a reply begins with, and the guidance after it."""
+    """The verdict at the start of a reply, and the guidance after it."""
     word, _, rest = text.strip().lstrip("#*_ ").replace("\n", " \n", 1).partition(" ")
     verdict, _, more = word.partition("\t")
     verdict = verdict.strip("*_:.,! ").lower()
     if verdict not in VERDICTS:
-        problem = Problem("", "no_verdict", "the reply begins with none", " | ".join(VERDICTS))
+        problem = Problem(
+            "", "no_verdict", "the reply doesn't begin with one", " | ".join(VERDICTS)
+        )
         raise InvalidInput("there is no verdict", [problem])
     return verdict, f"{more} {rest}".strip(" \n\t:*_.")
 
@@ -574,8 +571,8 @@ def read_verdict(text: str) -> tuple[str, str]:
 def _verdict_rejection(problems: Sequence[Problem], asked: AgentRequest) -> str:
     words = ", ".join(verdict.upper() for verdict in VERDICTS)
     return (
-        f"Your reply was not taken:\n{problem_lines(problems)}\n"
-        f"Begin it with one of {words}, then say in a few sentences what is to be done next."
+        f"Your reply is invalid:\n{problem_lines(problems)}\n"
+        f"Begin with one of {words}, then say in a few sentences what to do next."
     )
 
 
@@ -584,38 +581,38 @@ def _key(run: Run, turn: LegRun) -> str:
 
 
 def _receiver_problems(run: Run, data: Document) -> list[Problem]:
-    """What is wrong with a receiver that no leg of the relay would ever ask."""
+    """Check that the receiver is an agent of the relay."""
     given, known = str(data.get("to_agent") or ""), list(run.relay.agents)
     if not given or given in known:
         return []
-    said = f"{excerpt(given)!r} is no agent of this relay"
+    said = f"{excerpt(given)!r} isn't an agent of this relay"
     return [Problem("to_agent", "unknown_agent", said, " | ".join(known))]
 
 
 def _parallel_results(run: Run, turn: LegRun) -> str:
-    """What the legs left that led to this one, where there were several."""
+    """The results of the legs that led to this one, where there were several."""
     causes = [run.legs[number] for number in turn.causes]
     if len(causes) < 2:
         return ""
     lines = [f"- {c.leg} ({c.agent}, {c.outcome}): {c.summary}" for c in causes]
-    return "These were done side by side before:\n" + "\n".join(lines)
+    return "These legs ran in parallel before:\n" + "\n".join(lines)
 
 
-def _measured(told: SentRequest, exchanged: ExchangeResult[Any]) -> Document:
-    replies = [attempt.reply for attempt in exchanged.tries]
+def _measured(sent: SentRequest, result: ExchangeResult[Any]) -> Document:
+    replies = [attempt.reply for attempt in result.tries]
     return {
-        "seconds": round(exchanged.seconds, 3),
+        "seconds": round(result.seconds, 3),
         "attempts": len(replies),
         "bytes_in": sum(reply.bytes_in for reply in replies),
         "bytes_out": sum(reply.bytes_out for reply in replies),
-        "brief_tokens": told.brief_tokens,
-        "context_tokens": told.context_tokens,
-        "messages": len(told.messages),
-        "warnings": list(exchanged.warnings),
+        "brief_tokens": sent.brief_tokens,
+        "context_tokens": sent.context_tokens,
+        "messages": len(sent.messages),
+        "warnings": list(result.warnings),
     }
 
 
-def _failed(exchanged: ExchangeResult[Any], measured: Document) -> Document:
-    evidence = [attempt.to_dict() for attempt in exchanged.tries[-MAX_EVIDENCE:]]
-    found = {"why": exchanged.why, "measured": measured, "evidence": evidence}
+def _failed(result: ExchangeResult[Any], measured: Document) -> Document:
+    evidence = [attempt.to_dict() for attempt in result.tries[-MAX_EVIDENCE:]]
+    found = {"why": result.why, "measured": measured, "evidence": evidence}
     return {"outcome": ERROR, **storable_values(found)}

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from passdown import tracing as spans
 from passdown.core.text import storable_values
@@ -33,18 +33,41 @@ from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from passdown.core.types import JsonObject
     from passdown.relay.express import ExpressResult
     from passdown.relay.run import LegRun, Relay, Run
     from passdown.relay.runners import Runner
-    from passdown.relay.turns import Say
+    from passdown.relay.turns import OnEvent
     from passdown.workspace import Workspace
-
 
 T = TypeVar("T")
 
 MAX_BUSY_TRIES = 5
-OVER = -1
+IDENTITY = "relay/identity"
+POLL_S = 0.1
+RECONCILE_S = 1.0
+_OVER = -1
 log = logging.getLogger("passdown.relay")
+
+
+class EngineOptions(NamedTuple):
+    """Options of a process's engine: its database, lease, and the capacity of the queues."""
+
+    url: str = ""
+    lease_s: float = LEASE_S
+    room: int = DEFAULT_CAPACITY
+
+
+class ProgressCallbacks(NamedTuple):
+    """Called while work goes on: for events of a turn, a changed run, a finished express item."""
+
+    turn: OnEvent | None = None
+    run: Callable[[Run], None] | None = None
+    express: Callable[[ExpressResult], None] | None = None
+
+
+_OPTIONS = EngineOptions()
+_CALLBACKS = ProgressCallbacks()
 
 
 def lane_of(run: Run) -> str:
@@ -53,7 +76,7 @@ def lane_of(run: Run) -> str:
 
 
 def retry_while_busy(action: Callable[[], T]) -> T:
-    """Do what a store under load may refuse for the moment: an agent's work is at stake."""
+    """Repeat what a store under load refuses, with pauses, a few times."""
     for attempt in range(1, MAX_BUSY_TRIES):
         try:
             return action()
@@ -71,43 +94,42 @@ class RelayWorker:
         workspace: Workspace,
         engine: RelayEngine,
         *,
-        say: Say | None = None,
-        did: Callable[[ExpressResult], None] | None = None,
+        callbacks: ProgressCallbacks = _CALLBACKS,
         runners: Mapping[str, Runner] | None = None,
         halted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """When `halted` says so, agents at work are ended and their turns are left to others."""
+        """Once `halted` returns True, running agents are ended and their turns left to others."""
         self.runs = Runs(workspace)
         self._workspace = workspace
         self._engine = engine
-        self._did = did
-        self._looked_at: dict[str, tuple[int, float]] = {}
+        self._callbacks = callbacks
+        self._checked: dict[str, tuple[int, float]] = {}
         self._waiting: set[str] = set()
-        self._at: set[tuple[str, int]] = set()
+        self._running: set[tuple[str, int]] = set()
         self._turns = Turns(
             workspace,
             is_fresh=lambda: engine.heartbeat.is_fresh and not halted(),
-            say=say,
+            on_event=callbacks.turn,
             runners=runners,
         )
 
     def take_turn(self, run: str, number: int) -> None:
-        """Do one leg of a run and record how it ended, unless that is recorded already."""
+        """Take one turn of a run and record how it ended, unless that is recorded already."""
         found = retry_while_busy(lambda: self.runs.get(run))
         turn = found.legs[number]
         if not turn.is_open or not self._engine.heartbeat.wait_for_lease():
             return
         retry_while_busy(lambda: self.runs.begin(run, number, self._engine.heartbeat.worker))
-        self._at.add((run, number))
+        self._running.add((run, number))
         try:
             with self._span(found, turn) as span:
-                ended = self._taken(found, turn)
+                ended = self._take(found, turn)
                 outcome = "left" if ended is None else ended["outcome"]
                 span.note({"passdown.outcome": outcome}, error=ERROR if outcome == ERROR else "")
         finally:
-            self._at.discard((run, number))
+            self._running.discard((run, number))
         if ended is None:
-            log.warning("%s, turn %d: others have it; nothing was recorded here", run, number)
+            log.warning("%s, turn %d: left to other workers; nothing was recorded", run, number)
             return
         self._end(run, number, ended)
 
@@ -122,237 +144,203 @@ class RelayWorker:
         }
         return spans.span("relay leg", attributes)
 
-    def _taken(self, run: Run, turn: LegRun) -> dict[str, Any] | None:
-        """How a turn ended; None where it was left to others."""
+    def _take(self, run: Run, turn: LegRun) -> JsonObject | None:
+        """How a turn ended; None if it was left to others."""
         try:
             return self._turns.take(run, turn)
-        except Exception as error:  # whatever goes wrong in a turn, the run hears of it
+        except Exception as error:  # whatever goes wrong in a turn is recorded in the run
             log.exception("%s, turn %d", run.run, turn.number)
             why = error.message if isinstance(error, PassdownError) else repr(error)
             return {"outcome": ERROR, "why": str(error) or why, "measured": {}}
 
-    def _end(self, run: str, number: int, ended: dict[str, Any]) -> None:
+    def _end(self, run: str, number: int, ended: JsonObject) -> None:
         try:
             retry_while_busy(lambda: self.runs.end(run, number, storable_values(ended)))
         except InvalidInput as error:  # too large, most likely
             why = f"how it ended could not be recorded: {error.message}"
-            kept: dict[str, Any] = {"outcome": ERROR, "why": why, "measured": {}}
-            retry_while_busy(lambda: self.runs.end(run, number, kept))
+            failed: JsonObject = {"outcome": ERROR, "why": why, "measured": {}}
+            retry_while_busy(lambda: self.runs.end(run, number, failed))
 
-    def go_on(self, run: str) -> None:
-        """Draw the consequences of what has ended, and queue what follows."""
-        self._queue(retry_while_busy(lambda: self.runs.go_on(run)))
+    def advance(self, run: str) -> None:
+        """Advance a run and queue its open turns."""
+        self._queue(retry_while_busy(lambda: self.runs.advance(run)))
 
     def _queue(self, run: Run) -> None:
         self._turns.run_agents.settle(run)
         for turn in run.open_legs:
-            if not self._is_under_way(run.run, turn):
+            if not self._is_running(run.run, turn):
                 name = f"{run.run}.{turn.number}"
                 lane = lane_of(run)
                 self._engine.lanes.send(lane, LEG, name, run.run, turn.number, is_more=True)
 
-    def _is_under_way(self, run: str, turn: LegRun) -> bool:
-        """Whether a worker that is alive has begun a turn. Of its own it knows better: one that it
-        left because it was silent for a while is at nobody's, until it is queued again.
+    def _is_running(self, run: str, turn: LegRun) -> bool:
+        """Whether a live worker has begun a turn. One that this worker began and left, because it
+        was silent for a while, is nobody's until it is queued again.
         """
         if turn.worker == self._engine.heartbeat.worker:
-            return (run, turn.number) in self._at
-        return bool(turn.worker) and turn.worker in self._alive()
+            return (run, turn.number) in self._running
+        return bool(turn.worker) and turn.worker in self._live_workers()
 
     def is_served(self) -> bool:
         """Whether a worker, or a run in the foreground, is there to take what is queued."""
-        return bool(self._alive())
+        return bool(self._live_workers())
 
-    def _alive(self) -> set[str]:
+    def _live_workers(self) -> set[str]:
         found = workers(self._engine.database)
         return {each.worker for each in found if not (each.is_gone or each.is_silent)}
 
     def do_express(self, item: str) -> None:
         """Carry out one express item, unless it was."""
         sent = express_record(self._workspace, item).item
-        done = carry_out(self._workspace, sent, states=self._turns.run_agents.states)
-        if self._did is not None:
-            self._did(done)
+        result = carry_out(self._workspace, sent, states=self._turns.run_agents.states)
+        if self._callbacks.express is not None:
+            self._callbacks.express(result)
 
     def send_express(self, item: str, *, wait_s: float = 0.0) -> bool:
         """Queue an express item that is recorded already."""
         return self._engine.lanes.send(EXPRESS, ITEM, item, item, wait_s=wait_s)
 
     def reconcile(self, lane: str) -> None:
-        """Go on with what nobody else does: runs that were answered, and what got lost.
+        """Advance runs that nobody else does: those that were answered, and lost ones.
 
-        A run that hasn't changed is looked at closely only now and then, since whoever ends a turn
-        sees to what follows.
+        An unchanged run is checked only once per lease: whoever ends a turn queues what follows.
         """
         for run, position in self.runs.positions().items():
-            known, at = self._looked_at.get(run, (0, 0.0))
+            known, at = self._checked.get(run, (0, 0.0))
             is_due = time.monotonic() - at > self._engine.heartbeat.lease_s
-            if known == OVER or (known == position and not is_due and run not in self._waiting):
+            if known == _OVER or (known == position and not is_due and run not in self._waiting):
                 continue
             try:
-                self._look_at(run, position, lane, is_due=is_due)
+                found = retry_while_busy(lambda name=run: self.runs.advance(name))
+                self._note(found)
+                if lane_of(found) == lane and (is_due or found.position != position):
+                    self._queue(found)
             except PassdownError:
-                self._looked_at[run] = (position, time.monotonic())
-                log.exception("%s can't be gone on with", run)
-
-    def _look_at(self, run: str, position: int, lane: str, *, is_due: bool) -> None:
-        found = retry_while_busy(lambda: self.runs.go_on(run))
-        self._note(found)
-        if lane_of(found) == lane and (is_due or found.position != position):
-            self._queue(found)
+                self._checked[run] = (position, time.monotonic())
+                log.exception("%s can't be advanced", run)
 
     def _note(self, run: Run) -> None:
-        position = OVER if run.ended_at else run.position
-        known, at = self._looked_at.get(run.run, (0, 0.0))
-        is_new = known != position
-        self._looked_at[run.run] = (position, time.monotonic() if is_new else at)
+        position = _OVER if run.ended_at else run.position
+        known, at = self._checked.get(run.run, (0, 0.0))
+        self._checked[run.run] = (position, time.monotonic() if known != position else at)
         if run.status == "waiting":
             self._waiting.add(run.run)
         else:
             self._waiting.discard(run.run)
 
 
-IDENTITY = "relay/identity"
-POLL_S = 0.1
-RECONCILE_S = 1.0
+def open_engine(workspace: Workspace, options: EngineOptions = _OPTIONS) -> RelayEngine:
+    """The engine of a workspace; not launched yet."""
+    streams = WorkspaceStreams(workspace)
+    url = relay_url(streams.opened.place.folder, options.url, workspace.store_url)
+    return RelayEngine(url, scope=_identity(streams), lease_s=options.lease_s, room=options.room)
 
 
-class EngineOptions(NamedTuple):
-    """How the engine of a process is set up: its database, lease, room in the lanes."""
-
-    url: str = ""
-    lease_s: float = LEASE_S
-    room: int = DEFAULT_CAPACITY
-
-
-class ProgressCallbacks(NamedTuple):
-    """What is told while work goes on: an agent at work, a run that changed, an express item."""
-
-    turn: Say | None = None
-    run: Callable[[Run], None] | None = None
-    express: Callable[[ExpressResult], None] | None = None
-
-
-def open_engine(workspace: Workspace, terms: EngineOptions = EngineOptions()) -> RelayEngine:  # noqa: B008
-    """The engine that belongs to a workspace; not launched yet."""
-    beside = WorkspaceStreams(workspace)
-    url = relay_url(beside.opened.place.folder, terms.url, workspace.store_url)
-    return RelayEngine(url, scope=_identity(beside), lease_s=terms.lease_s, room=terms.room)
-
-
-def _identity(beside: WorkspaceStreams) -> str:
-    """What tells this store from others that use the same engine's database; made once."""
+def _identity(streams: WorkspaceStreams) -> str:
+    """An id that tells this store from others in the same engine database; made once."""
     while True:
-        known = beside.last(IDENTITY)
+        known = streams.last(IDENTITY)
         if known is not None:
             return known.document()["id"]
         with suppress(Conflict):
             body = {"id": uuid.uuid4().hex[:12]}
-            beside.add(StreamEntry(IDENTITY, "named", ENGINE, body, expect=0))
+            streams.add(StreamEntry(IDENTITY, "named", ENGINE, body, expect=0))
 
 
 def start_detached(
-    workspace: Workspace,
-    relay: Relay,
-    task: str,
-    *,
-    by: str,
-    terms: EngineOptions = EngineOptions(),  # noqa: B008
+    workspace: Workspace, relay: Relay, task: str, *, by: str, options: EngineOptions = _OPTIONS
 ) -> Run:
     """Start a run whose turns the workers take; raises LaneFull before anything is recorded."""
-    with open_engine(workspace, terms) as engine:
+    with open_engine(workspace, options) as engine:
+        worker = RelayWorker(workspace, engine)
         engine.lanes.check_room(NORMAL)
-        work = RelayWorker(workspace, engine)
-        run = work.runs.start(relay, task, by=by, lane=NORMAL)
-        work.go_on(run.run)
+        run = worker.runs.start(relay, task, by=by, lane=NORMAL)
+        worker.advance(run.run)
         return run
 
 
-def requeue(workspace: Workspace, run: str, terms: EngineOptions) -> None:
-    """Queue what a detached run has open, so that no worker has to find it."""
-    with database_faults(), open_engine(workspace, terms) as engine:
-        RelayWorker(workspace, engine).go_on(run)
+def requeue(workspace: Workspace, run: str, options: EngineOptions = _OPTIONS) -> None:
+    """Queue the open turns of a detached run, so that no worker has to find them."""
+    with database_faults(), open_engine(workspace, options) as engine:
+        RelayWorker(workspace, engine).advance(run)
 
 
 def run_here(
     workspace: Workspace,
     run: str,
     *,
-    terms: EngineOptions = EngineOptions(),  # noqa: B008
-    shown: ProgressCallbacks = ProgressCallbacks(),  # noqa: B008
+    options: EngineOptions = _OPTIONS,
+    callbacks: ProgressCallbacks = _CALLBACKS,
     runners: Mapping[str, Runner] | None = None,
     waits: bool = True,
     halt: threading.Event | None = None,
 ) -> Run:
-    """Take all turns of a run in this process until it is over; gives where it stands then.
+    """Take all turns of a run in this process until it ends; returns the run.
 
-    Where a person is waited for, this waits too, unless `waits` is False. It may be killed at any
-    moment: called again, it goes on at the leg where it was. `halt` ends agents at work and this.
+    It waits for people too, unless `waits` is False. After a kill, call it again: it continues at
+    the leg where it was. `halt` ends running agents and this function.
     """
     halt, over = halt or threading.Event(), threading.Event()
-    with open_engine(workspace, terms) as engine:
-        work = RelayWorker(
-            workspace,
-            engine,
-            say=shown.turn,
-            did=shown.express,
-            runners=runners,
-            halted=lambda: halt.is_set() or over.is_set(),
-        )
-        found = work.runs.get(run)
-        engine.launch(work, {lane_of(found): found.relay.parallel, EXPRESS: 1})
+
+    def halted() -> bool:
+        return halt.is_set() or over.is_set()
+
+    with open_engine(workspace, options) as engine:
+        worker = RelayWorker(workspace, engine, callbacks=callbacks, runners=runners, halted=halted)
+        found = worker.runs.get(run)
+        engine.launch(worker, {lane_of(found): found.relay.parallel, EXPRESS: 1})
         try:
-            return _run_until_done(work, run, shown, waits=waits, halt=halt)
+            return _run_until_done(worker, run, callbacks, waits=waits, halt=halt)
         finally:
-            over.set()  # nothing is begun or waited for any more
+            over.set()  # begin and wait for nothing more
             if found.lane == HERE:
                 engine.forget_lane(lane_of(found))
 
 
 def _run_until_done(
-    work: RelayWorker, run: str, shown: ProgressCallbacks, *, waits: bool, halt: threading.Event
+    worker: RelayWorker,
+    run: str,
+    callbacks: ProgressCallbacks,
+    *,
+    waits: bool,
+    halt: threading.Event,
 ) -> Run:
-    position, looks = -1, 0
+    position, polls = -1, 0
     while True:
-        now = work.runs.position(run)
-        if now != position or looks * POLL_S >= RECONCILE_S or halt.is_set():
-            work.go_on(run)
-            found = work.runs.get(run)
-            if found.position != position and shown.run is not None:
-                shown.run(found)
-            position, looks = found.position, 0
-            is_resting = found.status == "waiting" and not found.open_legs
-            if found.ended_at or halt.is_set() or (is_resting and not waits):
+        now = worker.runs.position(run)
+        if now != position or polls * POLL_S >= RECONCILE_S or halt.is_set():
+            worker.advance(run)
+            found = worker.runs.get(run)
+            if found.position != position and callbacks.run is not None:
+                callbacks.run(found)
+            position, polls = found.position, 0
+            is_idle = found.status == "waiting" and not found.open_legs
+            if found.ended_at or halt.is_set() or (is_idle and not waits):
                 return found
         halt.wait(POLL_S)
-        looks += 1
+        polls += 1
 
 
 def run_worker(
     workspace: Workspace,
     *,
     slots: int = 1,
-    terms: EngineOptions = EngineOptions(),  # noqa: B008
-    shown: ProgressCallbacks = ProgressCallbacks(),  # noqa: B008
+    options: EngineOptions = _OPTIONS,
+    callbacks: ProgressCallbacks = _CALLBACKS,
     runners: Mapping[str, Runner] | None = None,
     stop: threading.Event | None = None,
     halt: threading.Event | None = None,
 ) -> None:
-    """Serve the lanes until `stop` is set: so many legs at once, and express items beside them.
+    """Serve the queues until `stop` is set: `slots` legs at once, and express items beside them.
 
-    What is under way then comes to its end, unless `halt` is set: that ends agents at work.
+    Running work is finished first, unless `halt` is set: that ends running agents.
     """
     stop, halt = stop or threading.Event(), halt or threading.Event()
-    with open_engine(workspace, terms) as engine:
-        served = RelayWorker(
-            workspace,
-            engine,
-            say=shown.turn,
-            did=shown.express,
-            runners=runners,
-            halted=halt.is_set,
+    with open_engine(workspace, options) as engine:
+        worker = RelayWorker(
+            workspace, engine, callbacks=callbacks, runners=runners, halted=halt.is_set
         )
-        engine.launch(served, {NORMAL: slots, EXPRESS: 1})
+        engine.launch(worker, {NORMAL: slots, EXPRESS: 1})
         while not stop.is_set():
-            served.reconcile(NORMAL)
+            worker.reconcile(NORMAL)
             stop.wait(RECONCILE_S)

@@ -15,10 +15,9 @@ from passdown.core.knowledge import edge_document, node_document
 from passdown.core.times import stamp
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.knowledge.graph_files import write_graph
-from passdown.relay.decisions import follow_up, queue_item
-from passdown.relay.express import express_record, express_records, send
+from passdown.relay.express import express_record, express_records, queue_express_item, send
 from passdown.relay.run import ENDINGS, RUNNING, VERDICTS, WAITING
-from passdown.relay.runs import Runs, listed_document, readable_runs, run_document
+from passdown.relay.runs import Runs, follow_up, listed_document, readable_runs, run_document
 from passdown.web.openapi import (
     CURSOR,
     LIMIT,
@@ -903,7 +902,7 @@ def _send_express(workspace: Workspace, call: ApiRequest) -> ApiResult:
 
 def _queue_express(workspace: Workspace, call: ApiRequest, item: str) -> str:
     with recorded_via(f"token:{call.caller.id}"):
-        return queue_item(workspace, item)
+        return queue_express_item(workspace, item)
 
 
 def _list_agents(workspace: Workspace, call: ApiRequest) -> ApiResult:

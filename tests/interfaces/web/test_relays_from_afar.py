@@ -8,10 +8,9 @@ import pytest
 
 import passdown
 from passdown.errors import InvalidInput, KeyReused, NotAllowed, NotFound, PassdownError
-from passdown.relay.decisions import answer_run, send_item, stop_run
-from passdown.relay.express import carry_out, express_record, express_records
+from passdown.relay.express import carry_out, express_record, express_records, send
 from passdown.relay.relay_file import check_relay
-from passdown.relay.runs import Runs
+from passdown.relay.runs import Runs, answer_run, stop_run
 from passdown.workspace.streams import WorkspaceStreams
 from tests.interfaces.web.asking import ask
 from tests.interfaces.web.conftest import QUICK
@@ -117,13 +116,13 @@ def test_nothing_else_beside_the_tasks_can_be_read_or_written(
 def test_an_express_item_bears_the_token_s_name_and_is_sent_once(
     server: Served, coder: Workspace
 ) -> None:
-    sent = send_item(coder, {**NOTE, "id": "x1", "by": "planner"})
+    sent = send(coder, {**NOTE, "id": "x1", "by": "planner"})
     assert (sent.item.by, sent.status) == ("coder", "sent")
-    assert send_item(coder, {**NOTE, "id": "x1"}) == sent
+    assert send(coder, {**NOTE, "id": "x1"}) == sent
     with pytest.raises(KeyReused):
-        send_item(coder, {**NOTE, "id": "x1", "content": "other\n"})
+        send(coder, {**NOTE, "id": "x1", "content": "other\n"})
     with pytest.raises(InvalidInput, match="kind"):
-        send_item(coder, {"kind": "nothing"})
+        send(coder, {"kind": "nothing"})
     done = carry_out(server.workspace, sent.item, states=None)
     assert done.outcome == "done"
     assert express_records(coder) == express_records(server.workspace)

@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 
-_RECREATE = (
-    "It holds only what is queued: move the file aside, and it is made anew from the ledger."
-)
+_RECREATE = "It holds only what is queued: move the file away, and it is recreated from the ledger."
 
 
 @contextmanager
 def database_faults(next_step: str = "") -> Generator[None]:
-    """Say plainly that the engine's database can't be used, where that is what went wrong."""
+    """Raise StoreUnavailable for a fault of the engine's database."""
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
@@ -31,5 +29,5 @@ def database_faults(next_step: str = "") -> Generator[None]:
     except SQLAlchemyError as error:
         said = (str(error).splitlines() or [""])[0]
         message = f"the engine's database can't be used: {said}"
-        mend = "" if "not a database" not in said and "malformed" not in said else _RECREATE
-        raise StoreUnavailable(message, next_step=f"{mend} {next_step}".strip()) from error
+        fix = "" if "not a database" not in said and "malformed" not in said else _RECREATE
+        raise StoreUnavailable(message, next_step=f"{fix} {next_step}".strip()) from error

@@ -37,7 +37,7 @@ try:
     from sqlalchemy.event import listen
 except ImportError as error:
     raise MissingExtra(
-        "running agents needs the package dbos, which isn't installed",
+        "running agents needs the package dbos, which is not installed",
         next_step="Install it: pip install 'passdown[relay]'",
     ) from error
 
@@ -49,24 +49,24 @@ _FILE_PREFIX = "sqlite:///"
 
 
 class JsonSerializer(_Serializer):
-    """What the engine keeps, as JSON: nothing that is read back can run."""
+    """Serializes what the engine stores as JSON: nothing that is read back can execute."""
 
     def serialize(self, data: Any) -> str:
-        """As JSON; an error as what it says."""
+        """Data as JSON; an error as its text."""
         return json.dumps(data, default=str)
 
     def deserialize(self, serialized_data: str) -> Any:
-        """The data again; what was an error is text."""
+        """The data; an error is its text."""
         return json.loads(serialized_data)
 
     def name(self) -> str:
-        """What the engine writes beside it."""
+        """The name that the engine stores with the data."""
         return "passdown_json"
 
 
 def relay_url(folder: str, given: str = "", store: str = "") -> str:
-    """The address of the engine's database: the one given, the environment's, the database that
-    keeps the store, or a file.
+    """The URL of the engine's database: the given one, that of the environment, the database of the
+    store, or a file.
     """
     url = given or os.environ.get(VARIABLE, "")
     if not url and is_postgres(store):
@@ -79,7 +79,7 @@ def relay_url(folder: str, given: str = "", store: str = "") -> str:
     if url.startswith(_FILE_PREFIX):
         return url
     problem = Problem(
-        VARIABLE, "invalid_url", "is no address of a database", "sqlite:///FILE or postgresql://..."
+        VARIABLE, "invalid_url", "isn't the URL of a database", "sqlite:///FILE or postgresql://..."
     )
     raise InvalidInput("the relay can't be started", [problem])
 
@@ -95,8 +95,8 @@ def connect(url: str) -> Engine:
 
 
 def _make_file(path: str) -> None:
-    """Make the engine's file, whole or not at all: the library commits its tables one by one, and
-    can't go on with a part of them.
+    """Create the engine's file, whole or not at all: the library commits its tables one by one and
+    can't continue with some of them.
     """
     with migration_lock(f"{_FILE_PREFIX}{path}"):
         if os.path.exists(path) and os.path.getsize(path):
@@ -112,7 +112,7 @@ def _make_file(path: str) -> None:
 
 @contextmanager
 def migration_lock(url: str) -> Generator[None]:
-    """Only one process at a time makes the tables of a file; a server sees to that itself."""
+    """Only one process at a time creates the tables of a file; a server handles that itself."""
     if not url.startswith(_FILE_PREFIX) or os.name != "posix":
         yield
         return
@@ -134,13 +134,13 @@ def _statements(dialect: str) -> dict[str, str]:
 
 
 def run_statement(connection: Connection, name: str, **values: Any) -> list[Row[Any]]:
-    """Run a named statement; gives its rows, if it has any."""
+    """Run a named statement; returns its rows, if any."""
     result = connection.execute(sa.text(_statements(connection.dialect.name)[name]), values)
     return list(result) if result.returns_rows else []
 
 
 def rows_changed(connection: Connection, name: str, **values: Any) -> int:
-    """Run a named statement; gives the number of rows that it changed."""
+    """Run a named statement; returns the number of rows that it changed."""
     return connection.execute(sa.text(_statements(connection.dialect.name)[name]), values).rowcount
 
 
@@ -153,7 +153,7 @@ log = logging.getLogger("passdown.relay")
 
 
 class Worker(NamedTuple):
-    """A worker as the others see it: `silent_s` since its last beat."""
+    """A worker as others see it; `silent_s` since its last heartbeat."""
 
     worker: str
     host: str
@@ -165,26 +165,28 @@ class Worker(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was a process of this machine, and is no more."""
+        """Whether it was a process of this machine that has ended."""
         return self.host == host_name() and started_at(self.pid) != self.started
 
     @property
     def is_silent(self) -> bool:
-        """Whether its lease has run out."""
+        """Whether its lease has expired."""
         return self.silent_s >= self.lease_s
 
     @property
-    def is_up_for_succession(self) -> bool:
-        """Whether its work is anybody's.
+    def can_be_replaced(self) -> bool:
+        """Whether others may take over its work.
 
-        Whoever declares a worker lost has that worker's lease to take over in: a second one who
-        queued the same work again meanwhile would stop a third who has begun with it.
+        After a worker was declared lost, its lease is the time to take over: another process that
+        queued the same work again meanwhile would stop a third that has begun it.
         """
         return self.is_silent or (self.is_gone and not self.lost)
 
 
 class Heartbeat:
-    """One worker's beat, and its look at the others. `lost` is set while it has lost its lease."""
+    """The heartbeat of one worker, and its check of the others. `lost` is set while it has lost its
+    lease.
+    """
 
     def __init__(
         self,
@@ -193,7 +195,9 @@ class Heartbeat:
         lease_s: float = LEASE_S,
         take_over: Callable[[str], int],
     ) -> None:
-        """`take_over` is called with a lost worker's name and gives how much it took."""
+        """`take_over` is called with the name of a lost worker and returns the number of jobs
+        taken.
+        """
         self.worker = f"{host_name()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.lease_s = lease_s
         self.lost = threading.Event()
@@ -204,7 +208,7 @@ class Heartbeat:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Sign on, take over from those that are gone, and go on beating until `stop`."""
+        """Sign on, take over from workers that are gone, and send heartbeats until `stop`."""
         with self._database.begin() as connection:
             run_statement(connection, "make_workers")
         self._sign_on()
@@ -216,7 +220,7 @@ class Heartbeat:
             self._threads.append(thread)
 
     def stop(self) -> None:
-        """Sign off: nobody has to wait for this one's lease."""
+        """Sign off, so that nobody waits for this lease to expire."""
         self._stopping.set()
         for thread in self._threads:
             thread.join()
@@ -229,20 +233,20 @@ class Heartbeat:
         return not self.lost.is_set() and time.monotonic() - self._beat_at < self.lease_s
 
     def wait_for_lease(self) -> bool:
-        """Wait until this worker may take something new; False where it is stopped before."""
+        """Wait until this worker may take new work; False if it is stopped first."""
         while not self.is_fresh:
             if self._stopping.wait(_LEASE_POLL_S):
                 return False
         return True
 
     def look(self) -> None:
-        """Look at the others; take over what lost ones were at."""
+        """Check the other workers; take over from lost ones."""
         for other in workers(self._database):
-            if other.worker != self.worker and other.is_up_for_succession:
+            if other.worker != self.worker and other.can_be_replaced:
                 self._succeed(other)
 
     def _succeed(self, other: Worker) -> None:
-        """Take over, if no other worker does so first."""
+        """Take over, unless another worker does so first."""
         silent_s = other.lease_s if other.is_silent else 0.0
         values = {"worker": other.worker, "lost": other.lost, "silent_s": silent_s}
         with self._database.begin() as connection:
@@ -258,7 +262,7 @@ class Heartbeat:
                 )
             raise
         if count:
-            log.warning("took over work from %s (pieces: %d)", other.worker, count)
+            log.warning("took over %d jobs from %s", count, other.worker)
         if other.is_gone:
             with self._database.begin() as connection:
                 run_statement(connection, "sign_off", worker=other.worker)
@@ -282,8 +286,8 @@ class Heartbeat:
         if is_kept:
             self._beat_at = before
             return
-        # Others have taken over: what runs here is stopped before this worker takes anything new.
-        log.warning("this worker was silent for too long; others have its work")
+        # Others have taken over: stop what runs here before taking anything new.
+        log.warning("this worker was silent for too long; others have taken over its work")
         self.lost.set()
         self._stopping.wait(self.lease_s / _BEATS_PER_LEASE)
         self._sign_on()
@@ -293,7 +297,7 @@ class Heartbeat:
         while not self._stopping.wait(every_s):
             try:
                 work()
-            except Exception:  # a database that is away for a moment
+            except Exception:  # the database may be unavailable for a moment
                 log.exception("a heartbeat failed")
 
 
@@ -304,7 +308,7 @@ def workers(database: Engine) -> list[Worker]:
 
 
 def host_name() -> str:
-    """This machine, as others see it: its name and, where it has one, the id of this boot."""
+    """This machine: its name and, where available, its boot id."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{socket.gethostname()}-{file.read(8)}"
@@ -313,9 +317,9 @@ def host_name() -> str:
 
 
 def started_at(pid: int) -> str:
-    """When a process of this machine was started; empty when there is none.
+    """When a process of this machine was started; empty if there is none.
 
-    Where the system doesn't say, `alive`: then a number that is used again looks like the same.
+    `alive` where the system doesn't tell: then a reused process id can't be distinguished.
     """
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
@@ -343,23 +347,23 @@ _ENDED_STATUSES = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "SUCC
 
 
 class Lanes:
-    """The queues of one engine's database, as a sender sees them."""
+    """The queues of one engine's database, for senders."""
 
     def __init__(
         self, client: DBOSClient, database: Engine, *, scope: str = "", room: int = DEFAULT_CAPACITY
     ) -> None:
-        """`scope` keeps apart the projects that share a database."""
+        """`scope` separates projects that share a database."""
         self._client = client
         self._database = database
         self._scope = scope
         self.room = room
 
     def full_name(self, name: str) -> str:
-        """A lane or piece of work as the database knows it."""
+        """The name of a lane or job in the database."""
         return f"{self._scope}.{name}" if self._scope else name
 
     def prepare(self, name: str, *, slots: int) -> None:
-        """Make a lane, or set how many pieces of work a worker takes from it at once."""
+        """Create a lane, or set how many of its jobs a worker runs at once."""
         self._client.register_queue(
             self.full_name(name),
             worker_concurrency=slots,
@@ -376,12 +380,12 @@ class Lanes:
         wait_s: float = 0.0,
         is_more: bool = False,
     ) -> bool:
-        """Queue a piece of work once; gives False where it is queued or under way already.
+        """Queue a job once; returns False if it is queued or running already.
 
-        A full lane makes the sender wait for up to `wait_s`; then raises LaneFull. What follows
-        from work that has its place already (`is_more`) is always let in: whoever does it may be
-        the one that makes room. What ended without a trace in the ledger is queued again under a
-        further name.
+        A full lane makes the sender wait for up to `wait_s`, then raises LaneFull. What follows
+        from work that was let in (`is_more`) is always accepted: the sender may be the one that
+        makes room. A job that ended without a record in the ledger is queued again under a new
+        name.
         """
         deadline = time.monotonic() + wait_s
         room = None if is_more else self.room
@@ -394,7 +398,7 @@ class Lanes:
             time.sleep(min(_SEND_RETRY_S, max(deadline - time.monotonic(), 0.0)))
 
     def check_room(self, lane: str) -> None:
-        """Raise LaneFull where a lane has no room for a new piece of work."""
+        """Raise LaneFull if a lane has no room for a new job."""
         if self.waiting(lane, at_most=self.room) >= self.room:
             raise self._full(lane)
 
@@ -407,9 +411,9 @@ class Lanes:
     def _try(
         self, lane: str, work: str, name: str, args: tuple[Any, ...], *, room: int | None
     ) -> bool | None:
-        """Whether it was queued now; None where there was no room."""
+        """Whether it was queued now; None if there was no room."""
         with self._database.begin() as connection:
-            # Held until the commit: two senders can't both take the last place.
+            # Locked until the commit: two senders can't both take the last place.
             run_statement(connection, "hold_lane", lane=lane)
             free = self._free_name(name)
             if free is None:
@@ -425,7 +429,7 @@ class Lanes:
         return True
 
     def _free_name(self, name: str) -> str | None:
-        """A name for the work that wasn't used; None while it is queued or under way."""
+        """An unused name for a job; None while it is queued or running."""
         known = {
             status.workflow_id: status.status
             for status in self._client.list_workflows(
@@ -438,7 +442,7 @@ class Lanes:
         return f"{name}~{len(known) + 1}" if known else name
 
     def waiting(self, lane: str, *, at_most: int = 100_000) -> int:
-        """How many pieces of work wait in a lane, counted up to a number."""
+        """The number of jobs that wait in a lane, counted up to `at_most`."""
         return self._count(self.full_name(lane), at_most)
 
     def _count(self, lane: str, at_most: int) -> int:

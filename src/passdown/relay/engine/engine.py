@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 class WorkHandler(Protocol):
-    """How this process does what was queued; each may be called again after a crash."""
+    """Does the queued work of this process; each method may be called again after a crash."""
 
     def take_turn(self, run: str, number: int) -> None:
-        """Do one leg of a run and record how it ended, unless that is recorded already."""
+        """Take one turn of a run and record how it ended, unless that is recorded already."""
         ...
 
-    def go_on(self, run: str) -> None:
-        """Draw the consequences of what has ended, and queue what follows."""
+    def advance(self, run: str) -> None:
+        """Advance a run and queue its open turns."""
         ...
 
     def do_express(self, item: str) -> None:
@@ -50,7 +50,7 @@ class WorkHandler(Protocol):
 
 
 class _CurrentHandler:
-    """Who does the work of this process: the library knows one engine in each."""
+    """What does the work of this process: the library allows one engine per process."""
 
     work: WorkHandler | None = None
     lock = Lock()
@@ -58,12 +58,12 @@ class _CurrentHandler:
 
 
 def active_count() -> int:
-    """How many pieces of work are under way in this process."""
+    """The number of jobs that run in this process."""
     return _CurrentHandler.active
 
 
 def set_handler(work: WorkHandler | None) -> None:
-    """From now on, this does the work of this process; None when nothing does any more."""
+    """Set what does the work of this process; None for nothing."""
     _CurrentHandler.work = work
 
 
@@ -87,9 +87,9 @@ def _take_turn(run: str, number: int) -> None:
 
 
 @DBOS.step(name="passdown.go_on")
-def _go_on(run: str) -> None:
+def _advance(run: str) -> None:
     with _handler() as work:
-        work.go_on(run)
+        work.advance(run)
 
 
 @DBOS.step(name="passdown.do_express")
@@ -100,9 +100,9 @@ def _do_express(item: str) -> None:
 
 @DBOS.workflow(name=LEG)
 def leg(run: str, number: int) -> None:
-    """One leg of a run, and what follows from it."""
+    """One leg of a run, then advance the run."""
     _take_turn(run, number)
-    _go_on(run)
+    _advance(run)
 
 
 @DBOS.workflow(name=ITEM)
@@ -122,14 +122,14 @@ class _ProcessEngine:
 
 
 class RelayEngine:
-    """Use it as a context manager. There is one in a process at a time."""
+    """A context manager; at most one is launched in a process."""
 
     def __init__(
         self, url: str, *, scope: str = "", lease_s: float = LEASE_S, room: int = DEFAULT_CAPACITY
     ) -> None:
-        """Connect to the engine's database; nothing is run until `launch`.
+        """Connect to the engine's database; nothing runs until `launch`.
 
-        `scope` keeps apart the projects that share a database.
+        `scope` separates projects that share a database.
         """
         self._scope = scope
         self._url = url
@@ -147,12 +147,12 @@ class RelayEngine:
 
     @property
     def lanes(self) -> Lanes:
-        """The lanes, to send to; the database is made ready by the first use."""
+        """The queues, to send to; the first use prepares the database."""
         return Lanes(self.client, self.database, scope=self._scope, room=self._room)
 
     @property
     def client(self) -> DBOSClient:
-        """The library's own view of the database."""
+        """The library's client of the database."""
         if self._client is None:
             with migration_lock(self._url):
                 DBOS.migrate(self._url)
@@ -167,9 +167,9 @@ class RelayEngine:
         return self._client
 
     def launch(self, work: WorkHandler, lanes: Mapping[str, int]) -> None:
-        """Start doing work from lanes, so many pieces of each at once.
+        """Start to do the work of lanes, with a number of slots for each.
 
-        Raises InvalidInput where this process has another engine at work: the library knows one.
+        Raises InvalidInput if another engine of this process is launched.
         """
         if not _ProcessEngine.lock.acquire(blocking=False):
             problem = Problem("", "second_engine", "this process has one at work", "one at a time")
@@ -196,9 +196,8 @@ class RelayEngine:
         self.heartbeat.start()
 
     def close(self) -> None:
-        """Let what runs come to its end, then sign off.
-
-        Whatever the database says to that, this process may have another engine afterwards.
+        """Finish what runs, then sign off. Even if the database fails, this process may launch
+        another engine afterwards.
         """
         with ExitStack() as last:
             last.callback(self.database.dispose)
@@ -217,11 +216,11 @@ class RelayEngine:
         _ProcessEngine.lock.release()
 
     def forget_lane(self, name: str) -> None:
-        """Remove the lane of a run that is over."""
+        """Remove the lane of a run that has ended."""
         self.client.delete_queue(self.lanes.full_name(name))
 
     def _take_over(self, worker: str) -> int:
-        """Queue again what a lost worker was at."""
+        """Queue the work of a lost worker again."""
         held = self.client.list_workflows(
             status="PENDING", executor_id=worker, load_input=False, load_output=False
         )

@@ -54,8 +54,8 @@ RELAY = "relay"
 
 
 class PendingEntry(NamedTuple):
-    """What one record brought and the knowledge file doesn't have yet; what another record
-    replaced since isn't in it.
+    """What one record added and the knowledge file doesn't have yet, without what other records
+    have replaced since.
     """
 
     agent: str
@@ -66,9 +66,9 @@ class PendingEntry(NamedTuple):
 
 
 class BoundaryResult(NamedTuple):
-    """What a boundary brought to the knowledge file: the entries of the agents it was for, and how
-    many of others came along. `reports` are conflicts and whatever else somebody should look at;
-    `kept_aside` is where the file went that was changed on both sides or can't be read.
+    """What was written to the knowledge file: the entries of the given agents, and the number of
+    others. `reports` are conflicts and other things to look at; `kept_aside` is where a file went
+    that was changed on both sides or can't be read.
     """
 
     task: str
@@ -83,8 +83,8 @@ class BoundaryResult(NamedTuple):
 def pending_entries(
     workspace: Workspace, agents: Collection[str] = (), *, path: str = ""
 ) -> list[PendingEntry]:
-    """What agents (none named: all) wrote down and the knowledge file doesn't say yet, oldest
-    first. A file that can't be read says nothing.
+    """What agents (default: all) recorded and the knowledge file doesn't have yet, oldest first. A
+    file that can't be read counts as empty.
     """
     opened = WorkspaceStreams(workspace).opened
     found: dict[Origin, tuple[list[Node], list[Edge]]] = {}
@@ -112,11 +112,11 @@ def at_boundary(
     path: str = "",
     by: str = RELAY,
 ) -> BoundaryResult:
-    """At the end of a piece of work, bring everything that waits to the knowledge file in one
-    batch. Of what was changed in the file as well, the ledger's words stand, the file is kept
-    aside and the conflict reported; changes of the file alone are taken over in the name of `by`.
+    """At the end of a piece of work, write all pending entries to the knowledge file.
 
-    The file is one for all agents, so entries of others come along. Doing it again does no harm.
+    Where the file was changed as well, the ledger wins, the file is kept aside and the conflict is
+    reported; changes of the file alone are recorded with `by` as author. The file is shared, so
+    entries of other agents are written too. A repeat does no harm.
     """
     entries = pending_entries(workspace, path=path)
     synced = workspace.sync_knowledge(path, agent=by)
@@ -145,7 +145,7 @@ def _read_graph_file(opened: Context, path: str, known: Graph) -> Graph:
 
 
 def _origins(reader: Reader) -> tuple[dict[str, Origin], dict[tuple[str, str, str], Origin]]:
-    """The record that brought each node, by id, and each edge, by key."""
+    """The record that added each node, by id, and each edge, by key."""
     nodes = {row.node.id: (row.task, row.position) for row in reader.known_nodes()}
     edges = {edge.key: (task, version) for edge, task, version in reader.edges_with_origin()}
     return nodes, edges
@@ -154,7 +154,7 @@ def _origins(reader: Reader) -> tuple[dict[str, Origin], dict[tuple[str, str, st
 def _authored(
     reader: Reader, found: Mapping[Origin, tuple[list[Node], list[Edge]]]
 ) -> list[PendingEntry]:
-    """What each record brought, with its author, in the order in which they were written."""
+    """What each record added, with its author, in the order of writing."""
     entries: list[tuple[int, PendingEntry]] = []
     for (task, version), (nodes, edges) in found.items():
         record = reader.record(stream_of(task), version)
@@ -183,9 +183,9 @@ def _edge_schema() -> Document:
     return {
         "type": "object",
         "properties": {
-            "relation": _text("How this bears on the target.", enum=list(RELATIONS)),
+            "relation": _text("How this relates to the target.", enum=list(RELATIONS)),
             "target": _text(
-                "The id of a node that is known, or T-1#d3, task:T-1, agent:NAME, file:PATH.",
+                "The id of a known node, or T-1#d3, task:T-1, agent:NAME, file:PATH.",
                 minLength=1,
                 maxLength=MAX_ID,
             ),
@@ -202,26 +202,26 @@ def _entry_schema() -> Document:
     named["priority"]["description"] = "Needed for a rule."
     properties: Document = {
         "id": _text(
-            "A short name that stays; the same id again replaces what it said.",
+            "A short, stable name; the same id again replaces the entry.",
             minLength=1,
             maxLength=MAX_ID,
         ),
         "type": _text("What it is.", enum=list(NODE_TYPES)),
         "summary": _text("One line.", minLength=1, maxLength=MAX_SUMMARY),
-        "description": {**values, "description": "The rest, if one line isn't enough."},
+        "description": {**values, "description": "Details, if one line isn't enough."},
         "tags": {
             "type": "array",
             "items": {"type": "string", "pattern": r"^[^\sA-Z,]{1,100}$"},
             "maxItems": MAX_TAGS,
-            "description": "Lowercase words to find it by.",
+            "description": "Lowercase words for search.",
         },
         **named,
-        "status": _text("Whether it holds.", enum=list(KNOWLEDGE_STATUSES)),
-        "path": {**values, "description": "The file that it is about."},
+        "status": _text("Whether it is valid.", enum=list(KNOWLEDGE_STATUSES)),
+        "path": {**values, "description": "The file that it describes."},
         "attributes": {
             "type": "object",
             "additionalProperties": values,
-            "description": "Anything else, as texts by lowercase name.",
+            "description": "Other facts: lowercase names with texts.",
         },
         "edges": {"type": "array", "items": _edge_schema(), "maxItems": MAX_EDGES},
     }
@@ -236,8 +236,8 @@ def _entry_schema() -> Document:
 
 KNOWLEDGE_ADD: Document = {
     "name": "knowledge_add",
-    "description": "Write down one thing about the project that others should know: a component, "
-    "a rule, a pattern, a gotcha. It is kept at once, and doesn't end your turn: call it beside "
+    "description": "Record one thing about the project that others should know: a component, a "
+    "rule, a pattern, a gotcha. It is recorded at once and doesn't end your turn: call it with "
     "other tools, as often as you learn something.",
     "input_schema": {
         "type": "object",
@@ -267,7 +267,7 @@ def as_openai(tool: Mapping[str, Any]) -> Document:
 
 
 class ToolResult(NamedTuple):
-    """What a tool says to the model that called it."""
+    """The answer of a tool to the model that called it."""
 
     text: str
     is_error: bool = False
@@ -276,7 +276,7 @@ class ToolResult(NamedTuple):
 class KnowledgeTool:
     """`knowledge_add` for one agent. Calling it never ends a turn.
 
-    Its buffer is what the agent wrote down and the knowledge file doesn't have yet. It is read from
+    Its buffer is what the agent recorded and the knowledge file doesn't have yet. It is read from
     the ledger and the file, so it is the same after a crash and in any process.
     """
 
@@ -293,9 +293,9 @@ class KnowledgeTool:
         self.task = task
 
     def __call__(self, arguments: object) -> ToolResult:
-        """Write an entry down; `arguments` is what the model gave, as an object or as JSON.
+        """Record an entry; `arguments` is what the model gave, as an object or as JSON.
 
-        An entry that breaks a rule changes nothing, and the answer lists all of its problems.
+        An invalid entry changes nothing, and the answer lists all of its problems.
         """
         try:
             node, edges = _split(_entry(arguments))
@@ -306,12 +306,12 @@ class KnowledgeTool:
         return ToolResult(_confirmation(node, edges, receipt))
 
     def buffer(self) -> list[PendingEntry]:
-        """What this agent wrote down and the knowledge file doesn't have yet, oldest first."""
+        """What this agent recorded and the knowledge file doesn't have yet, oldest first."""
         return pending_entries(self._workspace, [self.agent])
 
     def _check_types(self, node: Document, edges: list[Document]) -> None:
-        """Where something has the wrong type, look for everything else that is wrong as well:
-        writing would stop at the types.
+        """If something has the wrong type, find all other problems too: recording would stop at the
+        types.
         """
         try:
             graph_values([node], edges)
@@ -325,20 +325,20 @@ class KnowledgeTool:
 
 
 def _entry(arguments: object) -> Document:
-    """The entry in a model's arguments; raises InvalidInput with what to do instead."""
+    """The entry in a model's arguments; raises InvalidInput with an example."""
     given = _object(arguments, "")
     if "knowledge" not in given:
         looks_bare = bool({"id", "type", "summary"} & given.keys())
-        message = "the entry stands outside of it" if looks_bare else "is missing"
+        message = "the entry is outside of it" if looks_bare else "is missing"
         raise _invalid_arguments("knowledge", "required", message, "an object with one entry")
     if others := sorted(str(name)[:40] for name in given if name != "knowledge"):
         message = f"unknown parameters: {', '.join(others[:5])}"
-        raise _invalid_arguments("", "unknown_parameter", message, "nothing beside `knowledge`")
+        raise _invalid_arguments("", "unknown_parameter", message, "only `knowledge`")
     return _object(given["knowledge"], "knowledge")
 
 
 def _object(given: object, path: str) -> Document:
-    """An object, which some models give as its JSON."""
+    """An object; some models give it as JSON."""
     if isinstance(given, str):
         try:
             given = json.loads(given)
@@ -371,7 +371,7 @@ def _split(entry: Document) -> tuple[Document, list[Document]]:
 
 
 def _from_node(edge: object, node: Document, place: int) -> Document:
-    """An edge that starts at the node; what is no object stays, to be refused with the rest."""
+    """An edge that starts at the node; what isn't an object is refused later."""
     if not isinstance(edge, dict):
         return cast("Document", edge)
     given = cast("Document", edge)
@@ -379,13 +379,13 @@ def _from_node(edge: object, node: Document, place: int) -> Document:
     if given.get("source", name) != name:
         path = f"knowledge.edges[{place}].source"
         raise _invalid_arguments(
-            path, "not_allowed", "is another node", "the entry's own id, or nothing"
+            path, "not_allowed", "is another node", "the entry's id, or nothing"
         )
     return {**given, "source": name}
 
 
 def _readable(node: Document) -> Node:
-    """A node with those of its parts that are texts."""
+    """A node with those of its parts that are text."""
     texts = _texts(node)
     inner = _texts(node.get("attributes"))
     tags: object = node.get("tags")
@@ -414,11 +414,11 @@ def _is_within(path: str, told: Iterable[str]) -> bool:
 
 
 def _refusal(problems: Iterable[Problem]) -> ToolResult:
-    """The answer that lists what is wrong, in the words of the tool's own parameter."""
+    """The answer that lists the problems, with paths in the tool's own parameter."""
     # An edge's source is the entry's id, whose own problem is in the list.
     told = [p for p in problems if not re.fullmatch(r"edges\[\d+\]\.source", p.path)]
     lines = [f"- {_in_entry(problem).line()}" for problem in told]
-    head = "Nothing was written. Mend this and call knowledge_add again:"
+    head = "Nothing was recorded. Fix these, then call knowledge_add again:"
     return ToolResult("\n".join([head, *lines]), is_error=True)
 
 
@@ -430,8 +430,8 @@ def _in_entry(problem: Problem) -> Problem:
 def _confirmation(node: Document, edges: list[Document], receipt: Receipt) -> str:
     name = f"{node['id']} ({node['type']})"
     if receipt.is_replay:
-        return f"{name} was known word for word; nothing had to be written."
+        return f"{name} is already recorded; nothing changed."
     count = f" with {len(edges)} edge{'s' if len(edges) > 1 else ''}" if edges else ""
-    lines = [f"{name} is written down{count}."]
-    lines += [f"Mind: {problem.message}; {problem.expected}." for problem in receipt.warnings]
+    lines = [f"{name} is recorded{count}."]
+    lines += [f"Warning: {problem.message}; {problem.expected}." for problem in receipt.warnings]
     return "\n".join(lines)

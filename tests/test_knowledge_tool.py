@@ -20,7 +20,8 @@ from passdown import Settings
 from passdown.core.graph import CHOICES, KNOWLEDGE_STATUSES, NODE_TYPES, RELATIONS
 from passdown.errors import InvalidInput, NotFound
 from passdown.knowledge.graph_files import read_graph
-from passdown.relay.knowledge_tool import (
+from passdown.testing import fixed_clock
+from passdown.workspace.knowledge_tool import (
     KNOWLEDGE_ADD,
     KnowledgeTool,
     as_anthropic,
@@ -28,7 +29,6 @@ from passdown.relay.knowledge_tool import (
     at_boundary,
     pending_entries,
 )
-from passdown.testing import fixed_clock
 from tests.faults.tools import ROOT, worker_environment
 from tests.sizes import example_count
 
@@ -97,10 +97,10 @@ def test_an_entry_is_in_the_ledger_and_in_the_buffer_before_the_answer(ws: Works
     """Another opening of the store has it at once; the file doesn't yet."""
     tool = KnowledgeTool(ws, "coder", "T-1")
     assert tool(entry("redis", type="datastore", tags=["ops"])).text == (
-        "redis (datastore) is written down."
+        "redis (datastore) is recorded."
     )
     answer = tool(entry("store", edges=[{"relation": "uses", "target": "redis"}]))
-    assert answer.text == "store (component) is written down with 1 edge."
+    assert answer.text == "store (component) is recorded with 1 edge."
     with passdown.open(ws.root, settings=QUICK) as other:
         assert [edge.key for edge in other.edges(source="store")] == [("store", "uses", "redis")]
         assert KnowledgeTool(other, "coder").buffer() == tool.buffer()
@@ -116,7 +116,7 @@ def test_a_known_entry_is_not_written_twice_and_a_changed_one_is_mentioned(ws: W
     tool = KnowledgeTool(ws, "coder")
     tool(entry("A", "One"))
     before = len(ws.log("workspace"))
-    assert "nothing had to be written" in tool(entry("A", "One")).text
+    assert "nothing changed" in tool(entry("A", "One")).text
     assert len(ws.log("workspace")) == before
     changed = tool(entry("A", "Two"))
     assert not changed.is_error
@@ -192,7 +192,7 @@ def test_what_is_no_entry_is_answered_in_words(ws: Workspace, given: Any) -> Non
     answer = KnowledgeTool(ws, "coder")(given)
     assert answer.is_error
     assert answer.text.startswith(
-        "Nothing was written. Mend this and call knowledge_add again:\n- "
+        "Nothing was recorded. Fix these, then call knowledge_add again:\n- "
     )
     assert "expected" in answer.text
     assert names(ws) == []
@@ -354,7 +354,7 @@ def test_another_file_has_its_own_boundary(ws: Workspace) -> None:
 AGENT = """
 import sys, time, passdown
 from passdown import Settings
-from passdown.relay.knowledge_tool import KnowledgeTool
+from passdown.workspace.knowledge_tool import KnowledgeTool
 
 ws = passdown.open(sys.argv[1], settings=Settings(embedder="none"))
 tool = KnowledgeTool(ws, "coder", "T-1")
