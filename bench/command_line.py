@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bench.run import Run
 
 TARGET = Target("at most", 5)
-_STAND_IN = "import passdown; print(passdown.open({root!r}).state_document('T')['version'])"
+_STAND_IN = "import passdown; print(passdown.open({root!r}).files.state_document('T')['version'])"
 
 
 def measure(run: Run) -> Measured:

@@ -114,7 +114,7 @@ def _work_ours(job: Job) -> Done:
     accepted: list[str] = []
     told = stale = 0
     with passdown.open(job.folder) as workspace:
-        workspace.check(_named(job, 0))  # whatever is loaded on first use is loaded now
+        workspace.check_handoff(_named(job, 0))  # whatever is loaded on first use is loaded now
         _barrier.wait()
         started = time.time()
         for number in range(job.handoffs):
@@ -139,7 +139,7 @@ def _stored_ours(root: Path, names: list[str]) -> list[str]:
         if not workspace.verify().ok:
             raise AssertionError("the store does not verify")
         for name in names:
-            found += [d["summary"] for d in workspace.state_document(name)["decisions"]]
+            found += [d["summary"] for d in workspace.files.state_document(name)["decisions"]]
     return found
 
 

@@ -184,5 +184,5 @@ async def _client(port: int, number: int, token: str, seconds: float) -> tuple[l
 
 def _told(folder: Path) -> int:
     with passdown.open(str(folder)) as workspace:
-        heads = workspace.heads()["heads"]
+        heads = workspace.maintenance.heads()["heads"]
     return sum(head[0] for stream, head in heads.items() if stream.startswith("delivery/"))

@@ -191,8 +191,8 @@ def _kept(run: Run, folder: Path) -> tuple[int, int]:
         for path in sorted([*folder.glob("*.md"), *folder.glob("*.json")]):
             copy = root / path.name
             copy.write_bytes(path.read_bytes())
-            first = workspace.migrate(str(copy), agent="writer")
-            again = workspace.migrate(str(copy), agent="writer")
+            first = workspace.imports.migrate(str(copy), agent="writer")
+            again = workspace.imports.migrate(str(copy), agent="writer")
             sha256 = first.handoff["metadata"]["migrated"]["sha256"]
             text = kept_note(workspace._context, first.task, sha256)
             in_file = copy.read_bytes().startswith(path.read_bytes())

@@ -207,7 +207,7 @@ def _briefed(workspace: passdown.Workspace, note: Note) -> Briefed:
     workspace.create_task(note.name, title=note.title, agent="writer")
     workspace.hand_off(handoff)
     brief = workspace.brief(note.name, agent="next", budget=BUDGET, counter=COUNTER)
-    state = workspace.state_document(note.name)
+    state = workspace.files.state_document(note.name)
     is_named = f"passdown state {note.name}" in brief.text
     lines = {match[1]: match[0] for match in re.finditer(r"(?m)^- ([a-z]\d+) .*$", brief.text)}
     told: list[Told] = []

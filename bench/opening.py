@@ -33,4 +33,4 @@ def measure(run: Run) -> Measured:
 
 def _open(folder: Path) -> None:
     with large.open_at(folder) as workspace:
-        workspace.state_document("T")
+        workspace.files.state_document("T")

@@ -142,7 +142,7 @@ def load(root: Path, corpus: Corpus, embed: Callable[[Sequence[str]], Any] | Non
         documents = [d for d in corpus.documents.values() if d["group"] == group]
         {"locomo": _say, "adr": _decide, "beads": _learn}[corpus.name](loaded, documents, clock)
     if embed is not None:
-        workspace.embed()
+        workspace.embeddings.update()
     return loaded
 
 
@@ -188,7 +188,7 @@ def _learn(loaded: Loaded, documents: list[dict[str, Any]], clock: Clock) -> Non
         nodes.append({"id": name, "type": "insight", "summary": summary, **attributes})
         loaded.address[document["id"]] = f"node:{name}"
     clock.step()
-    loaded.workspace.learn(nodes, agent="reader", task=task_of(documents[0]["group"]))
+    loaded.workspace.knowledge.add(nodes, agent="reader", task=task_of(documents[0]["group"]))
 
 
 def parted(text: str) -> tuple[str, str]:

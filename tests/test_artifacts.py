@@ -38,7 +38,7 @@ def test_an_artifact_is_a_reference_with_hash_and_size(ws: Workspace, tmp_path: 
     secret_word = "xylophone-4711"
     write_files(str(tmp_path), {"src/new.py": f"{secret_word}\n", "docs/a.md": "", "x.toml": "a=1"})
     hand_off(ws, "src/new.py", "docs/a.md", "x.toml", "tests/test_jwt.py")
-    found = {a["path"]: a for a in ws.state_document("T-1")["artifacts"]}
+    found = {a["path"]: a for a in ws.files.state_document("T-1")["artifacts"]}
     assert {path: a["type"] for path, a in found.items()} == {
         "src/new.py": "source",
         "docs/a.md": "doc",
@@ -106,14 +106,14 @@ def test_a_path_named_again_updates_its_entry_and_keeps_its_history(
         write_files(str(tmp_path), {"src/config.py": text})
         hashes.append(hashlib.sha256(text.encode()).hexdigest())
         hand_off(ws, "src/config.py", "src/auth/jwt.py", summary=f"step {number}")
-    state = ws.state_document("T-1")
+    state = ws.files.state_document("T-1")
     assert sorted(a["path"] for a in state["artifacts"]) == ["src/auth/jwt.py", "src/config.py"]
-    history = ws.path_history("T-1", "src/config.py")
+    history = ws.files.history("T-1", "src/config.py")
     assert [(a["sha256"], a["version"]) for a in history] == list(
         zip(hashes, (2, 3, 4), strict=True)
     )
     assert ws.show(history[0]["address"])["sha256"] == hashes[0]
-    assert ws.path_history("T-1", "src/none.py") == []
+    assert ws.files.history("T-1", "src/none.py") == []
     (changed,) = [
         c
         for c in ws.diff("T-1", 2, 4)["changed"]["artifacts"]
@@ -128,16 +128,16 @@ def test_sizes_decide_what_fits_inline(ws: Workspace, tmp_path: Path) -> None:
     sizes = {"src/a.py": 4, "src/b.py": 40, "src/c.py": 400, "src/d.py": 41}
     write_files(str(tmp_path), {path: "x" * size for path, size in sizes.items()})
     hand_off(ws, *sizes)
-    plan = ws.inline_plan("T-1", 22)
+    plan = ws.files.inline_plan("T-1", 22)
     assert plan == {
         "budget_tokens": 22,
         "used_tokens": 22,
         "inline": ["src/a.py", "src/b.py", "src/d.py"],
         "references": ["src/c.py"],
     }
-    assert ws.inline_plan("T-1", 21)["inline"] == ["src/a.py", "src/b.py"]
-    assert ws.inline_plan("T-1", 0)["inline"] == []
-    everything = ws.inline_plan("T-1", 10_000)
+    assert ws.files.inline_plan("T-1", 21)["inline"] == ["src/a.py", "src/b.py"]
+    assert ws.files.inline_plan("T-1", 0)["inline"] == []
+    everything = ws.files.inline_plan("T-1", 10_000)
     assert (everything["references"], everything["used_tokens"]) == ([], 1 + 10 + 11 + 100)
 
 
@@ -145,7 +145,7 @@ def test_sizes_decide_what_fits_inline(ws: Workspace, tmp_path: Path) -> None:
 def test_file_lists_become_artifacts(ws: Workspace) -> None:
     """What a note says of created and changed files is kept with hash and size."""
     ws.hand_off(full_handoff())
-    found = {a["path"]: a for a in ws.state_document("T-1")["artifacts"]}
+    found = {a["path"]: a for a in ws.files.state_document("T-1")["artifacts"]}
     made, changed = found["src/auth/jwt.py"], found["src/config.py"]
     assert (made["change"], made["lines"], made["note"]) == (
         "created",

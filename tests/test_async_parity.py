@@ -53,14 +53,14 @@ def test_the_same_story_gives_the_same_records_through_both_doors(tmp_path: Path
             await ws.decide(task="T-1", agent="planner", summary="Use JWT", rationale="stateless")
             await ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "coder"})
             assert (await ws.verify()).ok
-            return await ws.state_document("T-1")
+            return await ws.files.state_document("T-1")
 
     awaited = asyncio.run(story(tmp_path / "awaited"))
     with passdown.open(str(tmp_path / "sync")) as ws:
         ws.create_task("T-1", title="Login", agent="planner")
         ws.decide(task="T-1", agent="planner", summary="Use JWT", rationale="stateless")
         ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "coder"})
-        plain = ws.state_document("T-1")
+        plain = ws.files.state_document("T-1")
     assert awaited["decisions"] != []
     assert shape(awaited) == shape(plain)
 
@@ -88,7 +88,7 @@ def test_many_awaited_writers_lose_nothing(tmp_path: Path) -> None:
             ]
             receipts = await asyncio.gather(*writes)
             assert sorted(r.version for r in receipts) == list(range(2, 52))
-            return len((await ws.state_document("T-1"))["decisions"])
+            return len((await ws.files.state_document("T-1"))["decisions"])
 
     assert asyncio.run(crowd()) == 50
 
@@ -112,6 +112,6 @@ def test_a_cancelled_call_can_be_asked_again_with_its_key(tmp_path: Path) -> Non
                 await task
             receipt = await decide()
             assert receipt.version == 2
-            assert len((await ws.state_document("T-1"))["decisions"]) == 1
+            assert len((await ws.files.state_document("T-1"))["decisions"]) == 1
 
     asyncio.run(cancelled())

@@ -79,13 +79,13 @@ def test_what_is_said_twice_is_one_group_per_kind(ws: Workspace) -> None:
     decide(ws, "Invoices are numbered without gaps")
     given = {"pattern": "Session cookies live for one hour only", "location": "x y z"}
     ws.note("pattern", task="T-1", agent="coder", **given)
-    found = ws.audit()
+    found = ws.knowledge.audit()
     assert found["duplicates"] == [[first, second, third]]
     assert found["counts"]["duplicates"] == 1
-    ws.mark(third, "reverted", agent="coder")
-    assert ws.audit()["duplicates"] == [[first, second]]
-    ws.mark(second, "reverted", agent="coder")
-    assert ws.audit()["duplicates"] == []
+    ws.set_status(third, "reverted", agent="coder")
+    assert ws.knowledge.audit()["duplicates"] == [[first, second]]
+    ws.set_status(second, "reverted", agent="coder")
+    assert ws.knowledge.audit()["duplicates"] == []
 
 
 def test_files_that_changed_and_files_that_are_all_gone(ws: Workspace) -> None:
@@ -94,56 +94,59 @@ def test_files_that_changed_and_files_that_are_all_gone(ws: Workspace) -> None:
     one = decide(ws, "One", paths=["b.py"])
     decide(ws, "None that there is", paths=["never.py"])
     Path(ws.root, "b.py").unlink()
-    found = ws.audit()
+    found = ws.knowledge.audit()
     assert found["stale"] == [{"item": both, "files": ["b.py is gone"]}]
     assert found["orphaned"] == [one]
     Path(ws.root, "a.py").unlink()
-    assert (ws.audit()["stale"], set(ws.audit()["orphaned"])) == ([], {one, both})
+    assert (ws.knowledge.audit()["stale"], set(ws.knowledge.audit()["orphaned"])) == (
+        [],
+        {one, both},
+    )
 
 
 def test_nodes_without_an_edge_are_alone(ws: Workspace) -> None:
     nodes = [{"id": name, "type": "component", "summary": name} for name in "ABC"]
-    ws.learn(nodes, [{"source": "A", "relation": "uses", "target": "B"}], agent="coder")
-    assert ws.audit()["orphaned"] == ["C"]
+    ws.knowledge.add(nodes, [{"source": "A", "relation": "uses", "target": "B"}], agent="coder")
+    assert ws.knowledge.audit()["orphaned"] == ["C"]
 
 
 def test_what_nobody_was_told_is_counted(ws: Workspace) -> None:
     ws.hand_off(full_handoff())
-    before = ws.audit()
+    before = ws.knowledge.audit()
     assert set(before["never_recalled"]) == {"T-1#d1", "T-1#p1", "T-1#g1", "T-1#w1"}
     told = ws.brief("T-1", agent="coder", budget=2_000).shown
-    after = ws.audit()["never_recalled"]
+    after = ws.knowledge.audit()["never_recalled"]
     assert set(after) == set(before["never_recalled"]) - {item.address for item in told}
     ws.recall("anything", told_to="tester", limit=100)
-    assert ws.audit()["never_recalled"] == []
+    assert ws.knowledge.audit()["never_recalled"] == []
 
 
 def test_a_decision_with_two_standing_heirs_is_forked(ws: Workspace) -> None:
     first = decide(ws, "One")
     heirs = [decide(ws, f"Heir {n}", task="T-2", supersedes=[first]) for n in range(2)]
-    assert ws.audit()["forked"] == [{"item": first, "superseded_by": heirs}]
+    assert ws.knowledge.audit()["forked"] == [{"item": first, "superseded_by": heirs}]
     last = decide(ws, "Both heirs together", supersedes=heirs)
-    assert ws.audit()["forked"] == []
-    ws.mark(last, "reverted", agent="coder")
-    assert ws.audit()["forked"] == []
+    assert ws.knowledge.audit()["forked"] == []
+    ws.set_status(last, "reverted", agent="coder")
+    assert ws.knowledge.audit()["forked"] == []
 
 
 def test_counts_are_whole_where_lists_are_cut(ws: Workspace) -> None:
     items = [decide(ws, f"Decision about matter {n}", tags=["x"]) for n in range(12)]
     decide(ws, "Another", supersedes=[items[0]])
-    found = ws.audit(limit=3)
+    found = ws.knowledge.audit(limit=3)
     assert found["standing"] == {"decision": 12}
     assert found["counts"]["never_recalled"] == 12
     assert len(found["never_recalled"]) == 3
     for limit in (0, -1, True):
         with pytest.raises(InvalidInput):
-            ws.audit(limit=limit)
+            ws.knowledge.audit(limit=limit)
 
 
 def test_progress_is_told(ws: Workspace) -> None:
     decide(ws, "One")
     told: list[tuple[int, int]] = []
-    ws.audit(progress=lambda done, total: told.append((done, total)))
+    ws.knowledge.audit(progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (1, 1)
 
 
@@ -166,7 +169,7 @@ def test_an_audit_says_whether_it_is_complete(
 ) -> None:
     for number in range(4):
         decide(ws, f"The same five words are said {number}")
-    assert ws.audit()["incomplete"] == []
+    assert ws.knowledge.audit()["incomplete"] == []
     few = functools.partial(similar_groups, most=1)
     monkeypatch.setattr("passdown.knowledge.audit.similar_groups", few)
-    assert ws.audit()["incomplete"] == ["duplicates"]
+    assert ws.knowledge.audit()["incomplete"] == ["duplicates"]

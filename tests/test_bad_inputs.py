@@ -152,10 +152,10 @@ def expanded(given: Any) -> Any:
 def snapshot(ws: Workspace) -> Document:
     """Everything that a refused input must leave as it is."""
     return {
-        "heads": ws.heads()["heads"],
+        "heads": ws.maintenance.heads()["heads"],
         "tasks": ws.tasks(),
-        "gates": ws.gates(open_only=False),
-        "state": ws.state_document("T-1"),
+        "gates": ws.gates(all=True),
+        "state": ws.files.state_document("T-1"),
     }
 
 
@@ -243,7 +243,7 @@ def run_task_id(ws: Workspace, given: Any, expected: str) -> None:
     assert code in codes(ws, lambda: ws.warn(given, agent="a", text="w"))
     blockers = [{"blocker": "b", "suggested_resolution": "r", "blocking_tasks": [given]}]
     assert code in codes(ws, lambda: ws.hand_off(handoff(blockers=blockers)))
-    for read in (ws.state, ws.task, ws.log, ws.artifacts, ws.handle_file, ws.summary):
+    for read in (ws.state, ws.task, ws.log, ws.artifacts, ws.files.state_file, ws.context.summary):
         assert codes(ws, lambda read=read: read(given)) == {"not_found"}
 
 
@@ -274,7 +274,7 @@ def run_text_field(ws: Workspace, given: Any, expected: str) -> None:
         return
     for write in writes:
         write()
-    state = ws.state_document("T-1")
+    state = ws.files.state_document("T-1")
     kept = [
         state["decisions"][-2]["summary"],
         state["decisions"][-1]["rationale"],
@@ -284,18 +284,18 @@ def run_text_field(ws: Workspace, given: Any, expected: str) -> None:
         ws.state("T-9").title,
     ]
     assert kept == [given] * len(kept)
-    path = os.path.join(ws.root, ws.handle_file("T-1"))
+    path = os.path.join(ws.root, ws.files.state_file("T-1"))
     with open(path, encoding="utf-8", newline="") as file:
         stored = passdown.read_handle(file.read())
     assert stored["warnings"][-1]["text"] == given
-    text = ws.summary("T-9")
+    text = ws.context.summary("T-9")
     assert visible(text, keep_newlines=True) == text
     assert len(text.splitlines()) == 9
     target = os.path.join(os.path.dirname(ws.root), "bundle.zip")
-    ws.export(target)
+    ws.maintenance.export(target)
     with zipfile.ZipFile(target) as archive:
         lines = archive.read("records.jsonl").decode("ascii").split("\n")
-    assert len(lines) - 1 == sum(head[0] for head in ws.heads()["heads"].values())
+    assert len(lines) - 1 == sum(head[0] for head in ws.maintenance.heads()["heads"].values())
     if "approved" in given:
         blockers = [{"blocker": "b", "suggested_resolution": "r", "requires_human": True}]
         ws.hand_off(handoff(outcome="failed", blockers=blockers, summary="ask"))
@@ -312,7 +312,7 @@ def run_json_body(ws: Workspace, given: Any, expected: str) -> None:
         assert codes(ws, lambda: ws.hand_off(given)) & {expects(expected), "invalid_utf8"}
         return
     ws.hand_off(given)
-    kept = ws.state_document("T-1")["handoffs"][-1]["metadata"]
+    kept = ws.files.state_document("T-1")["handoffs"][-1]["metadata"]
     data = json.loads(given)
     assert kept == {k: v for k, v in data.items() if k not in ("task", "outcome", "from_agent")}
     assert not {name for name in set(sys.modules) - modules if not name.startswith("passdown")}
@@ -326,7 +326,7 @@ def run_yaml_import(ws: Workspace, given: Any, expected: str) -> None:
             f"  {line}\n" for line in given.splitlines()
         )
         ws.hand_off(text)
-        kept = ws.state_document("T-1")["handoffs"][-1]["metadata"]["note"]
+        kept = ws.files.state_document("T-1")["handoffs"][-1]["metadata"]["note"]
         assert kept == dict(line.split(": ") for line in given.splitlines())
         return
     assert expects(expected) in found or (given.startswith("&a [") and "invalid_yaml" in found)
@@ -339,8 +339,8 @@ def run_identity(ws: Workspace, given: Any, expected: str) -> None:
         lambda: ws.decide(task="T-1", agent=agent, summary="s", rationale="r"),
         lambda: ws.decide(agent=agent, summary="s", rationale="r"),
         lambda: ws.note("pattern", agent=agent, pattern="p", location="l"),
-        lambda: ws.mark("T-1#q1", "answered", agent=agent),
-        lambda: ws.change_task("T-1", agent=agent, title="t"),
+        lambda: ws.set_status("T-1#q1", "answered", agent=agent),
+        lambda: ws.update_task("T-1", agent=agent, title="t"),
     ]
     if agent:
         writes += [
@@ -358,7 +358,7 @@ def run_secrets(ws: Workspace, given: Any, expected: str) -> None:
     ws.decide(task="T-1", agent="a", summary=f"with {given} inside", rationale=given)
     ws.hand_off(handoff(summary=given, metadata={given: given}))
     marker = re.search(r"\[redacted:[a-z_]+\]", expected)
-    shown = json.dumps(ws.state_document("T-1"), ensure_ascii=False)
+    shown = json.dumps(ws.files.state_document("T-1"), ensure_ascii=False)
     assert (marker[0] if marker else "[redacted:") in shown
     hidden = re.compile("[\u200b\u200d]")
     needles = {given.encode(), hidden.sub("", given).encode(), json.dumps(given)[1:-1].encode()}
@@ -379,7 +379,7 @@ def _archive(ws: Workspace, given: Document, target: str) -> None:
                 archive.addfile(member)
         return
     if "bundle" in given:
-        ws.export(target)
+        ws.maintenance.export(target)
         if "edited" in given["bundle"]:
             with zipfile.ZipFile(target) as old:
                 members = {name: old.read(name) for name in old.namelist()}
@@ -405,10 +405,10 @@ def run_import_archive(ws: Workspace, given: Any, expected: str) -> None:
     target = os.path.join(os.path.dirname(ws.root), "archive.bin")
     _archive(ws, given, target)
     code = expects(expected)
-    assert code in codes(ws, lambda: ws.import_bundle(target))
+    assert code in codes(ws, lambda: ws.maintenance.import_bundle(target))
     if "bundle" in given and "edited" in given["bundle"]:
         with pytest.raises(InvalidInput, match="task/T-1@1"):
-            ws.import_bundle(target)
+            ws.maintenance.import_bundle(target)
 
 
 RUN: dict[str, Callable[[Any, Any, str], None]] = {

@@ -33,7 +33,7 @@ from tests.sizes import counted, example_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from passdown.workspace.types import CounterLike
+    from passdown.core.tokens import CounterLike
 
 Document = dict[str, Any]
 

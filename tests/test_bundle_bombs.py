@@ -65,7 +65,7 @@ def exported(folder: Path, tasks: int) -> Path:
                 for place in range(32)
             ]
             ws.hand_off({"task": task, "outcome": "completed", "decisions": decisions})
-        ws.export(str(target))
+        ws.maintenance.export(str(target))
     return target
 
 

@@ -56,7 +56,7 @@ def there(tmp_path: Path, keep_in: KeepIn) -> Iterator[Workspace]:
 @pytest.fixture
 def bundle(here: Workspace, tmp_path: Path) -> Path:
     target = tmp_path / "all.zip"
-    assert here.export(str(target)) == 2
+    assert here.maintenance.export(str(target)) == 2
     return target
 
 
@@ -68,7 +68,7 @@ def content(bundle: Path) -> tuple[Document, Lines]:
 
 def of_tasks(ws: Workspace) -> Document:
     """The heads of all tasks."""
-    heads: Document = ws.heads()["heads"]
+    heads: Document = ws.maintenance.heads()["heads"]
     return {stream: head for stream, head in heads.items() if stream.startswith("task/")}
 
 
@@ -100,10 +100,10 @@ def rechained(lines: Lines) -> Lines:
 
 def refused(ws: Workspace, path: Path, **options: Any) -> list[tuple[str, str]]:
     """Path and code of every reason; nothing may have changed."""
-    before = (ws.heads()["heads"], ws.tasks())
+    before = (ws.maintenance.heads()["heads"], ws.tasks())
     with pytest.raises(InvalidInput) as caught:
-        ws.import_bundle(str(path), **options)
-    assert (ws.heads()["heads"], ws.tasks()) == before
+        ws.maintenance.import_bundle(str(path), **options)
+    assert (ws.maintenance.heads()["heads"], ws.tasks()) == before
     return [(problem.path, problem.code) for problem in caught.value.problems]
 
 
@@ -112,22 +112,24 @@ def test_a_bundle_brings_everything_along(
     here: Workspace, there: Workspace, bundle: Path, tmp_path: Path
 ) -> None:
     """Records, states and history are the same on the other side; again changes nothing."""
-    result = there.import_bundle(str(bundle))
+    result = there.maintenance.import_bundle(str(bundle))
     assert result.added == {"task/T-1": 2, "task/T-2": 2}
     assert (result.unchanged, result.forked) == ((), {})
     assert of_tasks(there) == of_tasks(here)
     for task in ("T-1", "T-2"):
         for version in (1, 2):
-            assert there.state_document(task, version) == here.state_document(task, version)
-        path = there.root + "/" + there.handle_file(task)
+            assert there.files.state_document(task, version) == here.files.state_document(
+                task, version
+            )
+        path = there.root + "/" + there.files.state_file(task)
         with open(path, encoding="utf-8") as file:
             assert passdown.read_handle(file.read())["digest"] == here.state(task).digest
-    assert there.verify(here.heads()).ok
-    assert there.reindex().differing == ()
-    again = there.import_bundle(str(bundle))
+    assert there.verify(here.maintenance.heads()).ok
+    assert there.maintenance.reindex().differing == ()
+    again = there.maintenance.import_bundle(str(bundle))
     assert (again.added, again.unchanged) == ({}, ("task/T-1", "task/T-2"))
     copy = tmp_path / "copy.zip"
-    there.export(str(copy))
+    there.maintenance.export(str(copy))
     assert copy.read_bytes() == bundle.read_bytes()
 
 
@@ -136,12 +138,12 @@ def test_a_newer_copy_adds_what_is_missing(
     here: Workspace, there: Workspace, bundle: Path, tmp_path: Path
 ) -> None:
     """Only the records after the ones that are there already are taken in."""
-    there.import_bundle(str(bundle))
+    there.maintenance.import_bundle(str(bundle))
     here.warn("T-1", agent="coder", text="w")
     newer = tmp_path / "newer.zip"
-    assert here.export(str(newer), task="T-1") == 1
-    assert there.import_bundle(str(newer)).added == {"task/T-1": 1}
-    assert there.state_document("T-1") == here.state_document("T-1")
+    assert here.maintenance.export(str(newer), task="T-1") == 1
+    assert there.maintenance.import_bundle(str(newer)).added == {"task/T-1": 1}
+    assert there.files.state_document("T-1") == here.files.state_document("T-1")
 
 
 @pytest.mark.promise("P-7", "P-4")
@@ -149,23 +151,23 @@ def test_an_older_or_different_copy_is_refused_or_forked(
     here: Workspace, there: Workspace, bundle: Path, tmp_path: Path
 ) -> None:
     """Neither takes the place of what is there; a fork keeps both."""
-    there.import_bundle(str(bundle))
+    there.maintenance.import_bundle(str(bundle))
     there.warn("T-1", agent="coder", text="only there")
     assert refused(there, bundle) == [("task/T-1@2", "rollback_refused")]
     here.warn("T-1", agent="coder", text="only here")
     other = tmp_path / "other.zip"
-    here.export(str(other))
+    here.maintenance.export(str(other))
     assert refused(there, other) == [("task/T-1@3", "diverged")]
     assert refused(there, other, fork="../x") == [("fork", "invalid_id")]
-    result = there.import_bundle(str(other), fork="theirs")
+    result = there.maintenance.import_bundle(str(other), fork="theirs")
     assert result.forked == {"task/T-1": "task/T-1.theirs"}
     assert [task["task"] for task in there.tasks()] == ["T-1", "T-2", "T-1.theirs"]
     assert there.state("T-1").warnings[-1] == "only there"
     assert there.state("T-1.theirs").warnings[-1] == "only here"
-    origin = there.state_document("T-1.theirs")["metadata"]["forked_from"]
+    origin = there.files.state_document("T-1.theirs")["metadata"]["forked_from"]
     assert (origin["task"], origin["digest"]) == ("T-1", here.state("T-1").digest)
     assert there.verify().ok
-    assert there.reindex().differing == ()
+    assert there.maintenance.reindex().differing == ()
     assert refused(there, other, fork="theirs") == [("fork", "exists")]
 
 
@@ -175,14 +177,14 @@ def test_a_fork_keeps_to_itself(here: Workspace, there: Workspace, tmp_path: Pat
     there.create_task("T-1", title="Another", agent="a")
     there.hand_off(full_handoff(summary="there"))
     here.decide(task="T-1", agent="a", summary="s", rationale="r", supersedes=["T-1#d1"])
-    here.mark("T-1#q1", "answered", agent="a")
+    here.set_status("T-1#q1", "answered", agent="a")
     here.hand_off({"task": "T-1", "outcome": "completed", "resolves": ["T-1#n1"]})
     target = tmp_path / "one.zip"
-    here.export(str(target), task="T-1")
-    before = there.state_document("T-1")
-    there.import_bundle(str(target), fork="theirs")
-    assert there.state_document("T-1") == before
-    fork, origin = there.state_document("T-1.theirs"), here.state_document("T-1")
+    here.maintenance.export(str(target), task="T-1")
+    before = there.files.state_document("T-1")
+    there.maintenance.import_bundle(str(target), fork="theirs")
+    assert there.files.state_document("T-1") == before
+    fork, origin = there.files.state_document("T-1.theirs"), here.files.state_document("T-1")
     for name in ("decisions", "questions", "next_steps", "blockers"):
         assert [e["status"] for e in fork[name]] == [e["status"] for e in origin[name]]
     assert fork["decisions"][0]["superseded_by"] == "T-1.theirs#d2"
@@ -390,8 +392,8 @@ def test_an_import_renews_the_files_of_tasks_that_it_touches(
     """A task that was there already and is blocked by an imported one says so in its file."""
     there.create_task("T-2", title="Local", agent="a")
     only = tmp_path / "one.zip"
-    here.export(str(only), task="T-1")
-    result = there.import_bundle(str(only))
+    here.maintenance.export(str(only), task="T-1")
+    result = there.maintenance.import_bundle(str(only))
     assert result.touched == ("T-1", "T-2")
     with open(there.root + "/.passdown/state/T-2.json", encoding="utf-8") as file:
         handle = passdown.read_handle(file.read())
@@ -402,11 +404,11 @@ def test_an_export_never_overwrites(here: Workspace, bundle: Path, tmp_path: Pat
     """The target is a new file, private to its owner; an unknown task is not found."""
     assert bundle.stat().st_mode & 0o077 == 0
     with pytest.raises(InvalidInput, match="unwritable"):
-        here.export(str(bundle))
+        here.maintenance.export(str(bundle))
     with pytest.raises(InvalidInput, match="unwritable"):
-        here.export(str(tmp_path / "no" / "folder.zip"))
+        here.maintenance.export(str(tmp_path / "no" / "folder.zip"))
     with pytest.raises(NotFound):
-        here.export(str(tmp_path / "new.zip"), task="T-9")
+        here.maintenance.export(str(tmp_path / "new.zip"), task="T-9")
     with zipfile.ZipFile(io.BytesIO(bundle.read_bytes())) as archive:
         assert archive.testzip() is None
 
@@ -427,10 +429,10 @@ def test_a_bundle_with_a_secret_or_a_cycle_is_refused(
     made = there.root + "/../cycle.zip"
     with passdown.open(str(tmp_path / "elsewhere")) as other:
         other.create_task("T-2", title="There", agent="a", depends_on=["T-1"])
-        other.export(made)
+        other.maintenance.export(made)
     with pytest.raises(InvalidInput, match="cycle"):
-        there.import_bundle(made)
-    assert "task/T-2" not in there.heads()["heads"]
+        there.maintenance.import_bundle(made)
+    assert "task/T-2" not in there.maintenance.heads()["heads"]
 
 
 def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
@@ -438,5 +440,5 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with passdown.open(str(tmp_path / "project")) as workspace:
         with pytest.raises(InvalidInput) as refused:
-            workspace.import_bundle(str(pipe))
+            workspace.maintenance.import_bundle(str(pipe))
         assert [problem.code for problem in refused.value.problems] == ["not_regular_file"]

@@ -47,8 +47,8 @@ def test_hashes_of_cited_files_travel_in_bundles(tmp_path: Path) -> None:
         first = ws.hand_off(handoff, key="k-1")
         (tmp_path / "one" / "a.py").write_text("two\n")
         assert ws.hand_off(handoff, key="k-1").version == first.version
-        ws.export(str(tmp_path / "all.zip"))
+        ws.maintenance.export(str(tmp_path / "all.zip"))
     with passdown.open(str(tmp_path / "two")) as ws:
-        ws.import_bundle(str(tmp_path / "all.zip"))
+        ws.maintenance.import_bundle(str(tmp_path / "all.zip"))
         assert ws.verify().ok
         assert "STALE: a.py is gone" in ws.brief("T-1", agent="coder").text

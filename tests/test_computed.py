@@ -241,7 +241,7 @@ def test_candidates_come_from_the_task_its_dependencies_and_the_workspace(ws: Wo
     assert {e["path"] for e in found.code_refs} == {"src/in.py", "src/login.md", "login/own.py"}
     assert [entry["task"] for entry in found.prior_tasks] == ["T-1"]
     assert found.prior_tasks[0]["why"][0] == "file src/in.py (+3)"
-    ws.mark("T-1#p1", "retracted", agent="coder")
+    ws.set_status("T-1#p1", "retracted", agent="coder")
     assert [entry["address"] for entry in task_computed_context(opened, "T-2").patterns] == [
         "workspace#p1"
     ]

@@ -98,12 +98,12 @@ def test_a_key_names_agent_and_time_and_stays_unique(ws: Workspace) -> None:
     """Two decisions of one instant get two keys; the same one again gets the same key."""
     first = Decision(summary="one", rationale="r", agent="planner", at=AT)
     second = Decision(summary="two", rationale="r", agent="planner", at=AT)
-    keys = [ws.store_decision(d, "T-1") for d in (first, second, first)]
+    keys = [ws.decisions.store(d, "T-1") for d in (first, second, first)]
     assert keys[0] == "decision-planner-2026-01-09T10:00:00.123456Z"
     assert keys[1] == f"{keys[0]}-2"
     assert keys[2] == keys[0]
-    assert ws.stored_decision(keys[0], "T-1") == first
-    assert ws.stored_decision(keys[1], "T-1") == second
+    assert ws.decisions.get(keys[0], "T-1") == first
+    assert ws.decisions.get(keys[1], "T-1") == second
     assert len(ws.state("T-1").decisions) == 2
 
 
@@ -112,7 +112,7 @@ def test_a_key_names_agent_and_time_and_stays_unique(ws: Workspace) -> None:
 def test_anything_but_a_decision_is_a_type_error(ws: Workspace, given: Any) -> None:
     """A dict or a text isn't taken for a decision."""
     with pytest.raises(TypeError, match="Decision"):
-        ws.store_decision(given, "T-1")
+        ws.decisions.store(given, "T-1")
     assert ws.state("T-1").version == 1
 
 
@@ -159,22 +159,22 @@ def test_a_stored_decision_comes_back_equal(  # noqa: PLR0917 - each field is dr
         tags=("auth",),
         status="proposed",
     )
-    assert shared.stored_decision(shared.store_decision(decision)) == decision
+    assert shared.decisions.get(shared.decisions.store(decision)) == decision
 
 
 @pytest.mark.promise("S0-12")
 def test_a_decision_without_a_task_concerns_all_work(ws: Workspace) -> None:
     """It is kept under the workspace's own task, which is made when it is first needed."""
     decision = Decision(summary="s", rationale="r", agent="planner", at=AT)
-    key = ws.store_decision(decision)
-    assert ws.stored_decision(key) == decision
+    key = ws.decisions.store(decision)
+    assert ws.decisions.get(key) == decision
     assert [task["task"] for task in ws.tasks()] == ["T-1"]
     assert [task["task"] for task in ws.tasks(with_workspace=True)] == ["T-1", "workspace"]
     for missing in (key + "x", "", "content-"):
         with pytest.raises(NotFound):
-            ws.stored_decision(missing)
+            ws.decisions.get(missing)
     with pytest.raises(NotFound):
-        ws.stored_decision(key, "T-1")
+        ws.decisions.get(key, "T-1")
 
 
 @pytest.mark.promise("S0-34", "S1-6")
@@ -183,7 +183,7 @@ def test_a_time_without_a_zone_is_refused(ws: Workspace) -> None:
     naive = datetime(2026, 1, 9, 10, 0)  # noqa: DTZ001 - that is the point
     decision = Decision(summary="s", rationale="r", agent="planner", at=naive)
     with pytest.raises(InvalidInput, match="invalid_time"):
-        ws.store_decision(decision, "T-1")
+        ws.decisions.store(decision, "T-1")
     handoff = Handoff(task="T-1", outcome="completed", from_agent="planner", decisions=(decision,))
     with pytest.raises(InvalidInput) as caught:
         ws.hand_off(handoff)
@@ -214,7 +214,7 @@ def test_a_handoff_gives_its_context(ws: Workspace) -> None:
     """Who handed to whom, the sender's standing decisions, and addresses of what else counts."""
     ws.hand_off(full_handoff())
     ws.decide(task="T-1", agent="coder", summary="not the sender's", rationale="r")
-    context = ws.handoff_context("T-1")
+    context = ws.context.handoff_context("T-1")
     assert (context.source, context.target) == ("planner", "coder")
     assert context.at == datetime(2026, 1, 9, 10, 0, 1, tzinfo=UTC)
     assert [d.summary for d in context.decisions] == ["JWT in an httpOnly cookie"]
@@ -231,15 +231,15 @@ def test_a_handoff_gives_its_context(ws: Workspace) -> None:
         assert ws.show(address)["source"]["task"] == "T-1"
     assert (context.metadata["task"], context.metadata["version"]) == ("T-1", 3)
     assert lists_in(context) == []
-    other = ws.handoff_context("T-1", agent="coder", since=2)
+    other = ws.context.handoff_context("T-1", agent="coder", since=2)
     assert [d.summary for d in other.decisions] == ["not the sender's"]
     assert other.memory_refs == ("T-1#d2",)
     assert (other.source, other.at) == (context.source, context.at)
     ws.create_task("T-2", title="t", agent="a")
     ws.decide(task="T-2", agent="a", summary="s", rationale="r", supersedes=["T-1#d1"])
-    assert ws.handoff_context("T-1").decisions == ()
+    assert ws.context.handoff_context("T-1").decisions == ()
     with pytest.raises(NotFound):
-        ws.handoff_context("T-9")
+        ws.context.handoff_context("T-9")
 
 
 @pytest.mark.promise("P-4")
@@ -255,7 +255,7 @@ def test_a_superseded_decision_names_its_successor(ws: Workspace) -> None:
     assert ws.state("T-1", 2).decisions[0].status == "accepted"
     ws.create_task("T-2", title="t", agent="a")
     other = ws.decide(task="T-2", agent="a", summary="s", rationale="r", supersedes=["T-1#d2"])
-    shown = ws.state_document("T-1")["decisions"][1]
+    shown = ws.files.state_document("T-1")["decisions"][1]
     assert (shown["status"], shown["superseded_by"]) == ("superseded", other.items[0])
     with pytest.raises(InvalidInput, match="unknown_item"):
         ws.decide(agent="a", summary="s", rationale="r", supersedes=["T-1#d9"])
@@ -265,10 +265,13 @@ def test_a_superseded_decision_names_its_successor(ws: Workspace) -> None:
 def test_a_proposal_is_accepted_or_reverted(ws: Workspace) -> None:
     """Its status moves, its words don't; each status carries its own note."""
     ws.decide(task="T-1", agent="a", summary="s", rationale="r", status="proposed")
-    ws.mark("T-1#d1", "accepted", agent="b", reason="agreed")
+    ws.set_status("T-1#d1", "accepted", agent="b", reason="agreed")
     assert ws.show("T-1#d1")["status_note"] == "agreed"
-    ws.mark("T-1#d1", "reverted", agent="b")
+    ws.set_status("T-1#d1", "reverted", agent="b")
     shown = ws.show("T-1#d1")
     assert shown["status"] == "reverted"
     assert "status_note" not in shown
-    assert ws.state_document("T-1")["decisions"][0] == ws.state_document("T-1", 4)["decisions"][0]
+    assert (
+        ws.files.state_document("T-1")["decisions"][0]
+        == ws.files.state_document("T-1", 4)["decisions"][0]
+    )

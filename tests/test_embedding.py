@@ -76,8 +76,8 @@ def test_a_word_of_the_same_meaning_is_found(ws: Workspace) -> None:
     fill(ws, 60)
     item = ws.decide(task="T-1", agent="a", summary="The kitten sleeps", rationale="so").items[0]
     fill(ws, 60, 60)
-    ws.embed_with("cats", Meanings(*CATS))
-    status = ws.embed()
+    ws.embeddings.use("cats", Meanings(*CATS))
+    status = ws.embeddings.update()
     assert (status.embedder, status.done, status.is_complete) == ("cats", 121, True)
     assert ws.recall("feline")[0].address == item
     assert item not in [a.address for a in ws.recall("feline", by_words=True)]
@@ -85,11 +85,11 @@ def test_a_word_of_the_same_meaning_is_found(ws: Workspace) -> None:
 
 
 def test_filters_are_exact_with_vectors_too(ws: Workspace) -> None:
-    ws.embed_with("letters", letters)
+    ws.embeddings.use("letters", letters)
     for number in range(90):
         agent = "ana" if number % 30 == 0 else "ben"
         ws.decide(task="T-1", agent=agent, summary=f"Cabbage {number}", rationale="deed")
-    ws.embed()
+    ws.embeddings.update()
     found = ws.recall("bag face", agent="ana", kinds=["decision"])
     assert [a.agent for a in found] == ["ana"] * 3
     assert ws.recall("bag face", agent="ana", kinds=["gotcha"]) == []
@@ -98,14 +98,14 @@ def test_filters_are_exact_with_vectors_too(ws: Workspace) -> None:
 @pytest.mark.promise("P-13")
 def test_what_is_tagged_later_passes_a_filter_that_was_asked_before(ws: Workspace) -> None:
     """What is remembered of a filter grows with the store."""
-    ws.embed_with("letters", letters)
+    ws.embeddings.use("letters", letters)
     tagged: set[str] = set()
     for count in (4, 1, 3):
         for _ in range(count):
             said: dict[str, Any] = {"task": "T-1", "agent": "a", "summary": "Cabbage"}
             tagged.update(ws.decide(**said, rationale="deed", tags=["ops-x"]).items)
             ws.decide(**said, rationale="deed", tags=["pay-x"])
-        ws.embed()
+        ws.embeddings.update()
         found = ws.recall("bag face", tags=["ops-x"], limit=100)
         assert {answer.address for answer in found} == tagged
 
@@ -122,8 +122,8 @@ def test_a_question_without_a_vector_is_answered_by_its_words_within_its_filter(
             task="T-1", agent="a", summary=f"Matter {number}", rationale="the kitten", tags=tags
         )
     embedder = Meanings(*CATS)
-    ws.embed_with("cats", embedder)
-    ws.embed()
+    ws.embeddings.use("cats", embedder)
+    ws.embeddings.update()
     expected = ws.recall("kitten matter 7", by_words=True, **only)
     embedder.fails_after = len(embedder.texts)
     with caplog.at_level(logging.WARNING, "passdown"):
@@ -144,8 +144,8 @@ def test_an_embedder_sees_the_context_of_the_question(ws: Workspace) -> None:
         return letters(texts)
 
     fill(ws, 2)
-    ws.embed_with("own", embed)
-    ws.embed()
+    ws.embeddings.use("own", embed)
+    ws.embeddings.update()
     current.set("asking")
     ws.recall("matter")
     assert seen[-1] == "asking"
@@ -155,13 +155,13 @@ def test_the_same_question_is_embedded_once(ws: Workspace) -> None:
     """Whatever its filter is; and anew by another embedder, of the same name too."""
     first, second = Meanings(*CATS), Meanings(*CATS)
     fill(ws, 4)
-    ws.embed_with("cats", first)
-    ws.embed()
+    ws.embeddings.use("cats", first)
+    ws.embeddings.update()
     found = ws.recall("kitten matter")
     assert ws.recall("kitten matter") == found
     assert ws.recall("kitten matter", kinds=["decision"]) == found
     assert first.texts.count("kitten matter") == 1
-    ws.embed_with("cats", second)
+    ws.embeddings.use("cats", second)
     assert ws.recall("kitten matter") == found
     assert second.texts == ["kitten matter"]
 
@@ -169,13 +169,13 @@ def test_the_same_question_is_embedded_once(ws: Workspace) -> None:
 @pytest.mark.promise("P-14")
 def test_what_has_no_vector_yet_is_found_by_its_words(ws: Workspace) -> None:
     embedder = Meanings(*CATS)
-    ws.embed_with("cats", embedder)
+    ws.embeddings.use("cats", embedder)
     fill(ws, 40)
-    assert ws.embed(limit=32).done == 32
+    assert ws.embeddings.update(limit=32).done == 32
     embedder.fails_after = 0
     ws.decide(task="T-1", agent="a", summary="Zebra crossing", rationale="so")
     assert ws.recall("zebra")[0].title == "Zebra crossing"
-    assert ws.embedding().done == 32
+    assert ws.embeddings.status().done == 32
 
 
 def test_another_embedder_makes_them_anew_while_the_old_ones_answer(ws: Workspace) -> None:
@@ -183,19 +183,19 @@ def test_another_embedder_makes_them_anew_while_the_old_ones_answer(ws: Workspac
     fill(ws, 100)
     item = ws.decide(task="T-1", agent="a", summary="The kitten sleeps", rationale="so").items[0]
     old = Meanings(*CATS)
-    ws.embed_with("old", old)
-    ws.embed()
+    ws.embeddings.use("old", old)
+    ws.embeddings.update()
     new = Meanings(*CATS, "more")
     new.fails_after = 70
-    ws.embed_with("new", new)
+    ws.embeddings.use("new", new)
     with pytest.raises(StoreUnavailable, match="the model is gone"):
-        ws.embed()
-    assert ws.embedding() == ("new", 64, 101)
+        ws.embeddings.update()
+    assert ws.embeddings.status() == ("new", 64, 101)
     assert ws.recall("feline")[0].address == item
     new.fails_after, new.texts = math.inf, []
-    ws.embed(limit=32)
+    ws.embeddings.update(limit=32)
     assert len(new.texts) == 32
-    ws.embed()
+    ws.embeddings.update()
     assert len(new.texts) == 101 - 64
     assert ws.recall("feline")[0].address == item
     with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
@@ -211,7 +211,7 @@ def test_an_earlier_embedder_answers_until_the_new_one_is_nearly_done(
     with Endpoint(Meanings(*CATS)) as (url, _):
         monkeypatch.setenv("PASSDOWN_EMBEDDER", "openai:cats")
         monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", url)
-        ws.embed()
+        ws.embeddings.update()
         slow = threading.Event()
 
         def waits(texts: Sequence[str]) -> Vectors:
@@ -219,8 +219,8 @@ def test_an_earlier_embedder_answers_until_the_new_one_is_nearly_done(
             return [[1.0, 2.0] for _ in texts]
 
         with opened(tmp_path) as other:
-            other.embed_with("slow", waits)
-            thread = threading.Thread(target=other.embed)
+            other.embeddings.use("slow", waits)
+            thread = threading.Thread(target=other.embeddings.update)
             thread.start()
             assert ws.recall("feline")[0].address == item
             slow.set()
@@ -234,30 +234,30 @@ def test_a_failing_embedder_breaks_neither_handoffs_nor_search(
     def fails(texts: Sequence[str]) -> Vectors:
         raise ValueError(f"no vectors for {len(texts)}")
 
-    ws.embed_with("broken", fails)
+    ws.embeddings.use("broken", fails)
     ws.hand_off(full_handoff())
     with caplog.at_level(logging.WARNING, "passdown"):
         found = ws.recall("JWT cookie", told_to="coder")
     assert found[0].address == "T-1#d1"
     assert "no vectors for" in caplog.text
-    assert ws.pack("T-1").task == "T-1"
+    assert ws.knowledge.pack("T-1").task == "T-1"
     ws.hand_off(full_handoff(from_agent="tester", summary="again"))
     with pytest.raises(StoreUnavailable, match="'broken' failed: ValueError"):
-        ws.embed()
+        ws.embeddings.update()
 
 
 def test_an_embedder_that_failed_is_left_alone_for_a_while(ws: Workspace) -> None:
     fill(ws, 3)
     embedder = Meanings(*CATS)
     embedder.fails_after = 0
-    ws.embed_with("cats", embedder)
-    ws.embed_with("letters", letters)
-    ws.embed()
-    ws.embed_with("cats", embedder)
+    ws.embeddings.use("cats", embedder)
+    ws.embeddings.use("letters", letters)
+    ws.embeddings.update()
+    ws.embeddings.use("cats", embedder)
     ws.recall("matter")
     asked = len(embedder.texts)
     embedder.fails_after = math.inf
-    ws.embed()
+    ws.embeddings.update()
     assert ws.recall("matter")
     assert len(embedder.texts) > asked
 
@@ -277,43 +277,43 @@ BAD: dict[str, tuple[Callable[[Sequence[str]], Any], str]] = {
 def test_vectors_that_can_not_be_used_are_refused_by_name(ws: Workspace, name: str) -> None:
     function, code = BAD[name]
     fill(ws, 3)
-    ws.embed_with("bad", function)
+    ws.embeddings.use("bad", function)
     with pytest.raises(InvalidInput) as caught:
-        ws.embed()
+        ws.embeddings.update()
     assert code in [problem.code for problem in caught.value.problems]
-    assert ws.embedding().done == 0
+    assert ws.embeddings.status().done == 0
     assert ws.recall("matter 2")[0].title == "Matter 2"
 
 
 @pytest.mark.parametrize("given", [None, "text", [None, None, None], [["a"], ["b"], ["c"]]])
 def test_what_is_no_vector_is_a_typed_error(ws: Workspace, given: Any) -> None:
     fill(ws, 3)
-    ws.embed_with("bad", lambda texts: given)
+    ws.embeddings.use("bad", lambda texts: given)
     with pytest.raises(PassdownError):
-        ws.embed()
+        ws.embeddings.update()
     assert len(ws.recall("matter")) == 3
 
 
 def test_the_same_name_with_other_dimensions_is_refused_and_words_answer(ws: Workspace) -> None:
     fill(ws, 3)
-    ws.embed_with("cats", Meanings(*CATS))
-    ws.embed()
-    ws.embed_with("cats", Meanings(*CATS, "and more"))
+    ws.embeddings.use("cats", Meanings(*CATS))
+    ws.embeddings.update()
+    ws.embeddings.use("cats", Meanings(*CATS, "and more"))
     assert ws.recall("matter 2")[0].title == "Matter 2"
     fill(ws, 1, 7)
     with pytest.raises(InvalidInput) as caught:
-        ws.embed()
+        ws.embeddings.update()
     assert [problem.code for problem in caught.value.problems] == ["other_dimensions"]
 
 
 @pytest.mark.parametrize("name", ["", "minilm", "none", "openai:x"])
 def test_an_embedder_needs_a_name_of_its_own(ws: Workspace, name: str) -> None:
     with pytest.raises(InvalidInput):
-        ws.embed_with(name, letters)
+        ws.embeddings.use(name, letters)
 
 
 def test_threads_may_search_while_others_write(ws: Workspace) -> None:
-    ws.embed_with("letters", letters)
+    ws.embeddings.use("letters", letters)
     fill(ws, 40)
 
     def work(number: int) -> int:
@@ -325,8 +325,8 @@ def test_threads_may_search_while_others_write(ws: Workspace) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sorted(pool.map(work, range(8))) == list(range(8))
-    ws.embed()
-    assert ws.embedding().is_complete
+    ws.embeddings.update()
+    assert ws.embeddings.status().is_complete
 
 
 def test_what_is_made_behind_ends_with_the_workspace(
@@ -342,18 +342,18 @@ def test_what_is_made_behind_ends_with_the_workspace(
     with opened(tmp_path) as ws:
         ws.create_task("T-1", title="Login", agent="planner")
         fill(ws, 300)
-        ws.embed_with("slow", slow)
+        ws.embeddings.use("slow", slow)
         ws.recall("matter")
         behind = ws._context.embeddings._behind  # pyright: ignore[reportPrivateUsage]
         assert behind is not None
         assert behind.is_alive()
     assert not behind.is_alive()
     with opened(tmp_path) as ws:
-        ws.embed_with("slow", letters)
-        done = ws.embedding().done
+        ws.embeddings.use("slow", letters)
+        done = ws.embeddings.status().done
         assert 0 < done < 300
         assert done % 32 == 0
-        assert ws.embed().is_complete
+        assert ws.embeddings.update().is_complete
 
 
 def test_processes_may_embed_at_once(ws: Workspace) -> None:
@@ -361,21 +361,21 @@ def test_processes_may_embed_at_once(ws: Workspace) -> None:
     workers = [start("embed", folder=ws.root, name="matter", count=4) for _ in range(3)]
     for worker in workers:
         result_of(worker)
-    ws.embed_with("letters", letters)
-    assert ws.embedding().is_complete
+    ws.embeddings.use("letters", letters)
+    assert ws.embeddings.status().is_complete
     assert ws.verify().findings == ()
 
 
 def test_making_rows_again_keeps_the_vectors(ws: Workspace) -> None:
     embedder = Meanings(*CATS)
-    ws.embed_with("cats", embedder)
+    ws.embeddings.use("cats", embedder)
     fill(ws, 40)
-    ws.learn([{"id": "A", "type": "component", "summary": "A feline"}], agent="a")
-    ws.embed()
+    ws.knowledge.add([{"id": "A", "type": "component", "summary": "A feline"}], agent="a")
+    ws.embeddings.update()
     embedder.texts = []
-    ws.learn([{"id": "A", "type": "component", "summary": "A hound"}], agent="a")
-    ws.reindex()
-    assert ws.embed().is_complete
+    ws.knowledge.add([{"id": "A", "type": "component", "summary": "A hound"}], agent="a")
+    ws.maintenance.reindex()
+    assert ws.embeddings.update().is_complete
     assert embedder.texts == ["A hound"]
     assert ws.recall("dog")[0].title == "A hound"
 
@@ -430,7 +430,7 @@ def test_an_endpoint_named_by_the_environment_is_asked(
         monkeypatch.setenv("PASSDOWN_EMBEDDER", "openai:cats")
         monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", url)
         monkeypatch.setenv("PASSDOWN_EMBEDDER_KEY", "secret")
-        assert ws.embed().embedder == "openai:cats"
+        assert ws.embeddings.update().embedder == "openai:cats"
         assert ws.recall("feline")[0].title == "The kitten sleeps"
         assert {(one["model"], one["key"]) for one in asked} == {("cats", "Bearer secret")}
         assert asked[-1]["input"] == ["feline"]
@@ -447,11 +447,11 @@ def test_an_endpoint_that_is_gone_or_talks_nonsense_leaves_words(
             monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", url)
             with opened_again(ws) as again:
                 with pytest.raises(PassdownError):
-                    again.embed()
+                    again.embeddings.update()
                 assert again.recall("matter 2")[0].title == "Matter 2"
     with opened_again(ws) as again:
         with pytest.raises(StoreUnavailable):
-            again.embed()
+            again.embeddings.update()
         assert again.recall("matter 2")[0].title == "Matter 2"
 
 
@@ -461,7 +461,7 @@ def test_a_busy_endpoint_is_asked_again(ws: Workspace, monkeypatch: pytest.Monke
     monkeypatch.setenv("PASSDOWN_EMBEDDER", "openai:x")
     with Endpoint(letters, statuses=[429, 503]) as (url, asked):
         monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", url.removesuffix("/embeddings"))
-        assert ws.embed().is_complete
+        assert ws.embeddings.update().is_complete
         assert len(asked) == 3
 
 
@@ -481,7 +481,7 @@ def test_an_endpoint_that_hangs_is_waited_for_once(
         monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", url)
         try:
             with pytest.raises(StoreUnavailable, match=r"no answer within 0\.3 s"):
-                ws.embed()
+                ws.embeddings.update()
             assert len(asked) == 1
         finally:
             goes_on.set()
@@ -490,17 +490,17 @@ def test_an_endpoint_that_hangs_is_waited_for_once(
 def test_searching_lets_go_of_no_vectors(ws: Workspace) -> None:
     """Whoever forgot to name the embedder would throw away what another one has paid for."""
     fill(ws, 3)
-    ws.embed_with("paid", Meanings(*CATS))
-    ws.embed()
+    ws.embeddings.use("paid", Meanings(*CATS))
+    ws.embeddings.update()
     free = Meanings(*CATS)
-    ws.embed_with("free", free)
+    ws.embeddings.use("free", free)
     assert ws.recall("matter 2")
-    assert ws.embedding().is_complete
-    ws.embed_with("paid", Meanings(*CATS))
-    assert ws.embedding() == ("paid", 3, 3)
-    ws.embed()
-    ws.embed_with("free", free)
-    assert ws.embedding().done == 0
+    assert ws.embeddings.status().is_complete
+    ws.embeddings.use("paid", Meanings(*CATS))
+    assert ws.embeddings.status() == ("paid", 3, 3)
+    ws.embeddings.update()
+    ws.embeddings.use("free", free)
+    assert ws.embeddings.status().done == 0
 
 
 def test_long_texts_are_embedded_a_few_at_a_time(ws: Workspace) -> None:
@@ -514,8 +514,8 @@ def test_long_texts_are_embedded_a_few_at_a_time(ws: Workspace) -> None:
     for number in range(4):
         ws.decide(task="T-1", agent="a", summary=f"Long {number}", rationale="so it is " * 1_000)
     fill(ws, 3)
-    ws.embed_with("own", embed)
-    assert ws.embed().is_complete
+    ws.embeddings.use("own", embed)
+    assert ws.embeddings.update().is_complete
     assert len(batches) == 4
     assert max(batches) < 16_000
 
@@ -537,16 +537,16 @@ def test_of_very_many_the_nearest_are_told_apart(
 
     items = [{"summary": f"Matter {n}", "rationale": "so"} for n in known]
     ws.hand_off({**full_handoff(), "decisions": items})
-    ws.embed_with("own", embed)
-    assert ws.embed().is_complete
+    ws.embeddings.use("own", embed)
+    assert ws.embeddings.update().is_complete
     found = ws.recall("quite another word", kinds=["decision"], limit=2)
     assert {answer.title for answer in found} == {"Matter 7", "Matter 8"}
 
 
 def test_large_numbers_are_a_vector_too(ws: Workspace) -> None:
     fill(ws, 3)
-    ws.embed_with("large", lambda texts: [[1e308, 1e39 * len(text), 0.0] for text in texts])
-    assert ws.embed().is_complete
+    ws.embeddings.use("large", lambda texts: [[1e308, 1e39 * len(text), 0.0] for text in texts])
+    assert ws.embeddings.update().is_complete
     assert len(ws.recall("matter 2")) == 3
 
 
@@ -561,7 +561,7 @@ def test_without_an_address_an_endpoint_is_refused(
     monkeypatch.setenv("PASSDOWN_EMBEDDER", "openai:x")
     monkeypatch.delenv("PASSDOWN_EMBEDDER_URL", raising=False)
     with pytest.raises(InvalidInput) as caught:
-        ws.embed()
+        ws.embeddings.update()
     assert [problem.path for problem in caught.value.problems] == ["PASSDOWN_EMBEDDER_URL"]
     assert ws.recall("matter")
     for given, said in {
@@ -571,7 +571,7 @@ def test_without_an_address_an_endpoint_is_refused(
     }.items():
         monkeypatch.setenv("PASSDOWN_EMBEDDER_URL", given)
         with pytest.raises(InvalidInput, match=said) as caught:
-            ws.embed()
+            ws.embeddings.update()
         assert "hidden" not in str(caught.value)
 
 
@@ -581,4 +581,4 @@ def test_a_repository_can_not_name_a_model_elsewhere(tmp_path: Path, name: str) 
     folder.mkdir()
     (folder / "config.toml").write_text(f'embedder = "{name}"\n', "utf-8")
     with pytest.raises(InvalidInput), passdown.open(str(tmp_path)) as ws:
-        ws.embed()
+        ws.embeddings.update()

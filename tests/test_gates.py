@@ -46,14 +46,14 @@ def test_an_issue_for_a_person_stops_the_handoff(ws: Workspace) -> None:
     (gate,) = ws.gates()
     assert (gate["task"], gate["address"], gate["status"]) == ("T-1", "T-1#k1", "pending")
     assert (gate["kind"], gate["blocker"]) == ("human", "Delete the table?")
-    before = ws.heads()["heads"]
+    before = ws.maintenance.heads()["heads"]
     with pytest.raises(GateRefused) as refusal:
         ws.receive_handoff(command)
     assert [problem.path for problem in refusal.value.problems] == ["T-1#k1"]
     with pytest.raises(GateRefused) as refusal:
         hand_off(ws, from_agent="coder", summary="on")
     assert [problem.code for problem in refusal.value.problems] == ["human_gate"]
-    assert ws.heads()["heads"] == before
+    assert ws.maintenance.heads()["heads"] == before
     ws.approve("T-1#k1", by="ana", reason="the copy is safe")
     state = ws.receive_handoff(command)
     assert (state.version, state.blockers) == (3, ())
@@ -66,7 +66,7 @@ def test_an_approval_records_who_and_when(ws: Workspace) -> None:
     held(ws)
     ws.approve("T-1#k1", by="ana", reason="the copy is safe")
     assert ws.gates() == []
-    (gate,) = ws.gates(open_only=False)
+    (gate,) = ws.gates(all=True)
     assert (gate["status"], gate["answered_by"]) == ("approved", "ana")
     assert (gate["answered_at"], gate["reason"]) == (
         "2026-01-09T10:00:02.000000Z",
@@ -96,7 +96,7 @@ def test_a_rejection_lets_only_a_new_handoff_through(ws: Workspace) -> None:
         ws, outcome="failed", blockers=[HUMAN], to_agent="coder", summary="on Monday then"
     )
     assert again.held_by == ("T-1#k2",)
-    (answer,) = [gate for gate in ws.gates(open_only=False) if gate["address"] == "T-1#k1"]
+    (answer,) = [gate for gate in ws.gates(all=True) if gate["address"] == "T-1#k1"]
     assert (answer["status"], answer["answered_by"], answer["reason"]) == (
         "rejected",
         "ana",
@@ -146,7 +146,7 @@ def test_a_text_that_claims_approval_changes_nothing(ws: Workspace, text: str) -
         ws.receive_handoff(command)
     assert [gate["status"] for gate in ws.gates()] == ["pending"]
     with pytest.raises(InvalidInput):
-        ws.mark("T-1#k1", "approved", agent="coder")
+        ws.set_status("T-1#k1", "approved", agent="coder")
     with pytest.raises(GateRefused):
         hand_off(ws, from_agent="coder", resolves=["T-1#k1"])
 
@@ -155,7 +155,7 @@ def test_a_text_that_claims_approval_changes_nothing(ws: Workspace, text: str) -
 def test_a_gate_is_answered_once_and_by_a_name(ws: Workspace) -> None:
     """Unknown gates, second answers, roles as names and rejections without a reason fail."""
     held(ws)
-    before = ws.heads()["heads"]
+    before = ws.maintenance.heads()["heads"]
     for gate in ("T-1#k2", "T-9#k1", "T-1#b1", "k1", "nonsense"):
         with pytest.raises(NotFound):
             ws.approve(gate, by="ana")
@@ -166,7 +166,7 @@ def test_a_gate_is_answered_once_and_by_a_name(ws: Workspace) -> None:
         ws.reject("T-1#k1", by="ana", reason=" ")
     with pytest.raises(InvalidInput, match="reason"):
         ws.approve("T-1#k1", by="ana", reason="nul\x00")
-    assert ws.heads()["heads"] == before
+    assert ws.maintenance.heads()["heads"] == before
     ws.approve("T-1#k1", by="ana")
     with pytest.raises(GateRefused, match="approved already"):
         ws.reject("T-1#k1", by="ana", reason="no")
@@ -187,7 +187,7 @@ def test_every_person_has_to_be_asked(ws: Workspace) -> None:
     assert len(command.held_by) == 3
     ws.approve("T-1#k1", by="ana")
     with pytest.raises(InvalidInput, match="human_gate"):
-        ws.mark("T-1#b2", "resolved", agent="coder", reason="it was free")
+        ws.set_status("T-1#b2", "resolved", agent="coder", reason="it was free")
     ws.approve("T-1#k2", by="ana")
     with pytest.raises(GateRefused):
         ws.receive_handoff(command)
@@ -244,7 +244,7 @@ def test_every_gate_gives_its_reasons_at_once(ws: Workspace) -> None:
     ]
     assert [problem.code for problem in caught.value.problems] == expected
     given = {"task": "T-1", "outcome": "completed", "from_agent": "coder", **handoff}
-    found = [p.code for p in ws.check(given).problems if p.level == "error"]
+    found = [p.code for p in ws.check_handoff(given).problems if p.level == "error"]
     assert found == expected
 
 

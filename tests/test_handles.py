@@ -62,7 +62,7 @@ def read(ws: Workspace, task: str = "T-1") -> Document:
 def says_what_the_ledger_says(ws: Workspace) -> None:
     """Every handle file holds its task's state, but for items that moved to the archive."""
     for task in ws.tasks():
-        file, state = read(ws, task["task"]), ws.state_document(task["task"])
+        file, state = read(ws, task["task"]), ws.files.state_document(task["task"])
         through = file["archive"]["through_version"]
         for name, value in state.items():
             expected = value
@@ -78,14 +78,14 @@ def test_the_file_equals_the_ledger_after_every_kind_of_write(ws: Workspace) -> 
     """Also for tasks that a write of another one blocks, releases or overrules."""
     steps: list[Any] = [
         lambda: ws.hand_off(full_handoff()),
-        lambda: ws.mark("T-1#q1", "answered", agent="coder"),
+        lambda: ws.set_status("T-1#q1", "answered", agent="coder"),
         lambda: ws.decide(task="T-2", agent="a", summary="s", rationale="r", supersedes=["T-1#d1"]),
-        lambda: ws.mark("T-1#d1", "reverted", agent="coder", reason="no"),
+        lambda: ws.set_status("T-1#d1", "reverted", agent="coder", reason="no"),
         lambda: ws.note("pattern", task="T-2", agent="a", pattern="p", location="l"),
         lambda: ws.warn("T-1", agent="a", text="w"),
         lambda: ws.record_gate("T-1", agent="a", name="lint", passed=False),
-        lambda: ws.mark("T-1#b1", "resolved", agent="coder"),
-        lambda: ws.change_task("T-2", agent="a", depends_on=["T-1"]),
+        lambda: ws.set_status("T-1#b1", "resolved", agent="coder"),
+        lambda: ws.update_task("T-2", agent="a", depends_on=["T-1"]),
         lambda: ws.hand_off(full_handoff(task="T-2", summary="again")),
         lambda: ws.hand_off({"task": "T-1", "outcome": "completed", "artifacts": []}),
         lambda: ws.decide(agent="a", summary="for all", rationale="r"),
@@ -93,7 +93,7 @@ def test_the_file_equals_the_ledger_after_every_kind_of_write(ws: Workspace) -> 
     for step in steps:
         step()
         says_what_the_ledger_says(ws)
-    assert ws.doctor()["facts"]["handle_files"] == {
+    assert ws.maintenance.doctor()["facts"]["handle_files"] == {
         "current": 3,
         "missing": 0,
         "old": 0,
@@ -113,11 +113,11 @@ def test_a_missing_or_old_file_is_written_again(ws: Workspace, way: str) -> None
         else:
             handle(ws).write_text(text, "utf-8")
         if way == "handle_file":
-            assert ws.handle_file("T-1") == ".passdown/state/T-1.json"
+            assert ws.files.state_file("T-1") == ".passdown/state/T-1.json"
         elif way == "doctor":
-            assert ws.doctor()["ok"]
+            assert ws.maintenance.doctor()["ok"]
         elif way == "reindex":
-            ws.reindex()
+            ws.maintenance.reindex()
         else:
             ws.warn("T-1", agent="a", text=f"w {text is None}")
         says_what_the_ledger_says(ws)
@@ -130,9 +130,9 @@ def test_what_a_power_cut_left_is_no_edit(ws: Workspace, way: str, left: bytes) 
     """A file that was never synced may be empty or full of zeros: it is written again."""
     handle(ws).write_bytes(left)
     if way == "handle_file":
-        ws.handle_file("T-1")
+        ws.files.state_file("T-1")
     elif way == "doctor":
-        report = ws.doctor()
+        report = ws.maintenance.doctor()
         assert (report["ok"], report["facts"]["handle_files"]["missing"]) == (True, 1)
     else:
         assert ws.warn("T-1", agent="a", text="w").warnings == ()
@@ -168,7 +168,7 @@ def test_an_edited_file_is_reported_and_kept_aside(ws: Workspace) -> None:
     """The next write says so and keeps the edit; the ledger is what counts."""
     edited = handle(ws).read_text("utf-8").replace("Login", "Logout")
     handle(ws).write_text(edited, "utf-8")
-    report = ws.doctor()
+    report = ws.maintenance.doctor()
     assert report["facts"]["handle_files"]["edited"] == 1
     (finding,) = [f for f in report["findings"] if f["code"] == "edited_handle"]
     assert "T-1.json" in finding["message"]
@@ -191,7 +191,7 @@ def test_asking_for_an_edited_file_logs_it_and_gives_the_truth(
     """Whoever is given the path reads what the ledger says; the edit is kept and logged."""
     handle(ws).write_text(handle(ws).read_text("utf-8") + "\n", "utf-8")
     with caplog.at_level(logging.WARNING, "passdown.handles"):
-        ws.handle_file("T-1")
+        ws.files.state_file("T-1")
     assert "edited_handle" in caplog.text
     assert handle(ws).with_name("T-1.json.edited-1").exists()
     says_what_the_ledger_says(ws)
@@ -238,7 +238,7 @@ def test_the_file_is_bounded_and_the_archive_has_the_rest(ws: Workspace) -> None
     logged = {e["version"]: e["digest"] for e in ws.log("T-1", limit=100)}
     assert {r["version"]: r["digest"] for r in records}.items() <= logged.items()
     (folder / names[0]).unlink()
-    ws.handle_file("T-1")
+    ws.files.state_file("T-1")
     assert sorted(path.name for path in folder.iterdir()) == names
 
 
@@ -287,7 +287,7 @@ def test_the_file_is_found_from_outside_the_project(tmp_path: Path) -> None:
     """For a store that lies elsewhere, the path is absolute; inside the project it is relative."""
     with passdown.open(str(tmp_path / "stores" / "team.db")) as ws:
         ws.create_task("T-1", title="t", agent="a")
-        assert ws.handle_file("T-1") == "state/T-1.json"
+        assert ws.files.state_file("T-1") == "state/T-1.json"
         assert (tmp_path / "stores" / "state" / "T-1.json").exists()
         with pytest.raises(ValueError, match="T-9"):
-            ws.handle_file("T-9")
+            ws.files.state_file("T-9")

@@ -36,7 +36,11 @@ def minimal(**changes: Any) -> Document:
 
 
 def everything(ws: Workspace) -> Document:
-    return {"heads": ws.heads()["heads"], "tasks": ws.tasks(), "gates": ws.gates(open_only=False)}
+    return {
+        "heads": ws.maintenance.heads()["heads"],
+        "tasks": ws.tasks(),
+        "gates": ws.gates(all=True),
+    }
 
 
 @pytest.mark.promise("S1-22", "S1-23", "S1-1")
@@ -84,7 +88,7 @@ def test_a_command_is_good_until_the_next_handoff(ws: Workspace) -> None:
 def test_a_handoff_appends_replaces_and_keeps_by_kind(ws: Workspace) -> None:
     """Decisions and artifacts add up, blockers are replaced, warnings and gates stay."""
     ws.hand_off(full_handoff())
-    before = ws.state_document("T-1")
+    before = ws.files.state_document("T-1")
     command = ws.hand_off(
         minimal(
             from_agent="coder",
@@ -95,7 +99,7 @@ def test_a_handoff_appends_replaces_and_keeps_by_kind(ws: Workspace) -> None:
             artifacts=[{"path": "src/config.py"}],
         )
     )
-    after = ws.state_document("T-1")
+    after = ws.files.state_document("T-1")
     assert [d["summary"] for d in after["decisions"]] == [
         "JWT in an httpOnly cookie",
         "Short lives for tokens",
@@ -118,10 +122,10 @@ def test_a_handoff_appends_replaces_and_keeps_by_kind(ws: Workspace) -> None:
 @pytest.mark.promise("S1-24")
 def test_the_delta_leaves_the_old_state_alone(ws: Workspace) -> None:
     """Applying a delta makes a new document and changes nothing in the old one."""
-    before = ws.state_document("T-1")
+    before = ws.files.state_document("T-1")
     copy = json.loads(json.dumps(before))
     command = ws.hand_off(full_handoff())
-    assert apply_delta(before, command.state_delta) == ws.state_document("T-1")
+    assert apply_delta(before, command.state_delta) == ws.files.state_document("T-1")
     assert before == copy
 
 
@@ -131,7 +135,7 @@ def test_an_unknown_task_is_a_value_error(ws: Workspace) -> None:
     for handoff in ({"task": "T-9", "outcome": "completed"}, minimal(task="T-9")):
         with pytest.raises(ValueError, match="T-9"):
             ws.hand_off(handoff)
-        problems = ws.check(handoff).problems
+        problems = ws.check_handoff(handoff).problems
         assert "not_found" in [problem.code for problem in problems]
     assert [task["task"] for task in ws.tasks()] == ["T-1"]
 
@@ -148,13 +152,13 @@ def test_a_writer_with_an_old_version_gets_a_conflict(ws: Workspace) -> None:
         assert f"version {given}" in str(caught.value)
         assert "version 2" in str(caught.value)
         assert caught.value.to_dict()["actual"] == 2
-        found = ws.check(minimal(expect_version=given)).problems
+        found = ws.check_handoff(minimal(expect_version=given)).problems
         assert ("expect_version", "conflict") in [(p.path, p.code) for p in found]
     assert everything(ws) == before
     with pytest.raises(Conflict):
         ws.decide(task="T-1", agent="a", summary="s", rationale="r", expect_version=1)
     with pytest.raises(Conflict):
-        ws.change_task("T-1", agent="a", title="New", expect_version=1)
+        ws.update_task("T-1", agent="a", title="New", expect_version=1)
     assert (
         ws.decide(task="T-1", agent="a", summary="s", rationale="r", expect_version=2).version == 3
     )
@@ -173,7 +177,7 @@ def test_what_only_appends_can_be_placed_after_others(ws: Workspace) -> None:
         ws.hand_off(handoff)
     command = ws.hand_off(handoff, rebase=True)
     assert command.version == 3
-    assert [d["summary"] for d in ws.state_document("T-1")["decisions"]] == ["theirs", "mine"]
+    assert [d["summary"] for d in ws.files.state_document("T-1")["decisions"]] == ["theirs", "mine"]
 
 
 @pytest.mark.promise("P-2", "P-7")
@@ -275,7 +279,7 @@ def test_a_refused_handoff_lists_every_reason_and_changes_nothing(ws: Workspace)
     }
     assert "Nothing was changed" in str(caught.value)
     assert everything(ws) == before
-    assert not ws.check(bad).ok
+    assert not ws.check_handoff(bad).ok
 
 
 @pytest.mark.promise("S1-28", "P-7")
@@ -298,7 +302,9 @@ def test_files_that_are_not_on_disk_refuse_the_handoff(ws: Workspace, tmp_path: 
         ("artifacts[0].path", "not_regular_file"),
     ]
     assert everything(ws) == before
-    assert [problem.code for problem in ws.check(handoff).problems if problem.level == "error"] == [
+    assert [
+        problem.code for problem in ws.check_handoff(handoff).problems if problem.level == "error"
+    ] == [
         "missing_file",
         "missing_file",
         "not_regular_file",
@@ -327,7 +333,10 @@ def test_the_holder_hands_on_where_no_sender_is_named(ws: Workspace) -> None:
     """The sender is whoever the task was handed to last, or else who made it."""
     ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "coder"})
     ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "tester"})
-    assert [h["from_agent"] for h in ws.state_document("T-1")["handoffs"]] == ["planner", "coder"]
+    assert [h["from_agent"] for h in ws.files.state_document("T-1")["handoffs"]] == [
+        "planner",
+        "coder",
+    ]
 
 
 class Cost:
@@ -402,7 +411,7 @@ def test_what_a_handoff_costs_does_not_grow_with_the_history(tmp_path: Path, cos
         ws.create_task("T-2", title="Pay", agent="planner")
         costs = {number: step(ws, number) for number in range(1, 501)}
         cost.clear()
-        ws.summary("T-1")
+        ws.context.summary("T-1")
         assert (len(cost.statements), cost.rows) < (12, 40)
     for early, late in ((59, 499), (60, 500)):
         assert costs[late][0] == costs[early][0]

@@ -31,22 +31,22 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
 def test_every_past_version_can_be_shown(ws: Workspace) -> None:
     """A version reads later as it read when it was current, whatever came after."""
     ws.create_task("T-2", title="Pay", agent="planner")
-    read = {1: ws.state_document("T-1")}
+    read = {1: ws.files.state_document("T-1")}
 
     def note(_: object) -> None:
-        document = ws.state_document("T-1")
+        document = ws.files.state_document("T-1")
         read[document["version"]] = document
 
     note(ws.hand_off(full_handoff()))
-    note(ws.mark("T-1#q1", "answered", agent="coder", reason="15"))
+    note(ws.set_status("T-1#q1", "answered", agent="coder", reason="15"))
     note(ws.decide(task="T-1", agent="coder", summary="s", rationale="r", supersedes=["T-1#d1"]))
     ws.decide(task="T-2", agent="coder", summary="t", rationale="r", supersedes=["T-1#d2"])
-    note(ws.change_task("T-1", agent="coder", title="Sign in"))
+    note(ws.update_task("T-1", agent="coder", title="Sign in"))
     note(ws.hand_off({"task": "T-1", "outcome": "completed", "resolves": ["T-1#n1"]}))
     note(ws.warn("T-1", agent="coder", text="w"))
     assert sorted(read) == list(range(1, 8))
     for version, document in read.items():
-        assert ws.state_document("T-1", version) == document
+        assert ws.files.state_document("T-1", version) == document
         assert ws.state("T-1", version).version == version
     for version in (0, -1, 8, 2**40, 2**80):
         with pytest.raises(NotFound, match="no version"):
@@ -85,7 +85,7 @@ def test_the_log_has_every_record_in_order(ws: Workspace) -> None:
 def test_every_fact_says_where_it_came_from(ws: Workspace) -> None:
     """Each item names its task, agent, time, version and the record that proves it."""
     command = ws.hand_off(full_handoff())
-    state = ws.state_document("T-1")
+    state = ws.files.state_document("T-1")
     lists = ("handoffs", "decisions", "artifacts", "patterns", "gotchas", "reading", "questions",
              "next_steps", "blockers", "warnings", "gates")  # fmt: skip
     for name in lists:

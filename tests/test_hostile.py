@@ -80,18 +80,18 @@ def test_a_sealed_record_that_breaks_a_rule_is_not_taken_in(
     ws: Workspace, tmp_path: Path, record: tuple[str, bytes]
 ) -> None:
     """A chain proves who sealed a record, not that it is fit to be read."""
-    before = ws.heads()["heads"]
+    before = ws.maintenance.heads()["heads"]
     with pytest.raises(PassdownError):
-        ws.import_bundle(sealed(tmp_path, record))
-    assert ws.heads()["heads"] == before
+        ws.maintenance.import_bundle(sealed(tmp_path, record))
+    assert ws.maintenance.heads()["heads"] == before
 
 
 def test_an_import_can_not_carry_a_handoff_past_a_gate(ws: Workspace, tmp_path: Path) -> None:
     """What a person was never asked doesn't come in by the back door."""
     asked = ("handoff", handoff(HUMAN))
     with pytest.raises(InvalidInput, match="without an answer"):
-        ws.import_bundle(sealed(tmp_path, asked, ("handoff", handoff())))
-    assert ws.import_bundle(sealed(tmp_path, asked)).added == {"task/X": 2}
+        ws.maintenance.import_bundle(sealed(tmp_path, asked, ("handoff", handoff())))
+    assert ws.maintenance.import_bundle(sealed(tmp_path, asked)).added == {"task/X": 2}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_an_import_can_not_carry_a_handoff_past_a_gate(ws: Workspace, tmp_path: 
 def test_no_text_takes_long_to_read(ws: Workspace, text: str) -> None:
     """Reading stays in proportion to the text; the limit here is a hundred times that."""
     started = time.process_time()
-    ws.check(text)
+    ws.check_handoff(text)
     assert time.process_time() - started < 2
 
 
@@ -115,7 +115,7 @@ def test_no_text_takes_long_to_read(ws: Workspace, text: str) -> None:
 def test_the_workspace_s_own_files_are_no_artifacts(ws: Workspace, name: str) -> None:
     """Opening them would let go of the locks that keep writers apart."""
     os.link(ws.root + "/.passdown/ledger.db", ws.root + "/link.db")
-    check = ws.check({"task": "T-1", "outcome": "completed", "artifacts": [{"path": name}]})
+    check = ws.check_handoff({"task": "T-1", "outcome": "completed", "artifacts": [{"path": name}]})
     assert "own_file" in [problem.code for problem in check.problems]
 
 
@@ -127,17 +127,17 @@ def test_a_backup_touches_no_file_that_was_there(
     taken = tmp_path / f"copy.db{ending}"
     taken.write_text("mine")
     with pytest.raises(InvalidInput, match="exists"):
-        ws.backup(str(tmp_path / "copy.db"))
+        ws.maintenance.backup(str(tmp_path / "copy.db"))
     assert taken.read_text() == "mine"
     with pytest.raises(InvalidInput, match="own_file"):
-        ws.export(ws.root + "/.passdown/config.toml")
+        ws.maintenance.export(ws.root + "/.passdown/config.toml")
 
 
 def test_what_was_taken_back_can_be_said_again(ws: Workspace) -> None:
     """A warning that was retracted and is given again is a new one."""
     first = ws.warn("T-1", agent="a", text="mind the gap")
     assert ws.warn("T-1", agent="a", text="mind the gap").is_replay
-    ws.mark(first.items[0], "retracted", agent="a")
+    ws.set_status(first.items[0], "retracted", agent="a")
     again = ws.warn("T-1", agent="a", text="mind the gap")
     assert (again.is_replay, again.items) == (False, ("T-1#w2",))
 
@@ -152,11 +152,11 @@ def test_odd_arguments_are_refused_with_a_typed_error(ws: Workspace, odd: str) -
         lambda: ws.state(odd),
         lambda: ws.show(odd),
         lambda: ws.log(odd),
-        lambda: ws.path_history("T-1", odd),
-        lambda: ws.mark(odd, "resolved", agent="a"),
+        lambda: ws.files.history("T-1", odd),
+        lambda: ws.set_status(odd, "resolved", agent="a"),
         lambda: ws.decide(task="T-1", agent="a", summary="s", rationale="r", key=odd),
         lambda: ws.hand_off({"task": "T-1", "outcome": "completed"}, key=odd),
-        lambda: ws.import_bundle(odd),
+        lambda: ws.maintenance.import_bundle(odd),
         lambda: ws.verify(odd),
     ]
     for number, call in enumerate(calls):

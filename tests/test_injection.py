@@ -288,7 +288,7 @@ def test_a_dependent_task_gets_what_its_dependencies_pass_on(ws: Workspace) -> N
     opened = ws._context  # pyright: ignore[reportPrivateUsage]
     for n in range(NEWEST + 3):
         ws.note("pattern", agent="coder", task="T-1", pattern=f"Pattern {n}", location="src")
-    ws.mark(f"T-1#p{NEWEST}", "retracted", agent="coder")
+    ws.set_status(f"T-1#p{NEWEST}", "retracted", agent="coder")
     text = injection(opened, "T-3")
     heads = re.findall("^### .*$", text, re.MULTILINE)
     assert heads == [
@@ -300,7 +300,7 @@ def test_a_dependent_task_gets_what_its_dependencies_pass_on(ws: Workspace) -> N
     assert "- Which key? (by " in text
     assert len(re.findall("^- Pattern ", text, re.MULTILINE)) == NEWEST - 1
     assert "- … 3 older not read; all of them: passdown state T-1 --json" in text
-    ws.mark("T-1#q1", "answered", agent="coder")
+    ws.set_status("T-1#q1", "answered", agent="coder")
     assert "Which key?" not in injection(opened, "T-3")
     assert injection(opened, "T-1") == ""
     with pytest.raises(passdown.errors.NotFound):
@@ -316,6 +316,6 @@ def test_the_steps_of_a_task_are_there_for_its_breakdown(ws: Workspace) -> None:
         ("T-1#n1", "Later"),
         ("T-1#n2", "Now"),
     ]
-    ws.mark("T-1#n1", "done", agent="coder")
+    ws.set_status("T-1#n1", "done", agent="coder")
     assert [step["step"] for step in next_steps(opened, "T-1")] == ["Now"]
     assert next_steps(opened, "T-2") == []

@@ -53,13 +53,13 @@ def minimal(**changes: Any) -> Document:
 
 def problems_of(ws: Workspace, handoff: Any, **more: Any) -> dict[str, Problem]:
     """The errors that refuse a handoff, by path; recording it must say the same."""
-    found = [p for p in ws.check(handoff, **more).problems if p.level == "error"]
-    before = ws.heads()["heads"]
+    found = [p for p in ws.check_handoff(handoff, **more).problems if p.level == "error"]
+    before = ws.maintenance.heads()["heads"]
     if found:
         with pytest.raises(InvalidInput) as caught:
             ws.hand_off(handoff, **more)
         assert [p for p in caught.value.problems if p.level == "error"] == found
-        assert ws.heads()["heads"] == before
+        assert ws.maintenance.heads()["heads"] == before
     return {problem.path: problem for problem in found}
 
 
@@ -185,7 +185,7 @@ def test_a_task_file_names_its_task_and_sender(ws: Workspace) -> None:
 )
 def test_text_that_holds_no_handoff_is_refused(ws: Workspace, text: str, code: str) -> None:
     """A file without a note, or with something else in its place, says what is missing."""
-    found = ws.check(text).problems
+    found = ws.check_handoff(text).problems
     assert next(problem.code for problem in found if problem.level == "error") == code
     with pytest.raises(InvalidInput):
         ws.hand_off(text)
@@ -333,7 +333,9 @@ def test_a_missing_choice_lists_what_it_may_be(ws: Workspace) -> None:
         "gates": [{"name": "lint"}],
         "decisions": [{"summary": "s"}],
     }
-    expected = {p.path: p.expected for p in ws.check(handoff).problems if p.code == "required"}
+    expected = {
+        p.path: p.expected for p in ws.check_handoff(handoff).problems if p.code == "required"
+    }
     assert expected == {
         "outcome": "completed | partial | failed | blocked",
         "gotchas[0].severity": "high | medium | low",
@@ -454,7 +456,7 @@ def test_unknown_fields_of_smaller_writes_are_kept_too(ws: Workspace) -> None:
     noted = ws.note("gotcha", task="T-2", agent="a", issue="i", mitigation="m", severity="low", x=1)
     for receipt, field in ((made, "colour"), (decided, "mood"), (noted, "x")):
         assert [p.path for p in receipt.warnings if p.code == "unknown_field"] == [field]
-    state = ws.state_document("T-2")
+    state = ws.files.state_document("T-2")
     assert state["metadata"] == {"colour": "red"}
     assert state["decisions"][0]["metadata"] == {"mood": "sure"}
     assert state["gotchas"][0]["metadata"] == {"x": 1}
@@ -463,7 +465,7 @@ def test_unknown_fields_of_smaller_writes_are_kept_too(ws: Workspace) -> None:
 @pytest.mark.promise("S3-21")
 def test_recommended_fields_are_warned_about_and_scored(ws: Workspace) -> None:
     """Required ones are errors, recommended ones warnings, optional ones nothing; all score."""
-    bare = ws.check(minimal())
+    bare = ws.check_handoff(minimal())
     advised = {p.path for p in bare.problems if p.code == "recommended"}
     assert advised == {
         "summary",
@@ -474,11 +476,11 @@ def test_recommended_fields_are_warned_about_and_scored(ws: Workspace) -> None:
     }
     assert {p.level for p in bare.problems} == {"warning"}
     assert bare.ok
-    full = ws.check(full_handoff())
+    full = ws.check_handoff(full_handoff())
     assert [p for p in full.problems if p.code == "recommended"] == []
     assert full.completeness == 100
-    assert 0 < bare.completeness < ws.check(minimal(summary="s")).completeness < 100
-    assert ws.check({"task": "T-1"}).completeness == 0
+    assert 0 < bare.completeness < ws.check_handoff(minimal(summary="s")).completeness < 100
+    assert ws.check_handoff({"task": "T-1"}).completeness == 0
     assert ws.hand_off(full_handoff()).completeness == 100
     assert json.loads(json.dumps(full.to_dict()))["completeness"] == 100
 
@@ -503,7 +505,7 @@ def test_ids_are_made_from_the_content_where_none_is_given(ws: Workspace) -> Non
         gotchas=[gotcha, {**gotcha, "issue": "j"}],
     )
     ws.hand_off(handoff)
-    state = ws.state_document("T-1")
+    state = ws.files.state_document("T-1")
     first, second, third = (p["id"] for p in state["patterns"])
     assert first.startswith("pattern-")
     assert (second, third) == (f"{first}-2", "pattern-mine")
@@ -512,7 +514,7 @@ def test_ids_are_made_from_the_content_where_none_is_given(ws: Workspace) -> Non
     assert one != two
     ws.create_task("T-2", title="t", agent="a")
     ws.hand_off({**handoff, "task": "T-2", "summary": "elsewhere"})
-    assert ws.state_document("T-2")["patterns"][0]["id"] == first
+    assert ws.files.state_document("T-2")["patterns"][0]["id"] == first
 
 
 @pytest.mark.promise("S0-34")
@@ -630,13 +632,13 @@ def test_a_state_file_is_taken_in_field_by_field(ws: Workspace) -> None:
 def test_a_state_file_makes_the_round_trip(ws: Workspace, tmp_path: Path) -> None:
     """Rendered, taken in elsewhere and rendered again, a state file stays the same."""
     ws.hand_off(full_handoff())
-    rendered = state_file(ws.state_document("T-1"))
+    rendered = state_file(ws.files.state_document("T-1"))
     elsewhere = tmp_path / "elsewhere"
     write_files(str(elsewhere))
     with passdown.open(str(elsewhere), clock=fixed_clock()) as other:
         other.create_task("T-1", title="Login", agent="planner")
         other.hand_off(json.dumps({**rendered, "suggested_next_steps": STEP}))
-        assert state_file(other.state_document("T-1")) == rendered
+        assert state_file(other.files.state_document("T-1")) == rendered
 
 
 SWITCH: Document = {
@@ -668,7 +670,7 @@ def test_a_switch_artifact_is_taken_in_and_rendered_again(ws: Workspace, wrapped
     metadata = ws.show("T-1#h1")["metadata"]
     assert metadata["switch_artifact"] == {"version": "1.0", "timestamp": SWITCH["timestamp"]}
     assert ("consumed" in metadata) is wrapped
-    rendered = switch_artifact(ws.state_document("T-1"), command.state_file)
+    rendered = switch_artifact(ws.files.state_document("T-1"), command.state_file)
     assert rendered.pop("full_record") == command.state_file
     assert rendered.pop("omitted") == {}
     rendered["timestamp"] = SWITCH["timestamp"]
@@ -692,7 +694,7 @@ def test_a_switch_artifact_counts_what_its_limits_cut(ws: Workspace) -> None:
             ],
         )
     )
-    rendered = switch_artifact(ws.state_document("T-1"), command.state_file)
+    rendered = switch_artifact(ws.files.state_document("T-1"), command.state_file)
     assert rendered["decisions"] == [f"d{n} (r)" for n in (6, 5, 4, 3, 2)]
     assert rendered["files_modified"] == names[:1:-1]
     assert rendered["blockers"] == ["b1", "b3", "b2"]
@@ -731,4 +733,4 @@ def test_shapes_can_be_read_where_files_are_elsewhere(tmp_path: Path) -> None:
     with passdown.open(str(tmp_path), settings=Settings(artifacts_on_disk=False)) as ws:
         ws.create_task("T-1", title="Login", agent="planner")
         ws.hand_off(given)
-        assert state_file(ws.state_document("T-1"))["artifacts"] == given["artifacts"]
+        assert state_file(ws.files.state_document("T-1"))["artifacts"] == given["artifacts"]

@@ -60,11 +60,13 @@ def tamper(ws: Workspace, *statements: str) -> None:
 def test_an_untouched_workspace_verifies(ws: Workspace) -> None:
     """Nothing is found, everything is counted, progress reaches the end."""
     seen: list[tuple[int, int]] = []
-    verified = ws.verify(ws.heads(), progress=lambda done, total: seen.append((done, total)))
+    verified = ws.verify(
+        ws.maintenance.heads(), progress=lambda done, total: seen.append((done, total))
+    )
     assert verified.ok
     assert (verified.findings, verified.streams, verified.records) == ((), 2, 4)
     assert seen[-1] == (4, 4)
-    assert ws.verify(json.dumps(ws.heads()), chain_only=True).ok
+    assert ws.verify(json.dumps(ws.maintenance.heads()), chain_only=True).ok
 
 
 @pytest.mark.promise("P-5")
@@ -102,12 +104,12 @@ def test_nothing_is_built_on_a_damaged_end(ws: Workspace) -> None:
     """A task whose last record isn't what was written takes no more; others go on."""
     command = ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "tester"})
     tamper(ws, "UPDATE records SET author = 'eve' WHERE seq = 5")
-    before = ws.heads()["heads"]
+    before = ws.maintenance.heads()["heads"]
     with pytest.raises(Damaged, match="task/T-1@3"):
         ws.warn("T-1", agent="a", text="w")
     with pytest.raises(Damaged, match="task/T-1@3"):
         ws.receive_handoff(command)
-    assert ws.heads()["heads"] == before
+    assert ws.maintenance.heads()["heads"] == before
     assert ws.warn("T-2", agent="a", text="w").version == 3
 
 
@@ -115,10 +117,10 @@ def test_nothing_is_built_on_a_damaged_end(ws: Workspace) -> None:
 def test_saved_heads_show_what_a_chain_can_not(ws: Workspace, tmp_path: Path) -> None:
     """An old copy put back, a task that is gone, a history written anew: each has its name."""
     old = tmp_path / "old.db"
-    assert ws.backup(str(old)).ok
+    assert ws.maintenance.backup(str(old)).ok
     ws.warn("T-1", agent="a", text="w")
     ws.create_task("T-3", title="t", agent="a")
-    saved = ws.heads()
+    saved = ws.maintenance.heads()
     with passdown.open(str(old)) as copy:
         assert copy.verify().ok
         found = {(p.path, p.code) for p in copy.verify(saved).findings}
@@ -140,16 +142,16 @@ def test_saved_heads_show_what_a_chain_can_not(ws: Workspace, tmp_path: Path) ->
 @pytest.mark.promise("P-5")
 def test_a_rebuild_gives_the_same_rows_and_mends_what_was_lost(ws: Workspace) -> None:
     """Derived rows come from the records alone; a damaged table is named and made again."""
-    states = {task: ws.state_document(task) for task in ("T-1", "T-2")}
-    assert ws.reindex() == (4, ())
+    states = {task: ws.files.state_document(task) for task in ("T-1", "T-2")}
+    assert ws.maintenance.reindex() == (4, ())
     for table in ("items", "tasks", "links", "details", "inbox"):
         tamper(ws, f"DELETE FROM {table}")
     seen: list[tuple[int, int]] = []
-    rebuilt = ws.reindex(lambda done, total: seen.append((done, total)))
+    rebuilt = ws.maintenance.reindex(lambda done, total: seen.append((done, total)))
     assert rebuilt.records == 4
     assert set(rebuilt.differing) == {"items", "tasks", "links", "details", "inbox"}
     assert seen[-1] == (4, 4)
-    assert {task: ws.state_document(task) for task in states} == states
+    assert {task: ws.files.state_document(task) for task in states} == states
     assert ws.verify().ok
 
 
@@ -158,14 +160,14 @@ def test_a_backup_is_a_workspace(ws: Workspace, tmp_path: Path) -> None:
     """It is verified as it is made, opens like any other, and never overwrites."""
     target = tmp_path / "backup" / "copy.db"
     target.parent.mkdir()
-    verified = ws.backup(str(target))
+    verified = ws.maintenance.backup(str(target))
     assert (verified.ok, verified.records) == (True, 4)
     assert sorted(path.name for path in target.parent.iterdir()) == ["copy.db"]
     with pytest.raises(InvalidInput, match="exists"):
-        ws.backup(str(target))
+        ws.maintenance.backup(str(target))
     with passdown.open(str(target)) as copy:
-        assert copy.state_document("T-1") == ws.state_document("T-1")
-        assert copy.heads()["heads"] == ws.heads()["heads"]
+        assert copy.files.state_document("T-1") == ws.files.state_document("T-1")
+        assert copy.maintenance.heads()["heads"] == ws.maintenance.heads()["heads"]
 
 
 SECRETS = {
@@ -193,8 +195,8 @@ def everywhere(ws: Workspace, text: str) -> list[Callable[[], Any]]:
         ),
         lambda: ws.warn("T-1", agent="a", text=text),
         lambda: ws.record_gate("T-1", agent="a", name=text, passed=True, detail=text),
-        lambda: ws.mark("T-1#n1", "done", agent="a", reason=text),
-        lambda: ws.change_task("T-1", agent="a", description=text),
+        lambda: ws.set_status("T-1#n1", "done", agent="a", reason=text),
+        lambda: ws.update_task("T-1", agent="a", description=text),
         lambda: ws.warn("T-2", agent="a", text=f"key {text}"),
         lambda: ws.decide(task="T-2", agent="a", summary="s", rationale="r"),
         lambda: ws.hand_off(
@@ -228,15 +230,15 @@ def test_a_secret_never_reaches_the_disk(ws: Workspace, tmp_path: Path, kind: st
         assert kind in [p.message.split()[1] for p in answer.warnings if p.code == "redacted"] or (
             answer.task_id == "T-2"
         )
-    ws.export(str(tmp_path / "bundle.zip"))
-    ws.backup(str(tmp_path / "copy.db"))
+    ws.maintenance.export(str(tmp_path / "bundle.zip"))
+    ws.maintenance.backup(str(tmp_path / "copy.db"))
     with passdown.open(str(tmp_path / "elsewhere")) as other:
-        other.import_bundle(str(tmp_path / "bundle.zip"))
+        other.maintenance.import_bundle(str(tmp_path / "bundle.zip"))
     value = SECRETS[kind].encode()
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 8
     assert [str(path) for path in files if value in path.read_bytes()] == []
-    shown = json.dumps([ws.state_document(t["task"]) for t in ws.tasks()] + ws.log(limit=99))
+    shown = json.dumps([ws.files.state_document(t["task"]) for t in ws.tasks()] + ws.log(limit=99))
     assert value.decode() not in shown
     assert f"[redacted:{kind}]" in shown
     assert ws.verify().ok
@@ -269,10 +271,10 @@ def test_stored_text_is_only_ever_text(ws: Workspace, tmp_path: Path) -> None:
     ]
     for text in texts:
         ws.decide(task="T-1", agent="a", summary=text, rationale=text)
-    assert [d["rationale"] for d in ws.state_document("T-1")["decisions"][1:]] == texts
+    assert [d["rationale"] for d in ws.files.state_document("T-1")["decisions"][1:]] == texts
     handle = tmp_path / "project" / ".passdown" / "state" / "T-1.json"
     stored = passdown.read_handle(handle.read_text("utf-8"))
     assert [d["summary"] for d in stored["decisions"][1:]] == texts
     assert ws.verify().ok
     shutil.rmtree(tmp_path / "project" / ".passdown" / "state")
-    assert ws.doctor()["facts"]["handle_files"]["missing"] == 2
+    assert ws.maintenance.doctor()["facts"]["handle_files"]["missing"] == 2

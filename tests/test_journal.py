@@ -42,7 +42,7 @@ def gotcha(ws: Workspace, issue: str, severity: str = "high", task: str = "T-1")
 def test_each_file_of_a_handoff_is_in_the_context_map(ws: Workspace) -> None:
     """Created and modified ones, each once, as the latest handoff left it."""
     ws.hand_off(full_handoff())
-    places = {place["location"]: place for place in ws.journal("T-1")["context_map"]}
+    places = {place["location"]: place for place in ws.knowledge.journal("T-1")["context_map"]}
     assert places.keys() == {"src/auth/jwt.py:1-2", "tests/test_jwt.py", "src/config.py:1-1"}
     assert places["src/auth/jwt.py:1-2"]["component"] == "auth"
     assert places["src/auth/jwt.py:1-2"]["notes"] == "Signs and checks tokens"
@@ -61,22 +61,22 @@ def test_each_file_of_a_handoff_is_in_the_context_map(ws: Workspace) -> None:
             ],
         }
     )
-    everywhere = {place["item"]: place for place in ws.journal()["context_map"]}
+    everywhere = {place["item"]: place for place in ws.knowledge.journal()["context_map"]}
     assert len(everywhere) == 3
     assert everywhere["T-2#a1"]["location"] == "src/auth/jwt.py:2-2"
     assert everywhere["T-2#a1"]["notes"] == "Tokens expire"
     assert everywhere["T-2#a1"]["agent"] == "coder"
     assert "T-1#a1" not in everywhere
-    assert {place["item"] for place in ws.journal("T-1")["context_map"]} >= {"T-1#a1"}
+    assert {place["item"] for place in ws.knowledge.journal("T-1")["context_map"]} >= {"T-1#a1"}
 
 
 def test_reading_a_file_does_not_take_it_off_the_map(ws: Workspace) -> None:
     ws.hand_off(full_handoff())
-    before = ws.journal("T-1")["context_map"]
+    before = ws.knowledge.journal("T-1")["context_map"]
     reading = [{"file": "src/config.py", "reason": "the pool"}]
     given = {"task": "T-1", "outcome": "completed", "from_agent": "coder"}
     ws.hand_off({**given, "dependencies_for_next": reading})
-    assert ws.journal("T-1")["context_map"] == before
+    assert ws.knowledge.journal("T-1")["context_map"] == before
 
 
 @pytest.mark.promise("S3-25")
@@ -85,14 +85,14 @@ def test_high_gotchas_of_every_task_are_in_the_journal_of_all_work(ws: Workspace
     first = gotcha(ws, "The limit of the payment service is 100 a minute")
     second = gotcha(ws, "the limit of the payment service: 100 a minute!", task="T-2")
     low = gotcha(ws, "Fonts load late", "low")
-    (entry,) = ws.journal()["gotchas"]
+    (entry,) = ws.knowledge.journal()["gotchas"]
     assert entry["items"] == [second, first]
     assert entry["severity"] == "high"
-    assert [e["items"] for e in ws.journal("T-1")["gotchas"]] == [[first], [low]]
-    ws.mark(first, "retracted", agent="coder")
-    assert [e["items"] for e in ws.journal()["gotchas"]] == [[second]]
-    ws.mark(second, "retracted", agent="coder")
-    assert ws.journal()["gotchas"] == []
+    assert [e["items"] for e in ws.knowledge.journal("T-1")["gotchas"]] == [[first], [low]]
+    ws.set_status(first, "retracted", agent="coder")
+    assert [e["items"] for e in ws.knowledge.journal()["gotchas"]] == [[second]]
+    ws.set_status(second, "retracted", agent="coder")
+    assert ws.knowledge.journal()["gotchas"] == []
 
 
 def test_the_worst_come_first_however_old_they_are(ws: Workspace) -> None:
@@ -101,7 +101,7 @@ def test_the_worst_come_first_however_old_they_are(ws: Workspace) -> None:
     for number in range(8):
         gotcha(ws, f"Small thing of sort {'abcdefgh'[number]}", "low")
     gotcha(ws, "Something between", "medium")
-    found = ws.journal("T-1", limit=3)
+    found = ws.knowledge.journal("T-1", limit=3)
     assert [entry["severity"] for entry in found["gotchas"]] == ["high", "medium", "low"]
     assert found["more"] == ["gotchas"]
     assert found["gotchas"][2]["issue"] == "Small thing of sort h"
@@ -109,22 +109,22 @@ def test_the_worst_come_first_however_old_they_are(ws: Workspace) -> None:
 
 def test_blockers_are_listed_until_they_are_resolved(ws: Workspace) -> None:
     ws.hand_off(full_handoff())
-    (entry,) = ws.journal()["active_blockers"]
+    (entry,) = ws.knowledge.journal()["active_blockers"]
     assert entry["blocker"] == "No credentials for the payment service"
     assert entry["proposed_resolution"]
-    ws.mark("T-1#b1", "resolved", agent="coder")
-    assert ws.journal("T-1")["active_blockers"] == []
+    ws.set_status("T-1#b1", "resolved", agent="coder")
+    assert ws.knowledge.journal("T-1")["active_blockers"] == []
 
 
 def test_a_journal_of_nothing_and_one_that_can_not_be(ws: Workspace) -> None:
-    empty = ws.journal()
+    empty = ws.knowledge.journal()
     assert (empty["context_map"], empty["active_blockers"], empty["gotchas"]) == ([], [], [])
-    assert "Nothing is in the way." in ws.journal_page()
+    assert "Nothing is in the way." in journal_page(ws.knowledge.journal())
     with pytest.raises(NotFound):
-        ws.journal("T-9")
+        ws.knowledge.journal("T-9")
     for limit in (0, -1, True):
         with pytest.raises(InvalidInput):
-            ws.journal(limit=limit)
+            ws.knowledge.journal(limit=limit)
 
 
 NASTY = st.text(alphabet="a|\\\n\r<>`[]!()#-* &;\u2028\x0b", max_size=30)
@@ -168,9 +168,9 @@ def test_stored_words_stay_in_their_cell(one: str, two: str, three: str) -> None
 
 def test_the_page_says_what_the_journal_says(ws: Workspace) -> None:
     ws.hand_off(full_handoff())
-    page = ws.journal_page("T-1")
+    page = journal_page(ws.knowledge.journal("T-1"))
     assert page.startswith("# Journal: T-1\n")
     for part in ("src/config.py:1-1", "100 a minute", "No credentials", "T-1#g1", "T-1#b1"):
         assert part in page
-    many = ws.journal_page(limit=1)
+    many = journal_page(ws.knowledge.journal(limit=1))
     assert "There is more in: context map." in many

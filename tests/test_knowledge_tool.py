@@ -102,7 +102,9 @@ def test_an_entry_is_in_the_ledger_and_in_the_buffer_before_the_answer(ws: Works
     answer = tool(entry("store", edges=[{"relation": "uses", "target": "redis"}]))
     assert answer.text == "store (component) is recorded with 1 edge."
     with passdown.open(ws.root, settings=QUICK) as other:
-        assert [edge.key for edge in other.edges(source="store")] == [("store", "uses", "redis")]
+        assert [edge.key for edge in other.knowledge.edges(source="store")] == [
+            ("store", "uses", "redis")
+        ]
         assert KnowledgeTool(other, "coder").buffer() == tool.buffer()
     first, second = tool.buffer()
     assert [node.tags for node in first.nodes] == [("ops",)]

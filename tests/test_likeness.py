@@ -70,7 +70,7 @@ def test_patterns_gotchas_and_handoffs_are_compared_with_their_kind(ws: Workspac
         "gotchas": [{"issue": NEARLY, "mitigation": "mind", "severity": "low"}],
     }
     expected = [("patterns_discovered[0]", "T-1#p1"), ("gotchas[0]", "T-1#g1")]
-    assert sorted(alike(ws.check(given).problems)) == sorted(expected)
+    assert sorted(alike(ws.check_handoff(given).problems)) == sorted(expected)
     assert sorted(alike(ws.hand_off(given).warnings)) == sorted(expected)
 
 
@@ -81,10 +81,10 @@ def test_what_it_supersedes_is_meant_to_be_like_it(ws: Workspace) -> None:
 
 def test_what_was_taken_back_or_superseded_is_not_reported(ws: Workspace) -> None:
     first = decide(ws, SAYING).items[0]
-    ws.mark(first, "reverted", agent="coder")
+    ws.set_status(first, "reverted", agent="coder")
     assert alike(decide(ws, NEARLY, "T-2").warnings) == []
     ws.note("pattern", task="T-1", agent="a", pattern=SAYING, location="src")
-    ws.mark("T-1#p1", "retracted", agent="a")
+    ws.set_status("T-1#p1", "retracted", agent="a")
     again = ws.note("pattern", task="T-2", agent="a", pattern=NEARLY, location="src")
     assert alike(again.warnings) == []
 

@@ -163,7 +163,7 @@ def test_what_a_task_has_is_read_from_the_store(ws: Workspace) -> None:
     )
     ws.decide(task="T-1", agent="coder", summary="x", rationale="y", tags=["storage"])
     ws.decide(task="T-1", agent="coder", summary="Any colour", rationale="taste")
-    ws.mark("T-1#d2", "reverted", agent="coder")
+    ws.set_status("T-1#d2", "reverted", agent="coder")
     ws.decide(task="T-1", agent="coder", summary="Use tabs", rationale="taste")
     ws.decide(agent="coder", summary="Spaces", rationale="all", supersedes=["T-1#d3"])
     assert left_over(ws) == [
@@ -194,7 +194,7 @@ def test_a_handoff_says_what_its_receiver_lacks(tmp_path: Path) -> None:
     handoff = {"task": "T-1", "from_agent": "dev", "to_agent": "qa", "outcome": "completed"}
     with passdown.open(str(tmp_path)) as ws:
         ws.create_task("T-1", title="Export", agent="dev")
-        checked = ws.check(handoff)
+        checked = ws.check_handoff(handoff)
         command = ws.hand_off(handoff)
         for found in (checked.problems, command.warnings):
             lacking = [p.path for p in found if p.code == "need_missing"]
@@ -205,5 +205,5 @@ def test_a_handoff_says_what_its_receiver_lacks(tmp_path: Path) -> None:
             "decisions": [{"summary": "Storage is SQLite", "rationale": "one file"}],
             "gates": [{"name": "plan", "result": "passed"}],
         }
-        assert not [p for p in ws.check(more).problems if p.code == "need_missing"]
+        assert not [p for p in ws.check_handoff(more).problems if p.code == "need_missing"]
         assert not [p for p in ws.hand_off(more).warnings if p.code == "need_missing"]

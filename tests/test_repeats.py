@@ -78,8 +78,8 @@ def test_a_repeat_gives_the_first_answer_whatever_the_handoff_brings(ws: Workspa
 def test_a_late_repeat_gives_the_first_answer(ws: Workspace) -> None:
     """Others may have handed off since, and items may have been marked."""
     firsts = {number: repeat(ws, number) for number in range(1, 31)}
-    step = ws.state_document("T-1")["next_steps"][-1]
-    ws.mark(step["address"], "done", agent="coder")
+    step = ws.files.state_document("T-1")["next_steps"][-1]
+    ws.set_status(step["address"], "done", agent="coder")
     for number, first in firsts.items():
         again = repeat(ws, number)
         assert again == first._replace(is_replay=True, warnings=again.warnings), number

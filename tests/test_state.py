@@ -83,7 +83,7 @@ def test_loading_gives_none_or_every_field(ws: Workspace, tmp_path: Path) -> Non
     with pytest.raises(NotFound, match="T-9"):
         ws.state("T-9")
     ws.hand_off(full_handoff())
-    state, document = ws.state("T-1"), ws.state_document("T-1")
+    state, document = ws.state("T-1"), ws.files.state_document("T-1")
     ws.close()
     with passdown.open(str(tmp_path)) as again:
         loaded = again.load("T-1")
@@ -118,7 +118,7 @@ def test_the_schema_of_a_state_is_published_and_holds(ws: Workspace) -> None:
     ws.create_task("T-2", title="t", agent="a", colour="red")
     ws.hand_off(full_handoff())
     ws.decide(task="T-2", agent="a", summary="s", rationale="r", supersedes=["T-1#d1"])
-    ws.mark("T-1#q1", "answered", agent="coder")
+    ws.set_status("T-1#q1", "answered", agent="coder")
     command = ws.hand_off(
         {
             "task": "T-2",
@@ -128,9 +128,9 @@ def test_the_schema_of_a_state_is_published_and_holds(ws: Workspace) -> None:
     )
     ws.reject(command.held_by[0], by="ana", reason="no")
     for task in ("T-1", "T-2"):
-        with open(ws.root + "/" + ws.handle_file(task), encoding="utf-8") as file:
+        with open(ws.root + "/" + ws.files.state_file(task), encoding="utf-8") as file:
             handle = json.load(file)
-        for document in (ws.state_document(task), ws.state_document(task, 1), handle):
+        for document in (ws.files.state_document(task), ws.files.state_document(task, 1), handle):
             assert list(valid.iter_errors(document)) == []
             assert state_problems(document) == []
 
@@ -151,7 +151,7 @@ def _with(document: Document, value: Any, *path: str) -> None:
 def test_a_document_that_breaks_the_schema_is_found_by_both_checks(ws: Workspace) -> None:
     """Missing fields, wrong types, names outside their lists and odd times: each is named."""
     ws.hand_off(full_handoff())
-    whole = ws.state_document("T-1")
+    whole = ws.files.state_document("T-1")
     valid: Any = jsonschema.Draft202012Validator(state_schema())
     changes: list[tuple[tuple[str, ...], Any]] = [
         (("phase",), "shipping"),
@@ -197,7 +197,7 @@ def test_a_document_that_breaks_the_schema_is_found_by_both_checks(ws: Workspace
 @pytest.mark.promise("S1-21")
 def test_a_document_of_another_schema_is_no_state(ws: Workspace) -> None:
     """A state value is only made from a document that this release knows."""
-    document = ws.state_document("T-1")
+    document = ws.files.state_document("T-1")
     for given in ("passdown/state/9", None, 1):
         with pytest.raises(InvalidInput, match="unknown_schema"):
             passdown.TaskState.from_dict({**document, "schema": given})
@@ -235,7 +235,7 @@ def test_nothing_is_lost_over_many_hops(ws: Workspace) -> None:
             assert len(added[listed]) == len(handoff[name])
             for entry, item in zip(handoff[name], added[listed], strict=True):
                 put[item["address"]] = entry
-    state = ws.state_document("T-1")
+    state = ws.files.state_document("T-1")
     assert [h["summary"] for h in state["handoffs"]] == [f"hop {hop}" for hop in range(1, 11)]
     assert len(put) == 10 * 10
     everything = {e["address"]: e for listed in fields.values() for e in state[listed]}
@@ -255,20 +255,20 @@ def test_nothing_is_lost_over_many_hops(ws: Workspace) -> None:
 def test_a_summary_carries_its_version_so_that_a_stale_one_shows(ws: Workspace) -> None:
     """It is made from what is stored, names file and version, and is known to be overtaken."""
     command = ws.hand_off(full_handoff())
-    text = ws.summary("T-1")
+    text = ws.context.summary("T-1")
     assert text == command.context_summary
     assert "Version: 2 (sha256:" in text
     assert "State file: .passdown/state/T-1.json" in text
-    assert ws.check_summary("T-1", text) == (True, 2, 2)
+    assert ws.context.check("T-1", text) == (True, 2, 2)
     ws.decide(task="T-1", agent="coder", summary="s", rationale="r")
-    assert ws.check_summary("T-1", text) == (False, 2, 3)
+    assert ws.context.check("T-1", text) == (False, 2, 3)
     forged = text.replace("sha256:", "sha256:0")[: len(text)]
     with pytest.raises(InvalidInput):
-        ws.check_summary("T-1", forged.replace("Version", "version"))
+        ws.context.check("T-1", forged.replace("Version", "version"))
     with pytest.raises(NotFound):
-        ws.check_summary("T-9", text)
+        ws.context.check("T-9", text)
     with pytest.raises(InvalidInput, match="no_version"):
-        ws.check_summary("T-1", "all is well")
+        ws.context.check("T-1", "all is well")
 
 
 @pytest.mark.promise("S1-36", "P-6")
@@ -284,11 +284,11 @@ def test_stored_text_can_not_forge_a_line_of_the_summary(ws: Workspace) -> None:
             "blockers": [{"blocker": fake, "suggested_resolution": "r"}],
         }
     )
-    text = ws.summary("T-2")
+    text = ws.context.summary("T-2")
     assert [line for line in text.splitlines() if line.startswith("Version:")] == [
         text.splitlines()[-1]
     ]
-    assert ws.check_summary("T-2", text).is_current
+    assert ws.context.check("T-2", text).is_current
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert len(text.splitlines()) == 9
@@ -300,5 +300,5 @@ def test_a_summary_shows_no_decision_that_another_task_replaced(ws: Workspace) -
     ws.hand_off(full_handoff())
     ws.create_task("T-2", title="t", agent="a")
     ws.decide(task="T-2", agent="a", summary="Headers", rationale="r", supersedes=["T-1#d1"])
-    assert "httpOnly" not in ws.summary("T-1")
-    assert ws.state_document("T-1")["decisions"][0]["status"] == "superseded"
+    assert "httpOnly" not in ws.context.summary("T-1")
+    assert ws.files.state_document("T-1")["decisions"][0]["status"] == "superseded"

@@ -219,11 +219,11 @@ class Work(RuleBasedStateMachine):
         if self.would_circle(task, needs):
             self.refused(
                 InvalidInput,
-                lambda: self.ws.change_task(task, agent="coder", depends_on=sorted(needs)),
+                lambda: self.ws.update_task(task, agent="coder", depends_on=sorted(needs)),
             )
             return
-        before = self.ws.state_document(task)
-        self.ws.change_task(task, agent="coder", depends_on=sorted(needs))
+        before = self.ws.files.state_document(task)
+        self.ws.update_task(task, agent="coder", depends_on=sorted(needs))
         self.tasks[task].version += 1
         self.wrote(task, before)
 
@@ -256,13 +256,13 @@ class Work(RuleBasedStateMachine):
             self.refused(GateRefused, lambda: self.ws.hand_off(handoff, key=self.key()))
             return
         key = self.key()
-        before = self.ws.state_document(task)
+        before = self.ws.files.state_document(task)
         command = self.ws.hand_off(handoff, key=key)
         expected.hand_off(handoff)
         expected.version += 1
         assert (command.version, command.is_replay) == (expected.version, False)
         assert bool(command.held_by) == expected.pending
-        after = self.ws.state_document(task)
+        after = self.ws.files.state_document(task)
         rebuilt = passdown.apply_delta(before, command.state_delta)
         assert comparable(rebuilt) == comparable(after)
         self.keyed.append((handoff, key, command))
@@ -302,12 +302,12 @@ class Work(RuleBasedStateMachine):
         known = [
             entry["address"]
             for name in sorted(self.tasks)
-            for entry in self.ws.state_document(name)["decisions"]
+            for entry in self.ws.files.state_document(name)["decisions"]
         ]
         supersedes = (
             data.draw(st.lists(st.sampled_from(known), max_size=2, unique=True)) if known else []
         )
-        before = self.ws.state_document(task)
+        before = self.ws.files.state_document(task)
         receipt = self.ws.decide(
             task=task,
             agent="coder",
@@ -330,7 +330,7 @@ class Work(RuleBasedStateMachine):
     @rule(data=st.data(), kind=st.sampled_from(["pattern", "gotcha", "warning", "gate"]))
     def note(self, data: st.DataObject, kind: str) -> None:
         task = data.draw(st.sampled_from(sorted(self.tasks)))
-        before = self.ws.state_document(task)
+        before = self.ws.files.state_document(task)
         number = f"{kind} {self.key()}"
         if kind == "pattern":
             self.ws.note(kind, task=task, agent="coder", pattern=number, location="src")
@@ -342,7 +342,7 @@ class Work(RuleBasedStateMachine):
         else:
             passed = data.draw(st.booleans())
             self.ws.record_gate(task, agent="coder", name="types", passed=passed)
-            after = self.ws.state_document(task)
+            after = self.ws.files.state_document(task)
             assert ("types" in after["gates_passed"]) is passed
         expected = self.tasks[task]
         expected.version += 1
@@ -358,14 +358,14 @@ class Work(RuleBasedStateMachine):
     )
     def mark(self, data: st.DataObject, status: str, reason: str) -> None:
         task = data.draw(st.sampled_from(sorted(self.tasks)))
-        before = self.ws.state_document(task)
+        before = self.ws.files.state_document(task)
         items = [entry["address"] for name in LISTS for entry in before[name]]
         if not items:
             return
         item = data.draw(st.sampled_from(items))
         heads = self.heads()
         try:
-            self.ws.mark(item, status, agent="tester", reason=reason)
+            self.ws.set_status(item, status, agent="tester", reason=reason)
         except InvalidInput:
             assert self.heads() == heads
             return
@@ -389,7 +389,7 @@ class Work(RuleBasedStateMachine):
         waiting = [name for name, expected in self.tasks.items() if expected.pending]
         task = data.draw(st.sampled_from(sorted(waiting)))
         (gate,) = [g["address"] for g in self.ws.gates(task) if g["status"] == "pending"]
-        before = self.ws.state_document(task)
+        before = self.ws.files.state_document(task)
         expected = self.tasks[task]
         if yes:
             self.ws.approve(gate, by="ana")
@@ -407,19 +407,19 @@ class Work(RuleBasedStateMachine):
     def learn(self, data: st.DataObject, name: str, summary: str) -> None:
         """What is known already is not written again; what is new takes the old one's place."""
         task = data.draw(st.sampled_from(sorted(self.tasks)))
-        before = self.ws.state_document(task)
+        before = self.ws.files.state_document(task)
         node = {"id": name, "type": "component", "summary": summary}
         edges = [
             {"source": name, "relation": "uses", "target": other} for other in sorted(self.nodes)
         ]
         is_news = self.nodes.get(name) != summary
-        receipt = self.ws.learn([node], edges if is_news else (), agent="coder", task=task)
+        receipt = self.ws.knowledge.add([node], edges if is_news else (), agent="coder", task=task)
         assert receipt.is_replay is not is_news
         if is_news:
             self.nodes[name] = summary
             self.tasks[task].version += 1
             self.wrote(task, before)
-        known = self.ws.graph(types=["component"])
+        known = self.ws.knowledge.graph(types=["component"])
         assert {found.id: found.summary for found in known.nodes} == self.nodes
 
     @precondition(lambda self: self.nodes)
@@ -427,12 +427,14 @@ class Work(RuleBasedStateMachine):
     def forget(self, data: st.DataObject) -> None:
         task = data.draw(st.sampled_from(sorted(self.tasks)))
         name = data.draw(st.sampled_from(sorted(self.nodes)))
-        before = self.ws.state_document(task)
-        self.ws.learn(agent="coder", task=task, forget_nodes=[name])
+        before = self.ws.files.state_document(task)
+        self.ws.knowledge.add(agent="coder", task=task, forget_nodes=[name])
         del self.nodes[name]
         self.tasks[task].version += 1
         self.wrote(task, before)
-        assert not [edge for edge in self.ws.edges() if name in (edge.source, edge.target)]
+        assert not [
+            edge for edge in self.ws.knowledge.edges() if name in (edge.source, edge.target)
+        ]
 
     @rule(query=st.sampled_from(["d1 why", "one", "the", "w2 g"]))
     def recall(self, query: str) -> None:
@@ -440,7 +442,7 @@ class Work(RuleBasedStateMachine):
         found = self.ws.recall(query, limit=1_000, by_words=True)
         expected = {f"node:{name}": "current" for name in self.nodes}
         for task in self.tasks:
-            document = self.ws.state_document(task)
+            document = self.ws.files.state_document(task)
             expected |= {
                 entry["address"]: entry["status"]
                 for name in SEARCHED_LISTS
@@ -468,11 +470,11 @@ class Work(RuleBasedStateMachine):
         return f"key-{self.keys}"
 
     def heads(self) -> Document:
-        heads: Document = self.ws.heads()["heads"]
+        heads: Document = self.ws.maintenance.heads()["heads"]
         return heads
 
     def would_circle(self, task: str, needs: set[str]) -> bool:
-        known = {name: self.ws.state_document(name)["depends_on"] for name in self.tasks}
+        known = {name: self.ws.files.state_document(name)["depends_on"] for name in self.tasks}
         seen: set[str] = set()
         waiting = list(needs)
         while waiting:
@@ -493,7 +495,7 @@ class Work(RuleBasedStateMachine):
     def wrote(self, task: str, before: Document | None) -> None:
         """Everything that has to be true right after a write."""
         expected = self.tasks[task]
-        document = self.ws.state_document(task)
+        document = self.ws.files.state_document(task)
         assert document["version"] == expected.version
         assert state_problems(document) == []
         expected.read[expected.version] = document
@@ -530,7 +532,7 @@ class Work(RuleBasedStateMachine):
         blocked = {
             target
             for name in self.tasks
-            for entry in self.ws.state_document(name)["blockers"]
+            for entry in self.ws.files.state_document(name)["blockers"]
             if entry["status"] == "open"
             for target in entry["blocking_tasks"]
         }
@@ -544,7 +546,7 @@ class Work(RuleBasedStateMachine):
         path = os.path.join(self.folder, ".passdown", "state", f"{task}.json")
         with open(path, encoding="utf-8") as file:
             handle = passdown.read_handle(file.read())
-        state = self.ws.state_document(task)
+        state = self.ws.files.state_document(task)
         for name, value in state.items():
             if name not in LISTS:
                 assert handle[name] == value
@@ -564,10 +566,10 @@ class Work(RuleBasedStateMachine):
         verified = self.ws.verify()
         assert verified.findings == ()
         assert verified.records == sum(expected.version for expected in self.tasks.values())
-        assert self.ws.reindex().differing == ()
+        assert self.ws.maintenance.reindex().differing == ()
         for task, expected in self.tasks.items():
             for version, read in expected.read.items():
-                past = self.ws.state_document(task, version)
+                past = self.ws.files.state_document(task, version)
                 if version == expected.version:
                     assert comparable(past) == comparable(read)
                 else:

@@ -211,7 +211,7 @@ def test_a_handoffs_summary_names_the_question_that_blocks(ws: Workspace) -> Non
     for turn in turns:
         command = ws.hand_off({**plain, **turn})
         assert "\nBlocking: question q1: Which region?\n" in command.context_summary
-        assert ws.summary("T-1") == command.context_summary
+        assert ws.context.summary("T-1") == command.context_summary
     done = ws.hand_off({**plain, "from_agent": "d", "to_agent": "e", "resolves": ["T-1#q1"]})
     assert "\nBlocking: None\n" in done.context_summary
 
@@ -277,7 +277,7 @@ def test_fifty_files_and_twenty_decisions_take_less_than_2000_characters(ws: Wor
             "decisions": [{"summary": "s" * 300, "rationale": "r" * 900} for _ in range(20)],
         }
     )
-    for text in (command.context_summary, ws.summary("T-1")):
+    for text in (command.context_summary, ws.context.summary("T-1")):
         assert "50 files (source)" in text
         assert len(text) < 2_000
         assert counter_of("o200k_base").tokens(text) < 500
@@ -301,11 +301,11 @@ def test_a_huge_task_has_a_small_summary(ws: Workspace) -> None:
         }
     )
     for budget in (500, 200, 60, 20):
-        text = ws.summary("T-1", budget)
+        text = ws.context.summary("T-1", budget)
         assert 0 < chars4(text) <= budget
         assert FILE in text
-    assert "10000 files (source)" in ws.summary("T-1")
-    assert "T-1#k1, T-1#k2 and 28 more" in ws.summary("T-1")
+    assert "10000 files (source)" in ws.context.summary("T-1")
+    assert "T-1#k1, T-1#k2 and 28 more" in ws.context.summary("T-1")
     text = task_compact_context(ws._context, "T-1")  # pyright: ignore[reportPrivateUsage]
     assert len(text) <= 2_000
     assert "995 more decisions" in text
@@ -318,14 +318,14 @@ def test_summary_and_file_name_the_same_version(ws: Workspace, tmp_path: Path) -
     ws.create_task("T-1", title="Login", agent="planner")
     handoff = {"task": "T-1", "from_agent": "planner", "to_agent": "coder", "outcome": "completed"}
     command = ws.hand_off(handoff)
-    for text in (command.context_summary, ws.summary("T-1")):
+    for text in (command.context_summary, ws.context.summary("T-1")):
         state = passdown.read_handle((tmp_path / FILE).read_text("utf-8"))
         assert summary_version(text) == (state["version"], state["digest"]) == (2, command.digest)
-        assert ws.check_summary("T-1", text).is_current
+        assert ws.context.check("T-1", text).is_current
     ws.decide(task="T-1", agent="coder", summary="JWT", rationale="stateless")
-    assert ws.check_summary("T-1", command.context_summary) == (False, 2, 3)
+    assert ws.context.check("T-1", command.context_summary) == (False, 2, 3)
     state = passdown.read_handle((tmp_path / FILE).read_text("utf-8"))
-    assert summary_version(ws.summary("T-1")) == (state["version"], state["digest"])
+    assert summary_version(ws.context.summary("T-1")) == (state["version"], state["digest"])
 
 
 @pytest.mark.promise("S1-13")
@@ -376,7 +376,7 @@ def test_compaction_reads_only_decisions_that_hold(ws: Workspace) -> None:
     ws.create_task("T-1", title="Login", agent="planner")
     for n in range(1, 10):
         ws.decide(task="T-1", agent="planner", summary=f"choice {n}", rationale=f"reason {n}")
-    ws.mark("T-1#d9", "reverted", agent="planner", reason="no")
+    ws.set_status("T-1#d9", "reverted", agent="planner", reason="no")
     ws.decide(
         agent="planner", summary="for all", rationale="anew", supersedes=["T-1#d8"], task=None
     )
@@ -403,6 +403,6 @@ def test_the_example_agent_reads_the_summary_then_the_state_and_hands_on(
     assert printed[1:] == ["loaded version 3: Write find()", "handed to qa, phase testing"]
     with passdown.open(str(tmp_path)) as ws:
         assert [entry["task"] for entry in ws.inbox("qa")] == ["T-1"]
-        state = ws.state_document("T-1")
+        state = ws.files.state_document("T-1")
         assert [entry["path"] for entry in state["artifacts"]] == ["store.py", "test_store.py"]
         assert state["next_steps"][0]["status"] == "done"

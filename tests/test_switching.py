@@ -82,7 +82,7 @@ def play(workspace: Workspace, chain: Sequence[str], budget: int | None = None) 
     for number, agent in enumerate(chain):
         if number:
             hand(workspace, chain[number - 1], agent, number)
-        found.append(workspace.switch("T-1", to=agent, budget=budget))
+        found.append(workspace.switch("T-1", to_agent=agent, budget=budget))
     return found
 
 
@@ -154,7 +154,7 @@ def test_what_matters_is_in_the_text_or_behind_what_it_names(workspace: Workspac
     for words in ("7.3", "docs/7.3.md", "feature/csv", "question 11 is open", "go on with part 11"):
         assert words in last.text
     assert "passdown state T-1" in last.text
-    state = json.dumps(workspace.state_document("T-1"))
+    state = json.dumps(workspace.files.state_document("T-1"))
     chain = [*NAMES, *NAMES]
     for number in range(1, len(chain)):
         for index in range(2):
@@ -171,7 +171,7 @@ def test_two_switches_in_one_second_overwrite_nothing(tmp_path: Path) -> None:
         for number in range(3):
             for agent, to in (("planner", "coder"), ("coder", "planner")):
                 hand(workspace, agent, to, number)
-                names.append(workspace.switch("T-1", to=to).artifact_file)
+                names.append(workspace.switch("T-1", to_agent=to).artifact_file)
                 file = tmp_path / ".passdown" / "handoffs" / names[-1]
                 texts[names[-1]] = file.read_text("utf-8")
         assert len(set(names)) == 6
@@ -197,11 +197,11 @@ def elsewhere(root: str, source: str) -> Any:
 @pytest.mark.promise("S2-28")
 def test_what_waits_is_found_in_a_new_process_and_consumed_once(workspace: Workspace) -> None:
     hand(workspace, "planner", "tester", 1)
-    saved = workspace.save_artifact("T-1", to="tester", from_agent="planner")
+    saved = workspace.context.save_switch("T-1", to_agent="tester", from_agent="planner")
     assert Path(saved["path"]).is_file()
-    again = workspace.save_artifact("T-1", to="tester", from_agent="planner")
+    again = workspace.context.save_switch("T-1", to_agent="tester", from_agent="planner")
     assert again["file"] == saved["file"]
-    look = "print(json.dumps(ws.switch_artifacts(agent='tester')))"
+    look = "print(json.dumps(ws.context.saved_switches(agent='tester')))"
     (waiting,) = elsewhere(workspace.root, look)
     assert (waiting["file"], waiting["consumed"]) == (saved["file"], False)
     assert waiting["artifact"]["next_action"] == "go on with part 1"
@@ -212,9 +212,9 @@ def test_what_waits_is_found_in_a_new_process_and_consumed_once(workspace: Works
     assert "consumed: true" in Path(saved["path"]).read_text("utf-8")
     assert elsewhere(workspace.root, look) == []
     hand(workspace, "tester", "planner", 2)
-    workspace.switch("T-1", to="planner")
-    workspace.switch("T-1", to="tester")
-    consumed = [name for d in workspace.briefs("T-1") for name in d.get("consumed", ())]
+    workspace.switch("T-1", to_agent="planner")
+    workspace.switch("T-1", to_agent="tester")
+    consumed = [name for d in workspace.context.deliveries("T-1") for name in d.get("consumed", ())]
     assert consumed.count(saved["file"]) == 1
     assert len(consumed) == len(set(consumed))
 
@@ -222,23 +222,23 @@ def test_what_waits_is_found_in_a_new_process_and_consumed_once(workspace: Works
 @pytest.mark.promise("S2-28")
 def test_an_artifact_waits_for_nobody_else(workspace: Workspace) -> None:
     hand(workspace, "planner", "tester", 1)
-    saved = workspace.save_artifact("T-1", to="tester", from_agent="planner")
-    workspace.switch("T-1", to="coder")
-    (waiting,) = workspace.switch_artifacts(agent="tester")
+    saved = workspace.context.save_switch("T-1", to_agent="tester", from_agent="planner")
+    workspace.switch("T-1", to_agent="coder")
+    (waiting,) = workspace.context.saved_switches(agent="tester")
     assert waiting["file"] == saved["file"]
-    assert workspace.switch_artifacts(agent="coder") == []
+    assert workspace.context.saved_switches(agent="coder") == []
     with pytest.raises(InvalidInput):
-        workspace.save_artifact("T-1", to="planner", from_agent="planner")
+        workspace.context.save_switch("T-1", to_agent="planner", from_agent="planner")
     with pytest.raises(NotFound):
-        workspace.switch("T-9", to="coder")
+        workspace.switch("T-9", to_agent="coder")
 
 
 @pytest.mark.promise("S2-12", "S2-13")
 def test_a_prompt_changes_only_where_it_calls_another_agent(workspace: Workspace) -> None:
     for text in ("go on", "mail a@coder.example", "@coder go on", "@nobody go on", ""):
-        assert workspace.prompt(text, task="T-1", active="coder").text == text
-    assert workspace.briefs("T-1") == []
-    found = workspace.prompt("@tester try it", task="T-1", active="coder")
+        assert workspace.context.prompt(text, task="T-1", active="coder").text == text
+    assert workspace.context.deliveries("T-1") == []
+    found = workspace.context.prompt("@tester try it", task="T-1", active="coder")
     assert found.switched
     assert found.agent == "tester"
     assert found.text == f"{found.switched.text}\n\n# The prompt\n\n@tester try it"
@@ -250,9 +250,9 @@ def test_with_switches_off_a_prompt_never_changes(tmp_path: Path) -> None:
     write_profiles(tmp_path)
     with passdown.open(str(tmp_path), settings=Settings(switch_enabled=False)) as workspace:
         workspace.create_task("T-1", title="Invoices", agent="planner")
-        found = workspace.prompt("@tester try it", task="T-1", active="coder")
+        found = workspace.context.prompt("@tester try it", task="T-1", active="coder")
         assert (found.text, found.agent, found.switched) == ("@tester try it", "coder", None)
-        assert workspace.briefs("T-1") == []
+        assert workspace.context.deliveries("T-1") == []
         assert not (tmp_path / ".passdown" / "handoffs").exists()
 
 
@@ -260,10 +260,10 @@ def test_with_switches_off_a_prompt_never_changes(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_keeps_nobody_from_a_context(workspace: Workspace) -> None:
     Path(workspace.root, ".passdown", "handoffs").write_text("in the way", "utf-8")
     hand(workspace, "planner", "coder", 1)
-    found = workspace.switch("T-1", to="coder")
+    found = workspace.switch("T-1", to_agent="coder")
     assert found.text.startswith(profile("coder"))
     assert [problem.code for problem in found.warnings] == ["not_written"]
     assert "choice 1." in found.text
     # What was recorded is there for the next switch, with the file or without it.
     hand(workspace, "coder", "tester", 2)
-    assert len(workspace.switch("T-1", to="tester").summaries) == 2
+    assert len(workspace.switch("T-1", to_agent="tester").summaries) == 2

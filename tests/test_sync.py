@@ -54,18 +54,18 @@ def codes(synced: Any) -> list[str]:
 
 
 def summaries(ws: Workspace) -> dict[str, str]:
-    return {n.id: n.summary for n in ws.graph(types=["component"]).nodes}
+    return {n.id: n.summary for n in ws.knowledge.graph(types=["component"]).nodes}
 
 
 @pytest.mark.promise("S4-29")
 def test_what_several_wrote_is_merged_at_once_and_conflicts_are_reported(ws: Workspace) -> None:
     """Nothing is in the file before; then each node is in it once, in the newest words."""
-    ws.learn([node("A", "First words")], agent="ana")
-    ws.learn([node("B")], [{"source": "A", "relation": "uses", "target": "B"}], agent="ben")
-    ws.learn([node("A", "Other words")], agent="ben")
-    ws.learn([node("A", "Other words")], agent="cleo")
+    ws.knowledge.add([node("A", "First words")], agent="ana")
+    ws.knowledge.add([node("B")], [{"source": "A", "relation": "uses", "target": "B"}], agent="ben")
+    ws.knowledge.add([node("A", "Other words")], agent="ben")
+    ws.knowledge.add([node("A", "Other words")], agent="cleo")
     assert not file_of(ws).exists()
-    synced = ws.sync_knowledge(agent="ana")
+    synced = ws.knowledge.sync(agent="ana")
     assert (synced.nodes, synced.edges, synced.taken, synced.is_changed) == (2, 1, (), True)
     text = file_of(ws).read_text("utf-8")
     assert text.count("Other words") == 1
@@ -73,16 +73,16 @@ def test_what_several_wrote_is_merged_at_once_and_conflicts_are_reported(ws: Wor
     (report,) = synced.reports
     assert (report.path, report.code, report.level) == ("nodes.A", "conflict", "warning")
     assert "ana, ben" in report.message
-    again = ws.sync_knowledge(agent="ana")
+    again = ws.knowledge.sync(agent="ana")
     assert (again.is_changed, again.reports, again.taken) == (False, (), ())
     assert file_of(ws).read_text("utf-8") == text
 
 
 def test_a_change_of_the_file_alone_is_taken_over(ws: Workspace) -> None:
-    ws.learn([node("A", "One")], agent="ana")
-    ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A", "One")], agent="ana")
+    ws.knowledge.sync(agent="ana")
     swap(file_of(ws), "One", "Two")
-    synced = ws.sync_knowledge(agent="ben")
+    synced = ws.knowledge.sync(agent="ben")
     assert (synced.taken, synced.reports, synced.kept_aside) == (("A",), (), "")
     assert summaries(ws) == {"A": "Two"}
     assert ws.log("workspace")[0]["author"] == "ben"
@@ -91,33 +91,33 @@ def test_a_change_of_the_file_alone_is_taken_over(ws: Workspace) -> None:
 
 def test_nodes_and_edges_that_the_file_adds_are_taken_over(ws: Workspace) -> None:
     ws.hand_off(full_handoff())
-    ws.learn([node("A")], agent="ana")
-    ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A")], agent="ana")
+    ws.knowledge.sync(agent="ana")
     more = '"N" [type="component", summary="New"];\n"N" -> "T-1#d1" [relation="uses"];\n}'
     swap(file_of(ws), "}", more)
-    assert ws.sync_knowledge(agent="ana").taken == ("N",)
-    assert [e.key for e in ws.edges(source="N")] == [("N", "uses", "T-1#d1")]
+    assert ws.knowledge.sync(agent="ana").taken == ("N",)
+    assert [e.key for e in ws.knowledge.edges(source="N")] == [("N", "uses", "T-1#d1")]
 
 
 def test_a_change_of_the_ledger_alone_is_written_into_the_file(ws: Workspace) -> None:
-    ws.learn([node("A", "One")], agent="ana")
-    ws.sync_knowledge(agent="ana")
-    ws.learn([node("A", "Two")], agent="ana")
-    synced = ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A", "One")], agent="ana")
+    ws.knowledge.sync(agent="ana")
+    ws.knowledge.add([node("A", "Two")], agent="ana")
+    synced = ws.knowledge.sync(agent="ana")
     assert (synced.is_changed, synced.taken, synced.reports) == (True, (), ())
     assert "Two" in file_of(ws).read_text("utf-8")
-    ws.learn(agent="ana", forget_nodes=["A"])
-    assert ws.sync_knowledge(agent="ana").nodes == 0
+    ws.knowledge.add(agent="ana", forget_nodes=["A"])
+    assert ws.knowledge.sync(agent="ana").nodes == 0
     assert "Two" not in file_of(ws).read_text("utf-8")
     assert summaries(ws) == {}
 
 
 def test_where_both_changed_the_ledger_stands_and_the_file_is_kept(ws: Workspace) -> None:
-    ws.learn([node("A", "One")], agent="ana")
-    ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A", "One")], agent="ana")
+    ws.knowledge.sync(agent="ana")
     swap(file_of(ws), "One", "By hand")
-    ws.learn([node("A", "By agent")], agent="ana")
-    synced = ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A", "By agent")], agent="ana")
+    synced = ws.knowledge.sync(agent="ana")
     assert codes(synced) == ["conflict"]
     assert "By hand" in synced.reports[0].message
     assert summaries(ws) == {"A": "By agent"}
@@ -126,20 +126,20 @@ def test_where_both_changed_the_ledger_stands_and_the_file_is_kept(ws: Workspace
 
 
 def test_the_same_change_on_both_sides_is_none(ws: Workspace) -> None:
-    ws.learn([node("A", "One")], agent="ana")
-    ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A", "One")], agent="ana")
+    ws.knowledge.sync(agent="ana")
     swap(file_of(ws), "One", "Two")
-    ws.learn([node("A", "Two")], agent="ana")
-    synced = ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A", "Two")], agent="ana")
+    synced = ws.knowledge.sync(agent="ana")
     assert (synced.reports, synced.kept_aside, synced.taken) == ((), "", ())
 
 
 def test_a_line_that_was_taken_out_is_put_back_and_reported(ws: Workspace) -> None:
-    ws.learn([node("A"), node("B")], agent="ana")
-    ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A"), node("B")], agent="ana")
+    ws.knowledge.sync(agent="ana")
     lines = file_of(ws).read_text("utf-8").splitlines(keepends=True)
     file_of(ws).write_text("".join(line for line in lines if '"B"' not in line), "utf-8")
-    synced = ws.sync_knowledge(agent="ana")
+    synced = ws.knowledge.sync(agent="ana")
     assert [(r.path, r.code) for r in synced.reports] == [("nodes.B", "put_back")]
     assert '"B"' in file_of(ws).read_text("utf-8")
 
@@ -148,54 +148,54 @@ def test_a_line_that_was_taken_out_is_put_back_and_reported(ws: Workspace) -> No
     "content", [b"digraph {", b"\xff\xfe\x00", b'digraph { A [summary="\xe9"] }']
 )
 def test_a_file_that_can_not_be_read_is_kept_aside(ws: Workspace, content: bytes) -> None:
-    ws.learn([node("A")], agent="ana")
-    ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A")], agent="ana")
+    ws.knowledge.sync(agent="ana")
     file_of(ws).write_bytes(content)
-    synced = ws.sync_knowledge(agent="ana")
+    synced = ws.knowledge.sync(agent="ana")
     assert codes(synced) == ["unreadable"]
     assert Path(synced.kept_aside).read_bytes() == content
     assert [n.id for n in read_graph(file_of(ws).read_text("utf-8")).nodes] == ["A"]
 
 
 def test_an_emptied_file_is_written_again(ws: Workspace) -> None:
-    ws.learn([node("A")], agent="ana")
-    ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A")], agent="ana")
+    ws.knowledge.sync(agent="ana")
     file_of(ws).write_text("", "utf-8")
-    assert ws.sync_knowledge(agent="ana").is_changed
+    assert ws.knowledge.sync(agent="ana").is_changed
     assert '"A"' in file_of(ws).read_text("utf-8")
 
 
 def test_what_is_not_for_the_graph_is_reported_and_left_out(ws: Workspace) -> None:
     """Such as items and their edges, from a drawing of the whole graph."""
     ws.hand_off(full_handoff())
-    ws.learn([node("A")], agent="ana")
+    ws.knowledge.add([node("A")], agent="ana")
     file_of(ws).write_text(
         'digraph {\n"N" [type="component", summary="New"];\n'
         '"T-1#d1" [type="decision", summary="Forged"];\n'
         '"N" -> "T-1#d1" [relation="supersedes"];\n}\n',
         "utf-8",
     )
-    synced = ws.sync_knowledge(agent="ana")
+    synced = ws.knowledge.sync(agent="ana")
     assert synced.taken == ("N",)
     assert sorted(codes(synced)) == ["reserved_edge", "reserved_id"]
     assert "Forged" not in file_of(ws).read_text("utf-8")
     assert ws.show("T-1#d1")["status"] == "accepted"
-    assert ws.sync_knowledge(agent="ana").reports == ()
+    assert ws.knowledge.sync(agent="ana").reports == ()
 
 
 def test_rights_are_kept_and_links_followed(ws: Workspace, tmp_path: Path) -> None:
-    ws.learn([node("A")], agent="ana")
+    ws.knowledge.add([node("A")], agent="ana")
     real = tmp_path / "shared" / "real.dot"
     real.parent.mkdir()
     real.write_text("", "utf-8")
     real.chmod(0o640)
     link = tmp_path / "link.dot"
     link.symlink_to(real)
-    ws.sync_knowledge("link.dot", agent="ana")
+    ws.knowledge.sync("link.dot", agent="ana")
     assert link.is_symlink()
     assert '"A"' in real.read_text("utf-8")
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
-    ws.sync_knowledge("plain.dot", agent="ana")
+    ws.knowledge.sync("plain.dot", agent="ana")
     mask = os.umask(0)
     os.umask(mask)
     assert stat.S_IMODE((tmp_path / "plain.dot").stat().st_mode) == 0o666 & ~mask
@@ -203,43 +203,43 @@ def test_rights_are_kept_and_links_followed(ws: Workspace, tmp_path: Path) -> No
 
 def test_two_files_of_one_name_are_remembered_apart(ws: Workspace, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    ws.learn([node("A", "One")], agent="ana")
-    ws.sync_knowledge("k.dot", agent="ana")
-    ws.learn([node("A", "Two")], agent="ana")
-    ws.sync_knowledge("docs/k.dot", agent="ana")
-    synced = ws.sync_knowledge("k.dot", agent="ana")
+    ws.knowledge.add([node("A", "One")], agent="ana")
+    ws.knowledge.sync("k.dot", agent="ana")
+    ws.knowledge.add([node("A", "Two")], agent="ana")
+    ws.knowledge.sync("docs/k.dot", agent="ana")
+    synced = ws.knowledge.sync("k.dot", agent="ana")
     assert synced.reports == ()
     assert "Two" in (tmp_path / "k.dot").read_text("utf-8")
 
 
 def test_a_file_in_json_says_the_same(ws: Workspace) -> None:
-    ws.learn([node("A", tags=["t"])], agent="ana")
-    ws.sync_knowledge("k.json", agent="ana")
+    ws.knowledge.add([node("A", tags=["t"])], agent="ana")
+    ws.knowledge.sync("k.json", agent="ana")
     text = file_of(ws, "k.json").read_text("utf-8")
-    assert read_graph(text).nodes == ws.graph(types=["component"]).nodes
+    assert read_graph(text).nodes == ws.knowledge.graph(types=["component"]).nodes
     swap(file_of(ws, "k.json"), "Something", "Else")
-    assert ws.sync_knowledge("k.json", agent="ana").taken == ("A",)
+    assert ws.knowledge.sync("k.json", agent="ana").taken == ("A",)
 
 
 def test_a_memory_of_the_last_time_that_is_lost_or_broken_loses_nothing(
     ws: Workspace, tmp_path: Path
 ) -> None:
-    ws.learn([node("A", "One")], agent="ana")
-    ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A", "One")], agent="ana")
+    ws.knowledge.sync(agent="ana")
     (base,) = (tmp_path / ".passdown" / "knowledge").glob("*.base")
     base.write_text("[", "utf-8")
     swap(file_of(ws), "One", "Two")
-    synced = ws.sync_knowledge(agent="ana")
+    synced = ws.knowledge.sync(agent="ana")
     assert codes(synced) == ["conflict"]
     assert "Two" in Path(synced.kept_aside).read_text("utf-8")
     assert summaries(ws) == {"A": "One"}
 
 
 def test_a_place_that_can_not_be_written_is_a_typed_error(ws: Workspace, tmp_path: Path) -> None:
-    ws.learn([node("A")], agent="ana")
+    ws.knowledge.add([node("A")], agent="ana")
     (tmp_path / "folder.dot").mkdir()
     with pytest.raises(PassdownError, match="folder"):
-        ws.sync_knowledge("folder.dot", agent="ana")
+        ws.knowledge.sync("folder.dot", agent="ana")
     assert ws.verify().findings == ()
 
 
@@ -247,7 +247,7 @@ def test_processes_that_sync_at_once_lose_nothing(ws: Workspace) -> None:
     workers = [start("sync", folder=ws.root, name=f"p{n}", count=5) for n in range(3)]
     for worker in workers:
         result_of(worker)
-    synced = ws.sync_knowledge(agent="ana")
+    synced = ws.knowledge.sync(agent="ana")
     expected = sorted(f"p{number}-{turn}" for number in range(3) for turn in range(5))
     assert sorted(summaries(ws)) == expected
     assert [n.id for n in read_graph(file_of(ws).read_text("utf-8")).nodes] == expected
@@ -265,7 +265,7 @@ def test_a_link_out_of_the_project_is_refused(tmp_path: Path) -> None:
     (project / "folder").symlink_to("../home")
     (home / "link.dot").symlink_to("own")
     with passdown.open(str(project), settings=Settings(embedder="none")) as ws:
-        ws.learn([node("A")], agent="ana")
+        ws.knowledge.add([node("A")], agent="ana")
         for path in (
             "knowledge.dot",
             str(project / "knowledge.dot"),
@@ -277,11 +277,11 @@ def test_a_link_out_of_the_project_is_refused(tmp_path: Path) -> None:
             ".git/config",
         ):
             with pytest.raises(InvalidInput, match="unsafe_path"):
-                ws.sync_knowledge(path, agent="ana")
+                ws.knowledge.sync(path, agent="ana")
         assert sorted(each.name for each in home.iterdir()) == ["link.dot", "own"]
         assert (home / "own").read_text("utf-8") == "alias x=y"
-        assert ws.sync_knowledge(str(home / "named.dot"), agent="ana").nodes == 1
-        assert ws.sync_knowledge("deep/er/k.dot", agent="ana").nodes == 1
+        assert ws.knowledge.sync(str(home / "named.dot"), agent="ana").nodes == 1
+        assert ws.knowledge.sync("deep/er/k.dot", agent="ana").nodes == 1
         assert ws.verify().findings == ()
 
 
@@ -290,7 +290,7 @@ def test_what_is_no_path_or_no_file_is_refused(ws: Workspace, tmp_path: Path) ->
     unusable: list[Any] = ["\0", "\ud800.dot", 5, b"k.dot", "pipe.dot", "x" * 5000]
     for path in unusable:
         with pytest.raises(InvalidInput) as caught:
-            ws.sync_knowledge(path, agent="ana")
+            ws.knowledge.sync(path, agent="ana")
         assert caught.value.problems[0].path == "path"
 
 
@@ -325,11 +325,11 @@ def test_a_file_of_the_project_keeps_its_owner_and_group(tmp_path: Path) -> None
 def test_a_memory_of_the_last_time_that_was_tampered_with_counts_as_none(
     ws: Workspace, tmp_path: Path, text: str
 ) -> None:
-    ws.learn([node("A")], agent="ana")
-    ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("A")], agent="ana")
+    ws.knowledge.sync(agent="ana")
     (base,) = (tmp_path / ".passdown" / "knowledge").glob("*.base")
     base.write_text(text, "utf-8")
-    assert ws.sync_knowledge(agent="ana").reports == ()
+    assert ws.knowledge.sync(agent="ana").reports == ()
     assert base.read_text("utf-8") != text
 
 
@@ -346,10 +346,10 @@ def test_a_memory_of_the_last_time_that_was_tampered_with_counts_as_none(
 def test_a_file_that_holds_something_else_is_left_alone(
     ws: Workspace, tmp_path: Path, name: str, content: str
 ) -> None:
-    ws.learn([node("A")], agent="ana")
+    ws.knowledge.add([node("A")], agent="ana")
     (tmp_path / name).write_text(content, "utf-8")
     with pytest.raises(InvalidInput, match="not_a_graph"):
-        ws.sync_knowledge(name, agent="ana")
+        ws.knowledge.sync(name, agent="ana")
     assert (tmp_path / name).read_text("utf-8") == content
     assert [each.name for each in tmp_path.glob(f"{name}*")] == [name]
 
@@ -361,13 +361,13 @@ def test_a_graph_that_was_never_synced_is_taken_over(
     text = '{"nodes": [{"id": "N", "type": "component", "summary": "New"}], "edges": []}'
     dot = 'digraph { "N" [type="component", summary="New"]; }'
     (tmp_path / name).write_text(text if name.endswith("json") else dot, "utf-8")
-    assert ws.sync_knowledge(name, agent="ana").taken == ("N",)
+    assert ws.knowledge.sync(name, agent="ana").taken == ("N",)
 
 
 def test_a_file_that_spells_accents_apart_says_the_same(ws: Workspace) -> None:
-    ws.learn([node("Caf\u00e9"), node("B")], agent="ana")
-    ws.sync_knowledge(agent="ana")
+    ws.knowledge.add([node("Caf\u00e9"), node("B")], agent="ana")
+    ws.knowledge.sync(agent="ana")
     swap(file_of(ws), "Caf\u00e9", "Cafe\u0301")
-    synced = ws.sync_knowledge(agent="ana")
+    synced = ws.knowledge.sync(agent="ana")
     assert (synced.taken, synced.reports, synced.nodes) == ((), (), 2)
     assert "Caf\u00e9" in file_of(ws).read_text("utf-8")

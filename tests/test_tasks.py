@@ -99,10 +99,10 @@ def test_a_cycle_of_dependencies_is_refused_with_the_way_round(ws: Workspace) ->
     assert "T-3 -> T-1 -> T-2 -> T-3" in problem.message
     ws.create_task("T-3", title="t", agent="a", depends_on=["T-4"])
     with pytest.raises(InvalidInput, match="T-4 -> T-1 -> T-2 -> T-"):
-        ws.change_task("T-4", agent="a", depends_on=["T-1"])
+        ws.update_task("T-4", agent="a", depends_on=["T-1"])
     assert ws.task("T-4")["needs"] == []
-    ws.change_task("T-1", agent="a", depends_on=[])
-    ws.change_task("T-4", agent="a", depends_on=["T-1"])
+    ws.update_task("T-1", agent="a", depends_on=[])
+    ws.update_task("T-4", agent="a", depends_on=["T-1"])
     assert ws.task("T-1")["needed_by"] == ["T-4"]
 
 
@@ -121,13 +121,13 @@ def test_a_task_is_made_once(ws: Workspace) -> None:
 def test_a_changed_task_keeps_what_it_was(ws: Workspace) -> None:
     """A change is a version; what isn't named stays, and the former text can be read."""
     ws.create_task("T-1", title="Login", agent="planner", criteria=["one"])
-    ws.change_task("T-1", agent="coder", title="Sign in", time_limit_minutes=5)
-    now, then = ws.state_document("T-1"), ws.state_document("T-1", 1)
+    ws.update_task("T-1", agent="coder", title="Sign in", time_limit_minutes=5)
+    now, then = ws.files.state_document("T-1"), ws.files.state_document("T-1", 1)
     assert (now["title"], now["criteria"], now["time_limit_minutes"]) == ("Sign in", ["one"], 5)
     assert (then["title"], then["time_limit_minutes"]) == ("Login", None)
-    ws.change_task("T-1", agent="coder", status="cancelled")
+    ws.update_task("T-1", agent="coder", status="cancelled")
     assert ws.tasks(status="cancelled")[0]["task"] == "T-1"
-    ws.change_task("T-1", agent="coder", status="open")
+    ws.update_task("T-1", agent="coder", status="open")
     assert ws.task("T-1")["status"] == "open"
 
 
@@ -149,18 +149,18 @@ def test_a_change_that_says_nothing_or_too_much_is_refused(
     """Phases move by handoffs, unknown fields have no place, and nothing is dropped silently."""
     ws.create_task("T-1", title="Login", agent="planner")
     with pytest.raises(InvalidInput) as caught:
-        ws.change_task("T-1", agent="coder", **fields)
+        ws.update_task("T-1", agent="coder", **fields)
     assert [problem.code for problem in caught.value.problems] == [code]
     assert ws.state("T-1").version == 1
     with pytest.raises(NotFound):
-        ws.change_task("T-9", agent="coder", title="t")
+        ws.update_task("T-9", agent="coder", title="t")
 
 
 def test_a_change_keeps_no_field_that_nobody_knows(ws: Workspace) -> None:
     """It says so, and names the field that was perhaps meant."""
     ws.create_task("T-1", title="Login", agent="planner")
     with pytest.raises(InvalidInput) as refused:
-        ws.change_task("T-1", agent="coder", colour="red", titel="Sign in")
+        ws.update_task("T-1", agent="coder", colour="red", titel="Sign in")
     fixes = {problem.path: problem.fix for problem in refused.value.problems}
     assert fixes == {"colour": "leave it out", "titel": "did you mean title?"}
     assert ws.task("T-1")["version"] == 1
@@ -206,7 +206,7 @@ def test_a_blocker_blocks_the_tasks_it_names(ws: Workspace) -> None:
     ws.create_task("T-4", title="t", agent="planner")
     assert [task["task"] for task in ws.tasks(status="blocked")] == ["T-1", "T-2", "T-4"]
     assert ws.task("T-2")["blocked_by"] == ["T-1#b1"]
-    state = ws.state_document("T-4")
+    state = ws.files.state_document("T-4")
     assert (state["status"], state["blocked_by"]) == ("blocked", ["T-1#b1"])
     assert ws.show("T-1#b1")["blocks"] == ["T-2", "T-3", "T-4"]
 
@@ -222,7 +222,7 @@ def test_a_settled_blocker_releases_its_tasks(ws: Workspace, way: str) -> None:
     hand_off(ws, "T-1", outcome="blocked", blockers=entries)
     assert ws.task("T-2")["status"] == "blocked"
     if way == "mark":
-        ws.mark("T-1#b1", "resolved", agent="coder", reason="got one")
+        ws.set_status("T-1#b1", "resolved", agent="coder", reason="got one")
         assert ws.task("T-1")["status"] == "open"
     elif way == "approval":
         ws.approve("T-1#k1", by="ana")
@@ -235,7 +235,7 @@ def test_a_settled_blocker_releases_its_tasks(ws: Workspace, way: str) -> None:
     shown = ws.show("T-1#b1")
     assert shown["status"] == ("replaced" if way == "replacement" else "resolved")
     assert (shown["blocker"], shown["suggested_resolution"]) == ("No key", "Ask")
-    assert ws.state_document("T-1", 2)["blockers"][0]["status"] == "open"
+    assert ws.files.state_document("T-1", 2)["blockers"][0]["status"] == "open"
 
 
 @pytest.mark.promise("S3-26")
@@ -246,9 +246,9 @@ def test_a_task_waits_for_all_that_block_it(ws: Workspace) -> None:
     hand_off(ws, "T-1", outcome="blocked", blockers=blocked("T-3"))
     hand_off(ws, "T-2", outcome="blocked", blockers=blocked("T-3"))
     assert ws.task("T-3")["blocked_by"] == ["T-1#b1", "T-2#b1"]
-    ws.mark("T-1#b1", "resolved", agent="coder")
+    ws.set_status("T-1#b1", "resolved", agent="coder")
     assert ws.task("T-3")["status"] == "blocked"
-    ws.mark("T-2#b1", "resolved", agent="coder")
+    ws.set_status("T-2#b1", "resolved", agent="coder")
     assert ws.task("T-3")["status"] == "open"
 
 
@@ -259,7 +259,7 @@ def test_a_repeated_blocker_is_the_same_one(ws: Workspace) -> None:
     entries = blocked("T-2")
     hand_off(ws, "T-1", outcome="blocked", blockers=[*entries, *entries])
     hand_off(ws, "T-1", outcome="blocked", blockers=entries, summary="still")
-    assert [(b["address"], b["status"]) for b in ws.state_document("T-1")["blockers"]] == [
+    assert [(b["address"], b["status"]) for b in ws.files.state_document("T-1")["blockers"]] == [
         ("T-1#b1", "open")
     ]
 
@@ -292,9 +292,9 @@ def test_gate_results_and_warnings_can_be_recorded(ws: Workspace) -> None:
     state = ws.state("T-1")
     assert (state.gates_passed, state.gates_failed) == (("lint", "tests"), ())
     assert state.warnings == ("The server is slow",)
-    results = [(g["name"], g["result"]) for g in ws.gates("T-1", open_only=False)]
+    results = [(g["name"], g["result"]) for g in ws.gates("T-1", all=True)]
     assert results == [("lint", "failed"), ("tests", "passed"), ("lint", "passed")]
-    ws.mark(receipt.items[0], "retracted", agent="ci")
+    ws.set_status(receipt.items[0], "retracted", agent="ci")
     assert ws.state("T-1").warnings == ()
     assert ws.show(receipt.items[0])["text"] == "The server is slow"
 
@@ -313,12 +313,12 @@ def test_an_item_is_only_marked_with_what_fits_it(ws: Workspace) -> None:
         ("T-9#b1", "resolved", None),
         ("b1", "resolved", "invalid_address"),
     ]:
-        before = ws.heads()["heads"]
+        before = ws.maintenance.heads()["heads"]
         with pytest.raises(ValueError, match=r".") as caught:
-            ws.mark(item, status, agent="coder")
+            ws.set_status(item, status, agent="coder")
         if isinstance(caught.value, InvalidInput):
             assert [problem.code for problem in caught.value.problems] == [code]
-        assert ws.heads()["heads"] == before
-    ws.mark("T-1#q1", "answered", agent="coder", reason="15 minutes")
+        assert ws.maintenance.heads()["heads"] == before
+    ws.set_status("T-1#q1", "answered", agent="coder", reason="15 minutes")
     shown = ws.show("T-1#q1")
     assert (shown["status"], shown["status_note"]) == ("answered", "15 minutes")

@@ -38,7 +38,7 @@ def text(ws: Workspace, agent: str = "dev", **ask: Any) -> str:
 def test_an_answer_is_told_in_the_words_of_whoever_gave_it(ws: Workspace) -> None:
     """A question that was answered is gone from what is open; its answer isn't."""
     handed(ws, open_questions=[{"question": "Are partial refunds allowed?", "blocking": True}])
-    ws.mark("T-1#q1", "answered", agent="pm", reason="No, only whole refunds")
+    ws.set_status("T-1#q1", "answered", agent="pm", reason="No, only whole refunds")
     found = text(ws)
     assert "## Answered [" in found
     assert " pm]\n- q1 Are partial refunds allowed? | Answer: No, only whole refunds\n" in found
@@ -99,7 +99,7 @@ def test_what_earlier_agents_left_is_fenced_and_only_theirs(ws: Workspace) -> No
     handed(ws, suggested_next_steps=[{"step": "SM STEP"}])
     decision = {"summary": orders, "rationale": "none"}
     handed(ws, from_agent="dev", to_agent="qa", decisions=[decision])
-    found = ws.switch("T-1", to="qa")
+    found = ws.switch("T-1", to_agent="qa")
     before, _, _ = found.text.partition("# T-1 for qa")
     assert f"[{found.brief.marker} dev] From dev to qa" in before
     assert "SM STEP" not in before
@@ -114,12 +114,12 @@ def test_summaries_hold_what_still_holds(ws: Workspace) -> None:
         {"summary": "Use C", "rationale": "r"},
     ]
     handed(ws, from_agent="sm", to_agent="dev", decisions=decisions)
-    ws.switch("T-1", to="dev")
+    ws.switch("T-1", to_agent="dev")
     handed(ws, from_agent="dev", to_agent="qa")
-    ws.mark("T-1#d1", "reverted", agent="dev")
+    ws.set_status("T-1#d1", "reverted", agent="dev")
     ws.create_task("T-2", title="Other", agent="pm")
     ws.decide(task="T-2", agent="pm", summary="Use D", rationale="r", supersedes=["T-1#d3"])
-    before, _, _ = ws.switch("T-1", to="qa").text.partition("# T-1 for qa")
+    before, _, _ = ws.switch("T-1", to_agent="qa").text.partition("# T-1 for qa")
     assert "Use A for reads, B for writes" in before
     assert "Use A (" not in before
     assert "Use C" not in before
@@ -128,13 +128,13 @@ def test_summaries_hold_what_still_holds(ws: Workspace) -> None:
 def test_an_artifact_waits_however_many_briefs_come_between(ws: Workspace) -> None:
     """And is consumed by the switch that shows it, not by one that has no room for it."""
     handed(ws, decisions=[{"summary": "Use A", "rationale": "r"}])
-    saved = ws.save_artifact("T-1", to="qa", from_agent="sm")["file"]
+    saved = ws.context.save_switch("T-1", to_agent="qa", from_agent="sm")["file"]
     for _ in range(210):
         ws.brief("T-1", agent="dev")
-    assert ws.switch("T-1", to="qa", from_agent="sm", budget=5).summaries == ()
-    assert [e["file"] for e in ws.switch_artifacts(agent="qa")] == [saved]
-    assert ws.switch("T-1", to="qa", from_agent="sm").summaries == (saved,)
-    assert ws.switch_artifacts(agent="qa") == []
+    assert ws.switch("T-1", to_agent="qa", from_agent="sm", budget=5).summaries == ()
+    assert [e["file"] for e in ws.context.saved_switches(agent="qa")] == [saved]
+    assert ws.switch("T-1", to_agent="qa", from_agent="sm").summaries == (saved,)
+    assert ws.context.saved_switches(agent="qa") == []
 
 
 def test_asking_git_runs_nothing_that_the_repository_names(ws: Workspace, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_asking_git_runs_nothing_that_the_repository_names(ws: Workspace, tmp_pa
     (tmp_path / ".gitattributes").write_text("*.py filter=evil\n")
     handed(ws, files_created=[{"path": "a.py", "purpose": "p"}])
     (tmp_path / "a.py").write_text("two\n")
-    found = ws.switch("T-1", to="qa", from_agent="sm")
+    found = ws.switch("T-1", to_agent="qa", from_agent="sm")
     assert found.git is not None
     assert found.git.is_repository
     assert not ran.exists()

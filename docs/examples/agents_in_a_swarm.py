@@ -62,4 +62,4 @@ with passdown.open(".") as ws:
     print(
         len(state["messages"]), "messages in the state; the task is with", ws.task("T-1")["holder"]
     )
-    print("decided:", [each["summary"] for each in ws.state_document("T-1")["decisions"]])
+    print("decided:", [each["summary"] for each in ws.files.state_document("T-1")["decisions"]])

@@ -44,7 +44,7 @@ async def main() -> None:
         for each in transitions(ws, state["run"]):
             print(each.version, each.source, "->", *each.targets, f"({each.condition})")
         print("replayed:", replay(ws, state["run"], Work) == plain(state))
-        print([each["summary"] for each in ws.state_document("T-1")["handoffs"]])
+        print([each["summary"] for each in ws.files.state_document("T-1")["handoffs"]])
 
 
 asyncio.run(main())

@@ -61,4 +61,4 @@ def work(ws: passdown.Workspace, command: passdown.HandoffCommand) -> passdown.H
 with passdown.open(".") as workspace:
     handed = work(workspace, plan(workspace))
     print(f"handed to {handed.target_agent}, phase {handed.phase}")
-    assert workspace.check_summary("T-1", handed.context_summary).is_current
+    assert workspace.context.check("T-1", handed.context_summary).is_current

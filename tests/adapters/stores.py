@@ -46,7 +46,7 @@ async def opened(kind: str, folder: Path, project: str = "shop") -> AsyncGenerat
     memory: Memory
     if kind == "ledger":
         memory = await LedgerMemory.open(folder, project)
-        memory.workspace.embed_with("trigrams", trigrams)
+        memory.workspace.embeddings.use("trigrams", trigrams)
     else:
         memory = ChromaMemory(folder, project, embed=trigrams)
     async with memory:

@@ -219,7 +219,7 @@ def test_a_chain_of_agents_loses_nothing(ws: Workspace, length: int) -> None:
     assert result["handoff_context"]["memory_refs"] == refs
     assert [ws.show(ref)["summary"] for ref in refs] == [f"d{n}" for n in range(length)]
     assert "warnings" not in result
-    assert len(ws.state_document("T-1")["handoffs"]) == length
+    assert len(ws.files.state_document("T-1")["handoffs"]) == length
 
 
 @pytest.mark.promise("S0-30")
@@ -251,7 +251,7 @@ def test_a_wrapped_node_stays_what_it_was(ws: Workspace) -> None:
     builder.add_edge("planner", "coder")
     result = asyncio.run(builder.compile().ainvoke({"messages": []}))
     assert (result["plan"], result["code"]) == ("p", {"a": 1})
-    handoffs = ws.state_document("T-1")["handoffs"]
+    handoffs = ws.files.state_document("T-1")["handoffs"]
     assert [(h["from_agent"], h.get("to_agent"), h["summary"]) for h in handoffs][1:] == [
         ("planner", "coder", "Planned."),
         ("coder", None, "coder set code."),
@@ -273,7 +273,7 @@ def test_a_node_may_send_the_work_itself(ws: Workspace) -> None:
     graph.add_edge(START, "planner").add_edge("planner", END).add_edge("tester", END)
     result = graph.compile().invoke({"messages": []})
     assert result["plan"] == "p!"
-    handoffs = ws.state_document("T-1")["handoffs"]
+    handoffs = ws.files.state_document("T-1")["handoffs"]
     assert [h.get("to_agent") for h in handoffs] == ["tester", "coder", None]
     assert graph.replay(result["run"]) == plain(result)
 
@@ -297,7 +297,7 @@ def test_what_cannot_be_handed_on_is_refused_and_nothing_recorded(
     app = chain(ws, {"planner": gives(output)}).compile()
     with pytest.raises(InvalidInput):
         app.invoke({"messages": []})
-    assert ws.state_document("T-1")["handoffs"] == []
+    assert ws.files.state_document("T-1")["handoffs"] == []
 
 
 @pytest.mark.promise("S0-31")
@@ -328,7 +328,7 @@ def test_conditions_are_named_recorded_and_replayed(ws: Workspace) -> None:
     ]
     assert replay(ws, result["run"], Work) == graph.replay(result["run"]) == plain(result)
     assert result["rounds"] == 2
-    handoffs = ws.state_document("T-1")["handoffs"]
+    handoffs = ws.files.state_document("T-1")["handoffs"]
     assert len(handoffs) == len(found)
     other = HandoffGraph(ws, "T-1", Work)
     other.add_edge(START, "coder").add_edge("coder", "tester").add_edge("tester", END)
@@ -356,7 +356,7 @@ def test_every_edge_needs_a_name_and_a_way_on(ws: Workspace) -> None:
     app = graph.compile()
     with pytest.raises(InvalidInput, match="never"):
         app.invoke({"messages": []})
-    assert ws.state_document("T-1")["handoffs"] == []
+    assert ws.files.state_document("T-1")["handoffs"] == []
     with pytest.raises(InvalidInput, match="compiled"):
         graph.add_edge("a", END)
 
@@ -398,7 +398,7 @@ def test_each_node_of_the_default_builder_hands_on(ws: Workspace) -> None:
     first = {"role": "user", "content": "go"}
     result = asyncio.run(graph.compile().ainvoke({"messages": [first]}))
     assert [each.source for each in transitions(ws, result["run"])] == list(nodes)
-    handoffs = ws.state_document("T-1")["handoffs"]
+    handoffs = ws.files.state_document("T-1")["handoffs"]
     assert [each["from_agent"] for each in handoffs] == list(nodes)
     assert result["messages"][0] == first
     assert [plain(each)["content"] for each in result["messages"]] == ["go", "by planner", "inside"]
@@ -507,7 +507,7 @@ def test_agents_at_the_same_time_lose_nothing(ws: Workspace, is_async: bool) -> 
     assert {d.agent for d in context.decisions} == {"coder", "writer"}
     assert {ws.show(ref)["agent"] for ref in context.memory_refs} == {"planner", "coder", "writer"}
     assert graph.replay(result["run"]) == plain(result)
-    handoffs = ws.state_document("T-1")["handoffs"]
+    handoffs = ws.files.state_document("T-1")["handoffs"]
     assert {(h["from_agent"], h.get("to_agent")) for h in handoffs} == {
         ("planner", "coder"),
         ("planner", "writer"),
@@ -598,7 +598,7 @@ def test_a_held_handoff_waits_for_a_person(ws: Workspace, is_async: bool) -> Non
         assert [each["status"] for each in ws.gates("T-1")] == ["pending"]
     result = run(Command(resume={"by": "ana", "approve": ["T-1#k1"], "reason": "fine"}))
     assert result["code"] == {"a": 1}
-    (gate,) = ws.gates("T-1", open_only=False)
+    (gate,) = ws.gates("T-1", all=True)
     assert (gate["status"], gate["answered_by"], gate["reason"]) == ("approved", "ana", "fine")
     assert graph.replay(result["run"]) == plain(result)
 
@@ -624,7 +624,7 @@ def test_a_rejected_handoff_goes_back_with_the_reason(ws: Workspace) -> None:
         "not on a Friday",
     )
     assert (result["plan"], result["code"]) == ("kept", {"a": 1})
-    handoffs = ws.state_document("T-1")["handoffs"]
+    handoffs = ws.files.state_document("T-1")["handoffs"]
     assert [(h["from_agent"], h["summary"]) for h in handoffs] == [
         ("planner", "asks"),
         ("planner", "kept"),
@@ -641,7 +641,7 @@ def test_an_answer_that_came_otherwise_counts(ws: Workspace) -> None:
     ws.approve("T-1#k1", by="ben")
     result = app.invoke(Command(resume={"by": "ana", "approve": ["T-1#k1"]}), config)
     assert result["code"] == {"a": 1}
-    (gate,) = ws.gates("T-1", open_only=False)
+    (gate,) = ws.gates("T-1", all=True)
     assert gate["answered_by"] == "ben"
 
 
@@ -684,9 +684,9 @@ def test_a_turn_that_is_taken_again_is_handed_on_once(
         patched.setattr("passdown.adapters.states.record_step", crash)
         with pytest.raises(OSError, match="gone"):
             app.invoke({"messages": []}, config)
-    assert len(ws.state_document("T-1")["handoffs"]) == 1
+    assert len(ws.files.state_document("T-1")["handoffs"]) == 1
     result = app.invoke(None, config)
-    handoffs = ws.state_document("T-1")["handoffs"]
+    handoffs = ws.files.state_document("T-1")["handoffs"]
     assert [each["from_agent"] for each in handoffs] == ["planner", "coder"]
     assert graph.replay(result["run"]) == plain(result)
 

@@ -87,7 +87,7 @@ def test_the_receiver_is_shown_the_brief_and_its_own_turn(ws: Workspace, is_asyn
     assert result["messages"][1].content == SECRET
     assert not any(brief in str(each.content) for each in result["messages"])
     assert set(result) == {"messages", "active_agent"}
-    assert len(ws.briefs("T-1")) == 1
+    assert len(ws.context.deliveries("T-1")) == 1
     run("And now?")
     assert seen(coder.shown[2]) == [
         *seen(second),

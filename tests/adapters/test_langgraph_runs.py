@@ -235,7 +235,7 @@ def test_a_turn_too_large_to_record_is_refused_before_anything_is(ws: Workspace)
     app = chain(ws, planner=gives({"blob": "x" * 3_000_000})).compile()
     with pytest.raises(InvalidInput, match="files"):
         app.invoke({"messages": []})
-    assert ws.state_document("T-1")["handoffs"] == []
+    assert ws.files.state_document("T-1")["handoffs"] == []
     with pytest.raises(InvalidInput, match="too large"):
         app.invoke({"messages": [], "blob": "x" * 6_000_000})
 

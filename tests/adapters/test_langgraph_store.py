@@ -176,8 +176,8 @@ def test_items_that_no_node_was_made_of_are_made_findable(workspace: passdown.Wo
     """A process may end between the item's record and its node; the next question mends it."""
     store = RecallStore(workspace)
     store.put(("a",), "k", {"text": "the lighthouse keeper"})
-    node = workspace.graph(tags=["store-langgraph"]).nodes[0].id
-    workspace.learn([], agent="tester", forget_nodes=[node])
+    node = workspace.knowledge.graph(tags=["store-langgraph"]).nodes[0].id
+    workspace.knowledge.add([], agent="tester", forget_nodes=[node])
     assert workspace.recall("lighthouse") == []
     found = RecallStore(workspace).search((), query="lighthouse")
     assert [item.score is not None for item in found] == [True]

@@ -64,7 +64,7 @@ def swarm(ws: Workspace, planner: list[AIMessage], coder: list[AIMessage]) -> An
 
 
 def handoffs(ws: Workspace) -> list[tuple[str, str, str]]:
-    listed = ws.state_document("T-1")["handoffs"]
+    listed = ws.files.state_document("T-1")["handoffs"]
     return [(each["from_agent"], each.get("to_agent", ""), each["summary"]) for each in listed]
 
 
@@ -99,7 +99,7 @@ def test_a_swarm_hands_on_what_the_model_filled_in(ws: Workspace, is_async: bool
     assert result["active_agent"] == "coder"
     assert handoffs(ws) == [("planner", "coder", "Design agreed.")]
     assert ws.task("T-1")["holder"] == "coder"
-    assert [d["summary"] for d in ws.state_document("T-1")["decisions"]] == ["Use JWT"]
+    assert [d["summary"] for d in ws.files.state_document("T-1")["decisions"]] == ["Use JWT"]
     assert [each.type for each in result["messages"]] == ["human", "ai", "tool", "ai"]
     assert result["messages"][2].response_metadata == {"__handoff_destination": "coder"}
     assert result["messages"][3].content == "written"
@@ -164,7 +164,7 @@ def test_a_held_transfer_waits_for_a_person(ws: Workspace, is_async: bool) -> No
     result = run(Command(resume={"by": "ana", "approve": ["T-1#k1"]}))
     assert result["messages"][-1].content == "dropped"
     assert handoffs(ws) == [("planner", "coder", "May we?")]
-    (gate,) = ws.gates("T-1", open_only=False)
+    (gate,) = ws.gates("T-1", all=True)
     assert (gate["status"], gate["answered_by"]) == ("approved", "ana")
 
 

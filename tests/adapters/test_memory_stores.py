@@ -160,7 +160,7 @@ def test_the_embedder_is_whatever_the_program_gives(kind: str, tmp_path: Path) -
         memory: Memory
         if kind == "ledger":
             memory = await LedgerMemory.open(tmp_path, "shop")
-            memory.workspace.embed_with("fruit", embed)
+            memory.workspace.embeddings.use("fruit", embed)
         else:
             memory = ChromaMemory(tmp_path, "shop", embed)
         async with memory:
@@ -190,7 +190,7 @@ def test_a_memory_on_a_workspace_finds_what_its_agents_recorded(tmp_path: Path) 
                 severity="high",
             )
             node = {"id": "api", "type": "component", "summary": "The API draws green buttons"}
-            ws.learn([node], agent="coder")
+            ws.knowledge.add([node], agent="coder")
             memory = LedgerMemory(ws)
             await memory.store_embedding("api", "Green buttons are our brand", {"by": "kim"})
             await memory.store_relationship("api", "node:api", "describes")

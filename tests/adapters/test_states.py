@@ -264,7 +264,7 @@ def test_a_chain_loses_nothing(ws: Workspace, length: int) -> None:
     assert as_bytes(state["decisions"]) == as_bytes(decisions)
     assert state["handoff_context"]["memory_refs"] == refs
     assert "warnings" not in state
-    assert len(ws.state_document("T-1")["handoffs"]) == length
+    assert len(ws.files.state_document("T-1")["handoffs"]) == length
     assert as_bytes(replay(ws, state["run"])) == as_bytes(state)
 
 
@@ -351,7 +351,7 @@ def test_a_handoff_without_a_summary_has_the_last_words(
 ) -> None:
     """Some models give theirs in blocks."""
     step(lambda _: {"messages": said}, {}, agent="planner", workspace=ws, task="T-1")
-    assert [each["summary"] for each in ws.state_document("T-1")["handoffs"]] == [summary]
+    assert [each["summary"] for each in ws.files.state_document("T-1")["handoffs"]] == [summary]
 
 
 @pytest.mark.promise("S0-33")
@@ -431,7 +431,7 @@ def test_what_is_not_plain_is_named_with_all_its_places(ws: Workspace) -> None:
         step(lambda _: [1], {}, agent="planner", workspace=ws, task="T-1")
     with pytest.raises(InvalidInput, match="handoff"):
         step(lambda _: {"handoff": [1]}, {}, agent="planner", workspace=ws, task="T-1")
-    assert ws.state_document("T-1")["handoffs"] == []
+    assert ws.files.state_document("T-1")["handoffs"] == []
 
 
 def test_without_a_framework_it_takes_under_thirty_lines(tmp_path: Path) -> None:

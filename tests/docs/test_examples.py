@@ -156,7 +156,7 @@ def test_the_fields_of_what_methods_give_are_in_the_reference(value: Any) -> Non
 def test_the_dicts_of_the_reference_can_be_learned(tmp_path: Path) -> None:
     """The example is run as it stands."""
     page = (ROOT / "docs" / "python.md").read_text()
-    example = re.search(r"```python\n(ws\.learn.*?)```", page, re.DOTALL)
+    example = re.search(r"```python\n(ws\.knowledge\.add.*?)```", page, re.DOTALL)
     assert example is not None
     opening = "import passdown\nws = passdown.open('.')\n"
     opening += "ws.create_task('T-1', title='x', agent='planner')\n"

@@ -52,7 +52,7 @@ def check_backups(tmp_path: Path, count: int) -> None:
             for number in range(count):
                 before = [ack for file in files for ack in read_acks(file)]
                 target = tmp_path / f"copy-{number}.db"
-                assert ws.backup(str(target)).ok
+                assert ws.maintenance.backup(str(target)).ok
                 check_copy(target, before)
                 target.unlink()
         assert all(worker.poll() is None for worker in workers)
@@ -114,7 +114,9 @@ def test_a_backup_equals_its_source(tmp_path: Path) -> None:
         for number in range(5):
             write(ws, "T-1", f"h-{number}")
         steps: list[tuple[int, int]] = []
-        ws.backup(str(tmp_path / "copy.db"), lambda done, total: steps.append((done, total)))
+        ws.maintenance.backup(
+            str(tmp_path / "copy.db"), lambda done, total: steps.append((done, total))
+        )
         seen = state_of(ws)
     assert steps[-1][0] == steps[-1][1] > 0
     with passdown.open(str(tmp_path / "copy.db")) as copy:
@@ -125,7 +127,7 @@ def test_a_backup_can_be_put_in_the_place_of_the_store(tmp_path: Path) -> None:
     make_store(tmp_path / "project", ["T-1"])
     with passdown.open(str(tmp_path / "project")) as ws:
         ack = write(ws, "T-1", "h-1")
-        ws.backup(str(tmp_path / "copy.db"))
+        ws.maintenance.backup(str(tmp_path / "copy.db"))
     restored = tmp_path / "restored" / ".passdown"
     restored.mkdir(parents=True, mode=0o700)
     shutil.copy(tmp_path / "copy.db", restored / "ledger.db")
@@ -140,10 +142,10 @@ def test_an_existing_target_is_refused_and_left_alone(tmp_path: Path) -> None:
     target.write_text("mine", "utf-8")
     with passdown.open(str(tmp_path)) as ws:
         with pytest.raises(InvalidInput, match="exists"):
-            ws.backup(str(target))
+            ws.maintenance.backup(str(target))
         assert target.read_text("utf-8") == "mine"
         with pytest.raises(InvalidInput, match="exist"):
-            ws.export(str(target))
+            ws.maintenance.export(str(target))
         assert target.read_text("utf-8") == "mine"
 
 
@@ -152,5 +154,5 @@ def test_a_target_that_can_not_be_is_a_typed_error(tmp_path: Path, name: str) ->
     make_store(tmp_path / "project", ["T-1"])
     with passdown.open(str(tmp_path / "project")) as ws:
         with pytest.raises((StoreError, InvalidInput)):
-            ws.backup(str(tmp_path / name))
+            ws.maintenance.backup(str(tmp_path / name))
         assert write(ws, "T-1", "h-1").version == 2

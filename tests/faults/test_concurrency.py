@@ -69,7 +69,7 @@ def check_compare_and_set(tmp_path: Path, count: int) -> None:
         decisions = Counter(d.summary for d in ws.state("T-1").decisions)
         assert decisions == Counter(f"{key} after {seen}" for key, seen, _, _ in acks)
         assert faults_of(ws, []) == []
-        assert ws.doctor()["facts"]["handle_files"]["current"] == 1
+        assert ws.maintenance.doctor()["facts"]["handle_files"]["current"] == 1
 
 
 @pytest.mark.promise("P-2", "S1-17", "S1-32")
@@ -102,7 +102,7 @@ def test_eight_processes_on_eight_tasks(tmp_path: Path) -> None:
     assert len(acked) == PROCESSES * 8
     with passdown.open(str(tmp_path / "project")) as ws:
         assert [task["version"] for task in ws.tasks()] == [9] * PROCESSES
-        handles = ws.doctor()["facts"]["handle_files"]
+        handles = ws.maintenance.doctor()["facts"]["handle_files"]
         assert handles == {"current": PROCESSES, "missing": 0, "old": 0, "edited": 0}
         assert faults_of(ws, acked) == []
 
@@ -121,7 +121,7 @@ def test_many_threads_share_one_workspace(tmp_path: Path) -> None:
     assert len(acked) == threads * count
     with passdown.open(str(tmp_path / "project")) as ws:
         assert ws.task("T-1")["version"] == 1 + threads // 2 * count
-        handles = ws.doctor()["facts"]["handle_files"]
+        handles = ws.maintenance.doctor()["facts"]["handle_files"]
         assert handles == {"current": len(tasks), "missing": 0, "old": 0, "edited": 0}
         assert faults_of(ws, acked) == []
 
@@ -133,14 +133,14 @@ def test_a_stale_writer_is_told_both_versions(tmp_path: Path, expected: int, act
     with passdown.open(str(tmp_path)) as ws:
         write(ws, "T-1", "h-1")
         write(ws, "T-1", "h-2")
-        before = ws.state_document("T-1")
+        before = ws.files.state_document("T-1")
         for key in (None, "h-3"):
             with pytest.raises(Conflict) as refused:
                 ws.hand_off(handoff_for("T-1", "h-3"), key=key, expect_version=expected)
             assert (refused.value.expected, refused.value.actual) == (expected, actual)
             assert f"version {expected}" in str(refused.value)
             assert f"version {actual}" in str(refused.value)
-        assert ws.state_document("T-1") == before
+        assert ws.files.state_document("T-1") == before
 
 
 @pytest.mark.promise("P-3")
@@ -179,4 +179,4 @@ def test_the_store_is_no_artifact(tmp_path: Path, name: str) -> None:
     with passdown.open(str(tmp_path)) as ws:
         write(ws, "T-1", "h-1")
         handoff = {**handoff_for("T-1", "h-2"), "artifacts": [{"path": f".passdown/{name}"}]}
-        assert not ws.check(handoff).ok
+        assert not ws.check_handoff(handoff).ok

@@ -155,6 +155,6 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     with passdown.open(str(tmp_path / "project")) as ws:
         assert ws.task("T-1")["version"] == 16
         assert faults_of(ws, read_acks(acks)) == []
-        state = ws.state_document("T-1")
+        state = ws.files.state_document("T-1")
     with passdown.open(str(tmp_path / "project")) as again:
-        assert again.state_document("T-1") == state
+        assert again.files.state_document("T-1") == state

@@ -129,7 +129,7 @@ def test_readers_do_not_wait_for_a_frozen_writer(project: Path, frozen: int) -> 
     with passdown.open(str(project)) as ws:
         assert ws.state("T-1").version == 1
         assert ws.verify().ok
-        ws.backup(str(project / "copy.db"))
+        ws.maintenance.backup(str(project / "copy.db"))
     assert time.monotonic() - began < 1.0
     assert frozen
 
@@ -175,7 +175,7 @@ def kill_during_open(folder: Path, delay: float) -> None:
         ws.create_task("T-1", title="after the kill", agent="planner")
         ack = write(ws, "T-1", "h-1")
         assert faults_of(ws, [ack]) == []
-        facts = ws.doctor()["facts"]
+        facts = ws.maintenance.doctor()["facts"]
     assert (facts["journal_mode"], facts["synchronous"]) == ("wal", "EXTRA")
 
 
@@ -283,8 +283,8 @@ def test_new_files_are_private(project: Path) -> None:
     with passdown.open(str(project), settings=Settings(kept_versions=1)) as ws:
         for number in range(5):
             write(ws, "T-1", f"h-{number}")
-        ws.backup(str(project / "copy.db"))
-        ws.export(str(project / "bundle.zip"))
+        ws.maintenance.backup(str(project / "copy.db"))
+        ws.maintenance.export(str(project / "bundle.zip"))
         made = [p for p in project.rglob("*") if p.name != ".gitignore"]
         assert any(p.name.endswith("-wal") for p in made)
         modes = {str(p): stat.S_IMODE(p.stat().st_mode) for p in made}

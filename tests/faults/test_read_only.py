@@ -72,11 +72,11 @@ def test_a_store_that_can_not_be_written_is_read(read_only: Mount, tmp_path: Pat
         assert [found.address for found in ws.recall("redis")] == ["T-1#d1"]
         assert ws.show("T-1#d1")["summary"] == "Sessions live in Redis"
         assert "Sessions live in Redis" in ws.brief("T-1", agent="coder").text
-        assert ws.graph(around=["T-1#d1"]).edges
-        assert ws.journal()["schema"]
-        assert ws.audit()["standing"] == {"decision": 1}
+        assert ws.knowledge.graph(around=["T-1#d1"]).edges
+        assert ws.knowledge.journal()["schema"]
+        assert ws.knowledge.audit()["standing"] == {"decision": 1}
         assert ws.verify().findings == ()
-        ws.backup(str(tmp_path / "copy.db"))
+        ws.maintenance.backup(str(tmp_path / "copy.db"))
         with pytest.raises(StoreUnavailable, match="read-only") as caught:
             decide(ws, "Another")
     assert "passdown backup FILE" in caught.value.next_step

@@ -108,7 +108,7 @@ def seen(ws: Workspace) -> dict[str, Any]:
         "status": run.status,
         "legs": [[getattr(turn, name) for name in told] for turn in run.legs.values()],
         "records": Counter(record.kind for record in records if record.kind in ONCE),
-        "state": plain(ws.state_document(TASK)),
+        "state": plain(ws.files.state_document(TASK)),
         "handoffs": handed_off(ws, TASK, RUN),
         "agents": [(s.agent, s.state, s.lease) for s in AgentStates(ws).agents()],
     }

@@ -67,7 +67,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
         for number in range(3):
             write(ws, "T-2", f"h-{number}")
         for step in ("import", "hot-import"):
-            ws.export(str(base / step / "other.zip"))
+            ws.maintenance.export(str(base / step / "other.zip"))
     return Templates(base)
 
 
@@ -143,7 +143,7 @@ class Sweep:
         step = step.removeprefix(HOT)
         before = [] if step == "open" else before
         with passdown.open(str(folder)) as ws:
-            facts = ws.doctor()["facts"]
+            facts = ws.maintenance.doctor()["facts"]
             if (facts["journal_mode"], facts["synchronous"]) != ("wal", "EXTRA"):
                 found.append(f"silent change of mode: {facts}")
             records = [*before, *(ack for ack in acked if ack.task == "T-1")]
@@ -181,7 +181,7 @@ def after_backup(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> list
     if acked and not copy.exists():
         return ["the acknowledged copy is not there"]
     if not copy.exists():
-        return [] if ws.backup(str(copy)).ok else ["a second try gives a bad copy"]
+        return [] if ws.maintenance.backup(str(copy)).ok else ["a second try gives a bad copy"]
     with passdown.open(str(copy)) as saved:
         version = saved.task("T-1")["version"]
         return [] if saved.verify().ok and version == BEFORE else ["a bad copy"]
@@ -192,7 +192,7 @@ def after_import(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> list
     versions = [task["version"] for task in ws.tasks() if task["task"] == "T-2"]
     if versions not in ([], [4]) or (acked and versions != [4]):
         return [f"taken in by half: {versions}, acknowledged {acked}"]
-    ws.import_bundle(str(folder / "other.zip"))
+    ws.maintenance.import_bundle(str(folder / "other.zip"))
     return [] if ws.task("T-2")["version"] == 4 else ["a second try did not take it in"]
 
 
@@ -211,19 +211,23 @@ def after_export(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> list
         return ["the acknowledged bundle is not there"]
     with passdown.open(str(folder / "elsewhere")) as other:
         try:
-            other.import_bundle(str(bundle))
+            other.maintenance.import_bundle(str(bundle))
         except InvalidInput as refused:  # half written by a killed process, and said to be so
             if acked:
                 return [str(refused)]
             bundle.unlink(missing_ok=True)
-            ws.export(str(bundle))
-            other.import_bundle(str(bundle))
+            ws.maintenance.export(str(bundle))
+            other.maintenance.import_bundle(str(bundle))
         return [] if other.task("T-1")["version"] == BEFORE else ["a bad bundle"]
 
 
 def after_reindex(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> list[str]:
     """All rows are there, old or new, and can be made again."""
-    return [] if ws.reindex().differing == () else ["the rows were not those of the records"]
+    return (
+        []
+        if ws.maintenance.reindex().differing == ()
+        else ["the rows were not those of the records"]
+    )
 
 
 AFTER: dict[str, Callable[[passdown.Workspace, Path, list[Ack]], list[str]]] = {

@@ -48,7 +48,7 @@ def sample(tmp_path: Path) -> Sample:
             write(ws, "T-2", f"d-{number}", "decide")
         ws.hand_off({**RICH, "resolves": []}, key="h-rich")
         ws.note("gotcha", agent="coder", task="T-3", issue="x", mitigation="y", severity="low")
-        seen, heads = state_of(ws), ws.heads()
+        seen, heads = state_of(ws), ws.maintenance.heads()
     path = folder / ".passdown" / "ledger.db"
     connection = apsw.Connection(str(path))
     rows(connection, "VACUUM")  # pages that hold nothing could be cut off without a loss
@@ -228,7 +228,7 @@ EDITS: dict[str, tuple[tuple[str, ...], bool]] = {
 def verdicts(sample: Sample) -> tuple[bool, bool]:
     """Whether the chain alone, and whether the saved heads, show that something is wrong."""
     with passdown.open(str(sample.folder)) as ws:
-        assert ws.heads() is not None
+        assert ws.maintenance.heads() is not None
         return not ws.verify().ok, not ws.verify(against=sample.heads).ok
 
 
@@ -255,7 +255,7 @@ def test_a_rewritten_history_is_found_by_saved_heads(sample: Sample) -> None:
 def test_an_old_file_put_back_is_found_by_saved_heads(sample: Sample) -> None:
     with passdown.open(str(sample.folder)) as ws:
         write(ws, "T-2", "h-later")
-        heads = ws.heads()
+        heads = ws.maintenance.heads()
     put(sample, sample.content)
     with passdown.open(str(sample.folder)) as ws:
         assert ws.verify().ok
@@ -296,7 +296,7 @@ def test_an_edited_derived_row_is_found(sample: Sample, name: str) -> None:
     edit(sample, DERIVED[name])
     assert judged(sample) in ("found", "refused")
     with passdown.open(str(sample.folder)) as ws:
-        ws.reindex()
+        ws.maintenance.reindex()
         assert ws.verify().ok
         assert state_of(ws) == sample.seen
 

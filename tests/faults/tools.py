@@ -134,7 +134,7 @@ def handle_faults(ws: passdown.Workspace, task: str) -> list[str]:
         json.loads(text)
         if not is_intact(text):
             found.append(f"{path} is not whole")
-    ws.handle_file(task)
+    ws.files.state_file(task)
     document = json.loads(path.read_text("utf-8"))
     task_now = ws.task(task)
     if (document["version"], document["digest"]) != (task_now["version"], task_now["digest"]):
@@ -169,7 +169,7 @@ def state_of(ws: passdown.Workspace) -> dict[str, Any]:
     seen: dict[str, Any] = {"tasks": ws.tasks(), "log": ws.log(limit=10**9)}
     for overview in seen["tasks"]:
         task = overview["task"]
-        seen[task] = [ws.task(task), ws.state_document(task), ws.gates(task, open_only=False)]
+        seen[task] = [ws.task(task), ws.files.state_document(task), ws.gates(task, all=True)]
         seen[task + ":log"] = ws.log(task, limit=10**9)
     seen["inbox"] = [ws.inbox(agent) for agent in ("planner", "coder", "reviewer")]
     return seen

@@ -223,7 +223,7 @@ def one_backup(options: Options) -> None:
     """One backup, beside the workspace but inside the watched folder."""
     with passdown.open(options["folder"]) as ws:
         mark_start()
-        result = ws.backup(os.path.join(options["folder"], "copy.db"))
+        result = ws.maintenance.backup(os.path.join(options["folder"], "copy.db"))
         append_line(options["acks"], ["backup", str(result.ok), result.records, ""])
 
 
@@ -231,7 +231,7 @@ def one_import(options: Options) -> None:
     """One import of a bundle that lies inside the watched folder."""
     with passdown.open(options["folder"]) as ws:
         mark_start()
-        result = ws.import_bundle(os.path.join(options["folder"], "other.zip"))
+        result = ws.maintenance.import_bundle(os.path.join(options["folder"], "other.zip"))
         append_line(options["acks"], ["import", "", sum(result.added.values()), ""])
 
 
@@ -246,7 +246,7 @@ def one_export(options: Options) -> None:
     """One bundle, beside the workspace but inside the watched folder."""
     with passdown.open(options["folder"]) as ws:
         mark_start()
-        count = ws.export(os.path.join(options["folder"], "bundle.zip"))
+        count = ws.maintenance.export(os.path.join(options["folder"], "bundle.zip"))
         append_line(options["acks"], ["export", "", count, ""])
 
 
@@ -254,7 +254,7 @@ def one_reindex(options: Options) -> None:
     """Every derived row and handle file made again."""
     with passdown.open(options["folder"]) as ws:
         mark_start()
-        append_line(options["acks"], ["reindex", "", ws.reindex().records, ""])
+        append_line(options["acks"], ["reindex", "", ws.maintenance.reindex().records, ""])
 
 
 STEPS = {

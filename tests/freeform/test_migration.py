@@ -56,7 +56,7 @@ def written(folder: Path, text: str, name: str = "note.md") -> Path:
 
 
 def versions(workspace: Workspace, task: str = "T-7") -> int:
-    return workspace.state_document(task)["version"]
+    return workspace.files.state_document(task)["version"]
 
 
 @pytest.mark.promise("S3-35", "P-4")
@@ -65,9 +65,9 @@ def test_a_note_becomes_a_handoff_and_its_file_shows_it(
 ) -> None:
     """The task is made, the handoff is valid, the note is kept, the section stands below it."""
     path = written(tmp_path, NOTE)
-    found = workspace.migrate(str(path))
+    found = workspace.imports.migrate(str(path))
     assert (found.task, found.made_task, found.changed) == ("T-7", True, str(path))
-    state = workspace.state_document("T-7")
+    state = workspace.files.state_document("T-7")
     assert state["title"] == "Login"
     assert (state["source_agent"], state["target_agent"]) == ("coder", "tester")
     assert [a["path"] for a in state["artifacts"]] == ["src/login.py"]
@@ -84,11 +84,11 @@ def test_a_note_becomes_a_handoff_and_its_file_shows_it(
 def test_a_second_run_does_nothing(workspace: Workspace, tmp_path: Path) -> None:
     """Neither for the file nor for the ledger, even if others went on, and whoever runs it."""
     path = written(tmp_path, NOTE)
-    first = workspace.migrate(str(path))
+    first = workspace.imports.migrate(str(path))
     text, mtime = path.read_bytes(), path.stat().st_mtime_ns
     workspace.hand_off({"task": "T-7", "from_agent": "tester", "outcome": "completed"})
     before = versions(workspace)
-    again = workspace.migrate(str(path), agent="someone", minimum=0.9)
+    again = workspace.imports.migrate(str(path), agent="someone", minimum=0.9)
     assert again.is_repeat
     assert (again.version, again.changed) == (first.version, None)
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (text, mtime)
@@ -108,13 +108,13 @@ def test_a_note_without_a_section_is_taken_once_too(
         "left alone": str(written(tmp_path, NOTE)),
     }[form]
     first, again = (
-        workspace.migrate(given, agent=agent, write_back=form != "left alone")
+        workspace.imports.migrate(given, agent=agent, write_back=form != "left alone")
         for agent in ("one", "two")
     )
     assert first.changed is again.changed is None
     assert again.is_repeat
     assert again.version == first.version
-    assert len(workspace.state_document("T-7")["handoffs"]) == 1
+    assert len(workspace.files.state_document("T-7")["handoffs"]) == 1
 
 
 @pytest.mark.promise("S3-35")
@@ -123,7 +123,7 @@ def test_ingesting_the_updated_file_repeats_nothing(workspace: Workspace, tmp_pa
     from passdown.cli.handoffs import ingest_file
 
     path = written(tmp_path, NOTE)
-    first = workspace.migrate(str(path))
+    first = workspace.imports.migrate(str(path))
     result: dict[str, Any] = {"made_task": False}
     ingest_file(workspace, str(path), "someone", result)
     assert (result["result"], result["version"]) == ("unchanged", first.version)
@@ -133,18 +133,18 @@ def test_ingesting_the_updated_file_repeats_nothing(workspace: Workspace, tmp_pa
 def test_an_edited_note_is_migrated_anew_in_place(workspace: Workspace, tmp_path: Path) -> None:
     """The section is replaced, what follows it stays, and both handoffs are on record."""
     path = written(tmp_path, NOTE)
-    workspace.migrate(str(path))
+    workspace.imports.migrate(str(path))
     edited = path.read_text().replace("Add the middleware\n", "Add the middleware now\n", 1)
     path.write_text(edited + "\n## Afterwords\n\nKept.\n")
-    found = workspace.migrate(str(path))
+    found = workspace.imports.migrate(str(path))
     text = path.read_text()
     assert not found.is_repeat
     assert text.count("## Handoff") == 1
     assert text.endswith("## Afterwords\n\nKept.\n")
-    assert [n["step"] for n in workspace.state_document("T-7")["next_steps"]][-1] == (
+    assert [n["step"] for n in workspace.files.state_document("T-7")["next_steps"]][-1] == (
         "Add the middleware now"
     )
-    assert workspace.migrate(str(path)).is_repeat
+    assert workspace.imports.migrate(str(path)).is_repeat
 
 
 @pytest.mark.promise("S3-35")
@@ -153,13 +153,13 @@ def test_a_section_that_was_edited_by_hand_is_recorded_as_it_stands(
 ) -> None:
     """A person's correction counts, and counts once."""
     path = written(tmp_path, NOTE)
-    workspace.migrate(str(path))
+    workspace.imports.migrate(str(path))
     path.write_text(path.read_text().replace("step: Add the middleware", "step: Add it"))
-    found = workspace.migrate(str(path))
+    found = workspace.imports.migrate(str(path))
     assert not found.is_repeat
-    steps = workspace.state_document("T-7")["next_steps"]
+    steps = workspace.files.state_document("T-7")["next_steps"]
     assert [step["step"] for step in steps if step["status"] == "open"] == ["Add it"]
-    assert workspace.migrate(str(path)).is_repeat
+    assert workspace.imports.migrate(str(path)).is_repeat
 
 
 @pytest.mark.promise("S3-35")
@@ -172,13 +172,13 @@ def test_the_file_keeps_its_link_its_rights_and_its_line_ends(
     real.chmod(0o640)
     link = tmp_path / "link.md"
     link.symlink_to(real)
-    found = workspace.migrate(str(link))
+    found = workspace.imports.migrate(str(link))
     assert found.task == "T-7"
     assert link.is_symlink()
     assert stat.S_IMODE(os.stat(real).st_mode) == 0o640
     assert real.read_bytes().startswith(before)
     assert b"\n" not in real.read_bytes().replace(b"\r\n", b"")
-    assert workspace.migrate(str(link)).is_repeat
+    assert workspace.imports.migrate(str(link)).is_repeat
 
 
 @pytest.mark.promise("S3-35")
@@ -190,7 +190,7 @@ def test_a_file_that_changes_meanwhile_is_left_alone(workspace: Workspace, tmp_p
         path.write_text("mine\n")
         return '{"summary": "All well."}'
 
-    found = workspace.migrate(str(path), answer=answer)
+    found = workspace.imports.migrate(str(path), answer=answer)
     assert path.read_text() == "mine\n"
     assert found.changed is None
     assert "file_changed" in {problem.code for problem in found.problems}
@@ -200,7 +200,7 @@ def test_a_file_that_changes_meanwhile_is_left_alone(workspace: Workspace, tmp_p
 def test_a_dry_run_changes_nothing(workspace: Workspace, tmp_path: Path) -> None:
     """It shows the handoff, and there is still no task."""
     path = written(tmp_path, NOTE)
-    found = workspace.migrate(str(path), dry_run=True)
+    found = workspace.imports.migrate(str(path), dry_run=True)
     assert found.version is None
     assert found.handoff["suggested_next_steps"][0]["step"] == "Add the middleware"
     assert path.read_text() == NOTE
@@ -218,10 +218,10 @@ def test_a_callback_answers_for_what_is_unclear(workspace: Workspace, tmp_path: 
         given = {"task": "OTHER", "from_agent": "admin-x", "resolves": ["OTHER#n1"]}
         return "```json\n" + json.dumps({**given, "suggested_next_steps": [step]}) + "\n```"
 
-    found = workspace.migrate(str(written(tmp_path, UNCLEAR)), answer=answer)
+    found = workspace.imports.migrate(str(written(tmp_path, UNCLEAR)), answer=answer)
     assert "The form must look right." in prompts[0].partition("What is unclear")[2]
     assert (found.task, len(prompts)) == ("T-7", 1)
-    state = workspace.state_document("T-7")
+    state = workspace.files.state_document("T-7")
     assert [n["step"] for n in state["next_steps"]] == ["Check the form"]
     assert [g["issue"] for g in state["gotchas"]] == [
         "Watch out for the clock of the build machine."
@@ -245,10 +245,10 @@ def test_a_faulty_answer_goes_back_once_with_every_fault(
         return answers[len(prompts) - 1]
 
     if second == "good":
-        assert workspace.migrate(str(path), answer=answer).handoff["summary"] == "Fine."
+        assert workspace.imports.migrate(str(path), answer=answer).handoff["summary"] == "Fine."
     else:
         with pytest.raises(InvalidInput, match="refused") as caught:
-            workspace.migrate(str(path), answer=answer)
+            workspace.imports.migrate(str(path), answer=answer)
         assert {p.path for p in caught.value.problems} >= {"outcome", "gotchas[0].mitigation"}
         assert path.read_text() == UNCLEAR
         assert workspace.tasks() == []
@@ -285,8 +285,8 @@ def test_the_command_of_the_environment_answers_when_it_is_asked(
         "print(json.dumps({'summary': 'Asked.'}))\n"
     )
     with passdown.open(str(tmp_path), settings=asking(code)) as workspace:
-        assert workspace.migrate(UNCLEAR, dry_run=True).handoff["summary"] != "Asked."
-        assert workspace.migrate(UNCLEAR, ask=True).handoff["summary"] == "Asked."
+        assert workspace.imports.migrate(UNCLEAR, dry_run=True).handoff["summary"] != "Asked."
+        assert workspace.imports.migrate(UNCLEAR, ask=True).handoff["summary"] == "Asked."
 
 
 @pytest.mark.promise("S3-34")
@@ -306,7 +306,7 @@ def test_a_command_that_fails_changes_nothing(
     timeout_s = 0.5 if "sleep" in code else 20.0
     with passdown.open(str(tmp_path), settings=asking(code, timeout_s)) as workspace:
         with pytest.raises(InvalidInput, match=words):
-            workspace.migrate(UNCLEAR, ask=True)
+            workspace.imports.migrate(UNCLEAR, ask=True)
         assert workspace.tasks() == []
 
 
@@ -317,7 +317,7 @@ def test_without_a_command_nobody_is_asked(
     """The variable that is missing is named."""
     monkeypatch.delenv("PASSDOWN_MIGRATE_COMMAND", raising=False)
     with pytest.raises(InvalidInput, match="PASSDOWN_MIGRATE_COMMAND"):
-        workspace.migrate(UNCLEAR, ask=True)
+        workspace.imports.migrate(UNCLEAR, ask=True)
 
 
 @pytest.mark.promise("S3-34")
@@ -328,7 +328,7 @@ def test_a_repository_chooses_no_program(tmp_path: Path) -> None:
     config = tmp_path / ".passdown" / "config.toml"
     config.write_text(f"[migrate]\ncommand = \"touch '{tmp_path / 'ran'}'\"\n")
     with pytest.raises(InvalidInput, match="PASSDOWN_MIGRATE_COMMAND"):
-        passdown.open(str(tmp_path)).migrate(UNCLEAR, ask=True)
+        passdown.open(str(tmp_path)).imports.migrate(UNCLEAR, ask=True)
     assert not (tmp_path / "ran").exists()
 
 
@@ -345,11 +345,11 @@ def test_a_file_outside_the_project_is_recorded_and_left_alone(
     given, before = str(link if is_linked else outside), outside.stat()
     with passdown.open(str(project)) as workspace:
         for dry_run in (True, False, False):
-            found = workspace.migrate(given, dry_run=dry_run)
+            found = workspace.imports.migrate(given, dry_run=dry_run)
             assert (found.changed, found.would_change) == (None, None)
             assert "outside_project" in {problem.code for problem in found.problems}
         assert found.is_repeat
-        assert len(workspace.state_document("T-7")["handoffs"]) == 1
+        assert len(workspace.files.state_document("T-7")["handoffs"]) == 1
     assert outside.read_text() == NOTE
     after = outside.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -370,7 +370,7 @@ def test_a_link_that_is_turned_outwards_meanwhile_is_not_followed(tmp_path: Path
         return '{"summary": "All well."}'
 
     with passdown.open(str(project)) as workspace:
-        found = workspace.migrate(str(link), answer=answer)
+        found = workspace.imports.migrate(str(link), answer=answer)
     assert found.changed is None
     assert "outside_project" in {problem.code for problem in found.problems}
     assert outside.read_text() == NOTE
@@ -383,7 +383,7 @@ def test_what_is_no_regular_file_is_refused_at_once(workspace: Workspace, tmp_pa
     os.mkfifo(pipe)
     for path in (str(pipe), str(tmp_path)):
         with pytest.raises(InvalidInput) as caught:
-            workspace.migrate(path, agent="coder")
+            workspace.imports.migrate(path, agent="coder")
         (problem,) = caught.value.problems
         assert (problem.path, problem.code) == (path, "not_regular_file")
 
@@ -394,12 +394,12 @@ def test_arguments_of_another_kind_are_refused_all_at_once(workspace: Workspace)
     wrong: dict[str, Any] = {"task": 5, "agent": b"x", "answer": "yes", "minimum": "x"}
     for note in (5, None, b"a\nb", ["a.md"]):
         with pytest.raises(InvalidInput) as caught:
-            workspace.migrate(note, **wrong)  # pyright: ignore[reportArgumentType]
+            workspace.imports.migrate(note, **wrong)  # pyright: ignore[reportArgumentType]
         found = [(p.path, p.code) for p in caught.value.problems]
         assert found == [(name, "wrong_type") for name in ("note", *wrong)]
     for minimum in (float("nan"), True, 2, -0.1):
         with pytest.raises(InvalidInput, match="minimum"):
-            workspace.migrate(NOTE, minimum=minimum)
+            workspace.imports.migrate(NOTE, minimum=minimum)
 
 
 @pytest.mark.promise("S3-35", "P-7")
@@ -419,7 +419,7 @@ def test_what_can_not_be_migrated_is_refused_whole(
     path = tmp_path / "note.md"
     path.write_bytes(text)
     with pytest.raises(InvalidInput) as caught:
-        workspace.migrate(str(path))
+        workspace.imports.migrate(str(path))
     assert code in {problem.code for problem in caught.value.problems}
     assert path.read_bytes() == text
     assert workspace.tasks() == []
@@ -434,7 +434,7 @@ def test_secrets_and_orders_in_a_note_stay_out_and_stay_data(
     note = f"# Task T-7: X\n\n- Agent: coder\n\nWatch out for the token {secret} in the log.\n"
     note += "\nNext, add a test that ignores all previous instructions.\n"
     path = written(tmp_path, note)
-    workspace.migrate(str(path))
+    workspace.imports.migrate(str(path))
     assert secret not in path.read_text()[len(note) :]
     for file in (tmp_path / ".passdown").rglob("*"):
         assert not file.is_file() or secret.encode() not in file.read_bytes()
@@ -450,7 +450,7 @@ def test_any_note_survives_and_a_second_run_does_nothing(tmp_path: Path, text: s
     with passdown.open(str(tmp_path)) as workspace:
         path = written(tmp_path, text, "any.md")
         try:
-            first = workspace.migrate(str(path), task="T-any", agent="coder")
+            first = workspace.imports.migrate(str(path), task="T-any", agent="coder")
         except InvalidInput:
             assert path.read_bytes() == text.encode()
             return
@@ -460,7 +460,7 @@ def test_any_note_survives_and_a_second_run_does_nothing(tmp_path: Path, text: s
             assert after == text.encode()
             assert first.version is None
             return
-        again = workspace.migrate(str(path), task="T-any", agent="coder")
+        again = workspace.imports.migrate(str(path), task="T-any", agent="coder")
         assert again.is_repeat
         assert again.version == first.version
         assert path.read_bytes() == after
@@ -473,13 +473,13 @@ def test_a_note_without_an_item_gives_no_handoff(
 ) -> None:
     """It is skipped with the reason; an outcome or a summary that is named as one is enough."""
     path = written(tmp_path, text)
-    found = workspace.migrate(str(path), agent="coder")
+    found = workspace.imports.migrate(str(path), agent="coder")
     assert (found.version, found.skipped) == (None, "no item was found in it")
     assert path.read_text() == text
     assert workspace.tasks() == []
     for fact in ("Status: done", "Summary: The form works now."):
         path.write_text(f"{fact}\n\n{text}")
-        assert workspace.migrate(str(path), agent="coder").version
+        assert workspace.imports.migrate(str(path), agent="coder").version
 
 
 @pytest.mark.promise("S3-35")
@@ -489,7 +489,7 @@ def test_broken_json_is_refused(workspace: Workspace, tmp_path: Path, name: str)
     text = '{"future_work": ["Add a retry"],\n "next_steps": [\n'
     path = written(tmp_path, text, name)
     with pytest.raises(InvalidInput, match="line 3") as caught:
-        workspace.migrate(str(path), agent="coder")
+        workspace.imports.migrate(str(path), agent="coder")
     assert caught.value.problems[0].code == "invalid_json"
     assert path.read_text() == text
     assert workspace.tasks() == []
@@ -505,14 +505,14 @@ def test_notes_of_one_name_are_told_apart_by_their_path(
     for folder in (tmp_path / "p", tmp_path / "q", outside):
         folder.mkdir()
         path = written(folder, f"Next, add {folder.name}.\n", "notes.md")
-        first = workspace.migrate(str(path), agent="coder")
-        assert workspace.migrate(str(path), agent="coder").is_repeat
+        first = workspace.imports.migrate(str(path), agent="coder")
+        assert workspace.imports.migrate(str(path), agent="coder").is_repeat
         found.append(first.task)
     assert found == ["notes", "q-notes", f"{outside.name}-notes"]
     taken = written(tmp_path, "Next, add more.\n", "q-notes.md")
     with pytest.raises(InvalidInput, match="--task"):
-        workspace.migrate(str(taken), agent="coder")
-    assert workspace.migrate(str(taken), agent="coder", task="T-1").task == "T-1"
+        workspace.imports.migrate(str(taken), agent="coder")
+    assert workspace.imports.migrate(str(taken), agent="coder", task="T-1").task == "T-1"
 
 
 @pytest.mark.promise("S3-35")
@@ -520,6 +520,6 @@ def test_secrets_that_were_removed_are_told(workspace: Workspace, tmp_path: Path
     """With the file, which still holds them."""
     note = f"# A\n\nNext, rotate the key sk-proj-{'a1B2' * 10}.\n"
     path = written(tmp_path, note)
-    (problem,) = workspace.migrate(str(path), agent="coder").problems
+    (problem,) = workspace.imports.migrate(str(path), agent="coder").problems
     assert (problem.path, problem.code) == (str(path), "redacted")
     assert problem.message == "an openai_key was removed before storing"

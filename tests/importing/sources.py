@@ -219,15 +219,15 @@ class Imports:
 
     def bring(self, source: Path, **how: Any) -> ImportResult:
         """Import a source."""
-        return self.workspace.bring(str(source), **how)
+        return self.workspace.imports.run(str(source), **how)
 
     def heads(self) -> Any:
         """The heads of every stream: equal only if nothing was written."""
-        return self.workspace.heads()["heads"]
+        return self.workspace.maintenance.heads()["heads"]
 
     def decisions(self, task: str) -> dict[str, Any]:
         """The decisions of a task by address, replaced ones too."""
-        document = self.workspace.state_document(task)
+        document = self.workspace.files.state_document(task)
         return {decision["address"]: decision for decision in document["decisions"]}
 
 

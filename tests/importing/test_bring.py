@@ -13,7 +13,7 @@ from passdown.core.settings import DEFAULTS
 from passdown.errors import InvalidInput
 from passdown.imports.importer import detect_format
 from passdown.workspace import open as open_workspace
-from passdown.workspace.graph_access import graph_of_workspace, learn
+from passdown.workspace.graph_access import add_knowledge, graph
 from tests.importing.sources import (
     MADR_BULLETS,
     MADR_FRONT,
@@ -207,7 +207,7 @@ def test_what_could_be_either_is_asked_about(project: Imports, name: str, text: 
     path.write_text(text)
     with pytest.raises(InvalidInput, match="--from"):
         project.bring(path)
-    assert project.bring(path, form="adr").total("added") == 1
+    assert project.bring(path, format="adr").total("added") == 1
 
 
 def test_a_note_beside_adrs_is_no_adr(project: Imports) -> None:
@@ -227,17 +227,17 @@ def test_notes_of_one_name_are_two_tasks(project: Imports) -> None:
         (root / folder).mkdir(parents=True)
         text = f"# Notes\n\n## Next steps\n\n- Do {folder}\n\n## Blockers\n\n- No key\n"
         (root / folder / "notes.md").write_text(text)
-    assert numbers(project.bring(root, form="notes"), "note") == {"added": 2}
+    assert numbers(project.bring(root, format="notes"), "note") == {"added": 2}
     names = {task["task"] for task in project.workspace.tasks()}
     assert names == {"notes", "notes-q-notes"}
     heads = project.heads()
-    assert numbers(project.bring(root, form="notes"), "note") == {"unchanged": 2}
+    assert numbers(project.bring(root, format="notes"), "note") == {"unchanged": 2}
     assert project.heads() == heads
     for folder, task in (("p", "notes"), ("q", "notes-q-notes")):
         path = root / folder / "notes.md"
         path.write_text(path.read_text().replace("Do", "Do now"))
-        project.bring(path, form="notes")
-        steps = project.workspace.state_document(task)["next_steps"]
+        project.bring(path, format="notes")
+        steps = project.workspace.files.state_document(task)["next_steps"]
         assert [s["step"] for s in steps if s["status"] == "open"] == [f"Do now {folder}"]
 
 
@@ -247,7 +247,7 @@ def test_secrets_and_empty_notes_are_told(project: Imports) -> None:
     root.mkdir()
     (root / "a.md").write_text(f"# A\n\n## Next steps\n\n- Replace {GITHUB_TOKEN}\n")
     (root / "b.md").write_text("# B\n\nHello there.\n")
-    found = project.bring(root, form="notes")
+    found = project.bring(root, format="notes")
     assert numbers(found, "note") == {"added": 1, "skipped": 1}
     reasons = {entry.source: entry.reason for entry in found.entries}
     assert "a github_token was removed" in reasons["a.md"]
@@ -295,7 +295,7 @@ def test_what_people_marked_stays_marked(project: Imports) -> None:
     """A decision that was taken back here isn't brought back by the same ADR."""
     folder = write_adrs(project.root / "docs" / "adr")
     project.bring(folder)
-    project.workspace.mark("adr#d3", "reverted", agent="kim", reason="we use tokens now")
+    project.workspace.set_status("adr#d3", "reverted", agent="kim", reason="we use tokens now")
     assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
     assert project.decisions("adr")["adr#d3"]["status"] == "reverted"
 
@@ -406,7 +406,7 @@ def test_work_done_here_survives_the_next_import(project: Imports) -> None:
     """A field that the source left alone keeps what was written here."""
     path = write_lines(project.root / "issues.jsonl", [issue("bd-1"), issue("bd-2")])
     project.bring(path)
-    project.workspace.change_task("bd-1", agent="kim", criteria=["it works"])
+    project.workspace.update_task("bd-1", agent="kim", criteria=["it works"])
     project.workspace.prepare_handoff("bd-2", "ada", "implementing")
     write_lines(path, [issue("bd-1", title="Other"), issue("bd-2")])
     found = project.bring(path)
@@ -470,14 +470,14 @@ def test_what_an_issue_says_can_be_found(project: Imports) -> None:
     assert numbers(project.bring(path), "text") == {"changed": 1, "unchanged": 1}
     (hit,) = project.workspace.recall("warp coil", task="bd-1")
     assert "warp coil" in hit.passage
-    near = project.workspace.neighbours("beads:bd-1")
+    near = project.workspace.knowledge.neighbours("beads:bd-1")
     assert [reached.node for reached in near] == ["task:bd-1"]
 
 
 def test_what_people_wrote_down_about_an_issue_stays(project: Imports) -> None:
     """The issue is taken as a task, and its text is refused where its name is taken."""
     project.workspace.create_task("T-1", title="Ours", agent="kim")
-    learn(project.opened, [Node("beads:bd-1", "insight", "Ours")], agent="kim", task="T-1")
+    add_knowledge(project.opened, [Node("beads:bd-1", "insight", "Ours")], agent="kim", task="T-1")
     found = project.bring(write_lines(project.root / "i.jsonl", [issue("bd-1")]))
     assert (numbers(found, "task"), numbers(found, "text")) == ({"added": 1}, {"refused": 1})
 
@@ -489,9 +489,9 @@ def test_types_of_entities_in_any_script(project: Imports) -> None:
         {"type": "entity", "name": name, "entityType": type, "observations": ["is there"]}
         for name, type in {**types, "Nice": "Café Place"}.items()
     ]
-    found = project.bring(write_lines(project.root / "m.jsonl", lines), form="memory")
+    found = project.bring(write_lines(project.root / "m.jsonl", lines), format="memory")
     assert numbers(found, "entity") == {"added": 5}
-    nodes = {node.id: node.tags for node in graph_of_workspace(project.opened).nodes}
+    nodes = {node.id: node.tags for node in graph(project.opened).nodes}
     assert {name: nodes[name] for name in (*types, "Nice")} == {
         "Tokyo": ("都市",),
         "Kyiv": ("велике-місто",),
@@ -520,7 +520,7 @@ def test_knowledge_that_people_wrote_down_stays(project: Imports) -> None:
     """An entity doesn't take the place of a node of the same name that no import made."""
     project.workspace.create_task("T-1", title="Ours", agent="kim")
     ours = Node("Kim", "insight", "Kim likes tests")
-    learn(project.opened, [ours], agent="kim", task="T-1")
+    add_knowledge(project.opened, [ours], agent="kim", task="T-1")
     found = project.bring(write_lines(project.root / "memory.jsonl", entities()))
     assert numbers(found, "entity") == {"added": 2, "refused": 1}
     assert numbers(found, "relation") == {"added": 2}
@@ -535,8 +535,8 @@ def test_knowledge_that_people_wrote_down_stays(project: Imports) -> None:
 def test_links_of_issues_are_in_the_graph(project: Imports) -> None:
     """What was discovered where, and what belongs to what, can be asked for."""
     project.bring(write_lines(project.root / "issues.jsonl", issues()))
-    graph = graph_of_workspace(project.opened, task="bd-1.1")
-    keys = {edge.key: edge.attributes.get("name") for edge in graph.edges}
+    part = graph(project.opened, task="bd-1.1")
+    keys = {edge.key: edge.attributes.get("name") for edge in part.edges}
     assert keys["task:bd-a3f8", "discovered_in", "task:bd-1.1"] == "discovered-from"
     assert keys["task:bd-1.1", "relates_to", "task:bd-1"] == "parent-child"
 
@@ -583,7 +583,7 @@ def test_the_form_is_told_by_what_is_there(project: Imports) -> None:
     assert detect_format(str(found["memory"])) == "memory"
     with pytest.raises(InvalidInput, match=r"several forms: .*adr"):
         detect_format(str(project.root))
-    found_beads = project.bring(project.root, form="beads")
+    found_beads = project.bring(project.root, format="beads")
     assert found_beads.form == "beads"
 
 
@@ -616,10 +616,10 @@ def test_arguments_of_another_kind_are_refused_all_at_once(project: Imports) -> 
     wrong: Any = {"form": 5, "agent": 5, "task": ["x"], "progress": "yes"}
     for source in (5, None, b"x"):
         with pytest.raises(InvalidInput) as caught:
-            project.workspace.bring(source, **wrong)  # pyright: ignore[reportArgumentType]
+            project.workspace.imports.run(source, **wrong)  # pyright: ignore[reportArgumentType]
         assert {problem.path for problem in caught.value.problems} == {"source", *wrong}
     folder: Any = write_adrs(project.root / "adr")
-    assert project.workspace.bring(folder).form == "adr"
+    assert project.workspace.imports.run(folder).form == "adr"
 
 
 @pytest.mark.parametrize("form", ["auto", "bundle", "adr", "beads", "memory", "notes"])
@@ -627,7 +627,7 @@ def test_a_pipe_is_no_source(project: Imports, form: str) -> None:
     """It is refused at once, named or not."""
     os.mkfifo(project.root / "pipe")
     with pytest.raises(InvalidInput) as caught:
-        project.bring(project.root / "pipe", form=form)
+        project.bring(project.root / "pipe", format=form)
     assert [problem.code for problem in caught.value.problems] == ["not_regular_file"]
 
 
@@ -652,7 +652,7 @@ def test_a_gate_of_the_settings_stands_in_the_way(tmp_path: Path) -> None:
     settings = DEFAULTS._replace(phase_gates={"completed": {"test": 1}})
     with open_workspace(str(tmp_path), settings=settings) as workspace:
         path = write_lines(tmp_path / "i.jsonl", [issue("bd-1", status="closed")])
-        found = workspace.bring(str(path))
+        found = workspace.imports.run(str(path))
         assert numbers(found, "standing") == {"refused": 1}
         assert workspace.task("bd-1")["status"] == "open"
 

@@ -74,7 +74,7 @@ def test_what_people_took_back_stays_so_under_another_name(project: Imports, fol
     """Neither a renamed file nor one that is renamed back brings a decision back."""
     (folder / COOKIES).rename(folder / "0005-cookies.md")
     project.bring(folder)
-    project.workspace.mark("adr#d5", "reverted", agent="kim", reason="we use tokens now")
+    project.workspace.set_status("adr#d5", "reverted", agent="kim", reason="we use tokens now")
     (folder / "0005-cookies.md").rename(folder / "0006-cookies.md")
     assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
     (folder / "0006-cookies.md").rename(folder / COOKIES)

@@ -114,7 +114,7 @@ def test_adrs_are_taken_once(project: Path) -> None:
     sums = totals(run_at_once(project, "import", "adr"))
     assert sums == {"decision": {"added": ADRS, "unchanged": ADRS * (len(AGENTS) - 1)}}
     with passdown.open(str(project)) as workspace:
-        decisions = workspace.state_document("adr")["decisions"]
+        decisions = workspace.files.state_document("adr")["decisions"]
         statuses = Counter(decision["status"] for decision in decisions)
         assert statuses == {"accepted": ADRS - 4, "superseded": 4}
         assert workspace.verify().ok
@@ -136,7 +136,7 @@ def test_an_edit_is_taken_once(project: Path) -> None:
     sums = totals(run_at_once(project, "import", "adr"))
     assert sums == {"decision": {"changed": ADRS, "unchanged": ADRS * (len(AGENTS) - 1)}}
     with passdown.open(str(project)) as workspace:
-        decisions = workspace.state_document("adr")["decisions"]
+        decisions = workspace.files.state_document("adr")["decisions"]
     held = Counter(d["summary"] for d in decisions if d["status"] == "accepted")
     assert held == {f"Choice {n}": 1 for n in range(1, ADRS + 1) if n % 3 or n == ADRS}
 
@@ -162,7 +162,7 @@ def test_notes_are_taken_once(project: Path) -> None:
     assert sums == {"note": {"added": NOTES, "unchanged": NOTES * (len(AGENTS) - 1)}}
     with passdown.open(str(project)) as workspace:
         for n in range(NOTES):
-            state = workspace.state_document(f"part-{n}")
+            state = workspace.files.state_document(f"part-{n}")
             assert [step["step"] for step in state["next_steps"]] == [f"Write part {n}"]
             assert (len(state["blockers"]), state["version"]) == (1, 3)
 
@@ -175,7 +175,7 @@ def test_notes_are_migrated_once(project: Path) -> None:
     assert not [problem for run in found for each in run for problem in each["problems"]]
     with passdown.open(str(project)) as workspace:
         for n in range(NOTES):
-            state = workspace.state_document(f"part-{n}")
+            state = workspace.files.state_document(f"part-{n}")
             assert (len(state["next_steps"]), state["version"]) == (1, 3)
     assert {each["result"] for run in run_at_once(project, "migrate", "notes") for each in run} == {
         "unchanged"

@@ -245,7 +245,7 @@ def test_a_bundle_that_was_altered_is_refused_whole(
     edited(bundle, change)
     with passdown.open(str(there)) as ws:
         with pytest.raises(InvalidInput):
-            ws.import_bundle(str(bundle), patch=str(patch))
+            ws.maintenance.import_bundle(str(bundle), patch=str(patch))
         assert ws.tasks() == []
     assert not patch.exists()
 
@@ -258,13 +258,13 @@ def test_a_patch_is_not_written_when_the_import_is_refused(
     with passdown.open(str(there)) as ws:
         ws.create_task("T-1", title="Another", agent="kim")
         with pytest.raises(InvalidInput, match="refused"):
-            ws.import_bundle(str(bundle), patch=str(patch))
+            ws.maintenance.import_bundle(str(bundle), patch=str(patch))
         assert not patch.exists()
         patch.write_text("mine", "utf-8")
         with pytest.raises(InvalidInput):
-            ws.import_bundle(str(bundle), fork="from-here", patch=str(patch))
+            ws.maintenance.import_bundle(str(bundle), fork="from-here", patch=str(patch))
         assert patch.read_text("utf-8") == "mine"
-        found = ws.import_bundle(str(bundle), fork="from-here")
+        found = ws.maintenance.import_bundle(str(bundle), fork="from-here")
         assert found.forked == {"task/T-1": "task/T-1.from-here"}
         warning = ws.brief("T-1.from-here", agent="codex").warnings[0]
         assert warning.code == "another_checkout"

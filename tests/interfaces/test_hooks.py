@@ -47,7 +47,7 @@ def test_a_session_begins_with_its_brief_in_the_hosts_own_form(tasked: Path, nam
     fields = {"cursor": ["additional_context"], "opencode": ["context"]}
     assert list(heard.json) == fields.get(name, ["hookSpecificOutput"])
     with passdown.open(str(tasked)) as ws:
-        assert len(ws.briefs("T-1")) == 1, "what an agent was told is on record"
+        assert len(ws.context.deliveries("T-1")) == 1, "what an agent was told is on record"
 
 
 @pytest.mark.promise("H-2")
@@ -129,7 +129,7 @@ def test_a_prompt_that_calls_an_agent_brings_its_context(tasked: Path, name: str
     assert "You read code closely." in switched
     assert "Login" in switched
     with passdown.open(str(tasked)) as ws:
-        assert ws.briefs("T-1")[0]["agent"] == "reviewer"
+        assert ws.context.deliveries("T-1")[0]["agent"] == "reviewer"
 
 
 @pytest.mark.promise("H-4")

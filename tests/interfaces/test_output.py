@@ -191,7 +191,7 @@ def test_without_standard_output_nothing_is_begun(filled: Path, closed: str) -> 
     said = "" if "2>" in closed else "passdown: standard output is closed; nothing was done\n"
     assert done.stderr == said
     with open_workspace(str(filled)) as workspace:
-        assert workspace.briefs() == []
+        assert workspace.context.deliveries() == []
 
 
 def test_standard_error_may_be_closed(filled: Path) -> None:

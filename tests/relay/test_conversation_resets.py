@@ -57,7 +57,7 @@ def test_a_reset_empties_and_sets_a_new_system_message(ws: Workspace, leases: Ta
     conversations = held(ws, leases)
     talk = conversations.with_peer("coder-1")
     talk.add(asks("Old words"))
-    ws.change_task("T-1", agent="planner", title="Another title")
+    ws.update_task("T-1", agent="planner", title="Another title")
     assert "Title of T-1" in talk.messages()[0].content
     conversations.reset("coder-1")
     (system,) = talk.messages()
@@ -108,7 +108,7 @@ def test_a_repeated_event_does_not_empty_twice(ws: Workspace, leases: Table) -> 
     conversations.entered_setup("coder-1", key="step-7")
     talk = conversations.with_peer("coder-1")
     talk.add(asks("New words"))
-    ws.change_task("T-1", agent="planner", title="Another title")
+    ws.update_task("T-1", agent="planner", title="Another title")
     conversations.entered_setup("coder-1", key="step-7")
     assert texts(talk.messages()) == ["New words"]
 

@@ -95,7 +95,7 @@ def test_conversations_add_records_and_change_nothing_else(tmp_path: Path) -> No
     whether the conversations are read or not.
     """
     ws = opened(tmp_path, "T-1", "T-2", "T-3")
-    document = ws.state_document("T-1")
+    document = ws.files.state_document("T-1")
     heads = WorkspaceStreams(ws).streams("task/")
     ws.close()
     ws = opened(tmp_path)
@@ -106,10 +106,10 @@ def test_conversations_add_records_and_change_nothing_else(tmp_path: Path) -> No
     for sharing in ("single", {("architect", "coder-2")}, "per_agent"):
         ask_all(ws, leases, sharing)
     assert tables(ws) == schema
-    assert ws.state_document("T-1") == document
+    assert ws.files.state_document("T-1") == document
     assert WorkspaceStreams(ws).streams("task/") == heads
-    ws.reindex()
-    assert ws.state_document("T-1") == document
+    ws.maintenance.reindex()
+    assert ws.files.state_document("T-1") == document
     assert ws.verify().findings == ()
 
 

@@ -232,7 +232,7 @@ def test_coding_writes_the_file_commits_it_and_opens_a_pull_request(ws: Workspac
     (request,) = asked
     assert (request.branch, request.base) == ("passdown/express-k1", "main")
     assert made.pull_request == PullRequest(True, "https://example.com/1")
-    assert [n.id for n in ws.graph(types=["component"]).nodes] == ["New"]
+    assert [n.id for n in ws.knowledge.graph(types=["component"]).nodes] == ["New"]
     assert ws.verify().findings == ()
 
 
@@ -359,7 +359,7 @@ def test_whatever_it_fails_of_is_kept(ws: Workspace, item: Document, code: str) 
     assert made.outcome == "promoted"
     assert express_record(ws, made.id).facts["failed"]["code"] == code
     assert ws.task(made.task)["title"].startswith("Express work that failed")
-    assert ws.graph(types=["component"]).nodes == ()
+    assert ws.knowledge.graph(types=["component"]).nodes == ()
 
 
 def test_a_project_without_git_gets_a_task(tmp_path: Path) -> None:
@@ -412,7 +412,7 @@ def test_updates_of_one_file_are_merged_and_conflicts_told(ws: Workspace) -> Non
     assert "By ana" in text
     assert '"B"' in text
     assert '"Old"' in text
-    summaries = {n.id: n.summary for n in ws.graph(types=["component"]).nodes}
+    summaries = {n.id: n.summary for n in ws.knowledge.graph(types=["component"]).nodes}
     assert summaries == {"A": "By ana", "B": "Something"}
     git(Path(ws.root), "merge", "-q", second.branch)
     third = done(ws, knowledge(node("A", "By cleo"), id="k3", by="cleo"))
@@ -444,7 +444,7 @@ def test_several_agents_at_once(ws: Workspace) -> None:
         thread.join()
     assert [result.outcome for result in results] == ["done"] * 5
     assert sum(len(result.reports) for result in results) == 4
-    assert len({n.id for n in ws.graph(types=["component"]).nodes}) == 6
+    assert len({n.id for n in ws.knowledge.graph(types=["component"]).nodes}) == 6
     assert leftovers(Path(ws.root)) == []
 
 
@@ -468,13 +468,13 @@ def test_what_changed_since_it_was_set_up_is_not_undone(ws: Workspace) -> None:
     item = knowledge(node("A"), node("B"), id="k1")
     with pytest.raises(Interrupted):
         carry_out(ws, item, states=Stopping(ws))
-    ws.learn(agent="ana", forget_nodes=["A"])
+    ws.knowledge.add(agent="ana", forget_nodes=["A"])
     Path(folder, "knowledge.dot").write_text("digraph knowledge {\n}\n")
     git(folder, "commit", "-q", "-a", "-m", "moves on")
     made = done(ws, item)
     assert git(folder, "rev-parse", f"{made.commit}^") == base
     assert '"Old"' in at(ws, made.commit, "knowledge.dot")
-    assert [n.id for n in ws.graph(types=["component"]).nodes] == ["B"]
+    assert [n.id for n in ws.knowledge.graph(types=["component"]).nodes] == ["B"]
 
 
 def test_a_commit_stands_though_its_branch_was_merged_and_taken_away(ws: Workspace) -> None:
@@ -569,7 +569,7 @@ CHECKS: dict[str, tuple[Document, Callable[[Path, str], None]]] = {
 def run_kills(project: Path, tmp_path: Path, how: str, most: int) -> None:
     """Kill it while git runs and after it, before each record and after it; then carry it out."""
     with passdown.open(str(project), settings=QUICK) as ws:
-        ws.learn([node("Old", "Was there")], agent="planner")
+        ws.knowledge.add([node("Old", "Was there")], agent="planner")
     item, check = CHECKS[how]
     whole = tmp_path / "whole"
     shutil.copytree(project, whole, symlinks=True)

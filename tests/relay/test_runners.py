@@ -378,7 +378,9 @@ def test_the_example_of_one_turn_runs(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "version 2, now with qa"
     with passdown.open(str(tmp_path / "a")) as ws:
-        assert [entry["path"] for entry in ws.state_document("T-1")["artifacts"]] == ["find.py"]
+        assert [entry["path"] for entry in ws.files.state_document("T-1")["artifacts"]] == [
+            "find.py"
+        ]
     failed = run("b", "false")
     assert (failed.returncode, failed.stderr) == (1, "exit: false ended with exit code 1.\n")
 
@@ -417,7 +419,7 @@ def test_the_example_agent_reads_the_state_on_demand_and_hands_on_to_qa(tmp_path
         handed = ws.hand_off(came.value)
         assert (handed.target_agent, handed.phase) == ("qa", "testing")
         assert [entry["task"] for entry in ws.inbox("qa")] == ["T-1"]
-        state = ws.state_document("T-1")
+        state = ws.files.state_document("T-1")
         assert state["next_steps"][0]["status"] == "done"
         assert [entry["path"] for entry in state["artifacts"]] == ["store.py", "test_store.py"]
 

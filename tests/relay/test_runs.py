@@ -448,12 +448,12 @@ def test_an_imported_task_does_not_bring_the_turns_of_another_project(
     """Both projects have a run R-1 on T-1: the second asks its own agent."""
     stage.run(document(CODE), lambda _: reply(summary="there"))
     bundle = str(tmp_path / "bundle.zip")
-    stage.ws.export(bundle, "T-1")
+    stage.ws.maintenance.export(bundle, "T-1")
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     passdown.init(str(folder)).close()
     with passdown.open(str(folder), settings=QUICK) as ws:
-        ws.import_bundle(bundle)
+        ws.maintenance.import_bundle(bundle)
         other = Stage(ws)
         run = other.run(document(CODE), lambda _: reply(summary="here"))
         assert (other.calls(), run.legs[1].summary) == (["code"], "here")

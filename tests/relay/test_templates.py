@@ -85,7 +85,7 @@ def test_the_system_message_says_who_with_whom_and_what_about(
 def test_the_system_message_is_made_once_for_a_lease(ws: Workspace, leases: Table) -> None:
     """What changes meanwhile shows with the next lease, and not before."""
     before = system(ws, leases)
-    ws.change_task("T-1", agent="planner", title="Another title")
+    ws.update_task("T-1", agent="planner", title="Another title")
     assert system(ws, leases) == before
     assert system(ws, leases, role="Another role") == before
     leases.put("coder-1", "T-1")
@@ -97,7 +97,7 @@ def test_a_specification_comes_from_a_file_or_a_folder(ws: Workspace, tmp_path: 
     specs = tmp_path / "specs"
     specs.mkdir()
     (specs / "T-1.md").write_text("Spec of one", "utf-8")
-    ws.change_task("T-2", agent="planner", inputs=["plan.md"], outputs=["house"])
+    ws.update_task("T-2", agent="planner", inputs=["plan.md"], outputs=["house"])
     about = PromptSubject("architect", "coder-1", "T-1", spec=specs)
 
     def made(about: PromptSubject) -> str:

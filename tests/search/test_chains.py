@@ -48,7 +48,7 @@ def test_a_chain_of_hundreds_leads_to_what_holds(ws: Workspace) -> None:
         assert answer[0].address == chain[-1]
         assert {(a.superseded_by, a.holds) for a in answer[1:]} == {(chain[-1], True)}
     assert ws.recall("cookies live for 0 hours", limit=2)[1].address == chain[0]
-    assert ws.audit()["forked"] == []
+    assert ws.knowledge.audit()["forked"] == []
 
 
 @pytest.mark.promise("S0-40")
@@ -60,7 +60,7 @@ def test_recall_names_all_that_hold_after_a_fork(ws: Workspace) -> None:
     assert found[first].became == f"forked: {fourth}, {third} hold now"
     assert (found[second].superseded_by, found[second].also_hold) == (fourth, ())
     assert found[second].became == f"{fourth} holds now"
-    ws.mark(fourth, "reverted", agent="coder")
+    ws.set_status(fourth, "reverted", agent="coder")
     answer = next(a for a in ws.recall("cookies live", limit=10) if a.address == first)
     assert (answer.superseded_by, answer.holds, answer.also_hold) == (third, True, ())
 
@@ -79,14 +79,16 @@ def test_both_ends_of_a_fork_come_with_what_they_superseded(ws: Workspace) -> No
 def test_the_audit_tells_of_a_fork_until_it_is_joined(ws: Workspace) -> None:
     first, second, third, fourth = forked(ws)
     told = [{"item": first, "superseded_by": sorted([third, fourth])}]
-    assert ws.audit()["forked"] == told
+    assert ws.knowledge.audit()["forked"] == told
     fifth = decide(ws, "Cookies live for a second", fourth)
-    assert ws.audit()["forked"] == [{"item": first, "superseded_by": sorted([third, fifth])}]
+    assert ws.knowledge.audit()["forked"] == [
+        {"item": first, "superseded_by": sorted([third, fifth])}
+    ]
     joined = decide(ws, "Cookies live for a month", third, fifth)
-    assert ws.audit()["forked"] == []
+    assert ws.knowledge.audit()["forked"] == []
     heirs = [decide(ws, f"Cookies live for {n} years", joined) for n in (1, 2)]
     # Told where it forked, not of everything before.
-    assert ws.audit()["forked"] == [{"item": joined, "superseded_by": heirs}]
+    assert ws.knowledge.audit()["forked"] == [{"item": joined, "superseded_by": heirs}]
     assert ws.recall("cookies an hour", statuses=["superseded"])[0].address == second
 
 
@@ -126,7 +128,7 @@ def test_a_handoff_is_warned_of_forks_too_and_of_those_within_it(ws: Workspace) 
             f"{own} is superseded already: decisions[0] stands in its place",
         ),
     ]
-    for warnings in (ws.check(handoff).problems, ws.hand_off(handoff).warnings):
+    for warnings in (ws.check_handoff(handoff).problems, ws.hand_off(handoff).warnings):
         assert [(w.path, w.message) for w in warnings if w.code == "forked"] == expected
 
 

@@ -100,7 +100,7 @@ class Writer:
         entry = Known(item, "pattern", agent, task, "active", "", frozenset(tags), above([path]))
         self.keep(task, entry)
         if self.rng.random() < 0.3:
-            self.ws.mark(item, "retracted", agent=agent)
+            self.ws.set_status(item, "retracted", agent=agent)
             self.settle(item, "retracted")
 
     def gotcha(self, task: str, agent: str) -> None:
@@ -124,7 +124,7 @@ class Writer:
                 "suggested_next_steps": [{"step": f"{self.text()} {len(self.known)}"}],
             }
         )
-        state = self.ws.state_document(task)
+        state = self.ws.files.state_document(task)
         for old in [k for k in self.known.values() if (k.task, k.kind) == (task, "next_step")]:
             if old.status == "open":
                 self.settle(old.address, "replaced")
@@ -136,7 +136,7 @@ class Writer:
         for kind, field in lists.items():
             (found,) = (e for e in state[field] if e["version"] == command.version)
             if kind == "question" and self.rng.random() < 0.5:
-                self.ws.mark(found["address"], "answered", agent=agent, reason="yes")
+                self.ws.set_status(found["address"], "answered", agent=agent, reason="yes")
                 self.settle(found["address"], "answered")
 
     def learn(self, task: str, agent: str) -> None:
@@ -144,7 +144,7 @@ class Writer:
         status = self.rng.choice(["current", "legacy"])
         name = f"K{self.rng.randint(1, 30)}"
         node = {"id": name, "type": "component", "summary": f"{self.text()} {len(self.known)}"}
-        self.ws.learn(
+        self.ws.knowledge.add(
             [{**node, "tags": tags, "path": path, "status": status}], task=task, agent=agent
         )
         entry = Known(f"node:{name}", "knowledge", agent, task, status, "", frozenset(tags))
@@ -172,8 +172,8 @@ class Halfway:
 def give_vectors(ws: Workspace, count: int) -> None:
     """To all entries, or to so many."""
     embedder = Halfway()
-    ws.embed_with("letters", embedder)
-    ws.embed(limit=count)
+    ws.embeddings.use("letters", embedder)
+    ws.embeddings.update(limit=count)
     embedder.is_enough = True
 
 

@@ -42,17 +42,21 @@ def story(folder: Path) -> None:
             ws.create_task(task, title=f"Work on {task}", agent="planner")
         ws.hand_off(full_handoff())
         ws.hand_off(full_handoff("T-2", from_agent="coder", to_agent="tester"))
-        ws.change_task("T-2", agent="planner", depends_on=["T-1"])
+        ws.update_task("T-2", agent="planner", depends_on=["T-1"])
         anew: dict[str, Any] = {"summary": "Anew", "supersedes": ["T-1#d1"]}
         ws.decide(task="T-2", agent="coder", rationale="better", **anew)
-        ws.mark("T-1#d1", "reverted", agent="coder")
-        ws.mark("T-1#q1", "answered", agent="coder", reason="yes")
+        ws.set_status("T-1#d1", "reverted", agent="coder")
+        ws.set_status("T-1#q1", "answered", agent="coder", reason="yes")
         edge = {"source": "A", "relation": "uses", "target": "B", "purpose": "x"}
-        ws.learn([node("A", "One", tags=["t"]), node("B", "Two")], [edge], agent="coder")
-        ws.learn([node("A", "Other", tags=["u"], path="src/a.py")], agent="tester", task="T-1")
-        ws.learn([node("C", "Three")], [{**edge, "source": "C"}], agent="coder", task="T-2")
-        ws.learn(agent="coder", forget_nodes=["B"])
-        ws.learn(agent="coder", forget_edges=[("file:src/config.py", "changed_in", "task:T-1")])
+        ws.knowledge.add([node("A", "One", tags=["t"]), node("B", "Two")], [edge], agent="coder")
+        ws.knowledge.add(
+            [node("A", "Other", tags=["u"], path="src/a.py")], agent="tester", task="T-1"
+        )
+        ws.knowledge.add([node("C", "Three")], [{**edge, "source": "C"}], agent="coder", task="T-2")
+        ws.knowledge.add(agent="coder", forget_nodes=["B"])
+        ws.knowledge.add(
+            agent="coder", forget_edges=[("file:src/config.py", "changed_in", "task:T-1")]
+        )
         ws.warn("T-2", agent="coder", text="Careful with that")
 
 
@@ -80,11 +84,11 @@ def test_rows_made_again_are_the_same(folder: Path) -> None:
         before = dump(ws)
         assert all(before.values())
         assert ws.verify().findings == ()
-        assert ws.reindex().differing == ()
+        assert ws.maintenance.reindex().differing == ()
         assert dump(ws) == before
-        ws.learn([node("D", "Four")], agent="coder")
+        ws.knowledge.add([node("D", "Four")], agent="coder")
         with_more = dump(ws)
-        assert ws.reindex().differing == ()
+        assert ws.maintenance.reindex().differing == ()
         assert dump(ws) == with_more
 
 
@@ -142,7 +146,7 @@ def test_an_edit_is_found_and_made_good(folder: Path, name: str) -> None:
     with passdown.open(str(folder), settings=QUICK) as ws:
         assert dump(ws) != before, "the edit does nothing"
         assert ws.verify().findings
-        ws.reindex()
+        ws.maintenance.reindex()
         assert ws.verify().findings == ()
         assert dump(ws) == before
 
@@ -156,15 +160,15 @@ def test_an_index_that_disagrees_with_its_texts_is_found(folder: Path) -> None:
 
 def test_whichever_statement_fails_nothing_is_learned(folder: Path, failing: Failing) -> None:
     with passdown.open(str(folder), settings=QUICK) as ws:
-        before, heads = dump(ws), ws.heads()["heads"]
+        before, heads = dump(ws), ws.maintenance.heads()["heads"]
         edge = {"source": "A", "relation": "calls", "target": "N"}
         number = 0
-        while ws.heads()["heads"] == heads:
+        while ws.maintenance.heads()["heads"] == heads:
             assert dump(ws) == before
             number += 1
             failing.start(number)
             with suppress(StoreError):
-                ws.learn(
+                ws.knowledge.add(
                     [node("A", "New", tags=["v"]), node("N", "More")],
                     [edge],
                     agent="coder",
@@ -181,9 +185,9 @@ def test_a_store_of_an_earlier_release_can_be_searched(old: Path) -> None:
         found = ws.recall("middleware", limit=100)
         assert found[0].score > 0
         assert {"decision", "gotcha", "question", "next_step", "handoff"} <= {a.kind for a in found}
-        assert "task:T-1" in {n.id for n in ws.graph().nodes}
-        assert ws.journal("T-1")["gotchas"]
-        assert ws.audit()["standing"]["decision"] >= 1
+        assert "task:T-1" in {n.id for n in ws.knowledge.graph().nodes}
+        assert ws.knowledge.journal("T-1")["gotchas"]
+        assert ws.knowledge.audit()["standing"]["decision"] >= 1
         assert ws.verify().findings == ()
 
 
@@ -193,19 +197,19 @@ def test_a_bundle_taken_in_before_what_it_supersedes_is_marked(tmp_path: Path) -
     story(one)
     with passdown.open(str(one), settings=QUICK) as ws:
         for task in ("T-1", "T-2"):
-            ws.export(str(tmp_path / f"{task}.zip"), task)
+            ws.maintenance.export(str(tmp_path / f"{task}.zip"), task)
     with passdown.open(str(two), settings=QUICK) as ws:
         for task in ("T-2", "T-1"):
-            ws.import_bundle(str(tmp_path / f"{task}.zip"))
+            ws.maintenance.import_bundle(str(tmp_path / f"{task}.zip"))
         (answer,) = ws.recall("cookie", statuses=["superseded"])
         assert (answer.address, answer.superseded_by) == ("T-1#d1", "T-2#d2")
         assert ws.verify().findings == ()
-        assert ws.reindex().differing == ()
+        assert ws.maintenance.reindex().differing == ()
 
 
 def test_a_copied_store_is_found_in_alike(folder: Path, tmp_path: Path) -> None:
     with passdown.open(str(folder), settings=QUICK) as ws:
-        ws.backup(str(tmp_path / "copy.db"))
+        ws.maintenance.backup(str(tmp_path / "copy.db"))
         expected = ws.recall("cookie token", limit=50)
     place = tmp_path / "elsewhere" / ".passdown"
     place.mkdir(parents=True)
@@ -225,5 +229,5 @@ def test_a_lowered_count_of_entries_does_no_harm(folder: Path) -> None:
             assert reader.next_number() == newest + 1 > 2
         ws.decide(task="T-1", agent="coder", summary="Goes on", rationale="it should")
         assert ws.verify().findings == ()
-        ws.reindex()
+        ws.maintenance.reindex()
         assert ws.verify().findings == ()

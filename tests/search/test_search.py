@@ -124,7 +124,7 @@ def test_a_superseded_decision_is_marked_and_names_what_holds_now(ws: Workspace)
 def test_what_another_task_superseded_stays_so_whatever_its_own_says(ws: Workspace) -> None:
     first = decide(ws, "Cookies live for a day")
     second = decide(ws, "Cookies live for an hour", "T-2", first)
-    ws.mark(first, "reverted", agent="coder")
+    ws.set_status(first, "reverted", agent="coder")
     (answer,) = ws.recall("cookies", statuses=["superseded"])
     assert (answer.address, answer.superseded_by) == (first, second)
     assert ws.show(first)["status"] == "superseded"
@@ -135,7 +135,7 @@ def test_a_decision_that_is_accepted_again_holds_again(ws: Workspace) -> None:
     first = decide(ws, "Cookies live for a day")
     second = decide(ws, "Cookies live for an hour", "T-1", first)
     third = decide(ws, "Cookies live for a minute", "T-1", second)
-    ws.mark(second, "accepted", agent="coder")
+    ws.set_status(second, "accepted", agent="coder")
     found = {answer.address: answer for answer in ws.recall("cookies live")}
     assert (found[first].superseded_by, found[second].superseded_by) == (second, "")
     assert found[third].status == "accepted"
@@ -146,7 +146,7 @@ def test_of_several_that_supersede_one_the_newest_that_holds_is_named(ws: Worksp
     first = decide(ws, "Cookies live for a day")
     kept = [decide(ws, f"Cookies live for {n} hours", "T-2", first) for n in range(9)]
     gone = decide(ws, "Cookies live for a minute", "T-2", first)
-    ws.mark(gone, "reverted", agent="coder")
+    ws.set_status(gone, "reverted", agent="coder")
     (answer,) = ws.recall("cookies", statuses=["superseded"])
     assert answer.superseded_by == kept[-1]
 
@@ -163,7 +163,7 @@ def test_what_was_settled_is_left_out_on_request(ws: Workspace) -> None:
         ("T-1#d1", "reverted"),
     ):
         before = {answer.address for answer in ws.recall("token", live_only=True, limit=50)}
-        ws.mark(item, status, agent="coder")
+        ws.set_status(item, status, agent="coder")
         after = {answer.address for answer in ws.recall("token", live_only=True, limit=50)}
         assert before - after == {item}
         marked = {answer.address: answer.status for answer in ws.recall("token", limit=50)}
@@ -197,28 +197,28 @@ def test_written_knowledge_is_found_and_forgotten(ws: Workspace) -> None:
         "summary": "Sends letters",
         "path": "src/mail/a.py",
     }
-    ws.learn([node], agent="coder")
+    ws.knowledge.add([node], agent="coder")
     (answer,) = ws.recall("who sends letters?", path="src/mail")
     assert (answer.address, answer.kind, answer.title) == (
         "node:Mailer",
         "knowledge",
         "Sends letters",
     )
-    ws.learn([{**node, "summary": "Sends parcels"}], agent="coder")
+    ws.knowledge.add([{**node, "summary": "Sends parcels"}], agent="coder")
     assert [a.title for a in ws.recall("letters parcels")] == ["Sends parcels"]
-    ws.learn(agent="coder", forget_nodes=["Mailer"])
+    ws.knowledge.add(agent="coder", forget_nodes=["Mailer"])
     assert ws.recall("parcels") == []
 
 
 def test_who_was_told_is_recorded_only_when_asked_for(ws: Workspace) -> None:
     item = decide(ws, "Cookies live for a day")
     ws.recall("cookies")
-    assert ws.audit()["never_recalled"] == [item]
-    heads = ws.heads()["heads"]
+    assert ws.knowledge.audit()["never_recalled"] == [item]
+    heads = ws.maintenance.heads()["heads"]
     ws.recall("nothing", kinds=["gotcha"], told_to="tester")
-    assert ws.heads()["heads"] == heads
+    assert ws.maintenance.heads()["heads"] == heads
     ws.recall("cookies", told_to="tester")
-    assert ws.audit()["never_recalled"] == []
+    assert ws.knowledge.audit()["never_recalled"] == []
 
 
 @pytest.mark.promise("S4-36")
@@ -230,7 +230,7 @@ def test_what_one_story_decided_is_found_in_the_next(ws: Workspace) -> None:
     ws.create_task("T-9", title="Set the session cookie with the JWT", agent="planner")
     found = ws.recall("is the JWT kept in a cookie?", told_to="coder")
     assert found[0].address == "T-1#d1"
-    assert "T-1#d1" in {node.id for node in ws.pack("T-9").graph.nodes}
+    assert "T-1#d1" in {node.id for node in ws.knowledge.pack("T-9").graph.nodes}
 
 
 def test_the_decision_that_holds_comes_with_the_one_that_it_superseded(ws: Workspace) -> None:
@@ -242,7 +242,7 @@ def test_the_decision_that_holds_comes_with_the_one_that_it_superseded(ws: Works
     assert (found[1].superseded_by, found[1].holds) == (third, True)
     live = ws.recall("signed cookies old secret", live_only=True, limit=1)
     assert [answer.address for answer in live] == [third]
-    ws.mark(third, "reverted", agent="coder")
+    ws.set_status(third, "reverted", agent="coder")
     (gone,) = ws.recall("signed cookies old secret", statuses=["superseded"], limit=1)
     assert (gone.superseded_by, gone.holds) == (third, False)
 

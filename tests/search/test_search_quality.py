@@ -84,7 +84,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
         nodes = [
             {"id": f"k-{name}", "type": "insight", "summary": text} for name, text in SAID.items()
         ]
-        workspace.learn(nodes, agent="planner", task="T-1")
+        workspace.knowledge.add(nodes, agent="planner", task="T-1")
         yield workspace
 
 

@@ -36,7 +36,7 @@ def learn(folder: str, name: str, count: int) -> None:
             node = {"id": f"{name}-{number}", "type": "component", "summary": "Of its own"}
             shared = {"id": "Shared", "type": "component", "summary": f"{name} {number}"}
             edge = {"source": f"{name}-{number}", "relation": "uses", "target": "Hub"}
-            ws.learn([node, shared], [edge], agent=name)
+            ws.knowledge.add([node, shared], [edge], agent=name)
 
 
 def sync(folder: str, name: str, count: int) -> None:
@@ -44,8 +44,8 @@ def sync(folder: str, name: str, count: int) -> None:
     with passdown.open(folder, settings=QUICK) as ws:
         for number in range(count):
             node = {"id": f"{name}-{number}", "type": "component", "summary": "Of its own"}
-            ws.learn([node], agent=name)
-            ws.sync_knowledge(agent=name)
+            ws.knowledge.add([node], agent=name)
+            ws.knowledge.sync(agent=name)
 
 
 def letters(texts: Sequence[str]) -> list[list[float]]:
@@ -56,11 +56,11 @@ def letters(texts: Sequence[str]) -> list[list[float]]:
 def embed(folder: str, name: str, count: int) -> None:
     """Embed and search."""
     with passdown.open(folder, settings=QUICK) as ws:
-        ws.embed_with("letters", letters)
+        ws.embeddings.use("letters", letters)
         for _ in range(count):
             ws.recall(name)
-            ws.embed(limit=50)
-        assert ws.embedding().is_complete
+            ws.embeddings.update(limit=50)
+        assert ws.embeddings.status().is_complete
 
 
 if __name__ == "__main__":

@@ -115,8 +115,8 @@ def test_a_search_has_the_same_answers_in_the_same_order(
     here, there = told
     if by_meaning:
         for ws in told:
-            ws.embed_with("hashes", vectors)
-            assert ws.embed().is_complete
+            ws.embeddings.use("hashes", vectors)
+            assert ws.embeddings.update().is_complete
     rng = random.Random(3)
     for number in range(60):
         query, filters = rng.choice(QUESTIONS), asked(rng)
@@ -129,8 +129,8 @@ def test_a_search_has_the_same_answers_in_the_same_order(
 def test_briefs_and_states_are_the_same(told: tuple[Workspace, Workspace]) -> None:
     here, there = told
     for task in TASKS:
-        assert here.state_document(task) == there.state_document(task)
+        assert here.files.state_document(task) == there.files.state_document(task)
         briefs = [ws.brief(task, agent="ana", budget=400) for ws in told]
         assert briefs[0].text == briefs[1].text
-        assert here.journal(task) == there.journal(task)
-    assert here.graph_text("json") == there.graph_text("json")
+        assert here.knowledge.journal(task) == there.knowledge.journal(task)
+    assert here.knowledge.render("json") == there.knowledge.render("json")

@@ -31,8 +31,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("source")
     with passdown.open(str(folder), settings=SETTINGS, clock=fixed_clock()) as ws:
         tell(ws)
-        ws.embed_with("hashes", vectors)
-        ws.embed()
+        ws.embeddings.use("hashes", vectors)
+        ws.embeddings.update()
         ws.brief("T-1", agent="ana")
     return str(folder)
 
@@ -43,7 +43,7 @@ def opened(target: str) -> passdown.Workspace:
 
 def answers(target: str) -> list[Any]:
     with opened(target) as ws:
-        ws.embed_with("hashes", vectors)
+        ws.embeddings.use("hashes", vectors)
         return [ws.recall(query, limit=10) for query in ("retry the queue", "upload form")]
 
 
@@ -62,8 +62,8 @@ def test_there_and_back_again_nothing_has_changed(
     for target in (postgres_store, str(tmp_path / "back.db")):
         with opened(target) as ws:
             assert content(ws) == expected
-            assert ws.embedding().is_complete or ws.embedding().embedder == ""
-            assert ws.reindex().differing == ()
+            assert ws.embeddings.status().is_complete or ws.embeddings.status().embedder == ""
+            assert ws.maintenance.reindex().differing == ()
     assert answers(source) == answers(postgres_store) == answers(str(tmp_path / "back.db"))
 
 

@@ -77,7 +77,7 @@ def test_an_old_store_opens_whole(old: Path) -> None:
     with passdown.open(str(old), settings=QUICK) as ws:
         assert ws.verify().findings == ()
         assert [row["task"] for row in ws.tasks(with_workspace=True)] == ["T-1", "T-2", "workspace"]
-        assert ws.state_document("T-1")["version"] == 5
+        assert ws.files.state_document("T-1")["version"] == 5
         assert [entry["task"] for entry in ws.inbox("coder")] == ["T-1"]
     assert rows_of(old, "records") == before
     assert rows_of(old, "migrations")[-1][0] == schema.newest()
@@ -96,7 +96,7 @@ def test_its_items_have_sizes_and_labels(old: Path) -> None:
                 assert record is not None
                 entry = entry_of(record.document(), row.field, row.index)
                 assert row.sizes == counted(item_lines(row.letter, row.ordinal, entry))
-        entries = ws.state_document("T-1")["decisions"]
+        entries = ws.files.state_document("T-1")["decisions"]
         assert {tag for entry in entries for tag in entry.get("tags", ())} <= labels
 
 
@@ -109,20 +109,20 @@ def test_its_briefs_work(old: Path) -> None:
         assert {"T-1#q1", "T-1#n1", "T-1#h1", "T-1#d2", "T-1#g1", "workspace#g1"} <= told
         assert not {"T-1#b1", "T-1#d1"} & told
         assert "Write the middleware" in found.text
-        assert ws.why("T-1#d2", agent="coder")["told"] is True
+        assert ws.context.why("T-1#d2", agent="coder")["told"] is True
         assert ws.verify().findings == ()
         ws.decide(task="T-1", agent="coder", summary="Anew", rationale="r")
-        assert ws.check_brief("T-1", found.text) == (False, 5, 6)
+        assert ws.context.check("T-1", found.text) == (False, 5, 6)
 
 
 def test_the_rows_are_those_of_a_fresh_replay(old: Path, tmp_path: Path) -> None:
     """Of the store as it was left, and of one that has been written to since."""
     with passdown.open(str(old), settings=QUICK) as ws:
         assert dump(ws) == replayed(old, tmp_path)
-        ws.mark("T-1#n1", "done", agent="coder")
+        ws.set_status("T-1#n1", "done", agent="coder")
         ws.brief("T-1", agent="coder")
         after = dump(ws)
-        ws.reindex()
+        ws.maintenance.reindex()
         assert dump(ws) == after
 
 

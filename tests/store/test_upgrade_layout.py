@@ -66,13 +66,13 @@ def test_a_number_that_was_taken_is_not_taken_again(old: Path) -> None:
     assert newest < last
     with opened(old) as ws:
         node = {"id": "part", "type": "component", "summary": "A new part"}
-        ws.learn([node], agent="coder")
+        ws.knowledge.add([node], agent="coder")
         assert rows_of(old, "SELECT max(id) FROM entries") == [(last + 1,)]
-        ws.learn(agent="coder", forget_nodes=["part"])
-        ws.learn([node], agent="coder")
+        ws.knowledge.add(agent="coder", forget_nodes=["part"])
+        ws.knowledge.add([node], agent="coder")
         assert rows_of(old, "SELECT max(id) FROM entries") == [(last + 2,)]
         assert ws.verify().findings == ()
-        assert ws.reindex().records
+        assert ws.maintenance.reindex().records
         assert ws.verify().findings == ()
 
 
@@ -97,7 +97,7 @@ def test_verify_misses_an_author_who_is_not_named(tmp_path: Path) -> None:
         with closing(apsw.Connection(str(path))) as connection:
             rows(connection, "DELETE FROM authors WHERE agent = 'coder'")
         assert [(f.path, f.code) for f in ws.verify().findings] == [("authors", "derived_rows")]
-        ws.reindex()
+        ws.maintenance.reindex()
         assert ws.verify().findings == ()
 
 

@@ -33,8 +33,7 @@ from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact_value
 from passdown.core.schema import value_of
 from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
-from passdown.knowledge.graph_files import EdgeFile
-from passdown.workspace.entries import named_lock
+from passdown.knowledge.graph_files import EdgeFile, named_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

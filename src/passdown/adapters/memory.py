@@ -39,7 +39,7 @@ from passdown.core.rows import NODE_PREFIX
 from passdown.core.schema import value_of
 from passdown.core.text import has_lone_surrogate, text_problems
 from passdown.errors import InvalidInput, NotFound, Problem
-from passdown.workspace.entries import address_of_decision, relate, with_store_retries
+from passdown.workspace.entries import with_store_retries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -411,7 +411,7 @@ class LedgerMemory(CheckedMemory):
         attributes = {"description": memory.content, "metadata": memory.metadata}
         summary = summary_line(memory.content)
         node = Node(MEMORY + memory.key, "insight", summary, (), attributes)
-        self.workspace.learn([node], agent=self._agent)
+        self.workspace.knowledge.add([node], agent=self._agent)
 
     def _search(self, query: str, k: int) -> list[MemoryResult]:
         limit = k
@@ -431,7 +431,7 @@ class LedgerMemory(CheckedMemory):
             if answer.kind != KNOWLEDGE:
                 return MemoryResult(answer.address, self._text(answer.address), score, about)
             name = answer.address.removeprefix(NODE_PREFIX)
-            node = self.workspace.graph(around=[name], depth=0).nodes[0]
+            node = self.workspace.knowledge.graph(around=[name], depth=0).nodes[0]
         except NotFound:  # forgotten since the search
             return None
         if not name.startswith(MEMORY):
@@ -453,7 +453,7 @@ class LedgerMemory(CheckedMemory):
         stored = Relation(node_of_name(source), name, node_of_name(target))
         with_store_retries(
             f"relating {source!r} to {target!r}",
-            lambda: relate(self.workspace, stored, agent=self._agent),
+            lambda: self.workspace.knowledge.relate(*stored, agent=self._agent),
         )
 
     def _relations(self, wanted: Relation) -> list[Relation]:
@@ -461,7 +461,7 @@ class LedgerMemory(CheckedMemory):
         relation = edge_key(Relation("", wanted.relation, ""))[1] if wanted.relation else ""
         edges = with_store_retries(
             "reading relationships",
-            lambda: self.workspace.edges(source=source, relation=relation, target=target),
+            lambda: self.workspace.knowledge.edges(source=source, relation=relation, target=target),
         )
         found = matching_relations(edges, "", wanted.relation, "")
         return [_with_public_names(each) for each in found]
@@ -470,7 +470,7 @@ class LedgerMemory(CheckedMemory):
         try:
             found = with_store_retries(
                 f"searching around {node[:60]!r}",
-                lambda: self.workspace.neighbours(node_of_name(node), depth=depth),
+                lambda: self.workspace.knowledge.neighbours(node_of_name(node), depth=depth),
             )
         except NotFound:
             return []
@@ -484,8 +484,8 @@ class LedgerMemory(CheckedMemory):
         ]
 
     def _decide(self, decision: Decision, task: str | None) -> str:
-        key = self.workspace.store_decision(decision, task)
-        return address_of_decision(self.workspace, key, task)
+        key = self.workspace.decisions.store(decision, task)
+        return self.workspace.decisions.address(key, task)
 
     def _decisions(self, text: str, agent: str, k: int) -> list[DecisionResult]:
         found = self.workspace.recall(text, kinds=["decision"], agent=agent, limit=k)

@@ -118,7 +118,7 @@ def handoff_update(
     found: HandoffContext | None = None
     if opened is not None and task and (decisions is None or memory_refs is None):
         since = handoff_version(before, task)
-        found = opened.handoff_context(task, agent=source, since=since)
+        found = opened.context.handoff_context(task, agent=source, since=since)
     given = _new_decisions(state, before, found, source) if decisions is None else list(decisions)
     good, warnings = check_decisions(given, agent=source)
     refs = _references(before, found) if memory_refs is None else list(memory_refs)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from passdown.aio import AsyncWorkspace
-    from passdown.core.tokens import Counter
-    from passdown.workspace.types import CounterLike
+    from passdown.core.tokens import Counter, CounterLike
 
     AnyWorkspace = Workspace | AsyncWorkspace
 
@@ -181,7 +180,7 @@ def workspace_counter(workspace: AnyWorkspace, given: CounterLike) -> Counter:
 
 def _settings(workspace: Workspace) -> Settings:
     streams = WorkspaceStreams(workspace)
-    return streams.opened.settings if streams.is_local else Settings()
+    return streams.context.settings if streams.is_local else Settings()
 
 
 def workspace_of(workspace: AnyWorkspace) -> Workspace:
@@ -201,7 +200,7 @@ def local_workspace(workspace: AnyWorkspace, adapter: str) -> Workspace:
     """
     found = workspace_of(workspace)
     if not WorkspaceStreams(found).is_local:
-        from passdown.remote.client import unsupported
+        from passdown.remote import unsupported
 
         raise unsupported(found.store_url, adapter)
     return found

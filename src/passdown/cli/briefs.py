@@ -80,7 +80,7 @@ def _brief(args: Namespace) -> int:
             record=not args.no_record,
         )
     if args.json:
-        print_json(found.document())
+        print_json(found.to_dict())
         return 0
     verbatim(found.text.removesuffix("\n"))
     print_warnings(found.warnings)
@@ -111,10 +111,10 @@ def _text_freshness(workspace: Workspace, task: str, text: str) -> Freshness:
     from passdown.errors import InvalidInput
 
     try:
-        return workspace.check_brief(task, text)
+        return workspace.context.check(task, text)
     except InvalidInput as error:
         try:
-            return workspace.check_summary(task, text)
+            return workspace.context.check(task, text)
         except InvalidInput:
             raise error from None
 
@@ -130,7 +130,7 @@ def why(parser: Parser) -> None:
 
 def _why(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        found = workspace.why(args.item, agent=author(args))
+        found = workspace.context.why(args.item, agent=author(args))
     if args.json:
         print_json(found)
     else:
@@ -211,7 +211,7 @@ def _context(args: Namespace) -> int:
 
 
 def _print_next(workspace: Workspace, args: Namespace) -> None:
-    text, steps = workspace.injection(args.task), workspace.next_steps(args.task)
+    text, steps = workspace.context.injection(args.task), workspace.context.next_steps(args.task)
     if args.json:
         print_json({"task": args.task, "text": text, "next_steps": steps})
         return
@@ -227,7 +227,7 @@ def _print_next(workspace: Workspace, args: Namespace) -> None:
 
 
 def _print_computed(workspace: Workspace, args: Namespace) -> None:
-    found = workspace.computed_context(args.task, complexity=args.complexity or "normal")
+    found = workspace.context.computed(args.task, complexity=args.complexity or "normal")
     if args.json:
         explained = {"explanation": found.explained()} if args.explain else {}
         print_json({**found.to_dict(), **explained})
@@ -236,7 +236,7 @@ def _print_computed(workspace: Workspace, args: Namespace) -> None:
 
 
 def _print_compact(workspace: Workspace, args: Namespace) -> None:
-    text = workspace.compact_context(args.task)
+    text = workspace.context.compact(args.task)
     if args.json:
         print_json({"task": args.task, "text": text})
     else:

@@ -67,13 +67,13 @@ def _offer(args: Namespace) -> int:
 
     with workspace_of(args) as workspace:
         if args.offer == "agents":
-            names = list(workspace.agents())
+            names = list(workspace.context.agents())
         elif args.offer == "runs":
             from passdown.relay.runs import Runs
 
             names = list(Runs(workspace).positions())
         else:
-            domains = workspace.rule_report()["domains"]
+            domains = workspace.rules.report()["domains"]
             names = [domain[key] for key in ("name", "layer_name") for domain in domains]
     for name in dict.fromkeys(names):
         if not id_problems(name, "name"):

@@ -477,14 +477,14 @@ def _show_verify(stage: Stage) -> None:
 
     workspace = stage.workspace
     old = os.path.join(stage.root, "copy-old.db")
-    workspace.backup(old)
+    workspace.maintenance.backup(old)
     workspace.warn("T-1", agent="planner", text="Invoices need the tax rate of the day of sale")
-    heads = workspace.heads()
+    heads = workspace.maintenance.heads()
     found = workspace.verify()
     records, streams = counted(found.records, "record"), counted(found.streams, "stream")
     stage.good(f"{records} in {streams} are as they were written")
     changed = os.path.join(stage.root, "copy-changed.db")
-    workspace.backup(changed)
+    workspace.maintenance.backup(changed)
     with open(changed, "rb") as file:
         data = file.read()
     with open(changed, "wb") as file:

@@ -127,7 +127,9 @@ def _handoff(args: Namespace) -> int:
         fields, task = _fields_beside(text, args)
         given: Document | bytes = {} if text is None else text
         if args.dry_run:
-            check = workspace.check(given, rebase=args.rebase, changed_files=changed, **fields)
+            check = workspace.check_handoff(
+                given, rebase=args.rebase, changed_files=changed, **fields
+            )
             problems = tuple(_explained(workspace, task, check.problems, args))
             return print_check(check._replace(problems=problems), as_json=args.json)
         try:
@@ -400,7 +402,7 @@ def _refuse_faults(workspace: Workspace, data: JsonObject) -> None:
     """Refuse a faulty handoff before its task is made, so that nothing is left behind."""
     faults = [
         problem
-        for problem in workspace.check(data).problems
+        for problem in workspace.check_handoff(data).problems
         if problem.level == "error" and (problem.path, problem.code) != ("task", "not_found")
     ]
     if faults:
@@ -500,7 +502,7 @@ def _migrate_one(
     path = named.path
     try:
         _check_note_file(named)
-        found = workspace.migrate(
+        found = workspace.imports.migrate(
             path if path != "-" else _note_from_stdin(),
             task=args.task,
             agent=author(args),

@@ -79,7 +79,7 @@ def _state(args: Namespace) -> int:
             return _print_file_states(workspace, args)
         if args.budget is not None:
             return _print_inline_plan(workspace, args)
-        document = workspace.state_document(args.task, args.at)
+        document = workspace.files.state_document(args.task, args.at)
         if args.shape:
             print_json(_shaped(workspace, document, args.shape))
         elif args.json:
@@ -95,7 +95,7 @@ def _shaped(workspace: Workspace, document: JsonObject, shape: str) -> JsonObjec
 
     if shape == "state-file":
         return state_file(document)
-    return switch_artifact(document, workspace.handle_file(document["task_id"]))
+    return switch_artifact(document, workspace.files.state_file(document["task_id"]))
 
 
 def _print_state(state: JsonObject) -> None:
@@ -138,7 +138,7 @@ def _print_file_states(workspace: Workspace, args: Namespace) -> int:
 
 
 def _print_inline_plan(workspace: Workspace, args: Namespace) -> int:
-    plan = workspace.inline_plan(args.task, args.budget)
+    plan = workspace.files.inline_plan(args.task, args.budget)
     if args.json:
         print_json(plan)
         return 0
@@ -163,7 +163,7 @@ def _summary(args: Namespace) -> int:
     with workspace_of(args) as workspace:
         if args.check:
             return _check_summary(workspace, args)
-        text = workspace.summary(args.task, args.tokens)
+        text = workspace.context.summary(args.task, args.tokens)
     if args.json:
         print_json({"task": args.task, "summary": text})
     else:
@@ -176,7 +176,7 @@ def _check_summary(workspace: Workspace, args: Namespace) -> int:
     from passdown.cli.session import read_input
 
     text = read_input(args.check).decode(errors="replace")
-    found = workspace.check_summary(args.task, _unwrapped(text))
+    found = workspace.context.check(args.task, _unwrapped(text))
     return print_freshness(found, args.task, as_json=args.json)
 
 
@@ -262,7 +262,7 @@ def log(parser: Parser) -> None:
 def _log(args: Namespace) -> int:
     before = {} if args.before is None else {"before": args.before}
     with workspace_of(args) as workspace:
-        ask = workspace.briefs if args.briefs else workspace.log
+        ask = workspace.context.deliveries if args.briefs else workspace.log
         found = ask(args.task, limit=args.limit, **before)
     if args.json:
         print_json(found)
@@ -441,7 +441,7 @@ def history(parser: Parser) -> None:
 
 def _history(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        found = workspace.path_history(args.task, args.path)
+        found = workspace.files.history(args.task, args.path)
     if args.json:
         print_json(found)
         return 0

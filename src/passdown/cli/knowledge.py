@@ -160,7 +160,7 @@ def _graph_show(args: Namespace) -> int:
     with workspace_of(args) as workspace:
         for name in part["around"]:
             node_or_hint(workspace, name)
-        found = workspace.graph(**part)
+        found = workspace.knowledge.graph(**part)
     if form == "text":
         print_graph(found.nodes, found.edges)
         return 0
@@ -231,7 +231,7 @@ def node_or_hint(workspace: Workspace, name: str) -> Node:
     from passdown.errors import NotFound
 
     try:
-        return workspace.graph(around=[name], depth=0).nodes[0]
+        return workspace.knowledge.graph(around=[name], depth=0).nodes[0]
     except NotFound as error:
         for meant in (f"{kind}:{name}" for kind in ("task", "file", "agent")):
             if _is_known_node(workspace, meant):
@@ -243,7 +243,7 @@ def _is_known_node(workspace: Workspace, name: str) -> bool:
     from passdown.errors import NotFound
 
     try:
-        return bool(workspace.graph(around=[name], depth=0).nodes)
+        return bool(workspace.knowledge.graph(around=[name], depth=0).nodes)
     except NotFound:
         return False
 
@@ -252,7 +252,7 @@ def _graph_near(args: Namespace) -> int:
     start = node_id(args.node)
     with workspace_of(args) as workspace:
         node_or_hint(workspace, start)
-        found = workspace.neighbours(
+        found = workspace.knowledge.neighbours(
             start, depth=args.depth, direction=args.direction, relations=args.relations
         )
     if args.json:
@@ -286,7 +286,7 @@ def _path_text(start: str, path: Iterable[Edge]) -> str:
 def _graph_tagged(args: Namespace) -> int:
     with workspace_of(args) as workspace:
         tags = [tag for given in args.tags for tag in given]
-        found = workspace.tagged(tags, types=args.types, limit=args.limit)
+        found = workspace.knowledge.tagged(tags, types=args.types, limit=args.limit)
     if args.json:
         print_json(
             [
@@ -309,8 +309,8 @@ def _node_document(node: Node) -> dict[str, object]:
 def _graph_about(args: Namespace) -> int:
     with workspace_of(args) as workspace:
         types = {"types": args.types} if args.types else {}
-        found = workspace.tasks_about(args.tag, **types)
-        others = {} if found else workspace.tasks_about(args.tag, types=NODE_TYPES)
+        found = workspace.knowledge.tasks_about(args.tag, **types)
+        others = {} if found else workspace.knowledge.tasks_about(args.tag, types=NODE_TYPES)
     if args.json:
         print_json(found)
         return 0
@@ -329,7 +329,7 @@ def _graph_about(args: Namespace) -> int:
 
 def _graph_tags(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        found = workspace.graph().tag_index()
+        found = workspace.knowledge.graph().tag_index()
     ordered = sorted(found, key=lambda tag: (-len(found[tag]), tag))
     if args.json:
         print_json({tag: found[tag] for tag in ordered[: args.limit]})
@@ -353,7 +353,11 @@ def written_node(workspace: Workspace, name: str) -> Node | None:
     from passdown.errors import NotFound
 
     try:
-        return None if is_reference(name) else workspace.graph(around=[name], depth=0).nodes[0]
+        return (
+            None
+            if is_reference(name)
+            else workspace.knowledge.graph(around=[name], depth=0).nodes[0]
+        )
     except NotFound:
         return None
 
@@ -411,7 +415,7 @@ def add_file(args: Namespace) -> int:
         found = _read_graph_file(workspace, args.file)
         if found.note and not found.nodes and not found.edges:
             return _nothing_new(found, as_json=args.json)
-        receipt = workspace.learn(
+        receipt = workspace.knowledge.add(
             found.nodes, found.edges, agent=author(args), task=args.task, key=args.key
         )
     if args.json:
@@ -433,7 +437,7 @@ def _read_graph_file(workspace: Workspace, path: str) -> _NewEntries:
         message = f"byte {error.start} is not UTF-8"
         problem = Problem(path, "invalid_utf8", message, "UTF-8 text")
         raise InvalidInput("the input can't be read", [problem]) from error
-    known = workspace.graph()
+    known = workspace.knowledge.graph()
     return _new_entries(read_graph(text, known=[node.id for node in known.nodes]), known)
 
 
@@ -583,7 +587,9 @@ def _knowledge_add(args: Namespace) -> int:
         old = written_node(workspace, node["id"])
         merged = node if args.replace else merged_node(old, node)
         new = [] if given == ["edges"] else [merged]
-        receipt = workspace.learn(new, edges, agent=author(args), task=args.task, key=args.key)
+        receipt = workspace.knowledge.add(
+            new, edges, agent=author(args), task=args.task, key=args.key
+        )
         changes = node_changes(old, written_node(workspace, node["id"]))
     if args.json:
         print_json({**receipt.to_dict(), "changes": changes})
@@ -635,8 +641,8 @@ def print_node(workspace: Workspace, name: str, *, as_json: bool) -> int:
 
     name = _node_id(name)
     found = node_or_hint(workspace, name)
-    leading = workspace.edges(source=name)
-    coming = [edge for edge in workspace.edges(target=name) if edge.source != edge.target]
+    leading = workspace.knowledge.edges(source=name)
+    coming = [edge for edge in workspace.knowledge.edges(target=name) if edge.source != edge.target]
     document = node_document(found)
     if as_json:
         print_json({**document, "edges": [edge_document(edge) for edge in (*leading, *coming)]})
@@ -656,10 +662,10 @@ def _knowledge_forget(args: Namespace) -> int:
     with workspace_of(args) as workspace:
         gone = [edge for key in keys for edge in _known_edge(workspace, key)]
         if not keys:
-            coming = [e for e in workspace.edges(target=name) if e.source != name]
-            gone = [*workspace.edges(source=name), *coming]
+            coming = [e for e in workspace.knowledge.edges(target=name) if e.source != name]
+            gone = [*workspace.knowledge.edges(source=name), *coming]
         nodes = [] if keys else [name]
-        receipt = workspace.learn(agent=author(args), forget_nodes=nodes, forget_edges=keys)
+        receipt = workspace.knowledge.add(agent=author(args), forget_nodes=nodes, forget_edges=keys)
     if args.json:
         from passdown.core.knowledge import edge_document
 
@@ -675,7 +681,7 @@ def _knowledge_forget(args: Namespace) -> int:
 
 def _known_edge(workspace: Workspace, key: tuple[str, str, str]) -> list[Edge]:
     source, relation, target = key
-    found = workspace.edges(source=source, relation=relation, target=target)
+    found = workspace.knowledge.edges(source=source, relation=relation, target=target)
     if not found:
         from passdown.errors import NotFound
 
@@ -691,11 +697,11 @@ def _knowledge_sync(args: Namespace) -> int:
     with workspace_of(args) as workspace:
         path = _from_root(args.file, workspace.root) if args.file else ""
         target = os.path.normpath(os.path.join(workspace.root, path or _SYNC_FILE))
-        before = workspace.edges()
+        before = workspace.knowledge.edges()
         if not os.path.lexists(target) and not _has_written_nodes(workspace):
             return _nothing_to_sync(target, as_json=args.json)
-        found = workspace.sync_knowledge(path, agent=author(args))
-        is_updated = bool(found.taken) or workspace.edges() != before
+        found = workspace.knowledge.sync(path, agent=author(args))
+        is_updated = bool(found.taken) or workspace.knowledge.edges() != before
     if args.json:
         _print_sync_json(found, is_updated=is_updated)
     else:
@@ -715,7 +721,7 @@ def _from_root(path: str, root: str) -> str:
 def _has_written_nodes(workspace: Workspace) -> bool:
     from passdown.core.graph import is_reference
 
-    return not all(is_reference(node.id) for node in workspace.graph().nodes)
+    return not all(is_reference(node.id) for node in workspace.knowledge.graph().nodes)
 
 
 def _nothing_to_sync(target: str, *, as_json: bool) -> int:
@@ -753,13 +759,13 @@ def _print_sync(found: KnowledgeSync, is_updated: bool) -> None:
 
 def _knowledge_pack(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        found = workspace.pack(
+        found = workspace.knowledge.pack(
             args.task,
             nodes=args.nodes,
             budget=args.budget,
             depth=args.depth,
             counter=args.counter,
-            form=args.format,
+            format=args.format,
         )
     if args.json:
         print_json(_pack_document(found))

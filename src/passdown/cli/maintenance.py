@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from passdown.cli.parsing import Parser
     from passdown.errors import Problem
-    from passdown.imports.importer import ImportResult
+    from passdown.imports.job import ImportResult
 
 
 def verify(parser: Parser) -> None:
@@ -95,7 +95,7 @@ def _heads_export(args: Namespace) -> int:
     if args.file:
         _refuse_existing(args.file)
     with workspace_of(args) as workspace:
-        document = workspace.heads()
+        document = workspace.maintenance.heads()
     if not args.file:
         print_json(document)
         return 0
@@ -134,7 +134,7 @@ def backup(parser: Parser) -> None:
 
 def _backup(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        found = workspace.backup(args.file, progress_bar("copying"))
+        found = workspace.maintenance.backup(args.file, progress_bar("copying"))
     if not args.json:
         line(f"copied to {args.file}, and verified:")
     return _print_verified(found.findings, found.streams, found.records, as_json=args.json)
@@ -149,7 +149,7 @@ def reindex(parser: Parser) -> None:
 
 def _reindex(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        found = workspace.reindex(progress_bar("reindexing"))
+        found = workspace.maintenance.reindex(progress_bar("reindexing"))
     if args.json:
         print_json({"records": found.records, "differing": list(found.differing)})
         return 0
@@ -171,7 +171,7 @@ def doctor(parser: Parser) -> None:
 
 def _doctor(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        found = workspace.doctor()
+        found = workspace.maintenance.doctor()
     if not is_server_url(store_of(args)):
         _examine_hosts(found, args)
     if args.json:
@@ -277,8 +277,8 @@ def _export(args: Namespace) -> int:
     target = args.file or f"{args.task or 'all'}.passdown"
     with workspace_of(args) as workspace:
         # Asked before there is a new file in the repository.
-        stood = workspace.checkout()
-        streams = workspace.export(target, args.task, diff=args.diff)
+        stood = workspace.files.checkout()
+        streams = workspace.maintenance.export(target, args.task, diff=args.diff)
     if args.json:
         git = stood.document() if stood else None
         print_json({"file": target, "streams": streams, "git": git, "diff": args.diff})
@@ -347,9 +347,9 @@ def _import(args: Namespace) -> int:
     if option := next((name for name, value in given.items() if value), ""):
         raise UsageError(f"{option} is for bundles, and not for a dry run", "passdown import")
     with workspace_of(args) as workspace:
-        found = workspace.bring(
+        found = workspace.imports.run(
             args.source,
-            form=args.form,
+            format=args.form,
             agent=author(args),
             task=args.task or "",
             dry_run=args.dry_run,
@@ -385,7 +385,7 @@ def _import_bundle(args: Namespace) -> int:
     if problems := irregular_file_problems(args.source):
         raise InvalidInput("nothing was imported", problems)
     with workspace_of(args) as workspace:
-        found = workspace.import_bundle(
+        found = workspace.maintenance.import_bundle(
             args.source,
             fork=args.fork,
             patch=args.patch,

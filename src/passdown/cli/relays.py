@@ -413,7 +413,7 @@ def is_run_locked(workspace: Workspace, run: str) -> bool:
 
 
 def _lock_path(workspace: Workspace, run: str) -> str:
-    return os.path.join(WorkspaceStreams(workspace).opened.place.folder, "runs", f"{run}.lock")
+    return os.path.join(WorkspaceStreams(workspace).context.place.folder, "runs", f"{run}.lock")
 
 
 def resume_hint(workspace: Workspace, run: Run) -> str:
@@ -530,7 +530,7 @@ def engine_options(args: Namespace, workspace: Workspace) -> EngineOptions:
     from passdown.workspace.streams import WorkspaceStreams
 
     relay_url(
-        WorkspaceStreams(workspace).opened.place.folder, args.relay_store, workspace.store_url
+        WorkspaceStreams(workspace).context.place.folder, args.relay_store, workspace.store_url
     )
     options = EngineOptions(url=args.relay_store)
     return options._replace(lease_s=args.lease) if args.lease else options
@@ -604,8 +604,8 @@ def check_agents(relay: Relay, workspace: Workspace) -> None:
 
     problems: list[Problem] = []
     for agent in relay.agents.values():
-        if agent.profile != agent.name and workspace.profile(agent.profile) is None:
-            known = ", ".join(workspace.agents()) or "there are none yet"
+        if agent.profile != agent.name and workspace.context.profile(agent.profile) is None:
+            known = ", ".join(workspace.context.agents()) or "there are none yet"
             problems.append(
                 Problem(
                     f"agents.{agent.name}.profile",
@@ -783,7 +783,7 @@ def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
     from passdown.relay.worker import EngineOptions, open_engine
     from passdown.workspace.streams import WorkspaceStreams
 
-    address = relay_url(WorkspaceStreams(workspace).opened.place.folder, url, workspace.store_url)
+    address = relay_url(WorkspaceStreams(workspace).context.place.folder, url, workspace.store_url)
     if address.startswith("sqlite:///"):
         path = address.removeprefix("sqlite:///")
         if not os.path.exists(path):

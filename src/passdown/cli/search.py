@@ -109,7 +109,7 @@ def _recall(args: Namespace) -> int:
             limit=args.limit,
             told_to=args.to,
         )
-        vectors = None if args.words else workspace.embedding()
+        vectors = None if args.words else workspace.embeddings.status()
     if args.json:
         results = [_hit_document(answer) for answer in found]
         told = vectors._asdict() if vectors else None
@@ -231,10 +231,12 @@ def _embed(args: Namespace) -> int:
     if args.limit == 0:
         raise UsageError("--limit 0 would make nothing; leave it out to make all")
     with workspace_of(args) as workspace:
-        wanted = workspace.embedding()
+        wanted = workspace.embeddings.status()
         found = wanted
         if not args.status:
-            found = workspace.embed(limit=args.limit or 0, progress=progress_bar("embedding"))
+            found = workspace.embeddings.update(
+                limit=args.limit or 0, progress=progress_bar("embedding")
+            )
     is_missing = bool(wanted.embedder and not found.embedder)
     if args.json:
         print_json({"schema": "passdown/embed/1", **found._asdict()})
@@ -269,9 +271,11 @@ def _journal(args: Namespace) -> int:
         raise UsageError("--output writes the page; --json prints the data: give one of them")
     with workspace_of(args) as workspace:
         if args.json:
-            print_json(workspace.journal(args.task, limit=args.limit))
+            print_json(workspace.knowledge.journal(args.task, limit=args.limit))
             return 0
-        page = workspace.journal_page(args.task, limit=args.limit)
+        from passdown.knowledge.journal import journal_page
+
+        page = journal_page(workspace.knowledge.journal(args.task, limit=args.limit))
     if args.output:
         with open(args.output, "w", encoding="utf-8") as file:
             file.write(page)
@@ -324,7 +328,7 @@ def audit(parser: Parser) -> None:
 def _audit(args: Namespace) -> int:
     """1 when something is wrong; what nobody was told yet is not."""
     with workspace_of(args) as workspace:
-        found = workspace.audit(limit=args.limit, progress=progress_bar("auditing"))
+        found = workspace.knowledge.audit(limit=args.limit, progress=progress_bar("auditing"))
         if args.json:
             print_json(found)
         else:
@@ -335,7 +339,7 @@ def _audit(args: Namespace) -> int:
 def _summaries(workspace: Workspace, found: JsonObject) -> dict[str, str]:
     """A few words of each item and node that is listed."""
     names = {name: None for kind in AUDIT_FINDINGS for entry in found[kind] for name in _ids(entry)}
-    nodes = workspace.graph(around=list(names), depth=0).nodes if names else ()
+    nodes = workspace.knowledge.graph(around=list(names), depth=0).nodes if names else ()
     return {node.id: node.summary for node in nodes}
 
 

@@ -83,7 +83,7 @@ def _switch(args: Namespace) -> int:
     with workspace_of(args) as workspace:
         found = workspace.switch(
             args.task,
-            to=args.to,
+            to_agent=args.to,
             from_agent=args.sender or "",
             budget=args.budget,
             counter=args.counter,
@@ -92,7 +92,7 @@ def _switch(args: Namespace) -> int:
             record=not args.no_record,
         )
     if args.json:
-        print_json(found.document())
+        print_json(found.to_dict())
         return 0
     if sys.stdout.isatty():
         verbatim(found.text.removesuffix("\n"))
@@ -115,7 +115,7 @@ def _prompt(args: Namespace) -> int:
     text = given.decode(errors="surrogateescape")
     try:
         with _impatient_workspace(args) as workspace:
-            found = workspace.prompt(
+            found = workspace.context.prompt(
                 text,
                 task=args.task,
                 active=args.active or "",
@@ -156,7 +156,7 @@ def _impatient_workspace(args: Namespace) -> Workspace:
 
 
 def _prompt_document(found: Prompt) -> JsonObject:
-    switched = found.switched.document() if found.switched else None
+    switched = found.switched.to_dict() if found.switched else None
     return {"text": found.text, "agent": found.agent, "switched": switched}
 
 
@@ -234,7 +234,9 @@ def _add_file_verbs(parser: Parser) -> None:
 
 def _artifact_save(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        saved = workspace.save_artifact(args.task, to=args.to, from_agent=args.sender or "")
+        saved = workspace.context.save_switch(
+            args.task, to_agent=args.to, from_agent=args.sender or ""
+        )
     if args.json:
         print_json(saved)
         return 0
@@ -251,7 +253,7 @@ def _artifact_list(args: Namespace) -> int:
         if args.task:
             workspace.task(args.task)  # which refuses one that isn't there
         if args.task or args.agent:
-            found = workspace.switch_artifacts(task=args.task or "", agent=args.agent or "")
+            found = workspace.context.saved_switches(task=args.task or "", agent=args.agent or "")
         else:
             found = all_artifacts(workspace)
     if args.json:
@@ -374,7 +376,7 @@ def rules(parser: Parser) -> None:
 
 def _rules_list(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        report = workspace.rule_report()
+        report = workspace.rules.report()
     if args.json:
         print_json(report)
     else:
@@ -396,7 +398,7 @@ def _rules_list(args: Namespace) -> int:
 
 def _rules_show(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        report = workspace.rule_report()
+        report = workspace.rules.report()
     found = _named_domains(report["domains"], args.name)
     if args.json:
         print_json(found)
@@ -433,14 +435,14 @@ def _rules_inject(args: Namespace) -> int:
 
         prompt = read_input("-").decode(errors="replace")
     with workspace_of(args) as workspace:
-        found = workspace.rules(
+        found = workspace.rules.inject(
             prompt,
             session=args.session,
             agent=args.agent,
             workflow=args.workflow,
             squad=args.squad,
             task=args.task,
-            used_tokens=args.used,
+            used=args.used,
         )
     if args.json:
         print_json(found.to_dict())

@@ -114,7 +114,7 @@ def _task_set(args: Namespace) -> int:
     from passdown.cli.output import print_receipt
 
     with workspace_of(args) as workspace:
-        receipt = workspace.change_task(
+        receipt = workspace.update_task(
             args.task, agent=author(args), expect_version=args.expect_version, **_given_fields(args)
         )
     return print_receipt(receipt, as_json=args.json)
@@ -230,7 +230,7 @@ def _gate_list(args: Namespace) -> int:
     from passdown.cli.output import print_json, short_time, table, title_of
 
     with workspace_of(args) as workspace:
-        found = workspace.gates(args.task, open_only=not args.all)
+        found = workspace.gates(args.task, all=args.all)
     if args.json:
         print_json(found)
         return 0
@@ -441,5 +441,7 @@ def mark(parser: Parser) -> None:
 
 def _mark(args: Namespace) -> int:
     with workspace_of(args) as workspace:
-        receipt = workspace.mark(args.item, args.status, agent=author(args), reason=args.reason)
+        receipt = workspace.set_status(
+            args.item, args.status, agent=author(args), reason=args.reason
+        )
     return print_receipt(receipt, as_json=args.json)

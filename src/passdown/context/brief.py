@@ -320,8 +320,8 @@ class Brief(NamedTuple):
     warnings: tuple[Problem, ...] = ()
     marker: str = ""
 
-    def document(self) -> dict[str, Any]:
-        """The brief as plain JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """The brief as a plain JSON object."""
         return {
             **self._asdict(),
             "shown": [_plain(item) for item in self.shown],

@@ -20,12 +20,11 @@ from passdown.context.pipeline import (
 )
 from passdown.core.kinds import parse_address
 from passdown.core.text import instruction_hints
+from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from passdown.core.types import JsonObject
 
 
 NO_LIMIT = 10**9

@@ -7,6 +7,7 @@ in a record's body. Nothing here reads a clock or a disk.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -53,7 +54,7 @@ from passdown.core.times import parse_time, stamp
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from passdown.core.types import JsonObject
 

@@ -81,12 +81,19 @@ class GivenHandoff(NamedTuple):
         return renamed_problems(problems, self.names)
 
 
+HandoffLike = Handoff | GivenHandoff | Mapping[str, Any] | str | bytes
+"""A handoff, its fields, or its text: JSON, YAML or a task file."""
+
+
 def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> GivenHandoff:
-    """Read a handoff in any accepted form; `fields` fill what it leaves out and add to its lists.
+    """Read a handoff in any accepted form; `fields` fill what it leaves out and add to its lists,
+    or are the handoff where that is None.
 
     Raises InvalidInput for text that can't be read and for values of other types.
     """
     is_task_file = False
+    if handoff is None:
+        handoff, fields = fields or {}, None
     if isinstance(handoff, GivenHandoff):
         return handoff.with_fields(fields or {})
     if isinstance(handoff, str | bytes):

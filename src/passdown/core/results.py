@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from passdown.errors import Problem
+from passdown.errors import Problem
 
 
 class HandoffCommand(NamedTuple):

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-if TYPE_CHECKING:
-    Count = Callable[[str], int]
+Count = Callable[[str], int]
 
 DEFAULT_COUNTER = "o200k_base"
 VOCABULARIES = ("o200k_base", "cl100k_base")
@@ -35,6 +30,10 @@ class Counter(NamedTuple):
     def total(self, weight: int) -> int:
         """The tokens of a text of some weight."""
         return -(-weight // self.per)
+
+
+CounterLike = str | Count | Counter | None
+"""A counter, its name, a function that counts, or None for the default."""
 
 
 def units(text: str) -> int:

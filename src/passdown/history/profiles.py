@@ -176,9 +176,9 @@ def _behind_link(folder: str, file: str) -> str:
 
 
 def _read_profile(folder: str, file: str) -> bytes:
-    with open(_open(folder, file), "rb") as opened:
+    with open(_open(folder, file), "rb") as context:
         # One byte more than is allowed, should it have grown since it was measured.
-        data = opened.read(MAX_BYTES + 1)
+        data = context.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise _Unusable("too_large", f"{len(data):,} bytes or more", f"at most {MAX_BYTES:,}")
     return data

@@ -336,7 +336,7 @@ class _IssueImport:
         if earlier.version == 0:
             phase = "implementing" if issue.standing.status == "in_progress" else "planning"
             given = {**fields, "task": issue.id, "agent": self._job.agent, "phase": phase}
-            receipt = create_task(self._job.context, given, key)
+            receipt = create_task(self._job.context, key=key, **given)
             result = "unchanged" if receipt.is_replay else "added"
             return EntryResult(result, issue.id, remarks(missing, warnings=receipt.warnings))
         before: dict[str, Any] = {}
@@ -404,7 +404,7 @@ class _IssueImport:
             blocker = {"blocker": "beads has it as blocked", "blocking_tasks": [issue.id]}
             given |= {"outcome": "blocked", "blockers": [blocker]}
         key = self._earlier.key(_STATE, state)
-        done = hand_off(self._job.context, given, {}, key=key, rebase=False, changed_files=None)
+        done = hand_off(self._job.context, given, key=key)
         result = "unchanged" if done.is_replay else "changed" if before else "added"
         return EntryResult(result, f"{issue.id}@{done.version}", remarks(warnings=done.warnings))
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from passdown.core.names import agent_problems, id_problems
+from passdown.core.types import Progress
 from passdown.errors import InvalidInput, Problem
 from passdown.imports.adr import format_of_page, import_adrs
 from passdown.imports.beads import import_beads, looks_like_beads
@@ -35,7 +36,6 @@ from passdown.workspace.location import Location
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from passdown.imports.job import Progress
 
 Importer = Callable[[ImportJob], None]
 
@@ -74,10 +74,10 @@ def import_notes(job: ImportJob) -> None:
 
 def import_bundle(job: ImportJob) -> None:
     """Import the records of a bundle."""
-    from passdown.workspace.maintenance import import_file
+    from passdown.workspace.maintenance import import_bundle
 
     path = job.source.path
-    done = import_file(job.context, path, "", agent=job.agent)
+    done = import_bundle(job.context, path, agent=job.agent)
     for stream, count in done.added.items():
         job.add(path, "stream", "added", stream, reason=f"{count} records")
     for stream in done.unchanged:
@@ -100,30 +100,37 @@ def import_from(
     context: Context,
     source: str | os.PathLike[str],
     *,
-    form: str = "auto",
+    format: str = "auto",
     agent: str = "",
     task: str = "",
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> ImportResult:
-    """Import a file or a folder; `form` is `auto` or one of IMPORT_FORMATS.
+    """Import ADRs, a beads file, a memory of MCP, notes or a bundle.
 
-    `task` names the task for ADRs, memories and notes; by default it is named after the folder or
-    the format. Entries that can't be imported are refused one by one. Raises InvalidInput, with
-    nothing changed, where the source can't be read, its format isn't clear, or nothing in it can be
-    imported.
+    Entries that can't be imported are refused one by one. A second run of the same source writes
+    nothing; a changed one only what changed. Raises InvalidInput, with nothing changed, where the
+    source can't be read, its format isn't clear, or nothing in it can be imported.
+
+    Args:
+        source: A file or a folder.
+        format: auto, or the format of the source.
+        agent: Who imports it.
+        task: The task for ADRs, memories and notes; by default named after the folder or format.
+        dry_run: Only report what would happen.
+        progress: Called with how many entries are done, and of how many.
     """
     agent = agent or _DEFAULT_AGENT
-    _check_arguments(source, form, agent=agent, task=task, progress=progress)
+    _check_arguments(source, format, agent=agent, task=task, progress=progress)
     found = open_source(os.fspath(source))
-    form, names = _detect(found) if form == "auto" else (form, _candidates(found, form))
+    format, names = _detect(found) if format == "auto" else (format, _candidates(found, format))
 
     def run(target: Context) -> ImportResult:
         job = ImportJob(target, found, names, agent=agent, task=task, progress=progress)
-        IMPORTERS[form](job)
+        IMPORTERS[format](job)
         for problem in found.refused:
             job.refuse(problem, "folder")
-        return job.result(form)
+        return job.result(format)
 
     if not dry_run:
         return run(context)
@@ -139,14 +146,14 @@ def import_from(
 
 
 def _check_arguments(
-    source: object, form: object, *, agent: object, task: object, progress: object
+    source: object, format: object, *, agent: object, task: object, progress: object
 ) -> None:
     problems = path_type_problems(source, "source") + agent_problems(agent, "agent")
     if task != "":
         problems += id_problems(task, "task")
-    if not isinstance(form, str) or form not in ("auto", *IMPORT_FORMATS):
+    if not isinstance(format, str) or format not in ("auto", *IMPORT_FORMATS):
         expected = " | ".join(("auto", *IMPORT_FORMATS))
-        problems.append(Problem("form", "invalid_choice", repr(form)[:40], expected))
+        problems.append(Problem("format", "invalid_choice", repr(format)[:40], expected))
     if progress is not None and not callable(progress):
         problems.append(wrong_type("progress", progress, "a function"))
     if problems:
@@ -179,17 +186,17 @@ def _detect(source: ImportSource) -> tuple[str, tuple[str, ...]]:
     raise InvalidInput(NOTHING_IMPORTED, [problem])
 
 
-def _candidates(source: ImportSource, form: str) -> tuple[str, ...]:
+def _candidates(source: ImportSource, format: str) -> tuple[str, ...]:
     """The files of a source that may have a given format."""
-    if not source.is_folder or form not in ("beads", "memory"):
+    if not source.is_folder or format not in ("beads", "memory"):
         return source.names
     found: list[str] = []
     for name in (name for name in source.names if name.lower().endswith(JSONL_SUFFIXES)):
         data = source.read(name)
-        if not isinstance(data, Problem) and format_of(name, data) == form:
+        if not isinstance(data, Problem) and format_of(name, data) == format:
             found.append(name)
     if not found:
-        problem = Problem(source.path[:200], "no_file", f"holds no {form} file", "such a file")
+        problem = Problem(source.path[:200], "no_file", f"holds no {format} file", "such a file")
         raise InvalidInput(NOTHING_IMPORTED, [problem])
     return tuple(found)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from passdown.core.graph import graph_of
@@ -26,16 +27,15 @@ from passdown.errors import (
 )
 from passdown.workspace.entries import create_task
 from passdown.workspace.files import bytes_at, irregular_file_problems, is_beneath
-from passdown.workspace.graph_access import learn
+from passdown.workspace.graph_access import add_knowledge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from passdown.core.graph import Edge, Node
     from passdown.core.record import Record
+    from passdown.core.types import Progress
     from passdown.workspace.context import Context
-
-    Progress = Callable[[int, int], None]
 
 RESULTS = ("added", "changed", "unchanged", "skipped", "refused")
 MAX_PAGE_BYTES = 1_048_576
@@ -307,8 +307,7 @@ class EarlierImports:
         """Create the task if it doesn't exist."""
         if self.version == 0:
             with contextlib.suppress(Conflict):
-                fields = {"task": self.task, "title": title, "agent": agent}
-                create_task(self._context, fields, None)
+                create_task(self._context, self.task, title=title, agent=agent)
             self.refresh()
 
     def settle(self, write: Callable[[], EntryResult]) -> EntryResult:
@@ -361,7 +360,7 @@ class EarlierImports:
             if not before:
                 self._refuse_foreign(nodes)
             key = self.key(subject, state)
-            done = learn(self._context, nodes, edges, agent=agent, task=self.task, key=key)
+            done = add_knowledge(self._context, nodes, edges, agent=agent, task=self.task, key=key)
             result = "unchanged" if done.is_replay else "changed" if before else "added"
             return EntryResult(result, address, remarks(warnings=done.warnings))
 

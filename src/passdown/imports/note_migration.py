@@ -24,7 +24,7 @@ from passdown.core.redaction import redact, removal_message
 from passdown.core.task_files import read_handoff_text, task_file_fields, task_file_title
 from passdown.core.text import excerpt, is_blank
 from passdown.errors import Conflict, InvalidInput, KeyReused, NotFound, Problem
-from passdown.imports.note_blocks import broken_report, is_report
+from passdown.imports.note_blocks import NoteItem, broken_report, is_report
 from passdown.imports.note_handoffs import (
     LISTS,
     MAX_ENTRIES,
@@ -44,14 +44,14 @@ from passdown.imports.note_handoffs import (
 from passdown.imports.note_items import extract_note
 from passdown.ledger import Entry
 from passdown.ledger.durable_files import replace_file
+from passdown.workspace.context import Context
 from passdown.workspace.entries import create_task
 from passdown.workspace.files import bytes_at, is_beneath, path_type_problems, wrong_type
 from passdown.workspace.handoff import NOTHING_CHANGED, hand_off
 
 if TYPE_CHECKING:
     from passdown.core.results import HandoffCommand
-    from passdown.imports.note_blocks import NoteExtraction, NoteItem, NoteSpan
-    from passdown.workspace.context import Context
+    from passdown.imports.note_blocks import NoteExtraction, NoteSpan
 
 AnswerFunction = Callable[[str], str]
 Plain = dict[str, Any]
@@ -132,13 +132,20 @@ def migrate(
     dry_run: bool = False,
     write_back: bool = True,
 ) -> Migration:
-    """Record what a note says as a handoff of its task; create the task if it doesn't exist.
+    """Record what a freeform note says as a handoff of its task; create the task if needed.
 
-    `note` is a file's path, or the text itself if it has more than one line. `task` and `agent`
-    are used where the note names none. `answer` is given the prompt and answers it; with `ask`, the
-    user's command does so for unclear notes. Items with less confidence than `minimum` are left
-    out. A second run does nothing. A file outside the project is read and not changed, with a
-    warning. Raises InvalidInput; then nothing changed.
+    A second run does nothing. A file outside the project is read and left alone, with a notice.
+    Raises InvalidInput; then nothing was changed.
+
+    Args:
+        note: A file's path, or the text itself where it has more than one line.
+        task: The task, where the note names none.
+        agent: The sender, where the note names none.
+        answer: Called with a prompt about what is unclear; gives the handoff as text.
+        ask: Let the command in PASSDOWN_MIGRATE_COMMAND answer.
+        minimum: Leave out items that are less certain than this.
+        dry_run: Only report what would happen.
+        write_back: Add the handoff as a section below the note.
     """
     _check_arguments(note, answer, minimum, task=task, agent=agent)
     given = read_note(note)
@@ -433,9 +440,7 @@ def _record(context: Context, plan: _Plan, task: str) -> tuple[_Plan, HandoffCom
     while True:
         try:
             made_task, warnings = _record_note(context, plan)
-            command = hand_off(
-                context, plan.section, {}, key=None, rebase=False, changed_files=None
-            )
+            command = hand_off(context, plan.section)
             break
         except (Conflict, KeyReused):
             tries += 1
@@ -464,7 +469,7 @@ def _record_note(context: Context, plan: _Plan) -> tuple[bool, list[Problem]]:
         heading = task_file_title(plan.text)
         title = plan.extraction.header.title or heading or task
         fields = task_file_fields(plan.text).fields if heading else {}
-        create_task(context, {**fields, "task": task, "title": title, "agent": agent}, None)
+        create_task(context, task, title=title, agent=agent, **fields)
     digest = _sha256(plan.text)
     problems: list[Problem] = []
     if is_new or plan.is_first or _note_record(context, task, digest) is None:

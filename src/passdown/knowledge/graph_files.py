@@ -1,7 +1,7 @@
 """Read and write graph files (JSON, DOT) without loss; graph text in any format.
 
-For every graph that passes `check_graph`, `read_graph(write_graph(g, form)) == g`, and text that we
-wrote is written back byte for byte: sorted, one node or edge per line.
+For every graph that passes `check_graph`, `read_graph(write_graph(g, format)) == g`, and text that
+we wrote is written back byte for byte: sorted, one node or edge per line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GRAPH_FORMATS: tuple[GraphFormat, ...] = ("json", "dot")
 
 
 def read_graph(
-    text: str, form: GraphFormat | Literal["auto"] = "auto", known: Iterable[str] = ()
+    text: str, format: GraphFormat | Literal["auto"] = "auto", known: Iterable[str] = ()
 ) -> Graph:
     """The graph that a text holds; `auto` takes what begins with a bracket for JSON.
 
@@ -54,29 +54,29 @@ def read_graph(
     if has_lone_surrogate(text):
         _refuse("lone_surrogate", "contains half of a surrogate pair", "valid Unicode")
     source = text.removeprefix("\ufeff")
-    if form == "auto":
-        form = "json" if source.lstrip()[:1] in ("{", "[") else "dot"
-    if form == "json":
+    if format == "auto":
+        format = "json" if source.lstrip()[:1] in ("{", "[") else "dot"
+    if format == "json":
         from passdown.knowledge.graph_json import read_json
 
         return read_json(source, known)
-    _check_form(form)
+    _check_format(format)
     from passdown.knowledge.graph_dot import read_dot
 
     return read_dot(source, known)
 
 
-def write_graph(graph: Graph, form: GraphFormat) -> str:
+def write_graph(graph: Graph, format: GraphFormat) -> str:
     """The graph as a text that `read_graph` reads back equal.
 
     Raises InvalidInput for a graph that breaks the rules (an edge into nowhere, say), since its
     text would be refused on reading.
     """
-    _check_form(form)
+    _check_format(format)
     if problems := check_graph(graph.nodes, graph.edges):
         raise InvalidInput("the graph can't be written", problems)
     ordered = graph_of(graph.nodes, graph.edges)
-    if form == "json":
+    if format == "json":
         from passdown.knowledge.graph_json import write_json
 
         text = write_json(ordered)
@@ -90,9 +90,9 @@ def write_graph(graph: Graph, form: GraphFormat) -> str:
     return text
 
 
-def _check_form(form: str) -> None:
-    if form not in GRAPH_FORMATS:
-        _refuse("not_allowed", f"form {excerpt(form)}", f"one of {', '.join(GRAPH_FORMATS)}")
+def _check_format(format: str) -> None:
+    if format not in GRAPH_FORMATS:
+        _refuse("not_allowed", f"format {excerpt(format)}", f"one of {', '.join(GRAPH_FORMATS)}")
 
 
 def _refuse(code: str, message: str, expected: str, fix: str = "") -> NoReturn:
@@ -112,22 +112,22 @@ def graph_starts(
     return list(dict.fromkeys([*named, *tagged]))
 
 
-def graph_text(graph: Graph, form: str, title: str = "", starts: Sequence[str] = ()) -> str:
+def graph_text(graph: Graph, format: str, title: str = "", starts: Sequence[str] = ()) -> str:
     """A graph in one of the forms: `json` or `dot` as a file, `mermaid` or `svg` as a picture.
 
     `title` stands above the `svg` and says what of the graph it shows. A picture has room for
     `starts` and the nearest to them; without any, for the best connected.
     """
     for known in GRAPH_FORMATS:
-        if form == known:
+        if format == known:
             return write_graph(graph, known)
-    if form not in PICTURE_FORMATS:
+    if format not in PICTURE_FORMATS:
         expected = f"one of {', '.join((*GRAPH_FORMATS, *PICTURE_FORMATS))}"
-        problem = Problem("form", "invalid_choice", repr(form[:60]), expected)
-        raise InvalidInput("there is no such form of a graph", [problem])
+        problem = Problem("format", "invalid_choice", repr(format[:60]), expected)
+        raise InvalidInput("there is no such format of a graph", [problem])
     from passdown.knowledge.pictures import mermaid, svg
 
-    return mermaid(graph, starts) if form == "mermaid" else svg(graph, title, starts)
+    return mermaid(graph, starts) if format == "mermaid" else svg(graph, title, starts)
 
 
 def edge_label(edge: Edge) -> str:

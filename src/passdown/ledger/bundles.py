@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Self, cast
 
-from passdown.core.checkout import read_checkout
+from passdown.core.checkout import Checkout, read_checkout
 from passdown.core.documents import item_document, state_document
 from passdown.core.handle_files import check_header, check_item
 from passdown.core.kinds import origins_of, stream_of, task_of
@@ -34,7 +34,6 @@ from passdown.ledger.writer import derive_again
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from passdown.core.checkout import Checkout
     from passdown.core.fold import TaskBefore
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader, Writer

@@ -392,8 +392,10 @@ def _item_text(workspace: Workspace, name: str) -> str:
 
 def _node_text(workspace: Workspace, name: str) -> str:
     """A node of the knowledge graph, with what leads from and to it."""
-    nodes = [node for node in workspace.graph(around=[name], depth=0).nodes if node.id == name]
-    edges = [*workspace.edges(source=name), *workspace.edges(target=name)]
+    nodes = [
+        node for node in workspace.knowledge.graph(around=[name], depth=0).nodes if node.id == name
+    ]
+    edges = [*workspace.knowledge.edges(source=name), *workspace.knowledge.edges(target=name)]
     told = [line for node in nodes for line in field_lines(node._asdict())]
     lines = [
         f"- {one_line(e.source)} {one_line(e.relation)} {one_line(e.target)}"
@@ -403,7 +405,7 @@ def _node_text(workspace: Workspace, name: str) -> str:
 
 
 def _task_text(workspace: Workspace, name: str, given: JsonObject) -> str:
-    state = workspace.state_document(name, given.get("version"))
+    state = workspace.files.state_document(name, given.get("version"))
     limit, offset = _row_limit(given.get("limit", ITEMS_SHOWN), "limit"), given.get("offset", 0)
     letters = {
         kind.letter: "handoffs" if kind.letter == "h" else kind.field for kind in _kinds_in_order()
@@ -463,7 +465,7 @@ def tasks_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
 
 def gates_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
     """What waits for a person, and how that person answers."""
-    found = workspace.gates(given.get("task", ""), open_only=not given.get("all"))
+    found = workspace.gates(given.get("task", ""), all=bool(given.get("all")))
     if not found:
         return "No gates" + (" at all." if given.get("all") else " wait for an answer.")
     rows = [_gate_row(gate) for gate in found[:MAX_ROWS]]
@@ -513,8 +515,10 @@ def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> 
     names = {own: name for own, name in HANDOFF_NAMES.items() if own not in given}
     try:
         if isinstance(fields.get("handoff"), str):
-            text, beside = fields.pop("handoff"), named_by_shape(Handoff, fields)
-            command = workspace.hand_off(text, key=key, **{"from_agent": agent, **beside})
+            text = fields.pop("handoff")
+            beside = named_by_shape(Handoff, fields)
+            named: dict[str, Any] = {"from_agent": agent, **beside}
+            command = workspace.hand_off(text, key=key, **named)
         else:
             command = workspace.hand_off(fields, key=key, from_agent=agent)
     except InvalidInput as error:

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from passdown.core.types import JsonObject
     from passdown.relay.run import LegRun, Run
     from passdown.workspace import Workspace
-    from passdown.workspace.context import WorkspaceBase
 
     PathFrom = Callable[[AgentStatus], tuple[str, ...]]
 
@@ -95,7 +94,7 @@ class AgentStates:
 
     def __init__(
         self,
-        workspace: WorkspaceBase,
+        workspace: Workspace,
         *,
         on_setup: Callable[[str], object] | None = None,
         on_move: Callable[[StateChange], object] | None = None,

@@ -155,11 +155,13 @@ def system_text(
 
     Raises whatever keeps it from being made: a faulty template, a task that isn't there.
     """
-    profile = workspace.profile(about.profile or about.agent)
+    profile = workspace.context.profile(about.profile or about.agent)
     task = workspace.task(about.task) if about.task else {}
     knowledge = ""
     if about.task:
-        knowledge = workspace.pack(about.task, budget=KNOWLEDGE_TOKENS, counter=counter).text
+        knowledge = workspace.knowledge.pack(
+            about.task, budget=KNOWLEDGE_TOKENS, counter=counter
+        ).text
     values = {
         "agent": about.agent,
         "peer": about.peer,
@@ -312,7 +314,7 @@ class Conversation:
     def keyed(self, key: str, chapter: Chapter) -> tuple[Chapter, Message] | None:
         """What was said under a key about the task of a chapter, and in which chapter."""
         stream = self._owned(chapter).stream
-        with self._terms.beside.opened.store.reading() as reader:
+        with self._terms.beside.context.store.reading() as reader:
             record = reader.record_by_key(stream, key)
         if record is None or record.kind != MESSAGE:
             return None
@@ -558,7 +560,7 @@ class Conversations:
         summary: Callable[[list[Message]], str] | None = None,
     ) -> None:
         self._beside = WorkspaceStreams(workspace)
-        settings = self._beside.opened.settings
+        settings = self._beside.context.settings
         window = window or settings.window
         _check_options(agent, window, max_age_hours, role=role, rules=rules)
         reply_room = min(MAX_REPLY_ROOM, window // 4) if reply_room is None else reply_room
@@ -620,7 +622,7 @@ class Conversations:
             return self._held[name]
 
     def _own_templates(self) -> str:
-        folder = os.path.join(self._beside.opened.place.folder, "templates")
+        folder = os.path.join(self._beside.context.place.folder, "templates")
         return folder if os.path.isdir(folder) else ""
 
     def _system(self, peer: str, lease: TaskLease | None) -> tuple[str, str]:

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from passdown.relay.agents import AgentStates
     from passdown.relay.express_items import FileChange
     from passdown.workspace import Workspace
-    from passdown.workspace.context import WorkspaceBase
 
     OpenPullRequest = Callable[[str, PullRequestSpec], PullRequest]
 
@@ -126,7 +125,7 @@ class ExpressResult(NamedTuple):
         }
 
 
-def send(workspace: WorkspaceBase, given: object) -> ExpressRecord:
+def send(workspace: Workspace, given: object) -> ExpressRecord:
     """Check and record an item, or find it recorded. A server queues it as well.
 
     The same id with other content raises KeyReused; the creation time may differ. A task that it
@@ -134,10 +133,9 @@ def send(workspace: WorkspaceBase, given: object) -> ExpressRecord:
     """
     connection = connection_of(workspace)
     if connection is not None:
-        from passdown.remote.client import send_body
-
-        answer = send_body(connection, "POST", "/api/express", {"item": given}, repeats=True)
-        return express_record(workspace, answer["id"])
+        body = {"item": given}
+        reply = connection.ask("POST", "/api/express", body=body, repeats=True)
+        return express_record(workspace, reply.document()["id"])
     streams = WorkspaceStreams(workspace)
     item = express_item(given, now=stamp(streams.now()))
     if item.task and not streams.position(stream_of(item.task)):
@@ -173,7 +171,7 @@ def queue_express_item(workspace: Workspace, item: str) -> str:
     return ""
 
 
-def express_records(workspace: WorkspaceBase, *, status: str = "") -> list[ExpressRecord]:
+def express_records(workspace: Workspace, *, status: str = "") -> list[ExpressRecord]:
     """All items, oldest first, or those with a status."""
     streams = WorkspaceStreams(workspace)
     found = [_fold(streams.records(head.stream)) for head in streams.streams(EXPRESS_STREAM)]
@@ -181,7 +179,7 @@ def express_records(workspace: WorkspaceBase, *, status: str = "") -> list[Expre
     return sorted(kept, key=lambda each: (each.times["sent"], each.item.id))
 
 
-def express_record(workspace: WorkspaceBase, item: str) -> ExpressRecord:
+def express_record(workspace: Workspace, item: str) -> ExpressRecord:
     """One item by its id; raises NotFound."""
     known = None if id_problems(item, "id") else _find(WorkspaceStreams(workspace), item)
     if known is None:
@@ -219,7 +217,7 @@ def carry_out(
     One process at a time carries out an item.
     """
     sent = send(workspace, item)
-    folder = os.path.join(WorkspaceStreams(workspace).opened.place.folder, "express")
+    folder = os.path.join(WorkspaceStreams(workspace).context.place.folder, "express")
     with locked(os.path.join(folder, f"{sent.item.id}.lock")):
         job = _ExpressJob(workspace, sent.item.id, agent, folder)
         track = _AgentTrack(states, job.agent, sent.item) if states else None
@@ -318,7 +316,7 @@ class _ExpressJob:
         with guard if is_knowledge else nullcontext():
             known = Graph()
             if is_knowledge:
-                with self._streams.opened.store.reading() as reader:
+                with self._streams.context.store.reading() as reader:
                     known = written_graph(reader)
             plan = plan_of(self._item, repository, base, known)
             if not started:
@@ -333,7 +331,7 @@ class _ExpressJob:
             return
         item = self._item
         try:
-            self._workspace.learn(
+            self._workspace.knowledge.add(
                 plan.nodes, plan.edges, agent=item.by, task=item.task, key=TASK_PREFIX + item.id
             )
         except KeyReused:

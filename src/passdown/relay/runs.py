@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from passdown.relay.run import LegRun, Relay, Run
     from passdown.remote.connection import HttpConnection
     from passdown.workspace import Workspace
-    from passdown.workspace.context import WorkspaceBase
 
 
 NORMAL, HERE = "normal", "here"
@@ -205,15 +204,15 @@ class Runs:
         waiting = [turn for turn in run.legs.values() if turn.gates]
         if all(turn.number in run.followed for turn in waiting):
             return {}
-        found = self._workspace.gates(run.task, open_only=False)
+        found = self._workspace.gates(run.task, all=True)
         return {
             gate["address"]: GateState(gate["status"], gate.get("reason", "")) for gate in found
         }
 
 
-def connection_of(workspace: WorkspaceBase) -> HttpConnection | None:
+def connection_of(workspace: Workspace) -> HttpConnection | None:
     """The connection of a workspace that is on a server; None for a local one."""
-    return workspace._connection  # pyright: ignore[reportPrivateUsage]
+    return getattr(workspace, "connection", None)
 
 
 def answer_run(workspace: Workspace, run: str, verdict: str, *, by: str, guidance: str = "") -> Run:
@@ -239,10 +238,9 @@ def _post(workspace: Workspace, run: str, action: str, body: JsonObject) -> bool
     connection = connection_of(workspace)
     if connection is None:
         return False
-    from passdown.remote.client import send_body
     from passdown.remote.connection import path_part
 
-    send_body(connection, "POST", f"/api/runs/{path_part(run)}/{action}", body)
+    connection.ask("POST", f"/api/runs/{path_part(run)}/{action}", body=body)
     return True
 
 

@@ -388,7 +388,7 @@ class Turns:
         """Put the request of a leg into the agent's conversation, once."""
         agent, leg = run.relay.agents[turn.agent], run.relay.legs[turn.leg]
         brief = brief_for(
-            self._streams.opened, run.task, turn.agent, run.relay.budget, needs=agent.needs
+            self._streams.context, run.task, turn.agent, run.relay.budget, needs=agent.needs
         )
         conversations = self._conversations(turn.agent, run)
         name = instance_at(run, turn)
@@ -466,7 +466,7 @@ class Turns:
     def _read(self, run: Run, turn: LegRun, text: str) -> Document:
         """The handoff in a reply, checked without recording it."""
         data = find_handoff(text, task=run.task, agent=turn.agent)
-        check = self._workspace.check(self._completed(run, turn, data))
+        check = self._workspace.check_handoff(self._completed(run, turn, data))
         # An open gate is for a person; the agent can't do anything about it.
         errors = [p for p in check.problems if p.level == "error" and p.code != "human_gate"]
         errors += _receiver_problems(run, data)
@@ -506,7 +506,7 @@ class Turns:
 
     def _handed_off(self, run: Run, turn: LegRun) -> Document | None:
         """How the turn ended if its handoff is recorded already, by any worker."""
-        with self._streams.opened.store.reading() as reader:
+        with self._streams.context.store.reading() as reader:
             record = reader.record_by_key(stream_of(run.task), _key(run, turn))
         if record is None or (record.kind, record.author) != ("handoff", turn.agent):
             return None
@@ -514,12 +514,12 @@ class Turns:
         return self._ended(run, record.position, to, {"is_repeat": True})
 
     def _ended(self, run: Run, version: int, to: str, measured: Document) -> Document:
-        with self._streams.opened.store.reading() as reader:
+        with self._streams.context.store.reading() as reader:
             record = reader.record(stream_of(run.task), version)
         body = record.document() if record else {}
         gates = [
             gate["address"]
-            for gate in self._workspace.gates(run.task, open_only=False)
+            for gate in self._workspace.gates(run.task, all=True)
             if gate["version"] == version
         ]
         counts = {name: len(body[name]) for name in body if isinstance(body[name], list)}

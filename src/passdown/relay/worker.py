@@ -232,7 +232,7 @@ class RelayWorker:
 def open_engine(workspace: Workspace, options: EngineOptions = _OPTIONS) -> RelayEngine:
     """The engine of a workspace; not launched yet."""
     streams = WorkspaceStreams(workspace)
-    url = relay_url(streams.opened.place.folder, options.url, workspace.store_url)
+    url = relay_url(streams.context.place.folder, options.url, workspace.store_url)
     return RelayEngine(url, scope=_identity(streams), lease_s=options.lease_s, room=options.room)
 
 

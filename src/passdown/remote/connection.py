@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator, Mapping
 
-    from passdown.core.types import JsonObject
+    from passdown.core.types import JsonObject, Progress
     from passdown.ledger.verification import Verification
-    from passdown.workspace.types import Progress
 
 
 class Server(NamedTuple):

@@ -1,6 +1,6 @@
 """Embedders: functions that turn texts into vectors.
 
-The default works offline. A program may give any function (`Workspace.embed_with`). Otherwise the
+The default works offline. A program may give any function (`ws.embeddings.use`). Otherwise the
 environment decides before the workspace's settings, and only the environment can name a remote
 model: a repository's own files must not decide where its text is sent.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -17,11 +18,9 @@ from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailabl
 from passdown.ledger.durable_files import with_retries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
-
-if TYPE_CHECKING:
-    Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 MINILM = "minilm"
 NONE = "none"

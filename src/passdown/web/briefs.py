@@ -11,6 +11,7 @@ from passdown.errors import StoreError
 from passdown.web.responses import to_json
 from passdown.web.telemetry import operation_span
 from passdown.workspace.briefs import BriefCache, BriefCall, BriefRequest
+from passdown.workspace.context import context_of
 from passdown.workspace.files import serving_client
 from passdown.workspace.streams import recorded_via
 
@@ -131,7 +132,7 @@ class BriefBatcher:
         with self._state.workspace() as workspace:
             if workspace is not self._served:
                 self._served, self._desk = workspace, BriefCache()
-            return self._desk.cached_briefs(workspace, asks)
+            return self._desk.cached_briefs(context_of(workspace), asks)
 
     def _make(self, waiting: BriefCall, context: RequestContext) -> Brief:
         ask = waiting.ask
@@ -159,7 +160,7 @@ class BriefBatcher:
         known = self._spelled.get(id(brief))
         if known is not None:
             return known[1:]
-        body = to_json(brief.document())
+        body = to_json(brief.to_dict())
         tag = hashlib.blake2b(body, digest_size=8).hexdigest()
         self._spelled_bytes += len(body)
         if len(self._spelled) >= _MAX_BATCH * 8 or self._spelled_bytes > _MAX_CACHED_JSON:

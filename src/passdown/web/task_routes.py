@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.core.handoff import as_plain
 from passdown.core.intake import read_handoff
 from passdown.core.kinds import CONVERSATION_STREAM, PHASES, TASK_STATUSES
-from passdown.core.knowledge import Relation
 from passdown.core.results import HandoffCommand
 from passdown.errors import NotAllowed
 from passdown.web.openapi import (
@@ -29,7 +28,8 @@ from passdown.web.openapi import (
     whole,
 )
 from passdown.web.requests import ApiResult, ApiRoute, page_result, read_route, reporting_missing
-from passdown.workspace.entries import address_of_decision, relate, store_plain
+from passdown.workspace.context import context_of
+from passdown.workspace.entries import store_plain_decision
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _change_task(workspace: Workspace, call: ApiRequest) -> ApiResult:
     task: str = call.given["task"]
     call.given = given = call.given["body"]
     rest: JsonObject = {"expect_version": call.expect_version, "key": call.key}
-    receipt = workspace.change_task(task, agent=call.author(), **rest, **given)
+    receipt = workspace.update_task(task, agent=call.author(), **rest, **given)
     return ApiResult(receipt.to_dict(), receipt.version)
 
 
@@ -248,13 +248,13 @@ def _record_handoff(
 def _check_handoff(workspace: Workspace, call: ApiRequest) -> ApiResult:
     handoff, defaults = call.given.pop("handoff"), call.given.pop("defaults", {})
     handoff, defaults = with_token_author(call, handoff, defaults)
-    return ApiResult(workspace.check(handoff, **call.given, **defaults).to_dict())
+    return ApiResult(workspace.check_handoff(handoff, **call.given, **defaults).to_dict())
 
 
 def _receive_handoff(workspace: Workspace, call: ApiRequest) -> ApiResult:
     """The state for a command's receiver, and for nobody else."""
     given = call.given
-    target = workspace.state_document(given["task"]).get("target_agent", "")
+    target = workspace.files.state_document(given["task"]).get("target_agent", "")
     if target and not call.is_about_itself(target):
         raise NotAllowed(
             f"the handoff of {given['task']} is for {target}, not for {call.caller.name}",
@@ -301,7 +301,7 @@ def _warn(workspace: Workspace, call: ApiRequest) -> ApiResult:
 
 
 def _mark(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    receipt = workspace.mark(agent=call.author(), key=call.key, **call.given)
+    receipt = workspace.set_status(agent=call.author(), key=call.key, **call.given)
     return ApiResult(receipt.to_dict(), receipt.version)
 
 
@@ -511,7 +511,7 @@ _ITEMS = answer(items=_OBJECTS)
 
 
 def _state(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    found = workspace.state_document(**call.given)
+    found = workspace.files.state_document(**call.given)
     return ApiResult(found, found["version"])
 
 
@@ -540,24 +540,21 @@ def _artifacts(workspace: Workspace, call: ApiRequest) -> ApiResult:
 
 
 def _path_history(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult({"items": workspace.path_history(**call.given)})
+    return ApiResult({"items": workspace.files.history(**call.given)})
 
 
 def _inline_plan(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(workspace.inline_plan(call.given["task"], call.given["budget"]))
+    return ApiResult(workspace.files.inline_plan(call.given["task"], call.given["budget"]))
 
 
 def _summary(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult({"text": workspace.summary(call.given["task"], call.given.get("budget", 500))})
-
-
-def _check_summary(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(workspace.check_summary(**call.given)._asdict())
+    return ApiResult(
+        {"text": workspace.context.summary(call.given["task"], call.given.get("budget", 500))}
+    )
 
 
 def _gates(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    is_open = not call.given.get("all", False)
-    return ApiResult({"items": workspace.gates(call.given.get("task", ""), open_only=is_open)})
+    return ApiResult({"items": workspace.gates(**call.given)})
 
 
 def _inbox(workspace: Workspace, call: ApiRequest) -> ApiResult:
@@ -565,7 +562,7 @@ def _inbox(workspace: Workspace, call: ApiRequest) -> ApiResult:
 
 
 def _ledger_heads(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(workspace.heads())
+    return ApiResult(workspace.maintenance.heads())
 
 
 def _verify(workspace: Workspace, call: ApiRequest) -> ApiResult:
@@ -681,18 +678,6 @@ HISTORY_ROUTES = (
         answer=answer(text={"type": "string"}),
         tag="briefs",
     ),
-    ApiRoute(
-        "check_summary",
-        "POST",
-        "/api/tasks/{task}/summary/check",
-        "read",
-        "Whether a summary was made from the version that is stored now",
-        _check_summary,
-        parameters=TASK_PATH,
-        body=record({"text": text(most=10 * MAX_TEXT)}, ["text"]),
-        answer=answer("is_current", "made_from", "now"),
-        tag="briefs",
-    ),
     read_route(
         "list_gates",
         "/api/gates",
@@ -758,25 +743,25 @@ def _store_decision(workspace: Workspace, call: ApiRequest) -> ApiResult:
     call.given = entry = {"summary": "", "rationale": "", **call.given["body"]}
     task = entry.pop("task", None)
     agent = call.author()
-    key = store_plain(workspace, {**entry, "agent": agent}, task)
-    return ApiResult({"key": key, "address": address_of_decision(workspace, key, task)})
+    key = store_plain_decision(context_of(workspace), {**entry, "agent": agent}, task)
+    return ApiResult({"key": key, "address": workspace.decisions.address(key, task)})
 
 
 def _stored_decision(workspace: Workspace, call: ApiRequest) -> ApiResult:
     key, task = call.given["key"], call.given.get("task")
-    decision = as_plain(workspace.stored_decision(key, task))
-    return ApiResult({"decision": decision, "address": address_of_decision(workspace, key, task)})
+    decision = as_plain(workspace.decisions.get(key, task))
+    return ApiResult({"decision": decision, "address": workspace.decisions.address(key, task)})
 
 
 def _handoff_context(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    found = workspace.handoff_context(**call.given)
+    found = workspace.context.handoff_context(**call.given)
     document: JsonObject = {"source": "", "target": "", "decisions": [], "memory_refs": []}
     return ApiResult({**document, "metadata": {}, **as_plain(found)})
 
 
 def _relate(workspace: Workspace, call: ApiRequest) -> ApiResult:
     agent = call.author()
-    return ApiResult({"is_new": relate(workspace, Relation(**call.given), agent=agent)})
+    return ApiResult({"is_new": workspace.knowledge.relate(**call.given, agent=agent)})
 
 
 DECISION_ROUTES = (

@@ -37,12 +37,13 @@ from passdown.web.openapi import (
 )
 from passdown.web.requests import ApiResult, ApiRoute, page_result, read_route
 from passdown.web.task_routes import AGENT, ITEM_ID, TASK_ID, TASK_PATH, verification_document
+from passdown.workspace.context import context_of
 from passdown.workspace.graph_access import ended_early
 from passdown.workspace.knowledge_sync import written_since
 from passdown.workspace.maintenance import bundle_of, import_data, import_document
-from passdown.workspace.prompts import Profile, profile_document, profile_sent, prompt_for
+from passdown.workspace.prompts import Profile, profile_document, profile_sent, prompt_with
 from passdown.workspace.streams import READ_BY_ALL, WorkspaceStreams, recorded_via
-from passdown.workspace.switches import SwitchRequest, switch_for
+from passdown.workspace.switches import SwitchRequest, switch_context
 
 if TYPE_CHECKING:
     from passdown.core.types import JsonObject
@@ -83,23 +84,23 @@ def brief_now(workspace: Workspace, call: ApiRequest) -> ApiResult:
     agent, is_own = call.listener()
     given: JsonObject = {**call.given, "record": is_own and call.given.get("record", True)}
     found = workspace.brief(agent=agent, **given)
-    return ApiResult(found.document(), found.version)
+    return ApiResult(found.to_dict(), found.version)
 
 
-def _check_brief(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(workspace.check_brief(**call.given)._asdict())
+def _check_text(workspace: Workspace, call: ApiRequest) -> ApiResult:
+    return ApiResult(workspace.context.check(**call.given)._asdict())
 
 
 def _deliveries(workspace: Workspace, call: ApiRequest) -> ApiResult:
     task, limit = call.given.get("task"), call.given.get("limit", 50)
     before = int(call.given.get("cursor", 0)) or MAX_NUMBER
-    found = workspace.briefs(task, limit=limit + 1, before=before)
+    found = workspace.context.deliveries(task, limit=limit + 1, before=before)
     return page_result(found, limit, lambda last: last["number" if task else "seq"])
 
 
 def _why(workspace: Workspace, call: ApiRequest) -> ApiResult:
     agent = call.given.get("agent") or call.caller.name
-    return ApiResult(workspace.why(call.given["item"], agent=agent))
+    return ApiResult(workspace.context.why(call.given["item"], agent=agent))
 
 
 def _recall(workspace: Workspace, call: ApiRequest) -> ApiResult:
@@ -113,21 +114,21 @@ def _recall(workspace: Workspace, call: ApiRequest) -> ApiResult:
 
 
 def _graph(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    form = call.given.pop("form", "json")
-    written = workspace.graph_text(form, **call.given)
+    form = call.given.pop("format", "json")
+    written = workspace.knowledge.render(form, **call.given)
     return ApiResult(None, text=written, media=GRAPH_FORMATS[form])
 
 
 def _learn(workspace: Workspace, call: ApiRequest) -> ApiResult:
     edges = [tuple(edge) for edge in call.given.pop("forget_edges", ())]
     options: JsonObject = {"agent": call.author(), "key": call.key, "forget_edges": edges}
-    receipt = workspace.learn(**options, **call.given)
+    receipt = workspace.knowledge.add(**options, **call.given)
     return ApiResult(receipt.to_dict(), receipt.version)
 
 
 def _journal(workspace: Workspace, call: ApiRequest) -> ApiResult:
     return ApiResult(
-        workspace.journal(call.given.get("task", ""), limit=call.given.get("limit", 200))
+        workspace.knowledge.journal(call.given.get("task", ""), limit=call.given.get("limit", 200))
     )
 
 
@@ -173,12 +174,12 @@ BRIEF_ROUTES = (
         tag="briefs",
     ),
     ApiRoute(
-        "check_brief",
+        "check_text",
         "POST",
-        "/api/tasks/{task}/brief/check",
+        "/api/tasks/{task}/check",
         "read",
         "Whether a brief was made from the version that is stored now",
-        _check_brief,
+        _check_text,
         parameters=TASK_PATH,
         body=record({"text": text(most=10 * MAX_TEXT)}, ["text"]),
         answer=answer("is_current", "made_from", "now"),
@@ -238,7 +239,7 @@ BRIEF_ROUTES = (
         "/api/graph",
         "The knowledge graph, or a part of it; `form` says as what",
         _graph,
-        query={"form": choice(tuple(GRAPH_FORMATS)), **_GRAPH_PART},
+        query={"format": choice(tuple(GRAPH_FORMATS)), **_GRAPH_PART},
         answer={"type": "object"},
         media=tuple(GRAPH_FORMATS.values()),
         is_heavy=True,
@@ -330,32 +331,34 @@ def _switch(workspace: Workspace, call: ApiRequest) -> ApiResult:
     given = call.given
     ask = SwitchRequest(
         task=given["task"],
-        to_agent=given["to"],
+        to_agent=given["to_agent"],
         from_agent=given.get("from_agent", ""),
         budget=given.get("budget"),
         counter=given.get("counter"),
         rules=given.get("rules", ""),
-        record=given.get("record", True) and call.is_about_itself(given["to"]),
+        record=given.get("record", True) and call.is_about_itself(given["to_agent"]),
         given=_given_profile(workspace, given),
     )
-    found = switch_for(workspace, ask)
-    return ApiResult(found.document())
+    found = switch_context(context_of(workspace), ask)
+    return ApiResult(found.to_dict())
 
 
 def _given_profile(workspace: Workspace, given: JsonObject) -> tuple[Profile | None, ...]:
     if "profile" not in given:
         return ()
     sent: JsonObject | None = given["profile"]
-    return (profile_sent(workspace, given["to"], sent) if sent is not None else None,)
+    return (
+        profile_sent(context_of(workspace), given["to_agent"], sent) if sent is not None else None,
+    )
 
 
 def _prompt(workspace: Workspace, call: ApiRequest) -> ApiResult:
     given = call.given
     sent: JsonObject | None = given.get("profile")
-    profile = profile_sent(workspace, sent["name"], sent) if sent is not None else None
+    profile = profile_sent(context_of(workspace), sent["name"], sent) if sent is not None else None
     active = given.get("active", "")
-    found = prompt_for(
-        workspace,
+    found = prompt_with(
+        context_of(workspace),
         given["text"],
         given["task"],
         active,
@@ -365,21 +368,23 @@ def _prompt(workspace: Workspace, call: ApiRequest) -> ApiResult:
         given=profile,
         only="" if call.caller.may("others") else call.caller.name,
     )
-    switched = found.switched.document() if found.switched else None
+    switched = found.switched.to_dict() if found.switched else None
     return ApiResult({"text": found.text, "agent": found.agent, "switched": switched})
 
 
 def _save_artifact(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    task, to = call.given["task"], call.given["to"]
+    task, to = call.given["task"], call.given["to_agent"]
     sender = call.given.get("from_agent", "")
     if not call.caller.may("others"):
         sender = call.author("from_agent")
-    return ApiResult(_with_state_url(workspace.save_artifact(task, to=to, from_agent=sender)))
+    return ApiResult(
+        _with_state_url(workspace.context.save_switch(task, to_agent=to, from_agent=sender))
+    )
 
 
 def _switch_artifacts(workspace: Workspace, call: ApiRequest) -> ApiResult:
     return ApiResult(
-        {"items": [_with_state_url(e) for e in workspace.switch_artifacts(**call.given)]}
+        {"items": [_with_state_url(e) for e in workspace.context.saved_switches(**call.given)]}
     )
 
 
@@ -390,35 +395,35 @@ def _with_state_url(entry: JsonObject) -> JsonObject:
 
 
 def _profiles(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult({"items": list(workspace.agents())})
+    return ApiResult({"items": list(workspace.context.agents())})
 
 
 def _profile(workspace: Workspace, call: ApiRequest) -> ApiResult:
     agent: str = call.given["agent"]
-    found = workspace.profile(agent)
+    found = workspace.context.profile(agent)
     if found is None:
         raise NotFound(f"{agent[:80]!r} has no profile here", next_step="See /api/profiles.")
     return ApiResult(profile_document(found))
 
 
 def _compaction(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(workspace.compaction(call.given["used"])._asdict())
+    return ApiResult(workspace.context.compaction(call.given["used"])._asdict())
 
 
 def _injection(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult({"text": workspace.injection(call.given["task"])})
+    return ApiResult({"text": workspace.context.injection(call.given["task"])})
 
 
 def _computed(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(workspace.computed_context(**call.given).to_dict())
+    return ApiResult(workspace.context.computed(**call.given).to_dict())
 
 
 def _compact(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult({"text": workspace.compact_context(call.given["task"])})
+    return ApiResult({"text": workspace.context.compact(call.given["task"])})
 
 
 def _next_steps(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult({"items": workspace.next_steps(call.given["task"])})
+    return ApiResult({"items": workspace.context.next_steps(call.given["task"])})
 
 
 def _task_context_route(name: str, ending: str, summary: str, carry: Any, **rest: Any) -> ApiRoute:
@@ -437,13 +442,13 @@ CONTEXT_ROUTES = (
         parameters=TASK_PATH,
         body=record(
             {
-                "to": text("who takes over", most=64, least=1),
+                "to_agent": text("who takes over", most=64, least=1),
                 "from_agent": text("who leaves; default: who has the task", most=64),
                 "rules": text("goes in after the profile", most=MAX_UPLOAD),
                 "profile": {**_PROFILE, "type": ["object", "null"]},
                 **_CONTEXT_OPTIONS,
             },
-            ["to"],
+            ["to_agent"],
         ),
         answer=_SWITCH_RESULT,
         tag="contexts",
@@ -476,7 +481,7 @@ CONTEXT_ROUTES = (
         "Leave a switch artifact for an agent that comes later",
         _save_artifact,
         parameters=TASK_PATH,
-        body=record({"to": text(most=64, least=1), "from_agent": _AGENT_NAME}, ["to"]),
+        body=record({"to_agent": text(most=64, least=1), "from_agent": _AGENT_NAME}, ["to_agent"]),
         answer=answer("file", "from_agent", "to_agent", "version", "artifact", "path"),
         status=201,
         tag="contexts",
@@ -553,11 +558,13 @@ _ITEMS = answer(items=_OBJECTS)
 
 
 def _edges(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult({"items": [edge_document(edge) for edge in workspace.edges(**call.given)]})
+    return ApiResult(
+        {"items": [edge_document(edge) for edge in workspace.knowledge.edges(**call.given)]}
+    )
 
 
 def _neighbours(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    found = workspace.neighbours(**call.given)
+    found = workspace.knowledge.neighbours(**call.given)
     items = [
         {**place._asdict(), "path": [edge_document(edge) for edge in place.path]} for place in found
     ]
@@ -565,7 +572,7 @@ def _neighbours(workspace: Workspace, call: ApiRequest) -> ApiResult:
 
 
 def _tagged(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    found = workspace.tagged(call.given.pop("tags"), **call.given)
+    found = workspace.knowledge.tagged(call.given.pop("tags"), **call.given)
     items = [
         {"node": node_document(each.node), "score": each.score, "tags": list(each.tags)}
         for each in found
@@ -574,24 +581,24 @@ def _tagged(workspace: Workspace, call: ApiRequest) -> ApiResult:
 
 
 def _tasks_about(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult({"tasks": workspace.tasks_about(**call.given)})
+    return ApiResult({"tasks": workspace.knowledge.tasks_about(**call.given)})
 
 
 def _pack(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    found = workspace.pack(**call.given)
+    found = workspace.knowledge.pack(**call.given)
     graph = json.loads(write_graph(found.graph, "json"))
     return ApiResult({**found._asdict(), "terms": list(found.terms), "graph": graph})
 
 
 def _written_knowledge(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    found = written_since(workspace, call.given.get("since", 0))
+    found = written_since(context_of(workspace), call.given.get("since", 0))
     graph = json.loads(write_graph(found.graph, "json"))
     reports = [report.to_dict() for report in found.reports]
     return ApiResult({"graph": graph, "seq": found.seq, "reports": reports})
 
 
 def _audit(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(workspace.audit(**call.given))
+    return ApiResult(workspace.knowledge.audit(**call.given))
 
 
 GRAPH_ROUTES: tuple[ApiRoute, ...] = (
@@ -654,7 +661,7 @@ GRAPH_ROUTES: tuple[ApiRoute, ...] = (
             "budget": whole("in tokens", least=1, most=10**9),
             "depth": whole("steps around what fits", most=1_000),
             "counter": text("how tokens are counted", most=40),
-            "form": choice(("dot", "json")),
+            "format": choice(("dot", "json")),
         },
         answer=answer("terms", "graph", "left_out", text={"type": "string"}),
         is_heavy=True,
@@ -693,7 +700,7 @@ _EMBEDDING_RESULT = answer(
 
 
 def _export_bundle(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(None, data=bundle_of(workspace, call.given.get("task")), media=ZIP)
+    return ApiResult(None, data=bundle_of(context_of(workspace), call.given.get("task")), media=ZIP)
 
 
 def _import_bundle(workspace: Workspace, call: ApiRequest) -> ApiResult:
@@ -702,7 +709,9 @@ def _import_bundle(workspace: Workspace, call: ApiRequest) -> ApiResult:
     except (binascii.Error, ValueError) as error:
         problem = Problem("bundle", "invalid_form", str(error), "a bundle's bytes in base64")
         raise InvalidInput("nothing was imported", [problem]) from error
-    found = import_data(workspace, data, call.given.get("fork", ""), agent=call.author())
+    found = import_data(
+        context_of(workspace), data, call.given.get("fork", ""), agent=call.author()
+    )
     return ApiResult(import_document(found))
 
 
@@ -711,7 +720,7 @@ def _backup(workspace: Workspace, call: ApiRequest) -> ApiResult:
     folder = tempfile.mkdtemp(prefix="passdown-backup-")
     path = os.path.join(folder, "ledger.db")
     try:
-        workspace.backup(path)
+        workspace.maintenance.backup(path)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -725,20 +734,20 @@ def _verify_against(workspace: Workspace, call: ApiRequest) -> ApiResult:
 
 
 def _embedding(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(workspace.embedding()._asdict())
+    return ApiResult(workspace.embeddings.status()._asdict())
 
 
 def _embed(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(workspace.embed(**call.given)._asdict())
+    return ApiResult(workspace.embeddings.update(**call.given)._asdict())
 
 
 def _reindex(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    found = workspace.reindex()
+    found = workspace.maintenance.reindex()
     return ApiResult({"records": found.records, "differing": list(found.differing)})
 
 
 def _doctor(workspace: Workspace, call: ApiRequest) -> ApiResult:
-    return ApiResult(workspace.doctor())
+    return ApiResult(workspace.maintenance.doctor())
 
 
 MAINTENANCE_ROUTES = (

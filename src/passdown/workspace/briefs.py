@@ -11,91 +11,118 @@ import os
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.context.brief import Brief, brief, brief_version, request_problems, task_named_in
+from passdown.context.brief import Brief, brief_version, request_problems, task_named_in
+from passdown.context.brief import brief as make_brief
 from passdown.context.ranking import focus_of
+from passdown.context.summary import Freshness, summary_version
 from passdown.core.kinds import deliveries_of, origins_of, stream_of
 from passdown.core.names import agent_problems
-from passdown.core.tokens import counter_of
+from passdown.core.tokens import CounterLike, counter_of
 from passdown.errors import InvalidInput, PassdownError, Problem, unknown_task
 from passdown.history.facts import FactQuery, facts_of, task_with_open_items
 from passdown.ledger.channel import CHANNEL_FIELD
 from passdown.ledger.writer import StreamEntry
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from passdown.context.summary import Freshness
-    from passdown.core.rows import TaskRow
     from passdown.core.tokens import Counter
     from passdown.core.types import JsonObject
     from passdown.store.statements import Reader
-    from passdown.workspace.context import Context, WorkspaceBase
-    from passdown.workspace.types import CounterLike
+
+
+def brief(
+    context: Context,
+    task: str,
+    *,
+    agent: str,
+    budget: int | None = None,
+    counter: CounterLike = None,
+    format: str = "markdown",
+    tags: Sequence[str] = (),
+    record: bool = True,
+) -> Brief:
+    """What an agent needs to know of a task, within a token budget.
+
+    Args:
+        task: The task.
+        agent: Who is to read it.
+        budget: The most tokens that it may take; by default as in the settings.
+        counter: How tokens are counted: a name, or a function from text to a number.
+        format: markdown, plain, yaml, json, summary or injection.
+        tags: Labels that the brief looks for besides those of the task.
+        record: Whether the delivery is recorded.
+    """
+    return brief_for(
+        context, task, agent, budget, counter=counter, format=format, tags=tags, record=record
+    )
 
 
 def brief_for(
-    opened: Context,
+    context: Context,
     task: str,
     agent: str,
-    budget: int | None,
+    budget: int | None = None,
     *,
     counter: CounterLike = None,
     format: str = "markdown",
     tags: Sequence[str] = (),
     record: bool = True,
-    needs: dict[str, list[str]] | None = None,
+    needs: Mapping[str, list[str]] | None = None,
 ) -> Brief:
-    """The brief of a task for an agent; that it was delivered is recorded beside the task."""
-    budget = opened.settings.brief_budget if budget is None else budget
+    """The brief of a task for an agent with these needs, or with those that it declares."""
+    budget = context.settings.brief_budget if budget is None else budget
     problems = [*agent_problems(agent, "agent"), *request_problems(budget, format)]
     if isinstance(tags, str):
         problems.append(Problem("tags", "wrong_type", "a text given", "a list of tags"))
     try:
-        by = counter_of(counter, opened.settings.counter)
+        by = counter_of(counter, context.settings.counter)
     except InvalidInput as error:
         raise InvalidInput("no brief was made", [*problems, *error.problems]) from None
     if problems:
         raise InvalidInput("no brief was made", problems)
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         if format == "summary":
-            found = _summary(opened, reader, task, agent, budget=budget, counter=by)
+            found = _summary(context, reader, task, agent, budget=budget, counter=by)
         else:
             row, open_items = task_with_open_items(reader, task)
-            focus = focus_of(row, open_items, needs or opened.needs_of(agent), tags)
+            focus = focus_of(row, open_items, needs or context.needs_of(agent), tags)
             facts = facts_of(
                 reader,
                 row,
                 open_items,
                 FactQuery(focus.labels, focus.concerns),
-                project=opened.project,
-                state_file=opened.state_location(task),
+                project=context.project,
+                state_file=context.state_location(task),
             )
-            found = brief(facts, agent, budget, counter=by, focus=focus, format=format)
-        found = _with_origin(opened, reader, found)
-    return _recorded(opened, found) if record else found
+            found = make_brief(facts, agent, budget, counter=by, focus=focus, format=format)
+        found = _with_origin(context, reader, found)
+    return _recorded(context, found) if record else found
 
 
-def _with_origin(opened: Context, reader: Reader, found: Brief) -> Brief:
+def _with_origin(context: Context, reader: Reader, found: Brief) -> Brief:
     """The brief with a warning where the task came from another machine and stood elsewhere."""
     if reader.head(origins_of(found.task)) is None:
         return found
     from passdown.workspace.maintenance import origin_warnings
 
-    warnings = origin_warnings(opened, reader, found.task, found.version)
+    warnings = origin_warnings(context, reader, found.task, found.version)
     return found._replace(warnings=(*found.warnings, *warnings))
 
 
 def _summary(
-    opened: Context, reader: Reader, task: str, agent: str, *, budget: int, counter: Counter
+    context: Context, reader: Reader, task: str, agent: str, *, budget: int, counter: Counter
 ) -> Brief:
     """The task's summary as a brief: a few fixed lines and the file for everything else."""
     from passdown.workspace.queries import summary_from
 
     row, open_items = task_with_open_items(reader, task)
-    text = summary_from(opened, reader, row, budget, counter)
+    text = summary_from(context, reader, row, budget, counter)
     live = {k: v for k, v in row.header["live"].items() if v}
     return Brief(
         task=task,
@@ -111,7 +138,7 @@ def _summary(
         left_out=_by_word(live),
         waiting=tuple(item.address for item in open_items[:40]),
         parts={"summary": counter.tokens(text)},
-        reach=(f"passdown state {task}", opened.state_location(task)),
+        reach=(f"passdown state {task}", context.state_location(task)),
     )
 
 
@@ -121,11 +148,11 @@ def _by_word(live: dict[str, int]) -> dict[str, int]:
     return {KIND_NAMES[letter]: count for letter, count in live.items()}
 
 
-def _recorded(opened: Context, found: Brief) -> Brief:
+def _recorded(context: Context, found: Brief) -> Brief:
     """Record a delivery. An agent gets its brief even where that can't be written down."""
     body = delivery_of(found)
     try:
-        opened.ledger.deliver(found.task, "briefed", found.agent, body)
+        context.ledger.deliver(found.task, "briefed", found.agent, body)
     except PassdownError as error:
         message = f"that this brief was delivered could not be recorded: {error.message}"
         warning = Problem("", "not_recorded", message, "", error.next_step, "warning")
@@ -147,26 +174,6 @@ def delivery_of(found: Brief) -> JsonObject:
         "left_out": found.left_out,
         "waiting": list(found.waiting),
     }
-
-
-def check_brief(opened: Context, task: str, text: str) -> Freshness:
-    """Whether a brief was made from the version of the task that is stored now."""
-    from passdown.context.summary import Freshness
-
-    found = brief_version(text)
-    if found is None:
-        problem = Problem("brief", "no_version", "names no version", "a line with its version")
-        raise InvalidInput("the brief can't be judged", [problem])
-    named = task_named_in(text)
-    if named and named != task:
-        problem = Problem("brief", "other_task", f"is of {named}", f"a brief of {task}")
-        raise InvalidInput("the brief can't be judged", [problem])
-    with opened.store.reading() as reader:
-        row: TaskRow | None = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
-    short = row.digest.removeprefix("sha256:")[: len(found[1])]
-    return Freshness(found == (row.version, short), found[0], row.version)
 
 
 CACHED_S = 1.0
@@ -223,20 +230,17 @@ class BriefCache:
             ):
                 self._characters -= len(self._made.popitem(last=False)[1].brief.text)
 
-    def cached_briefs(
-        self, workspace: WorkspaceBase, asks: Sequence[BriefCall]
-    ) -> list[Brief | None]:
+    def cached_briefs(self, context: Context, asks: Sequence[BriefCall]) -> list[Brief | None]:
         """A brief for each that was made already and still holds, its delivery recorded; None for
         one that has to be made. All deliveries are one transaction: all of them, or an error.
         """
-        opened = workspace._context  # pyright: ignore[reportPrivateUsage]
         due = self._clock() - CACHED_S
         made = [self._made.get(waiting.ask) for waiting in asks]
         fresh = [one if one is not None and one.at >= due else None for one in made]
         streams = {stream_of(one.brief.task) for one in fresh if one is not None}
         if not streams:
             return [None] * len(asks)
-        with opened.store.reading() as reader:
+        with context.store.reading() as reader:
             heads = {stream: reader.head(stream) for stream in streams}
         now = {stream: head.digest if head else "" for stream, head in heads.items()}
         found = [
@@ -249,7 +253,7 @@ class BriefCache:
             if brief is not None and waiting.is_told
         ]
         if told:
-            opened.ledger.add_entries(told)
+            context.ledger.add_entries(told)
         return found
 
     def _delivery(self, brief: Brief, via: str) -> StreamEntry:
@@ -259,3 +263,29 @@ class BriefCache:
         body = {**delivery_of(brief), **({CHANNEL_FIELD: via} if via else {})}
         key = f"{self._start}-{next(self._numbers)}"
         return StreamEntry(deliveries_of(brief.task), "briefed", brief.agent, body, key)
+
+
+def check_text(context: Context, task: str, text: str) -> Freshness:
+    """Whether a brief or a summary was made from the version of the task that is stored now.
+
+    Args:
+        task: The task.
+        text: The brief or the summary.
+    """
+    of_summary = summary_version(text)
+    found = of_summary or brief_version(text)
+    if found is None:
+        problem = Problem("text", "no_version", "names no version", "a line with its version")
+        raise InvalidInput("the text can't be judged", [problem])
+    named = "" if of_summary else task_named_in(text)
+    if named and named != task:
+        problem = Problem("text", "other_task", f"is of {named}", f"a brief of {task}")
+        raise InvalidInput("the text can't be judged", [problem])
+    with context.store.reading() as reader:
+        row = reader.task(task)
+    if row is None:
+        raise unknown_task(task)
+    digest = row.digest
+    if not of_summary:  # a brief has the beginning of the digest
+        digest = digest.removeprefix("sha256:")[: len(found[1])]
+    return Freshness(found == (row.version, digest), found[0], row.version)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from passdown.history.profiles import Profiles
     from passdown.ledger.project_files import Project
     from passdown.ledger.writer import Clock, Ledger, Written
-    from passdown.remote.connection import HttpConnection
     from passdown.store.protocol import Store
+    from passdown.workspace import Workspace
     from passdown.workspace.files import CallerFiles
     from passdown.workspace.location import Location
     from passdown.workspace.search import Embeddings
@@ -39,6 +39,7 @@ class Context:
         self.root = place.root
         self.settings = checked_settings(settings) if settings else read_settings(place.config)
         self._clock = clock
+        self._is_closed = False
         self.store: Store = open_store(
             place.url,
             timeout_s=self.settings.lock_timeout_s,
@@ -113,10 +114,18 @@ class Context:
         return Embeddings(self)
 
     def close(self) -> None:
-        """Let go of the store, once nothing is being made behind any more."""
+        """Close the store after background embedding ends."""
+        self._is_closed = True
         if "embeddings" in self.__dict__:
             self.embeddings.close()
         self.store.close()
+
+    def check_open(self) -> None:
+        """Raise StoreUnavailable once the workspace was closed."""
+        if self._is_closed:
+            raise StoreUnavailable(
+                "the workspace is closed", next_step="Open it again with passdown.open."
+            )
 
     def needs_of(self, agent: str) -> dict[str, list[str]]:
         """What an agent declares that it needs: in the settings, else in its profile."""
@@ -201,16 +210,6 @@ class Context:
         return problems
 
 
-class WorkspaceBase:
-    """Something that holds an open workspace: what `Workspace` is put together from.
-
-    `_wire` leads to the server that one is behind; there `_opened` is refused.
-    """
-
-    _context: Context
-    _connection: HttpConnection | None = None
-
-
 def read_settings(path: str) -> Settings:
     """The settings in a configuration file; the defaults where there is none or all is
     commented.
@@ -233,3 +232,8 @@ def read_settings(path: str) -> Settings:
         problem = Problem("", "invalid_toml", str(error), "TOML", f"mend {path}")
         raise InvalidInput("the configuration can't be read", [problem]) from error
     return parse_settings(document)
+
+
+def context_of(workspace: Workspace) -> Context:
+    """The context of an open workspace; raises PassdownError for one on a server."""
+    return workspace._context  # pyright: ignore[reportPrivateUsage]

@@ -11,6 +11,7 @@ from passdown.core.intake import as_error, check_entry, check_task
 from passdown.core.items import fingerprint
 from passdown.core.kinds import WORKSPACE_TASK, parse_address, stream_of, task_of
 from passdown.core.knowledge import (
+    Relation,
     edge_key,
     knowledge_body,
     missing_nodes,
@@ -37,26 +38,37 @@ from passdown.errors import (
 from passdown.history.state import item_documents, mark_superseded
 from passdown.ledger import Entry
 from passdown.ledger.admission import key_problems
-from passdown.ledger.durable_files import named_lock, with_retries
+from passdown.ledger.durable_files import with_retries
 from passdown.ledger.gates import cycle_problems, entry_guard, mark_problems, supersede_problems
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from passdown.core.fold import TaskBefore
-    from passdown.core.knowledge import Relation
     from passdown.core.rows import ItemRow
     from passdown.ledger.writer import Guard, Written
     from passdown.store.statements import Reader
-    from passdown.workspace.context import Context, WorkspaceBase
+    from passdown.workspace.context import Context
 
 
 REFUSED = "refused; nothing was changed"
 
 
-def create_task(opened: Context, fields: dict[str, Any], key: str | None) -> Receipt:
-    """Make a task; dependencies may name tasks that come later, but no cycle."""
-    checked, problems = check_task(fields)
+def create_task(
+    context: Context, task: str, *, title: str, agent: str, key: str | None = None, **fields: Any
+) -> Receipt:
+    """Create a task; it may depend on tasks that come later, but not in a cycle.
+
+    Args:
+        task: The id of the new task.
+        title: What it is about.
+        agent: Who creates it, and holds it first.
+        key: Idempotency key: a retry with the same key gives the same receipt.
+        **fields: description, inputs, outputs, criteria, depends_on, phase, time_limit_minutes.
+    """
+    given = {**fields, "task": task, "title": title, "agent": agent}
+    checked, problems = check_task(given)
     problems += _given_key_problems(key)
     _refuse(problems)
     task, agent = checked.pop("task"), checked.pop("agent")
@@ -67,24 +79,32 @@ def create_task(opened: Context, fields: dict[str, Any], key: str | None) -> Rec
     key = key or "created-" + digest_bytes(canonical_bytes([agent, checked]))
     entry = Entry(task, "task_created", agent, checked, key)
     warnings = [p for p in problems if p.level == "warning"]
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         for need in checked["depends_on"]:
             if reader.head(stream_of(need)) is None:
                 message = f"{need} does not exist yet"
                 warnings.append(Problem("depends_on", "unknown_task", message, level="warning"))
-    return write_entry(opened, entry, entry_guard(problems_of), warnings)
+    return write_entry(context, entry, entry_guard(problems_of), warnings)
 
 
-def change_task(
-    opened: Context,
+def update_task(
+    context: Context,
     task: str,
-    agent: str,
-    fields: dict[str, Any],
-    expect_version: int | None,
     *,
+    agent: str,
+    expect_version: int | None = None,
     key: str | None = None,
+    **fields: Any,
 ) -> Receipt:
-    """Change a task's description, dependencies or status (open, cancelled)."""
+    """Change a task's title, description, dependencies or status.
+
+    Args:
+        task: The task.
+        agent: Who changes it.
+        expect_version: Fail unless the task is at this version.
+        key: Idempotency key: a retry with the same key gives the same receipt.
+        **fields: As of `create_task`, but for phase; and status (open, cancelled).
+    """
     status = fields.pop("status", None)
     whole = {"title": "unchanged", **fields, "task": task, "agent": agent}
     checked, problems = check_task(whole)
@@ -106,11 +126,100 @@ def change_task(
         return cycle_problems(reader, task, given.get("depends_on", ()))
 
     entry = Entry(task, "task_changed", agent, body, key or uuid.uuid4().hex, expect_version)
-    return write_entry(opened, entry, entry_guard(problems_of), [])
+    return write_entry(context, entry, entry_guard(problems_of), [])
+
+
+def decide(
+    context: Context,
+    *,
+    agent: str,
+    summary: str,
+    rationale: str,
+    task: str | None = None,
+    key: str | None = None,
+    expect_version: int | None = None,
+    **fields: Any,
+) -> Receipt:
+    """Record one decision and why.
+
+    Args:
+        agent: Who decided.
+        summary: What was decided.
+        rationale: Why.
+        task: The task that it belongs to; without one it concerns all work.
+        key: Idempotency key: a retry with the same key gives the same receipt.
+        expect_version: Fail unless the task is at this version.
+        **fields: alternatives, artifacts, paths, tags, status, supersedes, at.
+    """
+    entry = {**fields, "summary": summary, "rationale": rationale}
+    return add_entry(
+        context, "decision", task, agent, entry, key=key, expect_version=expect_version
+    )
+
+
+def note(
+    context: Context,
+    kind: str,
+    *,
+    agent: str,
+    task: str | None = None,
+    key: str | None = None,
+    **fields: Any,
+) -> Receipt:
+    """Record something learned.
+
+    Args:
+        kind: pattern (with pattern, location, applies_to) or gotcha (issue, mitigation, severity,
+            discovered_in).
+        agent: Who learned it.
+        task: The task that it belongs to; without one it concerns all work.
+        key: Idempotency key: a retry with the same key gives the same receipt.
+        **fields: The fields of its kind.
+    """
+    if kind not in ("pattern", "gotcha"):
+        problem = Problem("kind", "invalid_choice", f"{kind[:40]!r}", "pattern | gotcha")
+        raise InvalidInput("nothing was changed", [problem])
+    return add_entry(context, kind, task, agent, fields, key=key)
+
+
+def warn(context: Context, task: str, *, agent: str, text: str, key: str | None = None) -> Receipt:
+    """Record a warning that stays with the task.
+
+    Args:
+        task: The task.
+        agent: Who warns.
+        text: The warning.
+        key: Idempotency key: a retry with the same key gives the same receipt.
+    """
+    return add_entry(context, "warning", task, agent, {"text": text}, key=key)
+
+
+def record_gate(
+    context: Context,
+    task: str,
+    *,
+    agent: str,
+    name: str,
+    passed: bool,
+    detail: str = "",
+    key: str | None = None,
+) -> Receipt:
+    """Record the result of a quality gate.
+
+    Args:
+        task: The task.
+        agent: Who ran it.
+        name: The name of the gate.
+        passed: Whether it passed.
+        detail: What it reported.
+        key: Idempotency key: a retry with the same key gives the same receipt.
+    """
+    entry = {"name": name, "result": "passed" if passed else "failed", "detail": detail}
+    return add_entry(context, "gate", task, agent, entry, key=key)
 
 
 def add_entry(
-    opened: Context,
+    context: Context,
     kind: str,
     task: str | None,
     agent: str,
@@ -140,26 +249,26 @@ def add_entry(
         fields = cast("dict[str, Any]", checked)
         checked = {k: v for k, v in fields.items() if v not in (None, "", [])}
     body: dict[str, Any] = {field: [checked]}
-    _refuse(opened.files.unnamed(body))
+    _refuse(context.files.unnamed(body))
     is_once = kind != "gate" and expect_version is None
     is_own_key = key is not None
     key = key or (content_key(agent, body) if is_once else uuid.uuid4().hex)
     guard = entry_guard(supersede_problems) if kind == "decision" else None
     warnings = [p for p in problems if p.level == "warning"]
-    task = task or workspace_task(opened, agent, body)
-    written = Entry(task, record, agent, opened.with_hashes(body), key, expect_version)
-    known = memory_warnings(opened, body)
-    receipt = write_entry(opened, written, guard, warnings)
+    task = task or workspace_task(context, agent, body)
+    written = Entry(task, record, agent, context.with_hashes(body), key, expect_version)
+    known = memory_warnings(context, body)
+    receipt = write_entry(context, written, guard, warnings)
     if not receipt.is_replay:
         receipt = receipt._replace(warnings=(*receipt.warnings, *known))
-    if receipt.is_replay and not is_own_key and _was_taken_back(opened, receipt):
+    if receipt.is_replay and not is_own_key and _was_taken_back(context, receipt):
         # Said again after it was taken back: that is news, not a repeat.
-        return write_entry(opened, written._replace(key=uuid.uuid4().hex), guard, warnings)
+        return write_entry(context, written._replace(key=uuid.uuid4().hex), guard, warnings)
     return receipt
 
 
-def _was_taken_back(opened: Context, receipt: Receipt) -> bool:
-    with opened.store.reading() as reader:
+def _was_taken_back(context: Context, receipt: Receipt) -> bool:
+    with context.store.reading() as reader:
         rows = reader.items_at(receipt.task_id, receipt.version)
     return any(row.status in ("retracted", "reverted", "superseded") for row in rows)
 
@@ -173,10 +282,25 @@ _ENTRIES = {
 }
 
 
-def mark(
-    opened: Context, item: str, status: str, agent: str, reason: str, *, key: str | None = None
+def set_status(
+    context: Context,
+    item: str,
+    status: str,
+    *,
+    agent: str,
+    reason: str = "",
+    key: str | None = None,
 ) -> Receipt:
-    """Give an item another status: a blocker resolved, a question answered, a step done."""
+    """Give an item another status.
+
+    Args:
+        item: The address of the item, such as T-1#b2.
+        status: Of a blocker resolved, of a question answered, of a next step done, of a decision
+            accepted or reverted, of a pattern, gotcha or warning retracted.
+        agent: Who changes it.
+        reason: Why.
+        key: Idempotency key: a retry with the same key gives the same receipt.
+    """
     address = parse_address(item)
     if address is None:
         given = f"{str(item)[:60]!r} is no address"
@@ -187,11 +311,37 @@ def mark(
     _refuse([*problems, *_given_key_problems(key)])
     body = {"marks": [{k: v for k, v in checked.items() if v}]}
     entry = Entry(address.task, "marked", agent, body, key or uuid.uuid4().hex)
-    return write_entry(opened, entry, entry_guard(mark_problems), [])
+    return write_entry(context, entry, entry_guard(mark_problems), [])
 
 
-def answer_gate(
-    opened: Context, gate: str, answer: str, by: str, reason: str, *, key: str | None = None
+def approve(
+    context: Context, gate: str, *, by: str, reason: str = "", key: str | None = None
+) -> Receipt:
+    """Approve a human gate: the task may go on.
+
+    Args:
+        gate: The address of the gate, such as T-1#k1.
+        by: The person who approves.
+        reason: Why.
+        key: Idempotency key: a retry with the same key gives the same receipt.
+    """
+    return _answer_gate(context, gate, "approved", by, reason, key=key)
+
+
+def reject(context: Context, gate: str, *, by: str, reason: str, key: str | None = None) -> Receipt:
+    """Reject a human gate; the task has to be handed off again.
+
+    Args:
+        gate: The address of the gate, such as T-1#k1.
+        by: The person who rejects.
+        reason: Why.
+        key: Idempotency key: a retry with the same key gives the same receipt.
+    """
+    return _answer_gate(context, gate, "rejected", by, reason, key=key)
+
+
+def _answer_gate(
+    context: Context, gate: str, answer: str, by: str, reason: str, *, key: str | None = None
 ) -> Receipt:
     """A person's answer to a human gate. Who and when are fields of the record, never of a text."""
     address = parse_address(gate)
@@ -213,18 +363,18 @@ def answer_gate(
             raise GateRefused("the gate is not waiting; nothing was changed", [problem])
 
     entry = Entry(address.task, "gate_answered", by, body, key or uuid.uuid4().hex)
-    return write_entry(opened, entry, guard, [])
+    return write_entry(context, entry, guard, [])
 
 
-def workspace_task(opened: Context, agent: str, body: dict[str, Any]) -> str:
+def workspace_task(context: Context, agent: str, body: dict[str, Any]) -> str:
     """The task that holds what concerns all work; made for the first entry that can be written."""
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         _refuse(supersede_problems(reader, body))
         if reader.head(stream_of(WORKSPACE_TASK)) is not None:
             return WORKSPACE_TASK
     # One fixed author: two agents may get here at the same moment and must write the same record.
-    fields = {"task": WORKSPACE_TASK, "title": "What concerns all work", "agent": "passdown"}
-    create_task(opened, fields, "workspace")
+    title = "What concerns all work"
+    create_task(context, WORKSPACE_TASK, title=title, agent="passdown", key="workspace")
     return WORKSPACE_TASK
 
 
@@ -257,40 +407,40 @@ def _refuse(problems: list[Problem]) -> None:
         raise InvalidInput(REFUSED, told, next_step="Mend these and try again.")
 
 
-def memory_warnings(opened: Context, body: dict[str, Any]) -> list[Problem]:
+def memory_warnings(context: Context, body: dict[str, Any]) -> list[Problem]:
     """What a body says that was recorded before in nearly the same words, and what it supersedes
     that was superseded before.
     """
     from passdown.search.existing import fork_warnings, near_duplicates
 
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         return [*near_duplicates(reader, body), *fork_warnings(reader, body)]
 
 
 def write_entry(
-    opened: Context, entry: Entry, guard: Guard | None, warnings: list[Problem]
+    context: Context, entry: Entry, guard: Guard | None, warnings: list[Problem]
 ) -> Receipt:
     """Append an entry, mirror the task's state, and answer with the items that it brought."""
-    written = opened.ledger.append(entry, guard)
+    written = context.ledger.append(entry, guard)
     for kind in written.redacted:
         message = removal_message(kind)
         warnings.append(Problem("", "redacted", message, level="warning"))
-    warnings += opened.mirror(written)
+    warnings += context.mirror(written)
     return Receipt(
         task_id=entry.task,
         version=written.record.position,
         digest=written.record.digest,
-        items=_items_of(opened, written),
+        items=_items_of(context, written),
         is_replay=written.is_replay,
         warnings=tuple(warnings),
     )
 
 
-def _items_of(opened: Context, written: Written) -> tuple[str, ...]:
+def _items_of(context: Context, written: Written) -> tuple[str, ...]:
     """The addresses of what a record brought; what was just written needn't be read back."""
     if not written.is_replay:
         return tuple(row.address for row in sorted(written.changes.added, key=_by_number))
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         rows = reader.items_at(task_of(written.record.stream) or "", written.record.position)
     return tuple(row.address for row in rows)
 
@@ -302,9 +452,29 @@ def _by_number(row: ItemRow) -> tuple[str, int]:
 _TRIES = 1_000
 
 
-def store_decision(opened: Context, decision: Decision, task: str | None) -> str:
-    """Record a decision; its key names agent and time, and a number where those are taken."""
-    return _store(opened, plain_decision(decision), task)
+def store_decision(context: Context, decision: Decision, task: str | None = None) -> str:
+    """Record a decision value and give the key, of agent and time, that finds it again.
+
+    Args:
+        decision: The decision.
+        task: The task that it belongs to; without one it concerns all work.
+    """
+    return store_plain_decision(context, plain_decision(decision), task)
+
+
+def store_plain_decision(context: Context, given: dict[str, Any], task: str | None) -> str:
+    """Record a decision that is plain data; gives its key."""
+    agent, at = given.get("agent", ""), given.get("at") or as_plain(context.clock())
+    entry = {**given, "at": at}
+    base = f"decision-{agent}-{at}"
+    for number in range(1, _TRIES):
+        key = base if number == 1 else f"{base}-{number}"
+        try:
+            add_entry(context, "decision", task, agent, entry, key=key)
+        except KeyReused:
+            continue
+        return key
+    raise KeyReused(f"{_TRIES} decisions share the key {base}", next_step="Give them times.")
 
 
 def plain_decision(decision: Decision) -> dict[str, Any]:
@@ -314,40 +484,32 @@ def plain_decision(decision: Decision) -> dict[str, Any]:
     return as_plain(decision)
 
 
-def store_plain(workspace: WorkspaceBase, entry: dict[str, Any], task: str | None) -> str:
-    """The same as `Workspace.store_decision`, of a decision that is plain data already."""
-    return _store(workspace._context, entry, task)  # pyright: ignore[reportPrivateUsage]
+def get_decision(context: Context, key: str, task: str | None = None) -> Decision:
+    """The decision that `decisions.store` recorded under a key.
 
-
-def _store(opened: Context, given: dict[str, Any], task: str | None) -> str:
-    agent, at = given.get("agent", ""), given.get("at") or as_plain(opened.clock())
-    entry = {**given, "at": at}
-    base = f"decision-{agent}-{at}"
-    for number in range(1, _TRIES):
-        key = base if number == 1 else f"{base}-{number}"
-        try:
-            add_entry(opened, "decision", task, agent, entry, key=key)
-        except KeyReused:
-            continue
-        return key
-    raise KeyReused(f"{_TRIES} decisions share the key {base}", next_step="Give them times.")
-
-
-def stored_decision(opened: Context, key: str, task: str | None) -> Decision:
-    """The decision under a key, equal to the one that was stored."""
+    Args:
+        key: What storing it gave.
+        task: The task that it was stored with.
+    """
     stream = stream_of(task or WORKSPACE_TASK)
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         record = reader.record_by_key(stream, key)
     if record is None or record.kind != "decided":
         raise NotFound(f"there is no decision under {key[:140]!r}", next_step="Check the key.")
     return value_of(Decision, record.document()["decisions"][0])
 
 
-def handoff_context(opened: Context, task: str, agent: str, since: int) -> HandoffContext:
-    """The latest handoff of a task: who, to whom, the decisions of the sender or of `agent`, what
-    to look up; of what came after the version `since`.
+def handoff_context(
+    context: Context, task: str, *, agent: str = "", since: int = 0
+) -> HandoffContext:
+    """Who handed a task to whom, the sender's decisions, and what to look up.
+
+    Args:
+        task: The task.
+        agent: Whose decisions instead of the sender's.
+        since: Only what came after this version.
     """
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         row = reader.task(task)
         if row is None:
             raise unknown_task(task)
@@ -379,37 +541,38 @@ class _Changed(Exception):
     """Somebody wrote about the same nodes in the meantime."""
 
 
-def relate(workspace: WorkspaceBase, relation: Relation, *, agent: str) -> bool:
-    """Write down that one node bears on another; an end that nobody has written down becomes an
-    insight of that name. False where it was known.
+def relate(context: Context, source: str, relation: str, target: str, *, agent: str) -> bool:
+    """Record that one node relates to another; False where that was known.
 
-    What others write at the same moment is never replaced: neither a node by the bare name of an
-    end, nor a relation by another one between the same nodes.
+    A node that nobody has recorded becomes an insight of that name. What others write at the same
+    moment is never replaced: neither a node by the bare name of an end, nor a relation by another
+    one between the same nodes.
+
+    Args:
+        source: The id of a node.
+        relation: Any word.
+        target: The id of another node.
+        agent: Who records it.
     """
-    wire = workspace._connection  # pyright: ignore[reportPrivateUsage] - the door's other half
-    if wire is not None:
-        from passdown.remote.streams import RemoteMemories
-
-        return RemoteMemories(wire).relate(relation, agent=agent)
-    opened = workspace._context  # pyright: ignore[reportPrivateUsage]
-    problems = relation_problems(relation.relation)
-    ends = missing_nodes((relation.source, relation.target), ())
-    problems += reserved_problems(ends, [Edge(*edge_key(relation))])
-    problems += check_graph((), [Edge(*edge_key(relation))], (relation.source, relation.target))
+    given = Relation(source, relation, target)
+    edge = Edge(*edge_key(given))
+    problems = relation_problems(relation)
+    problems += reserved_problems(missing_nodes((source, target), ()), [edge])
+    problems += check_graph((), [edge], (source, target))
     if problems:
-        raise InvalidInput(REFUSED, problems, next_step="Mend these and try again.")
+        raise InvalidInput(REFUSED, problems, next_step="Fix these and try again.")
     while True:
-        with opened.store.reading() as reader:
-            seen = _seen(reader, relation)
+        with context.store.reading() as reader:
+            seen = _seen(reader, given)
         known, old = seen
-        edge = with_relation(old, relation)
+        edge = with_relation(old, given)
         if edge == old:
             return False
-        nodes = missing_nodes((relation.source, relation.target), known)
+        nodes = missing_nodes((source, target), known)
         try:
-            _write(opened, Graph(tuple(nodes), (edge,)), relation, seen, agent)
+            _write(context, Graph(tuple(nodes), (edge,)), given, seen, agent)
         except _Changed:
-            continue  # whoever came first has written: every turn brings somebody further
+            continue  # another writer came first: every turn of the loop brings somebody further
         return True
 
 
@@ -420,26 +583,25 @@ def _seen(reader: Reader, relation: Relation) -> Seen:
     return (known, edges[0] if edges else None)
 
 
-def _write(opened: Context, news: Graph, relation: Relation, seen: Seen, agent: str) -> None:
+def _write(context: Context, news: Graph, relation: Relation, seen: Seen, agent: str) -> None:
     def guard(reader: Reader, before: TaskBefore, body: dict[str, Any]) -> None:
         if _seen(reader, relation) != seen:
             raise _Changed
 
-    task = workspace_task(opened, agent, {})
+    task = workspace_task(context, agent, {})
     entry = Entry(task, "learned", agent, knowledge_body(news, (), ()), uuid.uuid4().hex)
-    write_entry(opened, entry, guard, [])
+    write_entry(context, entry, guard, [])
 
 
-def address_of_decision(workspace: WorkspaceBase, key: str, task: str | None) -> str:
-    """The address of the decision that `store_decision` recorded under a key."""
-    wire = workspace._connection  # pyright: ignore[reportPrivateUsage] - the door's other half
-    if wire is not None:
-        from passdown.remote.streams import RemoteMemories
+def decision_address(context: Context, key: str, task: str | None = None) -> str:
+    """The address of the decision that `decisions.store` recorded under a key.
 
-        return RemoteMemories(wire).address_of_decision(key, task)
-    opened = workspace._context  # pyright: ignore[reportPrivateUsage]
+    Args:
+        key: What storing it gave.
+        task: The task that it was stored with.
+    """
     task = task or WORKSPACE_TASK
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         record = reader.record_by_key(stream_of(task), key)
         rows = reader.items_at(task, record.position) if record else []
     for row in rows:
@@ -462,11 +624,3 @@ def with_store_retries(operation: str, action: Callable[[], T]) -> T:
             raise TimeoutError(error.message) from error
 
     return with_retries(operation, once)
-
-
-__all__ = [
-    "address_of_decision",
-    "named_lock",
-    "relate",
-    "with_store_retries",
-]

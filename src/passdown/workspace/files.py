@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.core.kinds import FILE_LISTS
 from passdown.core.names import normal_path, path_problems
 from passdown.errors import Problem
 from passdown.ledger.project_files import MISSING_FILE, FileOnDisk, own_file_problem
@@ -104,6 +103,7 @@ def is_beneath(path: str, folder: str) -> bool:
 SentFiles = Mapping[str, FileOnDisk]
 
 FILES_FIELD = "files_seen"
+FILE_LISTS = ("files_created", "files_modified", "artifacts")
 _CITING = {
     "decisions": ("artifacts", "paths"),
     "patterns": ("location",),
@@ -215,20 +215,3 @@ def _without_line(location: object) -> object:
 
 def _entries(value: object) -> list[object]:
     return list(cast("list[object]", value)) if isinstance(value, list | tuple) else [value]
-
-
-__all__ = [
-    "FILES_FIELD",
-    "CallerFiles",
-    "NotRegular",
-    "bytes_at",
-    "files_named",
-    "hashed_files",
-    "irregular_file_problems",
-    "is_beneath",
-    "is_served",
-    "path_type_problems",
-    "regular_file",
-    "serving_client",
-    "wrong_type",
-]

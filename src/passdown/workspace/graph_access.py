@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -22,14 +23,14 @@ from passdown.core.knowledge import (
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.results import Receipt
 from passdown.core.text import has_lone_surrogate
+from passdown.core.types import JsonObject, Progress
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
 from passdown.knowledge import graph as graphs
+from passdown.knowledge.graph import ReachedNode, TaggedNode
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from passdown.store.statements import Reader
-    from passdown.workspace.context import Context
 
 
 if TYPE_CHECKING:
@@ -39,20 +40,31 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def learn(
-    opened: Context,
-    nodes: Iterable[Node | Document] = (),
-    edges: Iterable[Edge | Document] = (),
+def add_knowledge(
+    context: Context,
+    nodes: Iterable[Node | JsonObject] = (),
+    edges: Iterable[Edge | JsonObject] = (),
     *,
     agent: str,
-    task: str = "",
-    key: str = "",
+    task: str | None = None,
+    key: str | None = None,
     forget_nodes: Sequence[str] = (),
-    forget_edges: Sequence[Key] = (),
+    forget_edges: Sequence[tuple[str, str, str]] = (),
 ) -> Receipt:
-    """Write knowledge down: nodes and edges are added, or take the place of those with the same
-    id; what is there already is not written again. Warnings name nodes that said something else.
+    """Add nodes and edges to the knowledge graph, or replace those with the same id.
+
+    Warnings name nodes that said something else. What is known already is not recorded again.
+
+    Args:
+        nodes: Nodes, or their fields.
+        edges: Edges, or their fields.
+        agent: Who adds them.
+        task: The task that they belong to; without one they concern all work.
+        key: Idempotency key: a retry with the same key gives the same receipt.
+        forget_nodes: The ids of nodes to remove.
+        forget_edges: Edges to remove, each as source, relation and target.
     """
+    task, key = task or "", key or ""
     # What only writes need is imported here and below: reading the graph should start fast.
     from passdown.ledger.admission import key_problems
     from passdown.workspace.entries import REFUSED
@@ -65,7 +77,7 @@ def learn(
     problems += key_problems(key) if key else []
     problems += forgotten_problems(forget_nodes, forget_edges)
     forget_edges = [] if problems else [(e[0], e[1], e[2]) for e in forget_edges]
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         spelled = partial(_known_spelling, reader)
         nodes, edges = with_normal_ids(nodes, edges, spelled)
         forget_nodes = [] if problems else [spelled(name) for name in forget_nodes]
@@ -82,7 +94,7 @@ def learn(
     if not body and not nodes and not edges:
         nothing = Problem("nodes", "required", "nothing is given", "a node or an edge")
         raise InvalidInput(REFUSED, [nothing])
-    return _written(opened, (task, agent, key), body, warnings)
+    return _written(context, (task, agent, key), body, warnings)
 
 
 def _known_spelling(reader: Reader, name: str) -> str:
@@ -126,18 +138,18 @@ def _listed(values: Iterable[T], path: str) -> list[T]:
 
 
 def _written(
-    opened: Context, whose: tuple[str, str, str], body: Document, warnings: list[Problem]
+    context: Context, whose: tuple[str, str, str], body: Document, warnings: list[Problem]
 ) -> Receipt:
     from passdown.ledger import Entry
     from passdown.ledger.gates import entry_guard
     from passdown.workspace.entries import workspace_task, write_entry
 
     task, agent, key = whose
-    task = task or workspace_task(opened, agent, {})
+    task = task or workspace_task(context, agent, {})
     if not body:
-        return _known_already(opened, task)
+        return _known_already(context, task)
     entry = Entry(task, "learned", agent, body, key or os.urandom(16).hex())
-    return write_entry(opened, entry, entry_guard(_lost_ends), warnings)
+    return write_entry(context, entry, entry_guard(_lost_ends), warnings)
 
 
 def _lost_ends(reader: Reader, body: Document) -> list[Problem]:
@@ -151,9 +163,9 @@ def _lost_ends(reader: Reader, body: Document) -> list[Problem]:
     ]
 
 
-def _known_already(opened: Context, task: str) -> Receipt:
+def _known_already(context: Context, task: str) -> Receipt:
     """The answer where everything stands as given: nothing was written."""
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         head = reader.head(stream_of(task))
     if head is None:
         raise unknown_task(task)
@@ -201,12 +213,20 @@ def _same_edges(reader: Reader, edge: Edge) -> list[Edge]:
     return [*graph_of((), found).edges]
 
 
-def edges(opened: Context, source: str, relation: str, target: str) -> list[Edge]:
-    """Edges by any mix of source, relation and target."""
+def edges(
+    context: Context, *, source: str = "", relation: str = "", target: str = ""
+) -> list[Edge]:
+    """The edges with this source, relation and target; all of them by default.
+
+    Args:
+        source: The id of a node.
+        relation: A relation.
+        target: The id of a node.
+    """
     raise_problems(
         "can't look around", text_type_problems(source=source, relation=relation, target=target)
     )
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         source, target = _known_spelling(reader, source), _known_spelling(reader, target)
         if source or target:
             return reader.edges(source=source, relation=relation, target=target)
@@ -214,10 +234,22 @@ def edges(opened: Context, source: str, relation: str, target: str) -> list[Edge
 
 
 def neighbours(
-    opened: Context, node: str, *, depth: int, direction: str, relations: Sequence[str]
-) -> list[graphs.ReachedNode]:
-    """The nodes around one, up to `graphs.MAX_REACHED` with `graphs.MAX_PATH_EDGES` in their paths;
-    it has to be known.
+    context: Context,
+    node: str,
+    *,
+    depth: int = 1,
+    direction: str = "out",
+    relations: Sequence[str] = (),
+) -> list[ReachedNode]:
+    """The nodes that can be reached from a node, nearest first, each with the edges on the way.
+
+    At most 10,000 nodes, and those whose paths have 20,000 edges together.
+
+    Args:
+        node: The id of the node.
+        depth: The largest number of steps.
+        direction: out, in or both.
+        relations: Only edges with one of these relations.
     """
     problems = text_type_problems(node=node)
     relations = text_list(relations, "relations", problems)
@@ -226,7 +258,7 @@ def neighbours(
         problems.append(Problem("direction", "invalid_choice", repr(direction), expected))
     problems += number_problems(depth, "depth", 1, graphs.MAX_STEPS)
     raise_problems("can't look around", problems)
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         node = _known_spelling(reader, node)
         require_node(reader, node)
         return graphs.neighbours(
@@ -234,29 +266,42 @@ def neighbours(
         )
 
 
-def ended_early(found: Sequence[graphs.ReachedNode]) -> bool:
+def ended_early(found: Sequence[ReachedNode]) -> bool:
     """Whether there may be more around a node than was found."""
     return graphs.ended_early(found)
 
 
 def tagged(
-    opened: Context, tags: Sequence[str], *, types: Sequence[str], limit: int
-) -> list[graphs.TaggedNode]:
-    """Nodes under any of some tags."""
+    context: Context, tags: Sequence[str], *, types: Sequence[str] = (), limit: int = 10
+) -> list[TaggedNode]:
+    """Nodes with any of some tags, those that share most of them first.
+
+    Args:
+        tags: The tags.
+        types: Only nodes of these types.
+        limit: The largest number of nodes.
+    """
     problems = number_problems(limit, "limit", 1)
     tags = text_list(tags, "tags", problems)
     types = _checked_types(types, problems)
     raise_problems("can't look around", problems)
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         return graphs.by_tags(reader, tags, types=types, limit=limit)
 
 
-def tasks_about(opened: Context, tag: str, types: Sequence[str]) -> Document:
-    """The tasks that found something about a tag, each with the nodes it found."""
+def tasks_about(
+    context: Context, tag: str, *, types: Sequence[str] = ("pattern",)
+) -> dict[str, list[JsonObject]]:
+    """The tasks that found something about a tag, each with the nodes that it found.
+
+    Args:
+        tag: The tag.
+        types: Only nodes of these types.
+    """
     problems = text_type_problems(tag=tag)
     types = _checked_types(types, problems)
     raise_problems("can't look around", problems)
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         found = graphs.tasks_about(reader, tag, types)
     return {task: [node_document(node) for node in nodes] for task, nodes in found.items()}
 
@@ -282,8 +327,8 @@ def require_node(reader: Reader, name: str) -> Node:
     return node
 
 
-def graph_of_workspace(
-    opened: Context,
+def graph(
+    context: Context,
     *,
     around: Sequence[str] = (),
     depth: int = 1,
@@ -291,8 +336,14 @@ def graph_of_workspace(
     tags: Sequence[str] = (),
     types: Sequence[str] = (),
 ) -> Graph:
-    """The graph, or the part of it around some nodes, a task or tags: these, and of what can be
-    reached from them in up to `depth` steps the nearest `graphs.MAX_REACHED`.
+    """The knowledge graph, or the part of it around some nodes, a task or tags.
+
+    Args:
+        around: The ids of nodes.
+        depth: The largest number of steps from the nodes that are asked for.
+        task: A task.
+        tags: Tags of nodes.
+        types: Only nodes of these types.
     """
     problems = number_problems(depth, "depth", 0, graphs.MAX_STEPS)
     problems += text_type_problems(task=task)
@@ -300,7 +351,7 @@ def graph_of_workspace(
     tags = text_list(tags, "tags", problems)
     types = _checked_types(types, problems)
     raise_problems("can't look around", problems)
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         starts = [_known_spelling(reader, name) for name in around]
         starts += [f"task:{task}"] if task else []
         for name in starts:
@@ -317,6 +368,60 @@ def graph_of_workspace(
         (node for node in found.nodes if node.id in kept),
         (edge for edge in found.edges if edge.source in kept and edge.target in kept),
     )
+
+
+def render_graph(
+    context: Context,
+    format: str,
+    *,
+    around: Sequence[str] = (),
+    depth: int = 1,
+    task: str = "",
+    tags: Sequence[str] = (),
+    types: Sequence[str] = (),
+) -> str:
+    """The knowledge graph, or a part of it, as text.
+
+    Args:
+        format: json and dot hold all of it; mermaid and svg show its best connected nodes, or those
+            that were asked for and the nearest to them.
+        around: The ids of nodes.
+        depth: The largest number of steps from the nodes that are asked for.
+        task: A task.
+        tags: Tags of nodes.
+        types: Only nodes of these types.
+    """
+    from passdown.knowledge.graph_files import graph_starts, graph_text
+
+    found = graph(context, around=around, depth=depth, task=task, tags=tags, types=types)
+    starts = graph_starts(found, around=around, task=task, tags=tags)
+    return graph_text(found, format, starts=starts)
+
+
+def journal(context: Context, task: str = "", *, limit: int = 200) -> JsonObject:
+    """Where things are, active blockers and gotchas: of a task, or of all work.
+
+    Args:
+        task: Only what concerns this task.
+        limit: The largest number of places.
+    """
+    from passdown.knowledge.journal import journal
+
+    with context.store.reading() as reader:
+        return journal(reader, task, limit=limit)
+
+
+def audit(context: Context, *, limit: int = 20, progress: Progress | None = None) -> JsonObject:
+    """Find duplicate, outdated, never-used and orphaned entries.
+
+    Args:
+        limit: The largest number of findings of each kind.
+        progress: Called with how many entries are done, and of how many.
+    """
+    from passdown.knowledge.audit import audit
+
+    with context.store.reading() as reader:
+        return audit(reader, context.project, limit=limit, progress=progress)
 
 
 def written_graph(reader: Reader) -> Graph:

@@ -15,12 +15,11 @@ from passdown.errors import InvalidInput, Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from passdown.core.tokens import Counter
-    from passdown.core.types import JsonObject
+    from passdown.core.tokens import Counter, CounterLike
+    from passdown.core.types import JsonObject, Progress
     from passdown.history.profiles import Profiles
     from passdown.workspace import Workspace
     from passdown.workspace.switches import Switch
-    from passdown.workspace.types import CounterLike, Progress
 
 
 TASK = "INV-7"
@@ -382,7 +381,7 @@ class _Play:
 
     def _switch(self, task: str, agent: str) -> Switch:
         return self.workspace.switch(
-            task, to=agent, budget=self.budget, counter=self.counter, profiles=self.personas
+            task, to_agent=agent, budget=self.budget, counter=self.counter, profiles=self.personas
         )
 
     def _hand_over(self, number: int, agent: str, to_agent: str, size: StorySize) -> None:
@@ -415,10 +414,10 @@ def recorded_growth(workspace: Workspace, task: str, counter: str = "") -> Conte
 
 
 def _deliveries(workspace: Workspace, task: str) -> Iterator[JsonObject]:
-    page = workspace.briefs(task, limit=_PAGE)
+    page = workspace.context.deliveries(task, limit=_PAGE)
     while page:
         yield from page
-        page = workspace.briefs(task, limit=_PAGE, before=page[-1]["number"])
+        page = workspace.context.deliveries(task, limit=_PAGE, before=page[-1]["number"])
 
 
 def _steps(told: Sequence[tuple[str, dict[str, int]]]) -> Iterator[GrowthStep]:
@@ -456,7 +455,9 @@ def _behind(workspace: Workspace, text: str) -> str:
     files = {*_ARTIFACT.findall(text), *_STATE_FILE.findall(text)}
     parts = [_content(os.path.join(workspace.root, *name.split("/"))) for name in sorted(files)]
     tasks = sorted(set(_STATE_VERB.findall(text)))
-    parts += [json.dumps(workspace.state_document(task), ensure_ascii=False) for task in tasks]
+    parts += [
+        json.dumps(workspace.files.state_document(task), ensure_ascii=False) for task in tasks
+    ]
     return "\n".join(parts)
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import uuid
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.handoff import Artifact, Handoff, all_artifacts, as_plain, handoff_body
 from passdown.core.intake import (
     NOTHING_CHANGED,
-    check_handoff,
+    HandoffLike,
     completeness,
     read_handoff,
     same_agent,
 )
+from passdown.core.intake import check_handoff as check_fields
 from passdown.core.kinds import FILE_LISTS
 from passdown.core.names import normal_path, path_problems
 from passdown.core.record import digest_bytes
@@ -33,122 +35,159 @@ from passdown.ledger import Entry
 from passdown.ledger.admission import key_problems
 from passdown.ledger.gates import handoff_guard, handoff_notices, handoff_reasons
 from passdown.ledger.writer import repeated_record, task_before
+from passdown.workspace.context import Context
 from passdown.workspace.entries import memory_warnings
 from passdown.workspace.task_context import handoff_command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from passdown.ledger import Written
     from passdown.store.statements import Reader
-    from passdown.workspace.context import Context
     from passdown.workspace.files import CallerFiles
-    from passdown.workspace.types import HandoffLike
 
 
 def hand_off(
-    opened: Context,
-    handoff: HandoffLike,
-    defaults: Mapping[str, Any],
+    context: Context,
+    handoff: HandoffLike | None = None,
     *,
-    key: str | None,
-    rebase: bool,
-    changed_files: Sequence[str] | None,
+    key: str | None = None,
+    rebase: bool = False,
+    changed_files: Sequence[str] | None = None,
+    **fields: Any,
 ) -> HandoffCommand:
-    """Record a handoff and give the receiver's command."""
-    given = read_handoff(handoff, defaults)
+    """Record a handoff and give its receiver's command.
+
+    Raises InvalidInput, GateRefused or Conflict; then nothing was changed.
+
+    Args:
+        handoff: A `Handoff`, a dict, JSON, YAML or a task file's text.
+        key: Idempotency key: a retry with the same key gives the same command.
+        rebase: Append even if the task has changed since, where the handoff only adds.
+        changed_files: Files that the handoff has to account for.
+        **fields: Fields of the handoff that it leaves out, or all of them.
+    """
+    given = read_handoff(handoff, fields)
     data = given.data
-    checked = check_handoff(data, changed_files=changed_files)
-    unnamed = opened.files.unnamed(data)
+    checked = check_fields(data, changed_files=changed_files)
+    unnamed = context.files.unnamed(data)
     if checked.handoff is None or unnamed:
         slips = [each for each in checked.warnings if each.code in ("unknown_field", MORE_PROBLEMS)]
-        problems = (*checked.errors, *slips, *unnamed, *_files_anyway(opened, data))
+        problems = (*checked.errors, *slips, *unnamed, *_files_anyway(context, data))
         written_as = given.as_written(problems)
         raise InvalidInput("the handoff is refused", written_as, next_step=NOTHING_CHANGED)
     _check_key(key)
     is_content_key = key is None and not given.is_task_file
     plain = as_plain(checked.handoff)
     key = key or handoff_key(plain)
-    value = _signed(opened, checked.handoff, key, latest_only=is_content_key)
+    value = _signed(context, checked.handoff, key, latest_only=is_content_key)
     plain["from_agent"] = value.from_agent
-    artifacts, disk = _measured(opened, value)
+    artifacts, disk = _measured(context, value)
     entry = Entry(
         task=value.task,
         kind="handoff",
         author=value.from_agent,
-        body=opened.with_hashes(handoff_body(plain, artifacts)),
+        body=context.with_hashes(handoff_body(plain, artifacts)),
         key=key,
         expect_version=value.expect_version,
         rebase=rebase,
         is_content_key=is_content_key,
     )
     notices: list[Problem] = []
-    guard = handoff_guard(value.task, opened.settings, disk, notices)
-    alike = memory_warnings(opened, entry.body)
-    written = opened.ledger.append(entry, guard)
+    guard = handoff_guard(value.task, context.settings, disk, notices)
+    alike = memory_warnings(context, entry.body)
+    written = context.ledger.append(entry, guard)
     warnings = [*checked.warnings, *notices, *_redactions(written)]
     warnings += [] if written.is_replay else alike
-    warnings += opened.mirror(written)
-    warnings += [*_needs(opened, value), *_left_open(opened, value, written)]
-    return handoff_command(opened, written, limited_problems(warnings), completeness(plain))
+    warnings += context.mirror(written)
+    warnings += [*_needs(context, value), *_left_open(context, value, written)]
+    return handoff_command(context, written, limited_problems(warnings), completeness(plain))
 
 
-def check_handoff_input(
-    opened: Context,
-    handoff: HandoffLike,
+def prepare_handoff(
+    context: Context,
+    task: str,
+    to_agent: str,
+    phase: str,
     *,
-    defaults: Mapping[str, Any],
-    rebase: bool,
-    changed_files: Sequence[str] | None,
+    outcome: str = "completed",
+    **fields: Any,
+) -> HandoffCommand:
+    """Record a handoff of a task by its holder, and give the receiver's command.
+
+    Args:
+        task: The task.
+        to_agent: The receiver.
+        phase: The phase that the task enters.
+        outcome: completed, partial, failed or blocked.
+        **fields: Other fields of the handoff.
+    """
+    return hand_off(context, task=task, to_agent=to_agent, phase=phase, outcome=outcome, **fields)
+
+
+def check_handoff(
+    context: Context,
+    handoff: HandoffLike | None = None,
+    *,
+    rebase: bool = False,
+    changed_files: Sequence[str] | None = None,
+    **fields: Any,
 ) -> Check:
-    """Everything that `hand_off` would check, without recording anything."""
+    """Check everything that `hand_off` would check, without recording anything.
+
+    Args:
+        handoff: A `Handoff`, a dict, JSON, YAML or a task file's text.
+        rebase: As of `hand_off`.
+        changed_files: Files that the handoff has to account for.
+        **fields: Fields of the handoff that it leaves out, or all of them.
+    """
     data: dict[str, Any] = {}
     try:
-        given = read_handoff(handoff, defaults)
+        given = read_handoff(handoff, fields)
         data = given.data
-        checked = check_handoff(data, changed_files=changed_files)
-        unnamed = opened.files.unnamed(data)
+        checked = check_fields(data, changed_files=changed_files)
+        unnamed = context.files.unnamed(data)
         if checked.handoff is None or unnamed:
-            problems = (*checked.problems, *unnamed, *_files_anyway(opened, data))
+            problems = (*checked.problems, *unnamed, *_files_anyway(context, data))
             return Check(limited_problems(given.as_written(problems)), 0, data)
         key = handoff_key(as_plain(checked.handoff))
-        value = _signed(opened, checked.handoff, key, latest_only=not given.is_task_file)
+        value = _signed(context, checked.handoff, key, latest_only=not given.is_task_file)
     except InvalidInput as error:
         return Check(error.problems, 0, data)
     except NotFound as error:
         return Check((_no_task(error),), 0, data)
-    artifacts, disk = _measured(opened, value)
+    artifacts, disk = _measured(context, value)
     plain = as_plain(value)
     body = handoff_body(plain, artifacts)
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         try:
             before = task_before(reader, value.task, "handoff", body)
-            gates = handoff_reasons(reader, value.task, before, body, opened.settings)
+            gates = handoff_reasons(reader, value.task, before, body, context.settings)
             gates += [] if rebase else _stale(reader, value)
             gates += handoff_notices(reader, value.task, before, body)
         except NotFound as error:
             gates = [_no_task(error)]
-    alike = memory_warnings(opened, body)
-    problems = (*checked.problems, *disk, *gates, *_needs(opened, value, body), *alike)
+    alike = memory_warnings(context, body)
+    problems = (*checked.problems, *disk, *gates, *_needs(context, value, body), *alike)
     return Check(limited_problems(problems), completeness(plain), body)
 
 
-def _needs(opened: Context, handoff: Handoff, body: dict[str, Any] | None = None) -> list[Problem]:
+def _needs(context: Context, handoff: Handoff, body: dict[str, Any] | None = None) -> list[Problem]:
     """What the receiver declares that it needs and doesn't get."""
-    if not handoff.to_agent or not (opened.settings.needs or opened.has_profiles):
+    if not handoff.to_agent or not (context.settings.needs or context.has_profiles):
         return []
     from passdown.workspace.task_context import need_warnings
 
-    return need_warnings(opened, handoff.task, handoff.to_agent, body)
+    return need_warnings(context, handoff.task, handoff.to_agent, body)
 
 
-def _left_open(opened: Context, handoff: Handoff, written: Written) -> list[Problem]:
+def _left_open(context: Context, handoff: Handoff, written: Written) -> list[Problem]:
     """The next steps of others that a completed turn says nothing of: done, or still to do?"""
     if handoff.outcome != "completed" or handoff.suggested_next_steps or written.is_replay:
         return []
     if not written.changes.header["counts"].get("n", 0):
         return []
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         rows = reader.open_items(handoff.task, ("n",))
     if not rows:
         return []
@@ -177,14 +216,14 @@ def _stale(reader: Reader, handoff: Handoff) -> list[Problem]:
     return [Problem("expect_version", "conflict", message, str(row.version))]
 
 
-def _signed(opened: Context, handoff: Handoff, key: str, *, latest_only: bool) -> Handoff:
+def _signed(context: Context, handoff: Handoff, key: str, *, latest_only: bool) -> Handoff:
     """The handoff with its sender: the task's holder where none is named.
 
     A repeat has the sender of the first time, though the task has another holder since.
     """
     if handoff.from_agent:
         return handoff
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         known = repeated_record(reader, handoff.task, key, latest_only=latest_only)
         row = reader.task(handoff.task)
     if row is None:
@@ -196,21 +235,21 @@ def _signed(opened: Context, handoff: Handoff, key: str, *, latest_only: bool) -
     return dataclasses.replace(handoff, from_agent=sender)
 
 
-def _measured(opened: Context, handoff: Handoff) -> tuple[list[Artifact], list[Problem]]:
+def _measured(context: Context, handoff: Handoff) -> tuple[list[Artifact], list[Problem]]:
     """The artifacts with hash and size from disk, and what stands against them."""
     found: list[Artifact] = []
     problems: list[Problem] = []
     places: dict[str, str] = {}
     for name in FILE_LISTS:
         places |= {p.path: f"{name}[{i}].path" for i, p in enumerate(getattr(handoff, name))}
-    files = opened.files
+    files = context.files
     for artifact in all_artifacts(handoff):
         where = places[artifact.path]
         on_disk = files.measure(artifact.path, where)
         if on_disk.problem is not None:
             problems.append(on_disk.problem)
         elif on_disk.sha256 is None and artifact.change != "delete":
-            if opened.settings.artifacts_on_disk:
+            if context.settings.artifacts_on_disk:
                 problems.append(_not_there(files, artifact.path, where))
             found.append(artifact)
             continue
@@ -220,7 +259,7 @@ def _measured(opened: Context, handoff: Handoff) -> tuple[list[Artifact], list[P
     return found, problems
 
 
-def _files_anyway(opened: Context, data: Mapping[str, Any]) -> list[Problem]:
+def _files_anyway(context: Context, data: Mapping[str, Any]) -> list[Problem]:
     """What the disk says against the files of a handoff that is refused for other reasons."""
     found: list[Problem] = []
     seen: set[str] = set()
@@ -230,25 +269,25 @@ def _files_anyway(opened: Context, data: Mapping[str, Any]) -> list[Problem]:
         for index, entry in enumerate(entries[:MAX_ENTRIES]):
             if isinstance(entry, dict):
                 found += _file_anyway(
-                    opened, cast("dict[str, Any]", entry), f"{name}[{index}].path", seen
+                    context, cast("dict[str, Any]", entry), f"{name}[{index}].path", seen
                 )
     return found
 
 
 def _file_anyway(
-    opened: Context, entry: dict[str, Any], where: str, seen: set[str]
+    context: Context, entry: dict[str, Any], where: str, seen: set[str]
 ) -> list[Problem]:
     """What the disk says against a file, once for each that is named."""
     path = entry.get("path")
     if not isinstance(path, str) or path in seen or path_problems(path, where):
         return []
     seen.add(path)
-    files = opened.files
+    files = context.files
     on_disk = files.measure(normal_path(path), where)
     if on_disk.problem is not None:
         return [on_disk.problem]
     is_gone = "delete" in (entry.get("change_type"), entry.get("change"))
-    is_wanted = opened.settings.artifacts_on_disk and not is_gone
+    is_wanted = context.settings.artifacts_on_disk and not is_gone
     return [_not_there(files, path, where)] if is_wanted and on_disk.sha256 is None else []
 
 

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections import Counter as Tally
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.core.graph import graph_of
+from passdown.core.graph import Graph, graph_of
 from passdown.core.index_entries import KNOWLEDGE, NODE_LETTERS
 from passdown.core.kinds import KINDS, LIVE
 from passdown.core.rows import NODE_PREFIX
-from passdown.core.tokens import counter_of
+from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.words import words
 from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.knowledge.graph import neighbours, subgraph
 from passdown.knowledge.graph_files import GRAPH_FORMATS, write_graph
 from passdown.search.query import SearchFilter
 from passdown.search.ranking import Search
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from passdown.core.graph import Graph
     from passdown.store.statements import Reader
-    from passdown.workspace.context import Context
-    from passdown.workspace.types import CounterLike
 
 
 MAX_TERMS = 20
@@ -49,35 +47,43 @@ class Pack(NamedTuple):
 
 
 def pack(
-    opened: Context,
+    context: Context,
     task: str,
     *,
-    nodes: int,
-    budget: int,
-    depth: int,
-    counter: CounterLike,
-    form: str,
+    nodes: int = 20,
+    budget: int = 1500,
+    depth: int = 1,
+    counter: CounterLike = None,
+    format: str = "dot",
 ) -> Pack:
-    """What the task itself found, the nodes that its most frequent words find, and what is around
-    them.
+    """The part of the knowledge graph about a task, within node and token limits.
 
-    Nodes come in the order of how well they fit; as many of the first as both limits allow.
+    It holds what the task itself found, the nodes that its most frequent words find, and what is
+    around them, in the order of how well they fit. What was left out is counted.
+
+    Args:
+        task: The task.
+        nodes: The largest number of nodes.
+        budget: The most tokens that its text may take.
+        depth: The largest number of steps around the nodes that fit.
+        counter: How tokens are counted: a name, or a function from text to a number.
+        format: dot or json.
     """
-    _check(nodes, budget, depth, form)
-    count = counter_of(counter or opened.settings.counter).tokens
-    with opened.store.reading() as reader:
+    _check(nodes, budget, depth, format)
+    count = counter_of(counter or context.settings.counter).tokens
+    with context.store.reading() as reader:
         terms = _terms(reader, task)
         names = _names(reader, task, terms, nodes, depth)
         whole = subgraph(reader, names)
     known = {n.id for n in whole.nodes if n.attributes.get("status") not in _SETTLED}
     ordered = [name for name in names if name in known]
-    kept = _most_that_fit(whole, ordered[:nodes], form, lambda text: count(text) <= budget)
+    kept = _most_that_fit(whole, ordered[:nodes], format, lambda text: count(text) <= budget)
     graph = _first(whole, ordered[:kept])
-    text = write_graph(graph, form) if kept else ""  # pyright: ignore[reportArgumentType]
+    text = write_graph(graph, format) if kept else ""  # pyright: ignore[reportArgumentType]
     return Pack(task, terms, graph, text, count(text) if text else 0, len(ordered) - kept)
 
 
-def _check(nodes: int, budget: int, depth: int, form: str) -> None:
+def _check(nodes: int, budget: int, depth: int, format: str) -> None:
     problems: list[Problem] = []
     if not 1 <= nodes <= MAX_PACK_NODES:
         problems.append(Problem("nodes", "out_of_range", str(nodes), f"1 to {MAX_PACK_NODES}"))
@@ -85,8 +91,10 @@ def _check(nodes: int, budget: int, depth: int, form: str) -> None:
         problems.append(Problem("budget", "out_of_range", str(budget), "1 or more tokens"))
     if depth < 0:
         problems.append(Problem("depth", "out_of_range", str(depth), "0 or more steps"))
-    if form not in GRAPH_FORMATS:
-        problems.append(Problem("form", "invalid_choice", repr(form), " | ".join(GRAPH_FORMATS)))
+    if format not in GRAPH_FORMATS:
+        problems.append(
+            Problem("format", "invalid_choice", repr(format), " | ".join(GRAPH_FORMATS))
+        )
     if problems:
         raise InvalidInput("no such pack", problems)
 
@@ -150,13 +158,13 @@ def _first(whole: Graph, names: Sequence[str]) -> Graph:
 
 
 def _most_that_fit(
-    whole: Graph, names: Sequence[str], form: str, fits: Callable[[str], bool]
+    whole: Graph, names: Sequence[str], format: str, fits: Callable[[str], bool]
 ) -> int:
     """How many of the first nodes fit; a larger graph never has a shorter text."""
     low, high = 0, len(names)
     while low < high:
         middle = (low + high + 1) // 2
-        text = write_graph(_first(whole, names[:middle]), form)  # pyright: ignore[reportArgumentType]
+        text = write_graph(_first(whole, names[:middle]), format)  # pyright: ignore[reportArgumentType]
         if fits(text):
             low = middle
         else:

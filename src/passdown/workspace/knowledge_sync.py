@@ -40,7 +40,8 @@ from passdown.ledger.durable_files import (
     replace_file,
     with_retries,
 )
-from passdown.workspace.graph_access import learn, written_graph
+from passdown.workspace.context import Context
+from passdown.workspace.graph_access import add_knowledge, written_graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from passdown.core.graph import Graph
     from passdown.core.record import Record
     from passdown.store.statements import Reader
-    from passdown.workspace.context import Context, WorkspaceBase
 
 
 _ENDINGS = (".dot", ".gv", ".json")
@@ -157,7 +157,7 @@ class KnowledgeSource(Protocol):
         """What was written down; reports are about what came after the record `since`."""
         ...
 
-    def learn(self, merge: Merge, agent: str) -> None:
+    def add(self, merge: Merge, agent: str) -> None:
         """Write down what a file says."""
         ...
 
@@ -175,28 +175,35 @@ class SyncFolders(NamedTuple):
 class _LocalKnowledge:
     """The records of a store that is open in this process."""
 
-    def __init__(self, opened: Context) -> None:
-        self._context = opened
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def written(self, since: int) -> WrittenKnowledge:
         with self._context.store.reading() as reader:
             reports = _conflicting_nodes(reader, since)
             return WrittenKnowledge(written_graph(reader), reader.totals()[1], tuple(reports))
 
-    def learn(self, merge: Merge, agent: str) -> None:
-        learn(self._context, merge.nodes, merge.edges, agent=agent)
+    def add(self, merge: Merge, agent: str) -> None:
+        add_knowledge(self._context, merge.nodes, merge.edges, agent=agent)
 
 
-def written_since(workspace: WorkspaceBase, since: int) -> WrittenKnowledge:
+def written_since(context: Context, since: int = 0) -> WrittenKnowledge:
     """What was written down in a workspace that is open here."""
-    return _LocalKnowledge(workspace._context).written(since)  # pyright: ignore[reportPrivateUsage]
+    return _LocalKnowledge(context).written(since)
 
 
-def sync_knowledge(opened: Context, path: str, *, agent: str) -> KnowledgeSync:
-    """Bring the knowledge file of this project and the graph together."""
-    folder = opened.place.folder
-    places = SyncFolders(opened.root, folder, os.path.join(folder, "knowledge"))
-    return sync_file(_LocalKnowledge(opened), places, path, agent=agent)
+def sync_knowledge(context: Context, path: str = "", *, agent: str) -> KnowledgeSync:
+    """Sync the knowledge file with the graph, both ways; conflicts are reported.
+
+    A file that can't be read is kept under another name.
+
+    Args:
+        path: The file; knowledge.dot by default, JSON by its ending.
+        agent: Who records what the file says.
+    """
+    folder = context.place.folder
+    places = SyncFolders(context.root, folder, os.path.join(folder, "knowledge"))
+    return sync_file(_LocalKnowledge(context), places, path, agent=agent)
 
 
 def sync_file(
@@ -229,7 +236,7 @@ def sync_file(
         if any(report.code == "conflict" for report in merge.reports):
             aside = _copy_aside(target, text or "")
         if merge.nodes or merge.edges:
-            side.learn(merge, agent)
+            side.add(merge, agent)
         ledger, seq, _ = side.written(_LARGEST)
         new = write_graph(ledger, form)
         if new != text:

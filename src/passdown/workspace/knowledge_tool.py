@@ -86,11 +86,11 @@ def pending_entries(
     """What agents (default: all) recorded and the knowledge file doesn't have yet, oldest first. A
     file that can't be read counts as empty.
     """
-    opened = WorkspaceStreams(workspace).opened
+    context = WorkspaceStreams(workspace).context
     found: dict[Origin, tuple[list[Node], list[Edge]]] = {}
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         known = written_graph(reader)
-        file = _read_graph_file(opened, path, known)
+        file = _read_graph_file(context, path, known)
         nodes = {node.id: node for node in file.nodes}
         edges = {edge.key: edge for edge in file.edges}
         node_origins, edge_origins = _origins(reader)
@@ -119,7 +119,7 @@ def at_boundary(
     entries of other agents are written too. A repeat does no harm.
     """
     entries = pending_entries(workspace, path=path)
-    synced = workspace.sync_knowledge(path, agent=by)
+    synced = workspace.knowledge.sync(path, agent=by)
     mine = tuple(entry for entry in entries if not agents or entry.agent in agents)
     LOG.info("%s: %d entries brought to %s", task, len(entries), synced.path)
     for report in synced.reports:
@@ -135,8 +135,8 @@ def at_boundary(
     )
 
 
-def _read_graph_file(opened: Context, path: str, known: Graph) -> Graph:
-    target = sync_path(opened.root, path or DEFAULT_FILE, opened.place.folder)
+def _read_graph_file(context: Context, path: str, known: Graph) -> Graph:
+    target = sync_path(context.root, path or DEFAULT_FILE, context.place.folder)
     try:
         text = Path(target).read_bytes().decode().replace("\r\n", "\n")
         return read_graph(text, known=[node.id for node in known.nodes]) if text else Graph()
@@ -300,7 +300,9 @@ class KnowledgeTool:
         try:
             node, edges = _split(_entry(arguments))
             self._check_types(node, edges)
-            receipt = self._workspace.learn([node], edges, agent=self.agent, task=self.task or None)
+            receipt = self._workspace.knowledge.add(
+                [node], edges, agent=self.agent, task=self.task or None
+            )
         except (InvalidInput, GateRefused) as error:
             return _refusal(error.problems)
         return ToolResult(_confirmation(node, edges, receipt))

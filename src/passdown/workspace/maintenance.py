@@ -11,10 +11,11 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.core.arguments import number_problems
-from passdown.core.checkout import checkout_warning, read_checkout
+from passdown.core.checkout import Checkout, checkout_warning, read_checkout
 from passdown.core.kinds import TASK_STREAM, origins_of, stream_of
 from passdown.core.names import agent_problems
 from passdown.core.times import stamp
+from passdown.core.types import Heads, JsonObject, Progress
 from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.history.git import checkout_of, has_git, head_of, patch_of
 from passdown.ledger.bundles import (
@@ -23,28 +24,24 @@ from passdown.ledger.bundles import (
     BundleImporter,
     bundle_bytes,
     bundle_bytes_of,
-    import_bundle,
     read_bundle,
 )
+from passdown.ledger.bundles import import_bundle as import_records
 from passdown.ledger.durable_files import write_new
 from passdown.ledger.project_files import OWN_FOLDER
 from passdown.ledger.verification import Verification, heads_document, parse_heads, verify
 from passdown.store import open_store, url_without_password
 from passdown.store.copy import copy_store
+from passdown.workspace.context import Context
 from passdown.workspace.files import irregular_file_problems
 from passdown.workspace.location import LEDGER, STORE, locate, make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
-    from passdown.core.checkout import Checkout
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader
-    from passdown.workspace.context import Context, WorkspaceBase
 
-
-if TYPE_CHECKING:
-    Progress = Callable[[int, int], None]
 
 # Releases that carry the fix of SQLite's WAL-reset bug, by line; anything from 3.51.3 on has it.
 _FIXED_LINES: dict[tuple[int, ...], int] = {(3, 44): 6, (3, 50): 7}
@@ -61,14 +58,20 @@ class Rebuild(NamedTuple):
     differing: tuple[str, ...]
 
 
-def verify_store(
-    opened: Context,
-    against: Mapping[str, Any] | str | None,
+def verify_workspace(
+    context: Context,
+    against: Heads | None = None,
     *,
-    chain_only: bool,
-    progress: Progress | None,
+    chain_only: bool = False,
+    progress: Progress | None = None,
 ) -> Verification:
-    """Verify the store, against saved heads where they are given."""
+    """Check that the store holds what was written.
+
+    Args:
+        against: Heads that were saved elsewhere.
+        chain_only: Only check the hash chains, not the derived rows.
+        progress: Called with how many records are done, and of how many.
+    """
     saved: dict[str, tuple[int, str]] | None = None
     if against is not None:
         try:
@@ -77,19 +80,24 @@ def verify_store(
         except (ArithmeticError, LookupError, ValueError, *_ODD) as error:
             problem = Problem("against", "invalid_heads", f"can't be read ({error})", "saved heads")
             raise InvalidInput("nothing was verified", [problem]) from error
-    return verify(opened.store, against=saved, chain_only=chain_only, progress=progress)
+    return verify(context.store, against=saved, chain_only=chain_only, progress=progress)
 
 
-def heads(opened: Context) -> dict[str, Any]:
-    """The heads of all streams, to be kept somewhere else."""
-    with opened.store.reading() as reader:
-        return heads_document(reader, stamp(opened.clock()))
+def heads(context: Context) -> JsonObject:
+    """The heads of all streams, to be kept somewhere else for `verify`."""
+    with context.store.reading() as reader:
+        return heads_document(reader, stamp(context.clock()))
 
 
-def backup(opened: Context, target: str, progress: Progress | None) -> Verification:
-    """Copy the store to a new file while others go on writing, and verify the copy."""
-    check_target(opened, target, ("", "-wal", "-shm"))
-    opened.store.backup(target, progress)
+def backup(context: Context, target: str, progress: Progress | None = None) -> Verification:
+    """Copy the store to a new file while others write, and verify the copy.
+
+    Args:
+        target: The new file.
+        progress: Called with how much is done, and of how much.
+    """
+    check_target(context, target, ("", "-wal", "-shm"))
+    context.store.backup(target, progress)
     return verify_copy(target)
 
 
@@ -106,11 +114,11 @@ def verify_copy(target: str) -> Verification:
     return result
 
 
-def check_target(opened: Context, target: str, endings: tuple[str, ...]) -> None:
+def check_target(context: Context, target: str, endings: tuple[str, ...]) -> None:
     """A target must be a new name outside the workspace's own folder."""
     problems: list[Problem] = []
     if "\0" not in target:
-        folder = os.path.realpath(opened.place.folder)
+        folder = os.path.realpath(context.place.folder)
         own = os.path.basename(folder) == OWN_FOLDER
         if own and os.path.realpath(target).startswith(folder + os.sep):
             message = f"{target} lies in the workspace's own folder"
@@ -133,35 +141,39 @@ def check_new(target: str, endings: tuple[str, ...], known: Sequence[Problem] = 
         raise InvalidInput("nothing was written", problems)
 
 
-def rebuild(opened: Context, progress: Progress | None) -> Rebuild:
-    """Make every derived row again and say which tables had been different."""
-    with opened.store.reading() as reader:
+def reindex(context: Context, progress: Progress | None = None) -> Rebuild:
+    """Rebuild every derived row and state file from the records.
+
+    Args:
+        progress: Called with how many records are done, and of how many.
+    """
+    with context.store.reading() as reader:
         before = reader.dump()
-    count = opened.ledger.rebuild(progress)
-    with opened.store.reading() as reader:
+    count = context.ledger.rebuild(progress)
+    with context.store.reading() as reader:
         after = reader.dump()
         tasks = [row.task for row in reader.tasks(limit=2**62)]
     for task in tasks:
-        opened.handles.restore(opened.store, task)
+        context.handles.restore(context.store, task)
     return Rebuild(count, tuple(name for name in before if before[name] != after[name]))
 
 
-def doctor(opened: Context) -> dict[str, Any]:
-    """Facts and findings about this workspace; findings say what to do."""
+def doctor(context: Context) -> JsonObject:
+    """Check this workspace for problems; findings say what to do."""
     findings: list[Problem] = []
-    facts = opened.store.facts()
+    facts = context.store.facts()
     _check_version(str(facts.get("sqlite_version", "")), findings)
-    facts["permissions"] = _check_modes(opened, findings)
-    _check_left_behind(opened, findings)
-    facts["clock"] = _check_clock(opened, findings)
-    facts["handle_files"] = _check_handles(opened, findings)
-    vectors = opened.embeddings.status()
+    facts["permissions"] = _check_modes(context, findings)
+    _check_left_behind(context, findings)
+    facts["clock"] = _check_clock(context, findings)
+    facts["handle_files"] = _check_handles(context, findings)
+    vectors = context.embeddings.status()
     facts["embedder"] = vectors.embedder or "none"
     facts["vectors"] = {"done": vectors.done, "total": vectors.total}
     facts["python"] = sys.version.split()[0]
-    facts["root"] = opened.root
-    if opened.store_file:
-        facts["file_system"] = _file_system(opened.place.folder, findings)
+    facts["root"] = context.root
+    if context.store_file:
+        facts["file_system"] = _file_system(context.place.folder, findings)
     return {
         "ok": not any(problem.level == "error" for problem in findings),
         "facts": facts,
@@ -185,12 +197,12 @@ def _check_version(version: str, findings: list[Problem]) -> None:
         findings.append(Problem("sqlite_version", "wal_reset_bug", message, "3.51.3+", fix))
 
 
-def _check_modes(opened: Context, findings: list[Problem]) -> str:
+def _check_modes(context: Context, findings: list[Problem]) -> str:
     """Who may read the store; others than its owner are a warning."""
     if os.name == "nt":
         return "unknown"
     before = len(findings)
-    for path in (opened.place.folder, opened.store_file):
+    for path in (context.place.folder, context.store_file):
         if path and os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             message = f"{path} can be read by other users of this machine"
             fix = f"chmod go-rwx {path}"
@@ -198,21 +210,21 @@ def _check_modes(opened: Context, findings: list[Problem]) -> str:
     return "private" if len(findings) == before else "readable by others"
 
 
-def _check_left_behind(opened: Context, findings: list[Problem]) -> None:
+def _check_left_behind(context: Context, findings: list[Problem]) -> None:
     """A ledger in the folder of a workspace whose records are elsewhere is a warning."""
-    left = os.path.join(opened.place.folder, LEDGER)
-    named = os.path.join(opened.place.folder, STORE)
-    if opened.store_file != left and os.path.isfile(left) and os.path.isfile(named):
-        message = f"{left} isn't used: {named} says that the records are in {opened.store_label}"
+    left = os.path.join(context.place.folder, LEDGER)
+    named = os.path.join(context.place.folder, STORE)
+    if context.store_file != left and os.path.isfile(left) and os.path.isfile(named):
+        message = f"{left} isn't used: {named} says that the records are in {context.store_label}"
         fix = f"see what is in it (passdown task list --store {left}), then keep it elsewhere"
         findings.append(Problem(left, "left_behind", message, "one store", fix, "warning"))
 
 
-def _check_clock(opened: Context, findings: list[Problem]) -> str:
+def _check_clock(context: Context, findings: list[Problem]) -> str:
     """The time that it is here; one that the last record is ahead of is a warning."""
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         latest = reader.latest(2**62, 1)
-    now = stamp(opened.clock())
+    now = stamp(context.clock())
     if latest and latest[0].at > now:
         message = f"the clock says {now}, the last record {latest[0].at}"
         fix = "check the machine's clock; order is kept by versions, not by time"
@@ -220,18 +232,18 @@ def _check_clock(opened: Context, findings: list[Problem]) -> str:
     return now
 
 
-def _check_handles(opened: Context, findings: list[Problem]) -> dict[str, int]:
+def _check_handles(context: Context, findings: list[Problem]) -> dict[str, int]:
     """Look at every handle file: missing and old ones are written anew, edited ones reported."""
     counts = {"current": 0, "missing": 0, "old": 0, "edited": 0}
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         rows = reader.tasks(limit=2**62)
-        states = [(row.task, opened.handles.check(reader, row)) for row in rows]
+        states = [(row.task, context.handles.check(reader, row)) for row in rows]
     for task, state in states:
         counts[state] += 1
         if state in ("missing", "old"):
-            opened.handles.restore(opened.store, task)
+            context.handles.restore(context.store, task)
         elif state == "edited":
-            path = opened.handle_path(task)
+            path = context.handle_path(task)
             message = f"{path} was edited by hand; the ledger is what counts"
             fix = "record the change with passdown, then remove the file; it is written again"
             findings.append(Problem(path, "edited_handle", message, "", fix, "warning"))
@@ -257,34 +269,39 @@ def _file_system(folder: str, findings: list[Problem]) -> str:
     return kind
 
 
-def export(opened: Context, target: str, task: str | None, *, diff: bool) -> int:
-    """Write a bundle of one task or of everything to a new file; gives the number of streams."""
-    with opened.store.reading() as reader:
+def export(context: Context, target: str, task: str | None = None, *, diff: bool = False) -> int:
+    """Write a bundle to a new file, with the state of the repository; gives the number of streams.
+
+    Args:
+        target: The new file.
+        task: Only this task.
+        diff: Also the uncommitted changes.
+    """
+    with context.store.reading() as reader:
         if task is not None and reader.head(stream_of(task)) is None:
             raise unknown_task(task)
-    check_target(opened, target, ())
-    stood = checkout(opened)
-    patch = patch_of(opened.root) if diff else b""
-    data, count = _bundled(opened, task, stood, patch)
+    check_target(context, target, ())
+    stood = checkout(context)
+    patch = patch_of(context.root) if diff else b""
+    data, count = _bundled(context, task, stood, patch)
     write_bundle(target, data)
     return count
 
 
 def _bundled(
-    opened: Context, task: str | None, stood: Checkout | None, patch: bytes
+    context: Context, task: str | None, stood: Checkout | None, patch: bytes
 ) -> tuple[bytes, int]:
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         streams = [stream_of(task)] if task else [head.stream for head in reader.heads(TASK_STREAM)]
         return bundle_bytes(reader, streams, stood, patch), len(streams)
 
 
-def bundle_of(workspace: WorkspaceBase, task: str | None) -> bytes:
+def bundle_of(context: Context, task: str | None) -> bytes:
     """The bundle of one task or of everything, with where the repository here stands."""
-    opened = workspace._context  # pyright: ignore[reportPrivateUsage] - the door's other half
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         if task is not None and reader.head(stream_of(task)) is None:
             raise unknown_task(task)
-    return _bundled(opened, task, checkout(opened), b"")[0]
+    return _bundled(context, task, checkout(context), b"")[0]
 
 
 def with_local_checkout(data: bytes, root: str, *, diff: bool) -> tuple[bytes, int]:
@@ -302,9 +319,9 @@ def write_bundle(target: str, data: bytes) -> None:
     _write_new(target, data, "nothing was exported")
 
 
-def checkout(opened: Context) -> Checkout | None:
-    """Where the project's repository stands; None where it is in none."""
-    return checkout_at(opened.root)
+def checkout(context: Context) -> Checkout | None:
+    """The state of the project's repository: branch, commit, uncommitted files; None if none."""
+    return checkout_at(context.root)
 
 
 def checkout_at(root: str) -> Checkout | None:
@@ -320,21 +337,29 @@ def _write_new(target: str, data: bytes, said: str) -> None:
         raise InvalidInput(said, [problem]) from error
 
 
-def import_file(
-    opened: Context,
+def import_bundle(
+    context: Context,
     path: str,
-    fork: str,
-    patch: str = "",
     *,
+    fork: str = "",
+    patch: str = "",
     agent: str = "",
     max_unpacked: int | None = None,
 ) -> BundleImport:
-    """Take in a bundle, all of it or nothing; `patch` is a new file for the changes in it."""
+    """Import a bundle, verified, all of it or nothing.
+
+    Args:
+        path: The bundle.
+        fork: A suffix under which tasks whose histories differ are imported as well.
+        patch: A new file for the uncommitted changes in the bundle.
+        agent: Who imports it.
+        max_unpacked: The most bytes that it may unpack to, instead of the usual limits.
+    """
     with bundle_at(path, max_unpacked) as bundle:
         if patch:
-            check_target(opened, patch, ())
+            check_target(context, patch, ())
         with patch_written(bundle, patch):
-            return _taken_in(opened, bundle, fork, agent)
+            return _taken_in(context, bundle, fork, agent)
 
 
 def bundle_at(path: str, max_unpacked: int | None = None) -> Bundle:
@@ -349,22 +374,21 @@ def bundle_at(path: str, max_unpacked: int | None = None) -> Bundle:
     return read_bundle(path, max_unpacked)
 
 
-def import_data(workspace: WorkspaceBase, data: bytes, fork: str, *, agent: str) -> BundleImport:
+def import_data(context: Context, data: bytes, fork: str, *, agent: str) -> BundleImport:
     """Take in the bytes of a bundle, all of it or nothing."""
-    opened = workspace._context  # pyright: ignore[reportPrivateUsage] - the door's other half
     with read_bundle(BytesIO(data)) as bundle:
-        return _taken_in(opened, bundle, fork, agent)
+        return _taken_in(context, bundle, fork, agent)
 
 
-def _taken_in(opened: Context, bundle: Bundle, fork: str, agent: str) -> BundleImport:
+def _taken_in(context: Context, bundle: Bundle, fork: str, agent: str) -> BundleImport:
     if problems := agent_problems(agent, "agent") if agent else []:
         raise InvalidInput("nothing was imported", problems)
-    now = stamp(opened.clock())
+    now = stamp(context.clock())
     importer = BundleImporter(now, agent) if agent else BundleImporter(now)
-    result = import_bundle(opened.store, bundle, importer, fork=fork)
+    result = import_records(context.store, bundle, importer, fork=fork)
     for task in result.touched:
-        opened.handles.restore(opened.store, task)
-    return result._replace(warnings=checkout_warnings(opened.root, bundle.checkout))
+        context.handles.restore(context.store, task)
+    return result._replace(warnings=checkout_warnings(context.root, bundle.checkout))
 
 
 @contextmanager
@@ -418,7 +442,7 @@ def checkout_warnings(root: str, stood: Checkout | None) -> tuple[Problem, ...]:
 
 
 def origin_warnings(
-    opened: Context, reader: Reader, task: str, version: int
+    context: Context, reader: Reader, task: str, version: int
 ) -> tuple[Problem, ...]:
     """A warning that a task was brought here and stood elsewhere, until it has gone on here."""
     head = reader.head(origins_of(task))
@@ -427,7 +451,7 @@ def origin_warnings(
     if brought.get("version") != version:
         return ()
     stood = brought.get("checkout")
-    return checkout_warnings(opened.root, read_checkout(stood) if stood else None)
+    return checkout_warnings(context.root, read_checkout(stood) if stood else None)
 
 
 if TYPE_CHECKING:
@@ -485,30 +509,3 @@ def _verified(
         records = ((stream, reader.record(stream, position)) for stream, position in held.items())
         saved = {stream: (r.position, r.digest) for stream, r in records if r is not None}
     return verify(target, against=saved, progress=progress)
-
-
-__all__ = [
-    "BundleImport",
-    "Rebuild",
-    "Verification",
-    "backup",
-    "bundle_at",
-    "bundle_of",
-    "checkout",
-    "checkout_at",
-    "checkout_warnings",
-    "doctor",
-    "export",
-    "heads",
-    "import_data",
-    "import_document",
-    "import_file",
-    "import_from_document",
-    "is_fixed",
-    "origin_warnings",
-    "patch_written",
-    "rebuild",
-    "verify_store",
-    "with_local_checkout",
-    "write_bundle",
-]

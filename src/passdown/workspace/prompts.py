@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from passdown.core.tokens import CounterLike
+from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.history.profiles import Profile
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from passdown.core.types import JsonObject
-    from passdown.workspace.context import Context, WorkspaceBase
     from passdown.workspace.switches import Switch
-    from passdown.workspace.types import CounterLike
 
 
 def profile_document(profile: Profile) -> JsonObject:
@@ -35,12 +35,11 @@ def profile_of(document: JsonObject) -> Profile:
     return Profile(**given)
 
 
-def profile_sent(workspace: WorkspaceBase, agent: str, given: JsonObject) -> Profile:
+def profile_sent(context: Context, agent: str, given: JsonObject) -> Profile:
     """The profile of an agent as another machine has it: its words, with the tools that the
     registry here gives to the agent.
     """
-    opened = workspace._context  # pyright: ignore[reportPrivateUsage] - the door's other half
-    tools = opened.profiles().registry.tools_for(agent)
+    tools = context.profiles().registry.tools_for(agent)
     problems = tuple(
         Problem(one["path"], one["code"], one["message"]) for one in given.get("problems", ())
     )
@@ -60,7 +59,32 @@ class Prompt(NamedTuple):
 
 
 def prompt(
-    opened: Context,
+    context: Context,
+    text: str,
+    *,
+    task: str,
+    active: str = "",
+    budget: int | None = None,
+    counter: CounterLike = None,
+    record: bool = True,
+) -> Prompt:
+    """A user's prompt, behind the new agent's context where it calls one (`@name`, `/name`).
+
+    Without such a call, or with switches turned off, the text is what was given.
+
+    Args:
+        text: What the user typed.
+        task: The task.
+        active: The active agent.
+        budget: The most tokens that may come on top of the profile.
+        counter: How tokens are counted: a name, or a function from text to a number.
+        record: Whether the delivery is recorded.
+    """
+    return prompt_with(context, text, task, active, budget=budget, counter=counter, record=record)
+
+
+def prompt_with(
+    context: Context,
     text: str,
     task: str,
     active: str,
@@ -75,49 +99,56 @@ def prompt(
 
     `given` is a profile from elsewhere; with `only`, nothing is recorded as told to another agent.
     """
-    if not opened.settings.switch_enabled:
+    if not context.settings.switch_enabled:
         return Prompt(text, active, None)
     from passdown.context.switches import find_switch
 
-    profiles = opened.profiles()
+    profiles = context.profiles()
     named = [given.name] if given else []
     called = find_switch(text, (*profiles.names(), *named), active)
     is_given = given is not None and called == given.name
     profile = given if is_given else profiles.get(called) if called else None
     if called is None or profile is None or not profile.text.strip():
         return Prompt(text, active, None)
-    from passdown.workspace.switches import SwitchRequest, switch
+    from passdown.workspace.switches import SwitchRequest, switch_context
 
     is_told = record and only in ("", called)
     ask = SwitchRequest(task, called, active, budget, counter, record=is_told, given=(profile,))
-    found = switch(opened, ask)
+    found = switch_context(context, ask)
     return Prompt(f"{found.text}\n\n{BORDER}\n\n{text}", called, found)
 
 
-def prompt_for(workspace: WorkspaceBase, text: str, task: str, active: str, **rest: Any) -> Prompt:
-    """The same as `Workspace.prompt`, for who has looked for the profile already."""
-    return prompt(workspace._context, text, task, active, **rest)  # pyright: ignore[reportPrivateUsage]
+def subagent_prompt(context: Context, agent: str, text: str) -> str:
+    """An agent's whole profile and a task's whole text, both unchanged.
 
+    Raises NotFound for an agent without a profile.
 
-def subagent_prompt(opened: Context, agent: str, text: str) -> str:
-    """A profile and a task, both as they are; raises NotFound for an agent without a profile."""
+    Args:
+        agent: The agent.
+        text: The text of the task.
+    """
     from passdown.context.switches import subagent_prompt
 
-    profile = opened.profiles().get(agent)
+    profile = context.profiles().get(agent)
     if profile is None or not profile.text:
-        known = ", ".join(opened.profiles().names()) or "none"
+        known = ", ".join(context.profiles().names()) or "none"
         raise NotFound(f"{agent[:80]!r} has no profile", next_step=f"Known agents: {known}.")
     return subagent_prompt(profile.text, text)
 
 
-def switch_artifacts(opened: Context, task: str, agent: str) -> list[JsonObject]:
-    """The artifacts of a task, or those that wait for an agent; of both, where both are named."""
+def saved_switches(context: Context, *, task: str = "", agent: str = "") -> list[JsonObject]:
+    """The switch artifacts of a task, newest first, or those that wait for an agent.
+
+    Args:
+        task: The task.
+        agent: Only artifacts that wait for this agent.
+    """
     from passdown.history.deliveries import artifacts_of, waiting_artifacts
 
     if not task and not agent:
         problem = Problem("", "required", "neither is named", "a task or an agent")
         raise InvalidInput("nothing was looked up", [problem])
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         if not task:
             return waiting_artifacts(reader, agent)
         found = artifacts_of(reader, task)
@@ -125,9 +156,15 @@ def switch_artifacts(opened: Context, task: str, agent: str) -> list[JsonObject]
     return waiting if agent else found
 
 
-__all__ = [
-    "Profile",
-    "profile_document",
-    "profile_of",
-    "profile_sent",
-]
+def profile(context: Context, agent: str) -> Profile | None:
+    """An agent's profile, or None where it has none.
+
+    Args:
+        agent: The agent.
+    """
+    return context.profiles().get(agent)
+
+
+def agents(context: Context) -> tuple[str, ...]:
+    """The agents that have a profile."""
+    return context.profiles().names()

@@ -5,35 +5,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK, stream_of
-from passdown.core.record import Head
-from passdown.errors import Conflict, InvalidInput, Problem, unknown_task
-from passdown.history.state import item_documents, state
+from passdown.core.types import NEWEST, JsonObject
+from passdown.errors import InvalidInput, Problem, unknown_task
+from passdown.history.state import item_documents
+from passdown.history.state import state as task_state
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from passdown.context.summary import Freshness
-    from passdown.core.handoff import TaskState
-    from passdown.core.results import HandoffCommand, Receipt
     from passdown.core.rows import ItemRow, TaskRow
     from passdown.core.tokens import Counter
-    from passdown.core.types import JsonObject
     from passdown.store.statements import Reader
-    from passdown.workspace.context import Context
 
 
 def tasks(
-    opened: Context,
-    status: str,
-    phase: str,
-    agent: str,
+    context: Context,
     *,
-    limit: int,
-    after: int,
-    with_workspace: bool,
+    status: str = "",
+    phase: str = "",
+    agent: str = "",
+    limit: int = 1000,
+    after: int = 0,
+    with_workspace: bool = False,
 ) -> list[JsonObject]:
-    """Tasks in the order of their making, filtered by fixed names and bound values."""
+    """Tasks in the order in which they were created.
+
+    Args:
+        status: Only tasks with this status.
+        phase: Only tasks in this phase.
+        agent: Only tasks that this agent holds.
+        limit: The largest number of tasks.
+        after: The `seq` of the last task of the previous page.
+        with_workspace: Also the entry that holds what concerns all work, which is no task.
+    """
     _check_filters(status, phase, agent, limit=limit, after=after)
     filters = {"status": status, "phase": phase, "agent": agent}
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         # One more than asked for: one may be no task, and leaving it out must not end a page.
         rows = reader.tasks(**filters, limit=limit + 1, after=after)
     kept = [row for row in rows if with_workspace or row.task != WORKSPACE_TASK]
@@ -74,9 +80,13 @@ def _overview(row: TaskRow) -> JsonObject:
     }
 
 
-def task_overview(opened: Context, task: str) -> JsonObject:
-    """One task with its dependencies both ways and its open items."""
-    with opened.store.reading() as reader:
+def task(context: Context, task: str) -> JsonObject:
+    """One task: what it is, its state, what it needs and what needs it.
+
+    Args:
+        task: The task.
+    """
+    with context.store.reading() as reader:
         row = reader.task(task)
         if row is None:
             raise unknown_task(task)
@@ -95,12 +105,17 @@ def task_overview(opened: Context, task: str) -> JsonObject:
         }
 
 
-def gates(opened: Context, task: str, *, open_only: bool) -> list[JsonObject]:
-    """Gates as documents, each with its task."""
-    with opened.store.reading() as reader:
+def gates(context: Context, task: str = "", *, all: bool = False) -> list[JsonObject]:
+    """Human gates and quality gate results that are open, of one task or of all tasks.
+
+    Args:
+        task: Only gates of this task.
+        all: Also gates that were answered or have passed.
+    """
+    with context.store.reading() as reader:
         if task and reader.task(task) is None:
             raise unknown_task(task)
-        rows = reader.gates(task, open_only=open_only)
+        rows = reader.gates(task, open_only=not all)
         return [
             {"task": row.task, **document, **_answer(reader, row)}
             for row in rows
@@ -117,123 +132,189 @@ def _answer(reader: Reader, row: ItemRow) -> JsonObject:
     return {"answered_by": body["by"], "answered_at": record.at, "reason": body["reason"]}
 
 
-def load(opened: Context, task: str) -> TaskState | None:
-    """The state of a task, or None where there is no such task."""
-    from passdown.core.handoff import TaskState
+def summary(context: Context, task: str, budget: int = 500) -> str:
+    """A task in a few lines that name its state file and carry its version.
 
-    with opened.store.reading() as reader:
-        if reader.task(task) is None:
-            return None
-        return TaskState.from_dict(state(reader, task))
-
-
-def receive_handoff(opened: Context, command: HandoffCommand) -> TaskState:
-    """The state for a command's receiver, if the command still holds and nothing holds it up."""
-    from passdown.core.handoff import TaskState
-    from passdown.workspace.task_context import gate_error
-
-    with opened.store.reading() as reader:
-        row = reader.task(command.task_id)
-        if row is None:
-            raise unknown_task(command.task_id)
-        _check_command(reader, row, command)
-        held = item_documents(reader, row.task, reader.open_items(row.task, ("k",)))
-        if held:
-            raise gate_error(row.task, [document for _, document in held])
-        return TaskState.from_dict(state(reader, command.task_id))
-
-
-def _check_command(reader: Reader, row: TaskRow, command: HandoffCommand) -> None:
-    """A command holds while its handoff is the task's latest; an approval or a note since is fine.
-
-    Its record has to be the one that was written, and so does the last one.
+    Args:
+        task: The task.
+        budget: The most tokens that it may take.
     """
-    from passdown.ledger.writer import check_head_record
-
-    latest = reader.item(row.task, "h", row.header["counts"].get("h", 0))
-    if latest is None or latest.position != command.version:
-        raise Conflict(row.task, expected=command.version, actual=row.version)
-    stream = stream_of(row.task)
-    record = reader.record(stream, command.version)
-    if record is None or record.digest != command.digest:
-        detail = "the command's digest is not that of the stored handoff"
-        raise Conflict(row.task, expected=command.version, actual=row.version, detail=detail)
-    check_head_record(reader, Head(stream, row.version, row.digest))
-
-
-def note(
-    opened: Context, kind: str, task: str | None, agent: str, fields: JsonObject, *, key: str | None
-) -> Receipt:
-    """Record a pattern or a gotcha."""
-    from passdown.workspace.entries import add_entry
-
-    if kind not in ("pattern", "gotcha"):
-        problem = Problem("kind", "invalid_choice", f"{kind[:40]!r}", "pattern | gotcha")
-        raise InvalidInput("nothing was changed", [problem])
-    return add_entry(opened, kind, task, agent, fields, key=key)
-
-
-def summary_of(opened: Context, task: str, max_tokens: int) -> str:
-    """The summary of a task as it stands."""
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         row = reader.task(task)
         if row is None:
             raise unknown_task(task)
-        return summary_from(opened, reader, row, max_tokens)
+        return summary_from(context, reader, row, budget)
 
 
 def summary_from(
-    opened: Context, reader: Reader, row: TaskRow, max_tokens: int, counter: Counter | None = None
+    context: Context, reader: Reader, row: TaskRow, max_tokens: int, counter: Counter | None = None
 ) -> str:
     """The summary of a task, by a counter of the caller's."""
-    from passdown.context.summary import summary
+    from passdown.context.summary import summary as render_summary
     from passdown.workspace.task_context import short_state
 
     document = short_state(reader, row.task, row.header, row.version, row.digest)
     document["held_by"] = [item.address for item in reader.open_items(row.task, ("k",))]
     document["title"] = row.details["title"]
-    return summary(document, opened.state_location(row.task), max_tokens, counter)
+    return render_summary(document, context.state_location(row.task), max_tokens, counter)
 
 
-def check_summary(opened: Context, task: str, text: str) -> Freshness:
-    """Compare the version and digest in a summary with what is stored."""
-    from passdown.context.summary import Freshness, summary_version
+def state_file(context: Context, task: str) -> str:
+    """The path of a task's state file, rewritten if it was missing or old.
 
-    found = summary_version(text)
-    if found is None:
-        problem = Problem("summary", "no_version", "names no version", "a Version line")
-        raise InvalidInput("the summary can't be judged", [problem])
-    with opened.store.reading() as reader:
-        row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
-    return Freshness(found == (row.version, row.digest), found[0], row.version)
-
-
-def handle_file(opened: Context, task: str) -> str:
-    """The handle file's path, after making sure that it says what the ledger says."""
-    with opened.store.reading() as reader:
+    Args:
+        task: The task.
+    """
+    with context.store.reading() as reader:
         row = reader.task(task)
         if row is None:
             raise unknown_task(task)
-        stands = opened.handles.check(reader, row)
+        stands = context.handles.check(reader, row)
     if stands != "current":
         import logging
 
-        for problem in opened.handles.restore(opened.store, task):
+        for problem in context.handles.restore(context.store, task):
             logging.getLogger("passdown.handles").warning("%s", problem.line())
-    return opened.handle_path(task)
+    return context.handle_path(task)
 
 
-__all__ = [
-    "check_summary",
-    "gates",
-    "handle_file",
-    "load",
-    "note",
-    "receive_handoff",
-    "summary_from",
-    "summary_of",
-    "task_overview",
-    "tasks",
-]
+def state_document(context: Context, task: str, version: int | None = None) -> JsonObject:
+    """A task's state now, or at a past version, as in its state file.
+
+    Args:
+        task: The task.
+        version: The version; the current one by default.
+    """
+    with context.store.reading() as reader:
+        return task_state(reader, task, version)
+
+
+def log(
+    context: Context, task: str | None = None, *, limit: int = 50, before: int = NEWEST
+) -> list[JsonObject]:
+    """Records newest first, of one task or of all tasks.
+
+    Args:
+        task: Only records of this task.
+        limit: The largest number of records.
+        before: Only records below this version of the task, or this `seq` of all tasks.
+    """
+    from passdown.history.state import log
+
+    with context.store.reading() as reader:
+        return log(reader, task, before=before, limit=limit)
+
+
+def changes(context: Context, after: int | None = 0, *, limit: int = 500) -> JsonObject:
+    """What was recorded of tasks after a `seq`, oldest first, and the `last` one looked at.
+
+    Args:
+        after: The `last` of the previous call; None for nothing but where the records end now.
+        limit: The largest number of records.
+    """
+    from passdown.history.state import changes_after
+
+    with context.store.reading() as reader:
+        return changes_after(reader, after=after, limit=limit)
+
+
+def show(context: Context, item: str) -> JsonObject:
+    """One item by its address, with the record, author and time that it came from.
+
+    Args:
+        item: The address, such as T-1#d2.
+    """
+    from passdown.history.state import show
+
+    with context.store.reading() as reader:
+        return show(reader, item)
+
+
+def diff(context: Context, task: str, old: int, new: int) -> JsonObject:
+    """What differs between two versions of a task.
+
+    Args:
+        task: The task.
+        old: The older version.
+        new: The newer version.
+    """
+    from passdown.history.state import diff
+
+    with context.store.reading() as reader:
+        return diff(reader, task, old, new)
+
+
+def inbox(context: Context, agent: str) -> list[JsonObject]:
+    """The handoffs that wait for an agent.
+
+    Args:
+        agent: The receiver.
+    """
+    with context.store.reading() as reader:
+        return [row._asdict() for row in reader.inbox(agent)]
+
+
+def artifacts(context: Context, task: str) -> list[JsonObject]:
+    """A task's artifacts, each with `now`: same, changed or missing since the handoff.
+
+    Args:
+        task: The task.
+    """
+    from passdown.history.items import artifact_report
+
+    with context.store.reading() as reader:
+        return artifact_report(reader, task, context.project)
+
+
+def path_history(context: Context, task: str, path: str) -> list[JsonObject]:
+    """Every entry that a task has had for a path, oldest first.
+
+    Args:
+        task: The task.
+        path: Relative to the project.
+    """
+    from passdown.history.items import path_history
+
+    with context.store.reading() as reader:
+        return path_history(reader, task, path)
+
+
+def inline_plan(context: Context, task: str, budget: int) -> JsonObject:
+    """Which artifacts fit into a token budget and which stay references.
+
+    Args:
+        task: The task.
+        budget: In tokens.
+    """
+    from passdown.history.items import inline_plan
+
+    return inline_plan(state_document(context, task)["artifacts"], budget)
+
+
+def deliveries(
+    context: Context, task: str | None = None, *, limit: int = 50, before: int = NEWEST
+) -> list[JsonObject]:
+    """Which briefs, switches and search results agents were given, newest first.
+
+    Args:
+        task: Only deliveries about this task.
+        limit: The largest number of deliveries.
+        before: Only deliveries below this number of the task, or this `seq` of all tasks.
+    """
+    from passdown.history.deliveries import delivery_log
+
+    with context.store.reading() as reader:
+        return delivery_log(reader, task, before=before, limit=limit)
+
+
+def why(context: Context, item: str, *, agent: str) -> JsonObject:
+    """Whether and when an agent was given an item, or what kept it out of its brief.
+
+    Args:
+        item: The address of the item, such as T-1#d2.
+        agent: The agent.
+    """
+    from passdown.history.deliveries import explain_delivery
+
+    with context.store.reading() as reader:
+        return explain_delivery(reader, item, agent)

@@ -40,16 +40,16 @@ from passdown.context.sessions import (
     remaining_percent,
     used_since,
 )
-from passdown.core.tokens import counter_of
+from passdown.core.tokens import CounterLike, counter_of
 from passdown.errors import InvalidInput, Problem
 from passdown.history.profiles import RuleFiles, SessionFiles, session_warning
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from passdown.core.tokens import Count, Counter
-    from passdown.workspace.context import Context
+    from passdown.core.tokens import Counter
 
 
 if TYPE_CHECKING:
@@ -102,8 +102,48 @@ class _Request(NamedTuple):
     timer: Timer
 
 
+def inject_rules(
+    context: Context,
+    prompt: str,
+    *,
+    session: str,
+    agent: str | None = None,
+    workflow: str | None = None,
+    squad: str | None = None,
+    task: str | None = None,
+    used: int | None = None,
+    counter: CounterLike = None,
+) -> RulesInjected:
+    """The rules for a prompt, by layer, within the bracket of what context remains.
+
+    None keeps what the session has active; an empty text means none. The session is updated and
+    saved; a save that fails is a warning among the problems.
+
+    Args:
+        prompt: What the user typed.
+        session: The id of the session.
+        agent: The active agent.
+        workflow: The active workflow.
+        squad: The active squad.
+        task: The active task.
+        used: How many tokens of the context are used.
+        counter: How tokens are counted: a name, or a function from text to a number.
+    """
+    return rules_for(
+        context,
+        prompt,
+        session=session,
+        agent=agent,
+        workflow=workflow,
+        squad=squad,
+        task=task,
+        used_tokens=used,
+        counter=counter,
+    )
+
+
 def rules_for(
-    opened: Context,
+    context: Context,
     prompt: str,
     *,
     session: str,
@@ -112,7 +152,7 @@ def rules_for(
     squad: str | None = None,
     task: str | None = None,
     used_tokens: float | None = None,
-    counter: str | Count | Counter | None = None,
+    counter: CounterLike = None,
     memory: list[str] | tuple[str, ...] | str = (),
     summary: str = "",
     timer: Timer | None = None,
@@ -129,20 +169,20 @@ def rules_for(
         prompt,
         active,
         used_tokens,
-        counter_of(counter, opened.settings.counter),
+        counter_of(counter, context.settings.counter),
         tuple(hints),
         summary,
         # The processor's time: a busy machine then costs no layer. Files are read beforehand.
         timer or time.thread_time,
     )
-    files = SessionFiles(os.path.join(opened.place.folder, "sessions"))
+    files = SessionFiles(os.path.join(context.place.folder, "sessions"))
     files.path(session)
-    now = opened.clock()
-    rules = read_rules(opened)
+    now = context.clock()
+    rules = read_rules(context)
     problems = list(rules.problems)
     with files.alone(problems):
         before = _session(files, session, now, problems)
-        result = _injected(opened, rules, before, request, now)
+        result = _injected(context, rules, before, request, now)
         files.write(session, result.session.to_dict(), problems)
     return result._replace(problems=(*problems, *result.problems))
 
@@ -176,9 +216,9 @@ def _session(files: SessionFiles, id: str, now: datetime, problems: list[Problem
 
 
 def _injected(
-    opened: Context, rules: Manifest, before: Session, request: _Request, now: datetime
+    context: Context, rules: Manifest, before: Session, request: _Request, now: datetime
 ) -> RulesInjected:
-    window = opened.settings.window
+    window = context.settings.window
     session, switched = begin_prompt(before, request.active)
     known = request.used_tokens
     session = counted(session, known)
@@ -207,7 +247,7 @@ def _injected(
         text.layers,
         text.fallen,
         switched,
-        _compaction(opened, used, switched),
+        _compaction(context, used, switched),
         (*_number_problems(known), *_layer_problems(text)),
         ended(session, percent, names, now),
         text.over_by > 0,
@@ -237,24 +277,28 @@ def _layer_problems(text: RulesText) -> list[Problem]:
     ]
 
 
-def _compaction(opened: Context, used: object, switched: tuple[str, ...] = ()) -> Compaction:
-    found = compaction_of(used, opened.settings.window, opened.settings.compact_at)
+def _compaction(context: Context, used: object, switched: tuple[str, ...] = ()) -> Compaction:
+    found = compaction_of(used, context.settings.window, context.settings.compact_at)
     if not switched:
         return found
     return found._replace(due=True, reasons=(*found.reasons, "switch"))
 
 
-def compaction(opened: Context, used_tokens: object) -> Compaction:
-    """Whether so many tokens are enough to compact, by the window and the share in the settings."""
-    return _compaction(opened, used_tokens)
+def compaction(context: Context, used: int) -> Compaction:
+    """Whether a context of this size is due for compaction, by the window in the settings.
+
+    Args:
+        used: How many tokens are used.
+    """
+    return _compaction(context, used)
 
 
-def read_rules(opened: Context) -> Manifest:
+def read_rules(context: Context) -> Manifest:
     """Every domain with its rules, and all problems; nothing where there is no folder.
 
     A domain whose file can't be read is left out; of one with faulty lines, the others hold.
     """
-    files = RuleFiles(rules_folder(opened))
+    files = RuleFiles(rules_folder(context))
     if not files.exists():
         return Manifest()
     text = files.text(MANIFEST)
@@ -280,16 +324,16 @@ def _rules(files: RuleFiles, name: str, problems: list[Problem]) -> tuple[str, .
     return rules
 
 
-def rules_folder(opened: Context) -> str:
+def rules_folder(context: Context) -> str:
     """Where the rules are; a relative setting counts from the project root."""
-    return os.path.join(opened.root, opened.settings.rules_folder)
+    return os.path.join(context.root, context.settings.rules_folder)
 
 
-def rule_report(opened: Context) -> dict[str, Any]:
-    """All domains with layer, file and rules, and everything that is wrong with the files."""
-    rules = read_rules(opened)
+def rule_report(context: Context) -> dict[str, Any]:
+    """All domains of rules with layer, file and rules, and what is wrong with the files."""
+    rules = read_rules(context)
     return {
-        "folder": rules_folder(opened),
+        "folder": rules_folder(context),
         "devmode": rules.devmode,
         "domains": [
             {

@@ -7,6 +7,8 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Sequence
+from datetime import date
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,15 +29,24 @@ from passdown.core.names import agent_problems, normal_path
 from passdown.core.results import Recalled
 from passdown.core.rows import NODE_PREFIX
 from passdown.core.text import has_lone_surrogate, text_problems
+from passdown.core.types import Progress
 from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable, unknown_task
 from passdown.history.items import CitedFiles, ItemTexts
-from passdown.search.embedders import MINILM, NONE, NamedEmbedder, embedder_name, load_embedder
+from passdown.search.embedders import (
+    MINILM,
+    NONE,
+    Embed,
+    NamedEmbedder,
+    embedder_name,
+    load_embedder,
+)
 from passdown.search.existing import current_decisions
 from passdown.search.query import SearchFilter, best_passage
 from passdown.search.ranking import Search
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from passdown.core.rows import ItemRow
     from passdown.search.ranking import VectorQuery
@@ -43,11 +54,7 @@ if TYPE_CHECKING:
     from passdown.search.vectors.index import Floats
     from passdown.store.entries import Embedder, EntryToEmbed, IndexedEntry
     from passdown.store.statements import Reader
-    from passdown.workspace.context import Context
 
-
-if TYPE_CHECKING:
-    Progress = Callable[[int, int], None]
 
 BATCH = 32
 _EMBEDS = {"gen_ai.operation.name": "embeddings"}
@@ -80,9 +87,9 @@ def default_embedder() -> NamedEmbedder | None:
 class Embeddings:
     """What an open workspace knows of vectors: the embedder that is wanted, and its index."""
 
-    def __init__(self, opened: Context) -> None:
+    def __init__(self, context: Context) -> None:
         """Nothing is loaded until something is searched for or embedded."""
-        self._context = opened
+        self._context = context
         self._own: NamedEmbedder | None = None
         self._loaded: dict[str, NamedEmbedder | None] = {}
         self._index: VectorIndex | StoredIndex | None = None
@@ -257,7 +264,7 @@ class Embeddings:
 
 
 def embed(
-    opened: Context,
+    context: Context,
     *,
     limit: int = 0,
     seconds: float = 0.0,
@@ -268,7 +275,7 @@ def embed(
 
     Each batch is kept as it is done, so whatever ends this loses nothing.
     """
-    embeddings = opened.embeddings
+    embeddings = context.embeddings
     status = embeddings.status()
     if not status.embedder or status.is_complete:
         return status
@@ -281,7 +288,7 @@ def embed(
     while not status.is_complete:
         if progress:
             progress(status.done, status.total)
-        made += _embed_batch(opened, embedding)
+        made += _embed_batch(context, embedding)
         status = embeddings.status()
         is_late = seconds and time.monotonic() - started > seconds
         if is_late or (limit and made >= limit) or (stops is not None and stops()):
@@ -292,24 +299,29 @@ def embed(
 
 
 def embed_all(
-    opened: Context, *, limit: int = 0, progress: Progress | None = None
+    context: Context, *, limit: int = 0, progress: Progress | None = None
 ) -> EmbeddingStatus:
-    """The same, and once all are there, let go of those of other embedders.
+    """Compute the embeddings that are missing, and report how many there are.
 
-    Whoever only searches lets go of none: a process that forgot to say which embedder is wanted
-    would throw away what another one has paid for.
+    Nothing waits for them: what has no embedding yet is found by its words. Once all are there,
+    those of other embedders are dropped. A search drops none: a process that forgot to say which
+    embedder is wanted would throw away what another one has paid for.
+
+    Args:
+        limit: The largest number of embeddings to compute; 0 for all.
+        progress: Called with how many are done, and of how many.
     """
-    status = embed(opened, limit=limit, progress=progress)
+    status = embed(context, limit=limit, progress=progress)
     if status.embedder and status.is_complete:
-        _drop_others(opened, status.embedder)
+        _drop_others(context, status.embedder)
     return status
 
 
-def _embed_batch(opened: Context, embedding: NamedEmbedder) -> int:
+def _embed_batch(context: Context, embedding: NamedEmbedder) -> int:
     """Give the next entries their vectors; gives how many were looked at."""
     from passdown.search.vectors import pack_vector
 
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         known = _known(reader, embedding.name)
         after = known.done if known else 0
         page = reader.without_vector(known.id if known else 0, after, BATCH)
@@ -321,7 +333,7 @@ def _embed_batch(opened: Context, embedding: NamedEmbedder) -> int:
     vectors = _vectors(embedding, list(texts.values()))
     dimensions = len(vectors[0]) if len(vectors) else 0
     blobs = dict(zip(texts, (pack_vector(vector) for vector in vectors), strict=True))
-    with opened.store.writing([]) as writer:
+    with context.store.writing([]) as writer:
         kept = known or writer.add_embedder(embedding.name, dimensions)
         if dimensions and kept.dimensions != dimensions:
             raise InvalidInput("the embedder has changed", [_other_length(kept, dimensions)])
@@ -386,14 +398,14 @@ def _other_length(kept: Embedder, dimensions: int) -> Problem:
     return Problem("embedder", "other_dimensions", message, "another name for another embedder")
 
 
-def _drop_others(opened: Context, name: str) -> None:
+def _drop_others(context: Context, name: str) -> None:
     """Let go of the vectors of earlier embedders, a few at a time."""
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         others = [known for known in reader.embedders() if known.name != name]
     for other in others:
         is_left = True
         while is_left:
-            with opened.store.writing([]) as writer:
+            with context.store.writing([]) as writer:
                 is_left = writer.drop_vectors(other.id, _DROPPED_AT_ONCE) == _DROPPED_AT_ONCE
                 if not is_left:
                     writer.drop_embedder(other.id)
@@ -466,18 +478,65 @@ def search_request(query: str, filters: Mapping[str, Any]) -> SearchRequest:
     return SearchRequest(query=query, **given)
 
 
-def recall(opened: Context, asked: SearchRequest, *, told_to: str = "") -> list[Recalled]:
-    """The answers, best first; recorded as told where it is said to whom."""
+def recall(
+    context: Context,
+    query: str,
+    *,
+    kinds: Sequence[str] = (),
+    agent: str = "",
+    task: str = "",
+    tags: Sequence[str] = (),
+    path: str = "",
+    statuses: Sequence[str] = (),
+    since: str | date = "",
+    until: str | date = "",
+    live_only: bool = False,
+    by_words: bool = False,
+    limit: int = 5,
+    told_to: str = "",
+) -> list[Recalled]:
+    """Search what was recorded, best first; `limit` results whenever as many pass the filters.
+
+    Args:
+        query: The question.
+        kinds: decision, pattern, gotcha, question, blocker, warning, next_step, handoff or
+            knowledge.
+        agent: Only what this agent recorded.
+        task: Only what belongs to this task.
+        tags: Only what has one of these tags.
+        path: Only what concerns this file or folder.
+        statuses: Only what has one of these statuses.
+        since: Not older than this date or time.
+        until: Not newer than this date or time.
+        live_only: Leave out what was superseded, retracted or settled, instead of marking it.
+        by_words: Search by words only; no model is loaded.
+        limit: The largest number of results.
+        told_to: Record the results as given to this agent.
+    """
+    filters = {
+        "kinds": kinds,
+        "agent": agent,
+        "task": task,
+        "tags": tags,
+        "path": path,
+        "statuses": statuses,
+        "since": since,
+        "until": until,
+        "live_only": live_only,
+        "by_words": by_words,
+        "limit": limit,
+    }
+    asked = search_request(query, filters)
     only = _filter(asked, told_to)
-    meaning = None if asked.by_words else opened.embeddings.meaning(asked.query, only)
-    with opened.store.reading() as reader:
+    meaning = None if asked.by_words else context.embeddings.meaning(asked.query, only)
+    with context.store.reading() as reader:
         if asked.task and reader.task(asked.task) is None:
             raise unknown_task(asked.task)
         search = Search(reader, asked.query, only, meaning)
         found = search.best(asked.limit)
-        answers = _ResultBuilder(opened, reader, search.question.words).answers(found)
+        answers = _ResultBuilder(context, reader, search.question.words).answers(found)
     if told_to and answers:
-        _record(opened, asked, told_to, answers)
+        _record(context, asked, told_to, answers)
     return answers
 
 
@@ -557,11 +616,11 @@ def _time(text: str, path: str, problems: list[Problem]) -> str:
 class _ResultBuilder:
     """Turns what was found into answers: words from the records, files from the disk."""
 
-    def __init__(self, opened: Context, reader: Reader, words: tuple[str, ...]) -> None:
+    def __init__(self, context: Context, reader: Reader, words: tuple[str, ...]) -> None:
         self._reader = reader
         self._words = words
         self._records = ItemTexts(reader)
-        self._stale = CitedFiles(reader, opened.project, self._records)
+        self._stale = CitedFiles(reader, context.project, self._records)
 
     def answers(self, found: Sequence[tuple[IndexedEntry, float]]) -> list[Recalled]:
         """All of them, in the same order."""
@@ -609,10 +668,26 @@ class _ResultBuilder:
         return known.node.summary, node_text(known.node)
 
 
-def _record(opened: Context, asked: SearchRequest, told_to: str, answers: list[Recalled]) -> None:
+def _record(context: Context, asked: SearchRequest, told_to: str, answers: list[Recalled]) -> None:
     body = {
         "agent": told_to,
         "query": asked.query,
         "shown": {answer.address: "short" for answer in answers},
     }
-    opened.ledger.deliver(WORKSPACE_TASK, "recalled", told_to, body)
+    context.ledger.deliver(WORKSPACE_TASK, "recalled", told_to, body)
+
+
+def use_embedder(context: Context, name: str, function: Embed) -> None:
+    """Use a program's own embedder from now on.
+
+    Args:
+        name: Embeddings are kept under this name; another name computes them again, while the old
+            ones answer.
+        function: Takes texts and gives a vector for each.
+    """
+    context.embeddings.use(NamedEmbedder(name, function))
+
+
+def embedding_status(context: Context) -> EmbeddingStatus:
+    """How many entries have their embedding."""
+    return context.embeddings.status()

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from passdown.core.record import Head, Record
-    from passdown.workspace.context import Context, WorkspaceBase
+    from passdown.workspace import Workspace
+    from passdown.workspace.context import Context
 
 
 READ_BY_ALL = (RUN_STREAM, EXPRESS_STREAM, AGENT_STREAM)
@@ -27,7 +28,7 @@ READ_BY_ALL = (RUN_STREAM, EXPRESS_STREAM, AGENT_STREAM)
 class Streams(Protocol):
     """Where the streams beside the tasks are: in a store that is open here, or behind a server."""
 
-    def add(self, asides: Sequence[StreamEntry]) -> list[Record]:
+    def add(self, entries: Sequence[StreamEntry]) -> list[Record]:
         """Write records in one transaction."""
         ...
 
@@ -52,14 +53,14 @@ class Streams(Protocol):
         ...
 
 
-class _LocalStreams:
+class LocalStreams:
     """The streams of a store that is open in this process."""
 
-    def __init__(self, opened: Context) -> None:
-        self._context = opened
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
-    def add(self, asides: Sequence[StreamEntry]) -> list[Record]:
-        return self._context.ledger.add_entries(asides)
+    def add(self, entries: Sequence[StreamEntry]) -> list[Record]:
+        return self._context.ledger.add_entries(entries)
 
     def records(self, stream: str, after: int) -> list[Record]:
         with self._context.store.reading() as reader:
@@ -89,23 +90,23 @@ class WorkspaceStreams:
     Behind a server, those of runs, express items and agents can be read.
     """
 
-    def __init__(self, workspace: WorkspaceBase) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._streams = _streams_of(workspace)
+        self._streams = workspace._streams()  # pyright: ignore[reportPrivateUsage]
 
     @property
     def is_local(self) -> bool:
         """Whether the store is open in this process, not behind a server."""
-        return isinstance(self._streams, _LocalStreams)
+        return isinstance(self._streams, LocalStreams)
 
     @property
-    def opened(self) -> Context:
+    def context(self) -> Context:
         """The workspace itself; raises PassdownError where it is behind a server."""
         return self._workspace._context  # pyright: ignore[reportPrivateUsage]
 
-    def add(self, *asides: StreamEntry) -> list[Record]:
+    def add(self, *entries: StreamEntry) -> list[Record]:
         """Write records in one transaction; Conflict or KeyReused say that none was written."""
-        return self._streams.add(asides)
+        return self._streams.add(entries)
 
     def records(self, stream: str, after: int = 0) -> list[Record]:
         """The records of a stream above a position; raises Damaged if one isn't as written."""
@@ -118,7 +119,7 @@ class WorkspaceStreams:
 
     def keyed(self, stream: str, key: str) -> Record | None:
         """The record of a stream with a key; None where there is none."""
-        with self.opened.store.reading() as reader:
+        with self.context.store.reading() as reader:
             return reader.record_by_key(stream, key)
 
     def position(self, stream: str) -> int:
@@ -132,15 +133,6 @@ class WorkspaceStreams:
     def now(self) -> datetime:
         """The time by the workspace's clock."""
         return self._streams.now()
-
-
-def _streams_of(workspace: WorkspaceBase) -> Streams:
-    wire = workspace._connection  # pyright: ignore[reportPrivateUsage]
-    if wire is None:
-        return _LocalStreams(workspace._context)  # pyright: ignore[reportPrivateUsage]
-    from passdown.remote.streams import RemoteStreams
-
-    return RemoteStreams(wire)
 
 
 def _intact(record: Record) -> Record:

@@ -15,31 +15,29 @@ from passdown.context.artifacts import (
     artifact_text,
     short_summary,
 )
+from passdown.context.brief import Brief
 from passdown.context.switches import assemble, tokens_by_part
 from passdown.core.kinds import LIVE, parse_address
 from passdown.core.names import agent_problems
 from passdown.core.text import excerpt, instruction_hints
 from passdown.core.times import stamp
-from passdown.core.tokens import counter_of
+from passdown.core.tokens import CounterLike, counter_of
+from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable, unknown_task
 from passdown.history.deliveries import artifacts_of
 from passdown.history.facts import previous_agent, turn_facts
-from passdown.history.git import current_branch, has_git
+from passdown.history.git import GitCheck, current_branch, has_git
 from passdown.workspace.briefs import brief_for, delivery_of
+from passdown.workspace.context import Context
 from passdown.workspace.files import is_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from passdown.context.brief import Brief
     from passdown.core.tokens import Counter
-    from passdown.core.types import JsonObject
-    from passdown.history.git import GitCheck
     from passdown.history.profiles import Profile
     from passdown.store.statements import Reader
     from passdown.workspace import Workspace
-    from passdown.workspace.context import Context, WorkspaceBase
-    from passdown.workspace.types import CounterLike
 
 
 FOLDER = "handoffs"
@@ -151,13 +149,13 @@ class Switch(NamedTuple):
     git: GitCheck | None
     warnings: tuple[Problem, ...]
 
-    def document(self) -> JsonObject:
-        """The switch as plain JSON."""
+    def to_dict(self) -> JsonObject:
+        """The switch as a plain JSON object."""
         git = self.git._asdict() if self.git else None
         return {
             **self._asdict(),
             "summaries": list(self.summaries),
-            "brief": self.brief.document(),
+            "brief": self.brief.to_dict(),
             "git": git,
             "warnings": [problem._asdict() for problem in self.warnings],
         }
@@ -179,29 +177,55 @@ class SwitchRequest(NamedTuple):
     given: tuple[Profile | None, ...] = ()
 
 
-def switch_for(workspace: WorkspaceBase, ask: SwitchRequest) -> Switch:
-    """The same as `Workspace.switch`, for who has looked for the profile already."""
-    return switch(workspace._context, ask)  # pyright: ignore[reportPrivateUsage]
-
-
 def _more(task: str) -> str:
     """Where there is more of what earlier agents left, for who can't open their files."""
     return f"passdown state {task}" if is_served() else ""
 
 
-def switch(opened: Context, ask: SwitchRequest) -> Switch:
-    """Hand the context over: one profile, what earlier agents left, and the brief."""
-    by = counter_of(ask.counter, opened.settings.counter)
-    room = opened.settings.switch_budget if ask.budget is None else ask.budget
+def switch(
+    context: Context,
+    task: str,
+    *,
+    to_agent: str,
+    from_agent: str = "",
+    budget: int | None = None,
+    counter: CounterLike = None,
+    profiles: str = "",
+    rules: str = "",
+    record: bool = True,
+) -> Switch:
+    """The whole context of an agent that takes over a task.
+
+    It holds the agent's own profile, unchanged, at most three short summaries of earlier agents,
+    and the brief.
+
+    Args:
+        task: The task.
+        to_agent: Who takes over.
+        from_agent: Who leaves; by default the task's holder.
+        budget: The most tokens that may come on top of the profile.
+        counter: How tokens are counted: a name, or a function from text to a number.
+        profiles: A folder of NAME.md files.
+        rules: Text that goes between the profile and the summaries.
+        record: Whether the delivery is recorded.
+    """
+    ask = SwitchRequest(task, to_agent, from_agent, budget, counter, profiles, rules, record)
+    return switch_context(context, ask)
+
+
+def switch_context(context: Context, ask: SwitchRequest) -> Switch:
+    """The context of a switch, with a profile that the caller may have looked up."""
+    by = counter_of(ask.counter, context.settings.counter)
+    room = context.settings.switch_budget if ask.budget is None else ask.budget
     _check(ask.to_agent, ask.from_agent, room)
-    leaving = _leaving(opened, ask)
-    profile = ask.given[0] if ask.given else opened.profiles(ask.profiles).get(ask.to_agent)
+    leaving = _leaving(context, ask)
+    profile = ask.given[0] if ask.given else context.profiles(ask.profiles).get(ask.to_agent)
     kept = leaving.retained(ask.to_agent)
     summaries = summaries_of_previous(kept, by, int(room * (1 - BRIEF_SHARE)), _more(ask.task))
     shown = [entry["file"] for entry, text in zip(kept, summaries, strict=True) if text]
     spent = sum(by.tokens(text) + _BETWEEN for text in summaries)
     brief = brief_for(
-        opened, ask.task, ask.to_agent, max(room - spent, 1), counter=by, record=False
+        context, ask.task, ask.to_agent, max(room - spent, 1), counter=by, record=False
     )
     assembled = assemble(
         profile.text if profile else "",
@@ -210,10 +234,10 @@ def switch(opened: Context, ask: SwitchRequest) -> Switch:
         _rules(profile, ask.rules),
     )
     parts = tokens_by_part(assembled, by)
-    git = git_check(opened.root, leaving.facts["hashes"])
+    git = git_check(context.root, leaving.facts["hashes"])
     warnings = [*_profile_warnings(profile, ask.to_agent), *git_warnings(git), *brief.warnings]
     if ask.record:
-        warnings += _record(opened, leaving, brief, parts, shown)
+        warnings += _record(context, leaving, brief, parts, shown)
     return Switch(
         task=ask.task,
         from_agent=leaving.facts["from_agent"],
@@ -267,8 +291,8 @@ class _Leaving(NamedTuple):
         return [entry for entry in found if entry["file"] in shown]
 
 
-def _leaving(opened: Context, ask: SwitchRequest) -> _Leaving:
-    with opened.store.reading() as reader:
+def _leaving(context: Context, ask: SwitchRequest) -> _Leaving:
+    with context.store.reading() as reader:
         known = artifacts_of(reader, ask.task)
         row = reader.task(ask.task)
         if row is None:
@@ -283,12 +307,12 @@ def _leaving(opened: Context, ask: SwitchRequest) -> _Leaving:
     is_active = active == ask.to_agent and not ask.from_agent
     if is_active or not from_agent or from_agent == ask.to_agent:
         return _Leaving(facts, None, known, still)
-    by = counter_of(ask.counter, opened.settings.counter)
-    return _Leaving(facts, _artifact(opened, facts, known, by), known, still)
+    by = counter_of(ask.counter, context.settings.counter)
+    return _Leaving(facts, _artifact(context, facts, known, by), known, still)
 
 
 def _artifact(
-    opened: Context, facts: JsonObject, known: Sequence[JsonObject], by: Counter
+    context: Context, facts: JsonObject, known: Sequence[JsonObject], by: Counter
 ) -> JsonObject:
     """The artifact of a turn: the one that waits already, if nothing has happened since."""
     ends = (facts["from_agent"], facts["to_agent"], facts["version"])
@@ -296,10 +320,10 @@ def _artifact(
         same = (entry["from_agent"], entry["to_agent"], entry["version"]) == ends
         if same and not entry["consumed"]:
             return entry
-    at = stamp(opened.clock())
+    at = stamp(context.clock())
     name = artifact_name(facts["from_agent"], facts["to_agent"], at, [e["file"] for e in known])
-    story = {"branch": current_branch(opened.root), **facts["story"]}
-    record = opened.handle_path(facts["task"])
+    story = {"branch": current_branch(context.root), **facts["story"]}
+    record = context.handle_path(facts["task"])
     whole = {**facts, "story": story, "at": at, "full_record": record}
     artifact = artifact_of(whole, counter=by)
     return {
@@ -353,7 +377,7 @@ def git_warnings(git: GitCheck | None) -> list[Problem]:
 
 
 def _record(
-    opened: Context,
+    context: Context,
     leaving: _Leaving,
     brief: Brief,
     parts: Mapping[str, int],
@@ -371,7 +395,7 @@ def _record(
         body |= {name: leaving.made[name] for name in ("file", "artifact", "decisions")}
     problems: list[Problem] = []
     try:
-        opened.ledger.deliver(brief.task, "switched", brief.agent, body, _consumed_once)
+        context.ledger.deliver(brief.task, "switched", brief.agent, body, _consumed_once)
     except PassdownError as error:
         message = f"the switch could not be recorded: {error.message}"
         problems.append(Problem("", "not_recorded", message, "", error.next_step, "warning"))
@@ -379,7 +403,7 @@ def _record(
         made = [leaving.made] if leaving.made and leaving.made not in consumed else []
         for entry in (*made, *consumed):
             mark = {"consumed": entry in consumed}
-            write_artifact(opened, {**entry, "artifact": {**entry["artifact"], **mark}})
+            write_artifact(context, {**entry, "artifact": {**entry["artifact"], **mark}})
     except PassdownError as error:
         message = f"an artifact's file could not be written: {error.message}"
         problems.append(Problem("", "not_written", message, "", error.next_step, "warning"))
@@ -392,11 +416,11 @@ def _consumed_once(reader: Reader, task: str, body: JsonObject) -> JsonObject:
     return {**body, "consumed": [name for name in body["consumed"] if name not in taken]}
 
 
-def write_artifact(opened: Context, entry: JsonObject) -> str:
+def write_artifact(context: Context, entry: JsonObject) -> str:
     """Write an artifact's file under the runtime folder; gives its path."""
     from passdown.ledger.durable_files import replace_file
 
-    folder = os.path.join(opened.place.folder, FOLDER)
+    folder = os.path.join(context.place.folder, FOLDER)
     if os.path.islink(folder):
         message = f"{folder} is a link, and artifacts are written beneath the workspace alone"
         raise StoreUnavailable(message, next_step="Put a folder in its place.")
@@ -405,14 +429,20 @@ def write_artifact(opened: Context, entry: JsonObject) -> str:
     return path
 
 
-def save_artifact(opened: Context, task: str, to_agent: str, from_agent: str) -> JsonObject:
-    """Leave an artifact for an agent that comes later; it waits until a switch consumes it."""
+def save_switch(context: Context, task: str, *, to_agent: str, from_agent: str = "") -> JsonObject:
+    """Save a switch artifact for an agent that comes later; it waits until a switch consumes it.
+
+    Args:
+        task: The task.
+        to_agent: Who is to find it.
+        from_agent: Who leaves it; by default the task's holder.
+    """
     _check(to_agent, from_agent, 1)
-    leaving = _leaving(opened, SwitchRequest(task, to_agent, from_agent))
+    leaving = _leaving(context, SwitchRequest(task, to_agent, from_agent))
     if leaving.made is None:
         message = f"{to_agent} has the task already"
         raise InvalidInput(
-            "nothing was saved", [Problem("to", "same_agent", message, "another agent")]
+            "nothing was saved", [Problem("to_agent", "same_agent", message, "another agent")]
         )
     if leaving.made not in leaving.known:
         facts, entry = leaving.facts, leaving.made
@@ -425,8 +455,8 @@ def save_artifact(opened: Context, task: str, to_agent: str, from_agent: str) ->
             "artifact": entry["artifact"],
             "decisions": entry["decisions"],
         }
-        opened.ledger.deliver(task, "artifact_saved", facts["from_agent"], body)
-    path = write_artifact(opened, leaving.made)
+        context.ledger.deliver(task, "artifact_saved", facts["from_agent"], body)
+    path = write_artifact(context, leaving.made)
     return {**leaving.made, "task": task, "path": path}
 
 
@@ -535,10 +565,10 @@ def _recorded(
 
 
 def _deliveries(workspace: Workspace) -> Iterator[JsonObject]:
-    page = workspace.briefs(limit=_PAGE)
+    page = workspace.context.deliveries(limit=_PAGE)
     while page:
         yield from page
-        page = workspace.briefs(limit=_PAGE, before=page[-1]["seq"])
+        page = workspace.context.deliveries(limit=_PAGE, before=page[-1]["seq"])
 
 
 def _unrecorded(workspace: Workspace, path: str) -> list[Problem]:
@@ -607,22 +637,3 @@ def artifact_template() -> str:
     from passdown.context.artifacts import template_text
 
     return template_text()
-
-
-__all__ = [
-    "Switch",
-    "SwitchRequest",
-    "all_artifacts",
-    "artifact_data",
-    "artifact_template",
-    "artifact_view",
-    "check_artifact",
-    "check_recorded",
-    "compare_artifact",
-    "git_check",
-    "git_warnings",
-    "save_artifact",
-    "switch",
-    "switch_for",
-    "write_artifact",
-]

@@ -7,26 +7,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.context.needs import NeedsFacts
+from passdown.context.related import ComputedContext
 from passdown.context.summary import summary
 from passdown.core.documents import delta_document, item_document
 from passdown.core.fold import Changes, TaskBefore, open_letters
 from passdown.core.kinds import KINDS, LIVE, WORKSPACE_TASK
 from passdown.core.names import normal_path
 from passdown.core.results import HandoffCommand
+from passdown.core.types import JsonObject
 from passdown.errors import GateRefused, Problem, unknown_task
 from passdown.history.state import as_written, item_documents, mark_superseded
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from passdown.context.related import ComputedContext
     from passdown.core.record import Record
     from passdown.core.rows import ItemRow, TaskRow
-    from passdown.core.types import JsonObject
     from passdown.history.state import WrittenRecord
     from passdown.ledger import Written
     from passdown.store.statements import Reader
-    from passdown.workspace.context import Context
 
 
 _END = 2**62
@@ -34,7 +34,7 @@ _RECENT, _FURTHER = 8, 200
 
 
 def handoff_command(
-    opened: Context, written: Written, warnings: tuple[Problem, ...], score: int
+    context: Context, written: Written, warnings: tuple[Problem, ...], score: int
 ) -> HandoffCommand:
     """What a recorded handoff gives back."""
     record, body = written.record, written.body
@@ -42,7 +42,7 @@ def handoff_command(
     before, step = written.before, written.changes
     document = None if written.is_replay else _state_from_changes(task, before, step, written)
     if document is None:
-        with opened.store.reading() as reader:
+        with context.store.reading() as reader:
             if written.is_replay:
                 then = as_written(reader, record)
                 before, step = then.before, then.step
@@ -61,9 +61,9 @@ def handoff_command(
         digest=record.digest,
         state_delta=delta_document(before, step, record, body),
         context_summary=summary(
-            {**document, "title": details["title"]}, opened.state_location(task)
+            {**document, "title": details["title"]}, context.state_location(task)
         ),
-        state_file=opened.state_location(task),
+        state_file=context.state_location(task),
         held_by=held,
         completeness=score,
         is_replay=written.is_replay,
@@ -204,14 +204,17 @@ _INJECTED = (
 )
 
 
-def injection(opened: Context, task: str) -> str:
-    """What the tasks that a task depends on pass on to it, in the order it names them.
+def injection(context: Context, task: str) -> str:
+    """What the tasks that a task depends on pass on to it, as text for its prompt.
 
     Empty for a task that depends on none.
+
+    Args:
+        task: The task.
     """
     from passdown.context.related import injection_for
 
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         needs: list[str] = _task(reader, task).details["depends_on"]
         return injection_for([_injected(reader, need) for need in needs])
 
@@ -230,21 +233,29 @@ def _injected(reader: Reader, task: str) -> JsonObject:
     return {**state, "left_out": left_out}
 
 
-def next_steps(opened: Context, task: str) -> list[JsonObject]:
-    """The open next steps of a task, in an order in which they can be taken."""
+def next_steps(context: Context, task: str) -> list[JsonObject]:
+    """The open next steps of a task, in an order in which they can be done.
+
+    Args:
+        task: The task.
+    """
     from passdown.context.related import steps_for_breakdown
 
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         _task(reader, task)
         steps = item_documents(reader, task, reader.open_items(task, ("n",)))
     return steps_for_breakdown({"task_id": task, "next_steps": [step for _, step in steps]})
 
 
-def compact_context(opened: Context, task: str) -> str:
-    """A task in at most 2,000 characters."""
+def compact_context(context: Context, task: str) -> str:
+    """A task's phase and last decisions in at most 2,000 characters.
+
+    Args:
+        task: The task.
+    """
     from passdown.context.summary import NAMED, SHOWN, compact_context
 
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         row = _task(reader, task)
         rows, _ = _newest(reader, row, "d", statuses=_LIVE)
         replaced = {link.target for link in reader.superseders(task)}
@@ -268,11 +279,16 @@ def compact_context(opened: Context, task: str) -> str:
     )
 
 
-def computed_context(opened: Context, task: str, complexity: str = "normal") -> ComputedContext:
-    """What bears on a task of all that it, its dependencies and the workspace have recorded."""
+def computed_context(context: Context, task: str, complexity: str = "normal") -> ComputedContext:
+    """What earlier work is relevant to a task, each with its score and why.
+
+    Args:
+        task: The task.
+        complexity: easy, normal or complex.
+    """
     from passdown.context.related import computed_context
 
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         row = _task(reader, task)
         needs = list(dict.fromkeys(row.details["depends_on"]))
         found = _Candidates(reader, beyond_tasks=max(len(needs) - TASKS, 0))
@@ -346,7 +362,7 @@ def _prior(row: TaskRow, paths: list[str]) -> JsonObject:
 
 
 def needs_facts(
-    opened: Context,
+    context: Context,
     reader: Reader,
     task: str,
     agent: str,
@@ -358,7 +374,7 @@ def needs_facts(
     decisions are read, and only when the agent asks for any.
     """
     row = _task(reader, task)
-    wanted = opened.settings.needs.get(agent, {}) if needs is None else needs
+    wanted = context.settings.needs.get(agent, {}) if needs is None else needs
     gates: Mapping[str, str] = row.header["gates"]
     files = _files(reader, row, wanted["files"]) if wanted.get("files") else ()
     decisions = _decisions(reader, row) if wanted.get("decisions") else ()
@@ -366,18 +382,18 @@ def needs_facts(
 
 
 def need_warnings(
-    opened: Context, task: str, agent: str, body: JsonObject | None = None
+    context: Context, task: str, agent: str, body: JsonObject | None = None
 ) -> list[Problem]:
     """What an agent needs and doesn't get with a task; `body` is of a handoff not yet recorded."""
-    needs = opened.needs_of(agent) if agent else {}
+    needs = context.needs_of(agent) if agent else {}
     if not needs:
         return []
     from passdown.context.needs import missing_needs
 
-    with opened.store.reading() as reader:
+    with context.store.reading() as reader:
         if reader.task(task) is None:
             return []
-        has = needs_facts(opened, reader, task, agent, needs)
+        has = needs_facts(context, reader, task, agent, needs)
     return missing_needs(needs, _with(has, body or {}))
 
 

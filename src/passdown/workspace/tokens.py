@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from passdown.core.record import Record
     from passdown.workspace import Workspace
-    from passdown.workspace.context import WorkspaceBase
 
 
 def _utc_now() -> datetime:
@@ -52,7 +51,7 @@ class Tokens:
     what was read, so that it costs no look at the store.
     """
 
-    def __init__(self, workspace: WorkspaceBase, now: Callable[[], datetime] = _utc_now) -> None:
+    def __init__(self, workspace: Workspace, now: Callable[[], datetime] = _utc_now) -> None:
         self._beside = WorkspaceStreams(workspace)
         self._now = now
         self._known: dict[str, AccessToken] = {}

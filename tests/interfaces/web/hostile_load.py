@@ -82,7 +82,7 @@ def flood(folder: Path, seconds: int, *, compares: bool) -> None:
             taken |= {f"{len(ratios)} {each.text}" for each in loud + quiet if each.status == 201}
             ratios.append(_slowness(began, quiet))
     with passdown.open(str(folder)) as workspace:
-        kept = [entry["text"] for entry in workspace.state_document("T-1")["warnings"]]
+        kept = [entry["text"] for entry in workspace.files.state_document("T-1")["warnings"]]
         assert sorted(kept) == sorted(text.partition(" ")[2] for text in taken)
         assert workspace.verify().ok
     assert min(ratios) < 2 or not compares, ratios

@@ -82,7 +82,7 @@ def test_of_two_writers_from_one_version_one_is_told(server: Served) -> None:
     for thread in threads:
         thread.join(30)
     assert sorted(reply.status for reply in replies) == [201] + [412] * 7
-    assert len(server.workspace.state_document("T-1")["decisions"]) == 1
+    assert len(server.workspace.files.state_document("T-1")["decisions"]) == 1
 
 
 @pytest.mark.promise("W-3")
@@ -108,7 +108,9 @@ def test_a_key_makes_a_retry_safe_everywhere(server: Served, path: str, body: Do
     token = server.token("kim", *EVERY_RIGHT, is_person=True)
     first = post(server, path, token, body, Idempotency_Key="once")
     assert first.status == 201, first
-    heads = {k: v for k, v in server.workspace.heads()["heads"].items() if k != "access"}
+    heads = {
+        k: v for k, v in server.workspace.maintenance.heads()["heads"].items() if k != "access"
+    }
     again = post(server, path, token, body, Idempotency_Key="once")
     assert (again.status, again.document["is_replay"]) == (201, True)
     assert again.document["version"] == first.document["version"]
@@ -116,7 +118,7 @@ def test_a_key_makes_a_retry_safe_everywhere(server: Served, path: str, body: Do
     other = {**body, name: "another"} if name else {"nodes": [{**body["nodes"][0], "summary": "t"}]}
     refused = post(server, path, token, other, Idempotency_Key="once")
     assert (refused.status, refused.codes) == (409, {"key_reused"}), refused
-    now = {k: v for k, v in server.workspace.heads()["heads"].items() if k != "access"}
+    now = {k: v for k, v in server.workspace.maintenance.heads()["heads"].items() if k != "access"}
     assert now == heads
 
 
@@ -231,12 +233,12 @@ def test_a_slip_in_a_field_is_named_with_what_is_missing(server: Served) -> None
 )
 def test_what_can_not_be_read_is_refused(server: Served, body: bytes) -> None:
     token = server.token("coder", "read", "write")
-    before = server.workspace.heads()["heads"]
+    before = server.workspace.maintenance.heads()["heads"]
     for path in ("/api/tasks", "/api/decisions", "/api/handoffs", "/api/tasks/T-1/handoffs"):
         reply = post(server, path, token, body)
         assert reply.status in (400, 422), (path, reply)
         assert "invalid_input" in reply.codes
-    assert server.workspace.heads()["heads"] == before
+    assert server.workspace.maintenance.heads()["heads"] == before
 
 
 @pytest.mark.promise("W-2")
@@ -271,7 +273,7 @@ def test_an_agent_writes_as_itself_whatever_it_claims(server: Served) -> None:
     hidden = full_handoff(from_agent="planner", to_agent="tester")
     hidden["decisions"][0]["agent"] = "planner"
     assert post(server, "/api/handoffs", token, {"handoff": hidden}).status == 201
-    decisions = server.workspace.state_document("T-1")["decisions"]
+    decisions = server.workspace.files.state_document("T-1")["decisions"]
     assert {decision["agent"] for decision in decisions} == {"coder"}
     assert server.workspace.verify().ok
 
@@ -302,7 +304,7 @@ def test_only_people_answer_gates(server: Served) -> None:
     person = server.token("kim", "approve", is_person=True)
     answered = post(server, "/api/gates/T-1%23k1/approve", person, {"by": "ana", "reason": "go"})
     assert answered.status == 201
-    (gate,) = [g for g in server.workspace.gates(open_only=False) if g["status"] == "approved"]
+    (gate,) = [g for g in server.workspace.gates(all=True) if g["status"] == "approved"]
     assert gate["answered_by"] == "kim"
 
 
@@ -311,10 +313,10 @@ def test_what_an_agent_was_told_is_recorded_of_that_agent_alone(server: Served) 
     """Who asks for another's brief gets it, and nobody is recorded to have been told."""
     token = server.token("coder", "read")
     assert ask(server.port, "GET", "/api/tasks/T-1/brief?agent=tester", token=token).status == 200
-    assert server.workspace.briefs("T-1") == []
+    assert server.workspace.context.deliveries("T-1") == []
     own = ask(server.port, "GET", "/api/tasks/T-1/brief?budget=300", token=token).document
     assert own["agent"] == "coder"
-    (told,) = server.workspace.briefs("T-1")
+    (told,) = server.workspace.context.deliveries("T-1")
     assert (told["agent"], told["budget"], told["via"]) == (
         "coder",
         300,
@@ -345,7 +347,7 @@ def test_many_are_told_at_once_and_each_is_recorded_once(server: Served) -> None
     assert (after["version"], "the key has changed" in after["text"]) == (now, True)
     for thread in threads:
         thread.join(60)
-    told = server.workspace.briefs("T-1", limit=1_000)
+    told = server.workspace.context.deliveries("T-1", limit=1_000)
     assert len(told) == len(versions) + 1 == 8 * 15 + 1
     assert {entry["agent"]: entry["via"] for entry in told} == {
         name: f"token:{token.split('_')[1]}" for name, token in tokens.items()
@@ -411,14 +413,14 @@ def test_a_client_raises_what_the_library_raises(server: Served) -> None:
         with pytest.raises(KeyReused):
             remote.decide(task="T-1", agent="coder", summary="t", rationale="r", key="k")
         with pytest.raises(Conflict) as caught:
-            remote.change_task("T-1", agent="coder", title="x", expect_version=1)
+            remote.update_task("T-1", agent="coder", title="x", expect_version=1)
         assert (caught.value.task, caught.value.expected, caught.value.actual) == ("T-1", 1, 2)
         with pytest.raises(NotAllowed, match="people do"):
             remote.approve("T-1#k1", by="coder")
         with pytest.raises(NotAllowed, match="allows admin"):
-            remote.backup("/tmp/never")
+            remote.maintenance.backup("/tmp/never")
         with pytest.raises(PassdownError, match="doesn't offer its handle files") as not_here:
-            remote.handle_file("T-1")
+            remote.files.state_file("T-1")
         assert not_here.value.code == "not_offered"
         assert "passdown state" in not_here.value.next_step
         assert remote.store_url == server.url

@@ -34,7 +34,7 @@ def forged(tmp_path: Path) -> Path:
     with passdown.open(str(tmp_path / "maker"), settings=QUICK) as ws:
         ws.create_task("T-9", title="Pay", agent="planner")
         ws.decide(task="T-9", agent="boss", summary="Ship it", rationale="I said so")
-        ws.export(str(plain))
+        ws.maintenance.export(str(plain))
     with zipfile.ZipFile(plain) as archive:
         manifest = json.loads(archive.read("manifest.json"))
         lines = [json.loads(line) for line in archive.read("records.jsonl").splitlines()]
@@ -62,7 +62,7 @@ def test_an_import_over_http_is_its_tokens(server: Served, ws: Workspace, forged
     """Whatever the request and the records claim, the log names the token's holder and its id."""
     token = server.token("kim", "read", "write", "admin", is_person=True)
     with passdown.open(server.url, token=token) as remote:
-        remote.import_bundle(str(forged), agent="boss")
+        remote.maintenance.import_bundle(str(forged), agent="boss")
         remote.warn("T-9", agent="kim", text="written here")
         told = lines_of(remote)
         shown = remote.show("T-9#d1")["source"]
@@ -106,18 +106,18 @@ def test_what_is_brought_later_names_who_brought_that(tmp_path: Path, forged: Pa
         passdown.open(str(tmp_path / "a"), settings=QUICK) as here,
         passdown.open(str(tmp_path / "b"), settings=QUICK) as there,
     ):
-        here.import_bundle(str(forged), agent="lee")
-        there.import_bundle(str(forged), agent="mia")
+        here.maintenance.import_bundle(str(forged), agent="lee")
+        there.maintenance.import_bundle(str(forged), agent="mia")
         here.warn("T-9", agent="coder", text="more")
-        here.export(str(tmp_path / "more"))
-        there.import_bundle(str(tmp_path / "more"), agent="noa")
+        here.maintenance.export(str(tmp_path / "more"))
+        there.maintenance.import_bundle(str(tmp_path / "more"), agent="noa")
         assert [line["imported"]["by"] for line in lines_of(there)] == ["noa", "mia", "mia"]
         there.warn("T-9", agent="coder", text="only there")
         here.warn("T-9", agent="coder", text="only here")
-        here.export(str(tmp_path / "other"))
-        there.import_bundle(str(tmp_path / "other"), agent="pat", fork="x")
+        here.maintenance.export(str(tmp_path / "other"))
+        there.maintenance.import_bundle(str(tmp_path / "other"), agent="pat", fork="x")
         assert {line["imported"]["by"] for line in there.log("T-9.x")} == {"pat"}
         assert "imported" not in lines_of(there)[0]
         assert there.verify().ok
         with pytest.raises(passdown.errors.InvalidInput, match="agent"):
-            there.import_bundle(str(forged), agent="no such name")
+            there.maintenance.import_bundle(str(forged), agent="no such name")

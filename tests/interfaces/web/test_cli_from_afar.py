@@ -80,7 +80,9 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
         ws.create_task("T-2", title="Login page", agent="planner", depends_on=["T-1"])
         ws.hand_off(full_handoff(gates=[]))
         node = {"id": "Auth", "type": "component", "summary": "Signs in", "tags": ["auth"]}
-        ws.learn([node], [{"source": "Auth", "relation": "uses", "target": "T-1#d1"}], agent="a")
+        ws.knowledge.add(
+            [node], [{"source": "Auth", "relation": "uses", "target": "T-1#d1"}], agent="a"
+        )
         with served(ws) as found:
             yield found
 
@@ -160,9 +162,9 @@ def test_writing_verbs_write_through_the_server(
     assert there("knowledge", "add", "Redis", "--type", "component", "--summary", "keeps")[0] == 0
     assert there("artifact", "save", "--task", "T-1", "--to", "tester")[0] == 0
     assert there("switch", "--task", "T-1", "--to", "tester")[0] == 0
-    assert [entry["consumed"] for entry in ws.switch_artifacts(task="T-1")] == [True]
+    assert [entry["consumed"] for entry in ws.context.saved_switches(task="T-1")] == [True]
     assert ws.state("T-7").decisions[0].agent == "coder"
-    assert ws.edges(source="Redis") == []
+    assert ws.knowledge.edges(source="Redis") == []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert there("knowledge", "sync")[0] == 0
     with open("knowledge.dot") as file:

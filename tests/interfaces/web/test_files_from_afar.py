@@ -56,17 +56,22 @@ def afar(server: Served, desk: Path) -> Iterator[Workspace]:
 
 def test_a_profile_here_is_the_one_that_is_told(afar: Workspace, desk: Path) -> None:
     """From the usual folder or from one that is named; the server's is taken where none is here."""
-    assert [w.code for w in afar.switch("T-1", to="coder").warnings] == ["no_profile"]
+    assert [w.code for w in afar.switch("T-1", to_agent="coder").warnings] == ["no_profile"]
     (desk / "agents").mkdir()
     (desk / "agents" / "coder.md").write_text("I code here\n")
     (desk / "others").mkdir()
     (desk / "others" / "coder.md").write_text("I code elsewhere\n")
-    assert afar.switch("T-1", to="coder").text.startswith("I code here\n")
-    assert afar.switch("T-1", to="coder", profiles="others").text.startswith("I code elsewhere\n")
-    found = afar.prompt("@coder go on", task="T-1", active="planner")
+    assert afar.switch("T-1", to_agent="coder").text.startswith("I code here\n")
+    assert afar.switch("T-1", to_agent="coder", profiles="others").text.startswith(
+        "I code elsewhere\n"
+    )
+    found = afar.context.prompt("@coder go on", task="T-1", active="planner")
     assert (found.agent, found.text[:11]) == ("coder", "I code here")
     assert found.text.endswith("@coder go on")
-    assert (afar.agents(), afar.subagent_prompt("coder", "Go").startswith("I code here")) == (
+    assert (
+        afar.context.agents(),
+        afar.context.subagent_prompt("coder", "Go").startswith("I code here"),
+    ) == (
         ("coder",),
         True,
     )
@@ -77,24 +82,24 @@ def test_the_server_s_profile_stands_in(afar: Workspace, server: Served, desk: P
     subprocess.run(["mkdir", folder], check=True)
     with open(f"{folder}/tester.md", "w") as file:
         file.write("I test there\n")
-    assert afar.switch("T-1", to="tester").text.startswith("I test there\n")
-    assert afar.prompt("@tester go", task="T-1").agent == "tester"
-    assert afar.agents() == ("tester",)
+    assert afar.switch("T-1", to_agent="tester").text.startswith("I test there\n")
+    assert afar.context.prompt("@tester go", task="T-1").agent == "tester"
+    assert afar.context.agents() == ("tester",)
     (desk / "none").mkdir()
-    without = afar.switch("T-1", to="tester", profiles="none")
+    without = afar.switch("T-1", to_agent="tester", profiles="none")
     assert [w.code for w in without.warnings] == ["no_profile"]
     with pytest.raises(NotFound, match="has no profile"):
-        afar.subagent_prompt("nobody", "Go")
+        afar.context.subagent_prompt("nobody", "Go")
 
 
 def test_a_switch_looks_at_the_repository_here(afar: Workspace, server: Served) -> None:
     """What the handoff named is not in it, though the server has every file."""
     server.workspace.hand_off(full_handoff(gates=[]))
-    found = afar.switch("T-1", to="coder", record=False)
+    found = afar.switch("T-1", to_agent="coder", record=False)
     assert found.git is not None
     assert {path for path, _ in found.git.differing} == set(found.files)
     assert "differs_from_git" in [warning.code for warning in found.warnings]
-    local = server.workspace.switch("T-1", to="coder", record=False)
+    local = server.workspace.switch("T-1", to_agent="coder", record=False)
     assert local.git is None
 
 
@@ -103,13 +108,13 @@ def test_a_bundle_goes_out_and_comes_in_with_this_repository(
 ) -> None:
     (desk / "here.py").write_text("A = 2\n")
     bundle, patch = tmp_path / "t1.passdown", tmp_path / "changes.patch"
-    assert afar.export(str(bundle), "T-1", diff=True) == 1
+    assert afar.maintenance.export(str(bundle), "T-1", diff=True) == 1
     with pytest.raises(InvalidInput, match="exists"):
-        afar.export(str(bundle), "T-1")
+        afar.maintenance.export(str(bundle), "T-1")
     with pytest.raises(NotFound):
-        afar.export(str(tmp_path / "other"), "T-9")
+        afar.maintenance.export(str(tmp_path / "other"), "T-9")
     with passdown.open(str(tmp_path / "there"), settings=QUICK) as there:
-        found = there.import_bundle(str(bundle), patch=str(patch))
+        found = there.maintenance.import_bundle(str(bundle), patch=str(patch))
         assert found.checkout is not None
         stood = (found.checkout.branch, found.checkout.commit)
         assert stood == ("work", git(desk, "rev-parse", "HEAD"))
@@ -117,10 +122,10 @@ def test_a_bundle_goes_out_and_comes_in_with_this_repository(
         there.decide(task="T-1", agent="coder", summary="On the road", rationale="r")
         there.create_task("T-5", title="New", agent="coder")
         back = tmp_path / "back.passdown"
-        there.export(str(back))
-    first = afar.import_bundle(str(back))
+        there.maintenance.export(str(back))
+    first = afar.maintenance.import_bundle(str(back))
     assert first.added == {"task/T-1": 1, "task/T-5": 1}
-    assert afar.import_bundle(str(back)).added == {}
+    assert afar.maintenance.import_bundle(str(back)).added == {}
     assert server.workspace.state("T-1").decisions[-1].summary == "On the road"
     assert server.workspace.verify().ok
 
@@ -130,28 +135,28 @@ def test_a_bundle_that_differs_needs_a_fork_and_one_that_was_edited_is_refused(
 ) -> None:
     with passdown.open(str(tmp_path / "there"), settings=QUICK) as there:
         there.create_task("T-1", title="Another", agent="coder")
-        there.export(str(tmp_path / "b"))
+        there.maintenance.export(str(tmp_path / "b"))
     with pytest.raises(InvalidInput, match="diverged"):
-        afar.import_bundle(str(tmp_path / "b"))
-    assert afar.import_bundle(str(tmp_path / "b"), fork="kim").forked == {
+        afar.maintenance.import_bundle(str(tmp_path / "b"))
+    assert afar.maintenance.import_bundle(str(tmp_path / "b"), fork="kim").forked == {
         "task/T-1": "task/T-1.kim"
     }
     (tmp_path / "c").write_bytes((tmp_path / "b").read_bytes()[:-30])
     with pytest.raises(InvalidInput, match="not a bundle"):
-        afar.import_bundle(str(tmp_path / "c"))
+        afar.maintenance.import_bundle(str(tmp_path / "c"))
     assert [task["task"] for task in server.workspace.tasks()] == ["T-1", "T-1.kim"]
 
 
 def test_a_bundle_that_is_too_large_for_the_server_says_what_to_do(
     ws: Workspace, desk: Path, tmp_path: Path
 ) -> None:
-    ws.export(str(tmp_path / "b"))
+    ws.maintenance.export(str(tmp_path / "b"))
     with (
         served(ws, Limits(body_bytes=500)) as server,
         server.opened("kim", "admin", is_person=True) as remote,
         pytest.raises(InvalidInput, match="too_large") as caught,
     ):
-        remote.import_bundle(str(tmp_path / "b"))
+        remote.maintenance.import_bundle(str(tmp_path / "b"))
     assert "--max-body" in caught.value.next_step
 
 
@@ -161,19 +166,19 @@ def test_a_backup_arrives_whole_and_verified(
     told: list[tuple[int, int]] = []
     target = tmp_path / "copy" / ".passdown" / "ledger.db"
     target.parent.mkdir(parents=True)
-    found = afar.backup(str(target), lambda done, total: told.append((done, total)))
+    found = afar.maintenance.backup(str(target), lambda done, total: told.append((done, total)))
     assert (found.ok, found.records) == (True, server.workspace.verify().records)
     assert told[-1] == (target.stat().st_size,) * 2
     assert target.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in target.parent.iterdir()] == ["ledger.db"]
     with passdown.open(str(target.parent.parent), settings=QUICK) as copy:
-        assert copy.heads()["heads"] == afar.heads()["heads"]
+        assert copy.maintenance.heads()["heads"] == afar.maintenance.heads()["heads"]
     with pytest.raises(InvalidInput, match="exists"):
-        afar.backup(str(target))
+        afar.maintenance.backup(str(target))
 
 
 def test_heads_that_were_saved_show_what_is_gone(afar: Workspace, server: Served) -> None:
-    saved = afar.heads()
+    saved = afar.maintenance.heads()
     assert afar.verify(saved).ok
     saved["heads"]["task/T-7"] = [1, "sha256:" + "0" * 64]
     assert [finding.code for finding in afar.verify(saved).findings]
@@ -190,16 +195,19 @@ def test_the_knowledge_file_here_is_brought_together_with_the_graph_there(
     cache = desk.parent / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     node = {"id": "Redis", "type": "component", "summary": "Keeps sessions"}
-    server.workspace.learn([node], agent="ana")
-    assert afar.sync_knowledge(agent="kim").nodes == 1
+    server.workspace.knowledge.add([node], agent="ana")
+    assert afar.knowledge.sync(agent="kim").nodes == 1
     file = desk / "knowledge.dot"
     file.write_text(file.read_text().replace("Keeps sessions", "Keeps tokens"))
-    assert afar.sync_knowledge(agent="kim").taken == ("Redis",)
-    assert server.workspace.graph(around=["Redis"], depth=0).nodes[0].summary == "Keeps tokens"
+    assert afar.knowledge.sync(agent="kim").taken == ("Redis",)
+    assert (
+        server.workspace.knowledge.graph(around=["Redis"], depth=0).nodes[0].summary
+        == "Keeps tokens"
+    )
     assert not (desk / ".passdown").exists()
     (remembered,) = cache.glob("passdown/knowledge/*/*.base")
     remembered.write_text(told)
-    assert not afar.sync_knowledge(agent="kim").is_changed
+    assert not afar.knowledge.sync(agent="kim").is_changed
 
 
 @pytest.mark.promise("W-12")

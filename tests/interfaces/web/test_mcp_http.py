@@ -68,7 +68,7 @@ def test_a_tool_records_under_the_token_s_name(server: Served) -> None:
     lines = server.workspace.log("T-1", limit=2)
     assert {line["author"] for line in lines} == {"coder"}
     assert {line["via"] for line in lines} == {f"token:{token.split('_')[1]}"}
-    decisions = server.workspace.state_document("T-1")["decisions"]
+    decisions = server.workspace.files.state_document("T-1")["decisions"]
     assert {decision["agent"] for decision in decisions} == {"coder"}
     reader = server.token("looker", "read")
     refused = call(server, reader, "decide", **entry)
@@ -84,12 +84,15 @@ def test_anybody_s_brief_can_be_read_and_only_one_s_own_is_on_record(server: Ser
     read = rpc(server, reader, "resources/read", uri).document["result"]["contents"][0]["text"]
     assert "# T-1 for tester" in read
     assert "not_recorded" not in read
-    assert server.workspace.briefs("T-1") == []
+    assert server.workspace.context.deliveries("T-1") == []
     assert "# T-1 for looker" in text(call(server, reader, "brief", task="T-1"))
-    assert [told["agent"] for told in server.workspace.briefs("T-1")] == ["looker"]
+    assert [told["agent"] for told in server.workspace.context.deliveries("T-1")] == ["looker"]
     speaker = server.token("program", "read", "others")
     assert "# T-1 for tester" in text(call(server, speaker, "brief", task="T-1", agent="tester"))
-    assert [told["agent"] for told in server.workspace.briefs("T-1")] == ["tester", "looker"]
+    assert [told["agent"] for told in server.workspace.context.deliveries("T-1")] == [
+        "tester",
+        "looker",
+    ]
 
 
 @pytest.mark.promise("W-8")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import passdown
+from passdown import remote as asking
 from passdown.errors import InvalidInput, NotFound, PassdownError, StoreUnavailable
 from passdown.remote import RemoteWorkspace
-from passdown.remote import client as asking
 from passdown.remote.connection import MAX_DOCUMENT_BYTES, HttpConnection, server_at
 from tests.interfaces.repositories import run
 from tests.interfaces.web.odd_server import odd_server
@@ -167,7 +167,7 @@ def test_an_answer_that_was_cut_off_is_asked_for_again() -> None:
 
     with opened(half) as (ws, odd):
         for call in (
-            lambda: ws.graph_text("mermaid"),
+            lambda: ws.knowledge.render("mermaid"),
             lambda: ws.decide(task="T-1", agent="a", summary="s", rationale="r", key="k"),
         ):
             odd.heads.clear()
@@ -271,7 +271,7 @@ def _backup(body: bytes, length: int | None = None, media: str = SQLITE) -> Answ
 @pytest.mark.promise("W-17")
 def test_a_bad_backup_leaves_nothing_behind(ws: Workspace, tmp_path: Path) -> None:
     """Cut off, foreign, of another kind, too large for the disk: no file has its name, or any."""
-    ws.backup(str(tmp_path / "good.db"))
+    ws.maintenance.backup(str(tmp_path / "good.db"))
     good = (tmp_path / "good.db").read_bytes()
     folder = tmp_path / "backups"
     folder.mkdir()
@@ -286,23 +286,23 @@ def test_a_bad_backup_leaves_nothing_behind(ws: Workspace, tmp_path: Path) -> No
     ]  # fmt: skip
     for answering, kind in bad:
         with opened(answering) as (remote, _):
-            error = error_of(lambda remote=remote: remote.backup(str(folder / "b.db")))
+            error = error_of(lambda remote=remote: remote.maintenance.backup(str(folder / "b.db")))
             assert isinstance(error, kind)
         assert list(folder.iterdir()) == []
     with opened(_backup(good)) as (remote, _):
-        assert remote.backup(str(folder / "b.db")).ok
+        assert remote.maintenance.backup(str(folder / "b.db")).ok
     assert [path.name for path in folder.iterdir()] == ["b.db"]
 
 
 @pytest.mark.promise("W-17")
 def test_a_damaged_backup_does_not_get_the_name(ws: Workspace, tmp_path: Path) -> None:
     """A copy of a store that was altered is kept as damaged, with what is wrong with it."""
-    ws.backup(str(tmp_path / "good.db"))
+    ws.maintenance.backup(str(tmp_path / "good.db"))
     data = bytearray((tmp_path / "good.db").read_bytes())
     place = data.index(b'"title":"Login"') + 9
     data[place : place + 5] = b"Logon"
     with opened(_backup(bytes(data))) as (remote, _):
-        found = remote.backup(str(tmp_path / "b.db"))
+        found = remote.maintenance.backup(str(tmp_path / "b.db"))
     assert not found.ok
     assert found.findings[-1].code == "damaged_copy"
     assert not (tmp_path / "b.db").exists()
@@ -312,7 +312,7 @@ def test_a_damaged_backup_does_not_get_the_name(ws: Workspace, tmp_path: Path) -
 @pytest.mark.promise("W-17")
 def test_a_client_that_is_killed_leaves_no_backup(ws: Workspace, tmp_path: Path) -> None:
     """Killed in the middle, nothing has the name of the backup."""
-    ws.backup(str(tmp_path / "good.db"))
+    ws.maintenance.backup(str(tmp_path / "good.db"))
     good = (tmp_path / "good.db").read_bytes()
 
     def answering(client: Client) -> None:
@@ -353,13 +353,13 @@ def test_a_bundle_that_is_too_large_is_answered(ws: Workspace, tmp_path: Path) -
     for number in range(40):
         text = "".join(f"{number * 7919 + place * 104729:x} " for place in range(4_000))
         ws.decide(task="T-1", agent="a", summary=f"{number}", rationale=text)
-    ws.export(str(tmp_path / "b"))
+    ws.maintenance.export(str(tmp_path / "b"))
     with (
         served(ws, Limits(rate=0, body_bytes=65_536)) as server,
         server.opened("kim", "admin", is_person=True) as remote,
         pytest.raises(InvalidInput) as caught,
     ):
-        remote.import_bundle(str(tmp_path / "b"))
+        remote.maintenance.import_bundle(str(tmp_path / "b"))
     assert "at most 65,536 bytes" in str(caught.value)
     assert "Import it where the store is" in caught.value.next_step
 

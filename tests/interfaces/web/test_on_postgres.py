@@ -76,15 +76,15 @@ def test_the_store_is_postgresql_and_is_copied_and_taken_along(
     target = tmp_path / "copy" / ".passdown" / "ledger.db"
     target.parent.mkdir(parents=True)
     with server.opened("kim", *EVERY_RIGHT, is_person=True) as remote:
-        assert remote.backup(str(target)).ok
-        remote.export(str(tmp_path / "b"))
+        assert remote.maintenance.backup(str(target)).ok
+        remote.maintenance.export(str(tmp_path / "b"))
         with passdown.open(str(tmp_path / "copy"), settings=QUICK) as copy:
-            assert copy.heads()["heads"] == remote.heads()["heads"]
+            assert copy.maintenance.heads()["heads"] == remote.maintenance.heads()["heads"]
             copy.decide(task="T-1", agent="coder", summary="On", rationale="r")
-            copy.export(str(tmp_path / "back"))
-        assert remote.import_bundle(str(tmp_path / "back")).added == {"task/T-1": 1}
-        assert remote.switch("T-1", to="coder").tokens > 0
-        assert remote.pack("T-1").graph.nodes
+            copy.maintenance.export(str(tmp_path / "back"))
+        assert remote.maintenance.import_bundle(str(tmp_path / "back")).added == {"task/T-1": 1}
+        assert remote.switch("T-1", to_agent="coder").tokens > 0
+        assert remote.knowledge.pack("T-1").graph.nodes
         assert remote.verify().ok
 
 

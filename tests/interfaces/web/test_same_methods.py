@@ -4,20 +4,18 @@ parameters, equal values for the same questions. What it refuses is a short list
 
 from __future__ import annotations
 
-import inspect
 import re
 import subprocess
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 import passdown
 from passdown.errors import PassdownError
-from passdown.remote import RemoteWorkspace
-from passdown.remote.client import UnsupportedMethods
+from passdown.operations import OPERATIONS
 from passdown.testing import full_handoff, write_files
-from passdown.workspace import Workspace
 from passdown.workspace.switches import Switch
 from tests.interfaces.web.conftest import QUICK
 from tests.serving import over_http
@@ -26,51 +24,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from passdown.workspace import Workspace
+
 AT = datetime(2026, 1, 9, 10, 0, tzinfo=UTC)
 """A clock that stands: an artifact of a switch is named by the time."""
 
-ELSEWHERE = {
-    "handle_file": "the file is on the server's disk",
-    "rules": "files of a project, without records",
-    "rule_report": "files of a project, without records",
-    "embed_with": "a function can't be sent",
-    "bring": "files of one machine",
-    "migrate": "files of one machine",
-}
+ELSEWHERE = [operation.name for operation in OPERATIONS if operation.instead[0]]
 """The methods that need what only one machine has."""
-
-MADE_OF_OTHERS = {"state", "prepare_handoff", "journal_page"}
-"""What a workspace does with its own other methods, here and behind a server alike."""
-
-
-def public(kind: type) -> dict[str, inspect.Signature]:
-    return {
-        name: inspect.signature(member)
-        for name, member in inspect.getmembers(kind, inspect.isfunction)
-        if not name.startswith("_")
-    }
-
-
-@pytest.mark.promise("W-10")
-def test_every_method_takes_the_same_and_says_it_gives_the_same() -> None:
-    """A parameter, a default or a type on one side only is a fault."""
-    assert public(RemoteWorkspace) == public(Workspace)
 
 
 @pytest.mark.promise("W-10")
 def test_every_method_is_the_server_s_or_says_that_it_is_not() -> None:
     """None reaches for a store that isn't there; a new one has to choose."""
-    own = {name for name in public(RemoteWorkspace) if _owner(name).startswith(_REMOTE)}
-    assert set(public(Workspace)) - own == MADE_OF_OTHERS
-    refused = {name for name in vars(UnsupportedMethods) if not name.startswith("_")}
-    assert refused == set(ELSEWHERE)
-
-
-_REMOTE = "passdown.remote"
-
-
-def _owner(name: str) -> str:
-    return getattr(RemoteWorkspace, name).__module__
+    for operation in OPERATIONS:
+        assert operation.http or operation.has_client or operation.instead[0], operation.name
+    assert ELSEWHERE == [
+        "rules.inject",
+        "rules.report",
+        "files.state_file",
+        "imports.run",
+        "imports.migrate",
+        "embeddings.use",
+    ]
 
 
 @pytest.fixture
@@ -87,7 +62,7 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Work
         here.create_task("T-1", title="Login", agent="planner")
         here.create_task("T-2", title="Login page", agent="planner", depends_on=["T-1"])
         here.hand_off(full_handoff())
-        here.learn(
+        here.knowledge.add(
             [{"id": "Auth", "type": "component", "summary": "Signs in", "tags": ["auth"]}],
             [{"source": "Auth", "relation": "uses", "target": "T-1#d1"}],
             agent="coder",
@@ -106,53 +81,61 @@ QUESTIONS: dict[str, Callable[[Workspace], object]] = {
     "show": lambda ws: ws.show("T-1#d1"),
     "diff": lambda ws: ws.diff("T-1", 1, 2),
     "inbox": lambda ws: ws.inbox("coder"),
-    "gates": lambda ws: ws.gates(open_only=False),
+    "gates": lambda ws: ws.gates(all=True),
     "artifacts": lambda ws: ws.artifacts("T-1"),
-    "path_history": lambda ws: ws.path_history("T-1", "src/auth/jwt.py"),
-    "inline_plan": lambda ws: ws.inline_plan("T-1", 500),
-    "summary": lambda ws: ws.summary("T-1"),
-    "check_summary": lambda ws: ws.check_summary("T-1", ws.summary("T-1")),
-    "handoff_context": lambda ws: ws.handoff_context("T-1"),
+    "path_history": lambda ws: ws.files.history("T-1", "src/auth/jwt.py"),
+    "inline_plan": lambda ws: ws.files.inline_plan("T-1", 500),
+    "summary": lambda ws: ws.context.summary("T-1"),
+    "check_summary": lambda ws: ws.context.check("T-1", ws.context.summary("T-1")),
+    "handoff_context": lambda ws: ws.context.handoff_context("T-1"),
     "brief": lambda ws: ws.brief("T-1", agent="coder", budget=400, record=False),
-    "check_brief": lambda ws: ws.check_brief(
+    "check_brief": lambda ws: ws.context.check(
         "T-1", ws.brief("T-1", agent="coder", record=False).text
     ),
-    "why": lambda ws: ws.why("T-1#d1", agent="coder"),
-    "switch": lambda ws: ws.switch("T-1", to="coder", budget=600, record=False),
+    "why": lambda ws: ws.context.why("T-1#d1", agent="coder"),
+    "switch": lambda ws: ws.switch("T-1", to_agent="coder", budget=600, record=False),
     "switch, told how": lambda ws: ws.switch(
-        "T-1", to="coder", from_agent="planner", counter="chars4", profiles="agents", record=False
+        "T-1",
+        to_agent="coder",
+        from_agent="planner",
+        counter="chars4",
+        profiles="agents",
+        record=False,
     ),
-    "switch without a profile": lambda ws: ws.switch("T-1", to="nobody", record=False),
-    "prompt": lambda ws: ws.prompt("@coder go on", task="T-1", active="planner", record=False),
-    "a prompt that calls nobody": lambda ws: ws.prompt("go on", task="T-1", record=False),
-    "switch_artifacts": lambda ws: ws.switch_artifacts(task="T-1"),
-    "subagent_prompt": lambda ws: ws.subagent_prompt("coder", "Do it"),
-    "profile": lambda ws: (ws.profile("coder"), ws.profile("nobody")),
-    "agents": lambda ws: ws.agents(),
-    "compaction": lambda ws: (ws.compaction(10), ws.compaction(10**9)),
-    "injection": lambda ws: ws.injection("T-2"),
-    "computed_context": lambda ws: ws.computed_context("T-2", "complex"),
-    "compact_context": lambda ws: ws.compact_context("T-1"),
-    "next_steps": lambda ws: ws.next_steps("T-1"),
+    "switch without a profile": lambda ws: ws.switch("T-1", to_agent="nobody", record=False),
+    "prompt": lambda ws: ws.context.prompt(
+        "@coder go on", task="T-1", active="planner", record=False
+    ),
+    "a prompt that calls nobody": lambda ws: ws.context.prompt("go on", task="T-1", record=False),
+    "switch_artifacts": lambda ws: ws.context.saved_switches(task="T-1"),
+    "subagent_prompt": lambda ws: ws.context.subagent_prompt("coder", "Do it"),
+    "profile": lambda ws: (ws.context.profile("coder"), ws.context.profile("nobody")),
+    "agents": lambda ws: ws.context.agents(),
+    "compaction": lambda ws: (ws.context.compaction(10), ws.context.compaction(10**9)),
+    "injection": lambda ws: ws.context.injection("T-2"),
+    "computed_context": lambda ws: ws.context.computed("T-2", "complex"),
+    "compact_context": lambda ws: ws.context.compact("T-1"),
+    "next_steps": lambda ws: ws.context.next_steps("T-1"),
     "recall": lambda ws: ws.recall("cookie", limit=3),
-    "graph": lambda ws: ws.graph(task="T-1", depth=2),
-    "graph_text": lambda ws: [ws.graph_text(form) for form in ("json", "dot", "mermaid", "svg")],
-    "edges": lambda ws: (ws.edges(), ws.edges(source="Auth")),
-    "neighbours": lambda ws: ws.neighbours("Auth", depth=3, direction="both"),
-    "tagged": lambda ws: ws.tagged(["auth"], limit=5),
-    "tasks_about": lambda ws: ws.tasks_about("auth", types=["pattern", "decision"]),
-    "pack": lambda ws: (ws.pack("T-2"), ws.pack("T-1", nodes=3, form="json")),
-    "journal": lambda ws: ws.journal("T-1"),
-    "journal_page": lambda ws: ws.journal_page(),
-    "audit": lambda ws: ws.audit(),
-    "embedding": lambda ws: ws.embedding(),
-    "embed": lambda ws: ws.embed(),
+    "graph": lambda ws: ws.knowledge.graph(task="T-1", depth=2),
+    "graph_text": lambda ws: [
+        ws.knowledge.render(form) for form in ("json", "dot", "mermaid", "svg")
+    ],
+    "edges": lambda ws: (ws.knowledge.edges(), ws.knowledge.edges(source="Auth")),
+    "neighbours": lambda ws: ws.knowledge.neighbours("Auth", depth=3, direction="both"),
+    "tagged": lambda ws: ws.knowledge.tagged(["auth"], limit=5),
+    "tasks_about": lambda ws: ws.knowledge.tasks_about("auth", types=["pattern", "decision"]),
+    "pack": lambda ws: (ws.knowledge.pack("T-2"), ws.knowledge.pack("T-1", nodes=3, format="json")),
+    "journal": lambda ws: ws.knowledge.journal("T-1"),
+    "audit": lambda ws: ws.knowledge.audit(),
+    "embedding": lambda ws: ws.embeddings.status(),
+    "embed": lambda ws: ws.embeddings.update(),
     "verify": lambda ws: ws.verify(),
-    "verify against": lambda ws: ws.verify(ws.heads()),
-    "heads": lambda ws: ws.heads()["heads"],
-    "checkout": lambda ws: ws.checkout(),
-    "reindex": lambda ws: ws.reindex(),
-    "doctor": lambda ws: ws.doctor()["findings"],
+    "verify against": lambda ws: ws.verify(ws.maintenance.heads()),
+    "heads": lambda ws: ws.maintenance.heads()["heads"],
+    "checkout": lambda ws: ws.files.checkout(),
+    "reindex": lambda ws: ws.maintenance.reindex(),
+    "doctor": lambda ws: ws.maintenance.doctor()["findings"],
 }
 
 
@@ -195,15 +178,15 @@ def test_what_is_told_from_afar_names_no_file_of_the_server(
     """Where there is more is a command or an address that who asks can use, and it answers."""
     there = both[1]
     told = [
-        there.summary("T-1"),
-        there.switch("T-1", to="coder", record=False).text,
+        there.context.summary("T-1"),
+        there.switch("T-1", to_agent="coder", record=False).text,
         *there.brief("T-1", agent="coder", record=False).reach,
-        *(e["artifact"]["full_record"] for e in there.switch_artifacts(task="T-1")),
+        *(e["artifact"]["full_record"] for e in there.context.saved_switches(task="T-1")),
     ]
     assert [text for text in told if ".passdown/" in text] == []
     assert "State: passdown state T-1, or GET /api/tasks/T-1/state" in told[0]
     assert "More: passdown state T-1" in told[1]
-    assert there.state_document("T-1")["task_id"] == "T-1"
+    assert there.files.state_document("T-1")["task_id"] == "T-1"
 
 
 @pytest.mark.promise("W-10")
@@ -212,14 +195,14 @@ def test_what_needs_one_machine_says_so_and_what_to_do(
     both: tuple[Workspace, Workspace], name: str
 ) -> None:
     given: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
-        "handle_file": (("T-1",), {}),
-        "rules": (("hello",), {"session": "s"}),
-        "embed_with": (("mine", len), {}),
-        "bring": (("docs/adr",), {}),
-        "migrate": (("a note\nof two lines",), {}),
+        "files.state_file": (("T-1",), {}),
+        "rules.inject": (("hello",), {"session": "s"}),
+        "embeddings.use": (("mine", len), {}),
+        "imports.run": (("docs/adr",), {}),
+        "imports.migrate": (("a note\nof two lines",), {}),
     }
     args, options = given.get(name, ((), {}))
     with pytest.raises(PassdownError, match="doesn't offer") as caught:
-        getattr(both[1], name)(*args, **options)
+        attrgetter(name)(both[1])(*args, **options)
     assert caught.value.code == "not_offered"
     assert len(caught.value.next_step) > 20

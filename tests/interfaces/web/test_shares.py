@@ -215,7 +215,7 @@ def test_briefs_are_recorded_no_faster_than_a_token_may_ask(ws: Workspace) -> No
         statuses = [ask(server.port, "GET", path, token=token).status for _ in range(60)]
         assert set(statuses) == {200, 429}
         assert statuses.count(429) >= 20
-        told = ws.briefs("T-1", limit=1_000)
+        told = ws.context.deliveries("T-1", limit=1_000)
         assert len([each for each in told if each["agent"] == "reader"]) == statuses.count(200)
 
 
@@ -254,7 +254,7 @@ def test_a_long_way_through_the_graph_has_an_end(ws: Workspace) -> None:
 
     nodes = [Node(f"n{number}", "component", f"Node {number}") for number in range(600)]
     edges = [Edge(f"n{n}", "relates_to", f"n{n + 1}") for n in range(599)]
-    ws.learn(agent="coder", task="T-1", nodes=nodes, edges=edges)
+    ws.knowledge.add(agent="coder", task="T-1", nodes=nodes, edges=edges)
     with served(ws) as server:
         token = server.token("coder", "read")
         path = "/api/graph/neighbours?node=n0&depth="
@@ -265,4 +265,6 @@ def test_a_long_way_through_the_graph_has_an_end(ws: Workspace) -> None:
         near = ask(server.port, "GET", f"{path}5", token=token).document
         assert (near["more"], len(near["items"])) == (False, 5)
         with server.opened("coder", "read") as afar:
-            assert afar.neighbours("n0", depth=1_000) == ws.neighbours("n0", depth=1_000)
+            assert afar.knowledge.neighbours("n0", depth=1_000) == ws.knowledge.neighbours(
+                "n0", depth=1_000
+            )

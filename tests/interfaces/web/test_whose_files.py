@@ -87,10 +87,10 @@ def test_a_handoff_bears_the_hashes_of_the_files_of_who_asks(
     (there.desk / "src" / "used.py").write_bytes(b"1\n")
     read = [{"file": "src/used.py", "reason": "it is used"}]
     given = handoff("src/new.py", decisions=[decided], dependencies_for_next=read)
-    assert afar.check(given).ok
+    assert afar.check_handoff(given).ok
     afar.hand_off(given)
     with passdown.open(str(there.folder)) as beside:
-        state = beside.state_document("T-1")
+        state = beside.files.state_document("T-1")
         (artifact,) = state["artifacts"]
         assert artifact["sha256"].removeprefix("sha256:") == SHA256
         assert artifact["size_bytes"] == len(SOURCE)
@@ -98,9 +98,9 @@ def test_a_handoff_bears_the_hashes_of_the_files_of_who_asks(
         assert "is gone" not in beside.brief("T-1", agent="tester", record=False).text
         assert not any(found.stale for found in beside.recall("module", by_words=True))
         bundle = str(tmp_path / "b.passdown")
-        beside.export(bundle)
+        beside.maintenance.export(bundle)
     with passdown.open(str(there.desk / "copy")) as copy:
-        assert copy.import_bundle(bundle).added == {"task/T-1": 2}
+        assert copy.maintenance.import_bundle(bundle).added == {"task/T-1": 2}
         assert copy.verify().ok
     assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["same"]
     (there.desk / "src" / "new.py").write_bytes(b"other")
@@ -139,12 +139,12 @@ def test_what_is_refused_beside_the_store_is_refused_from_afar(
         local.create_task("T-1", title="Login", agent="kim")
         with pytest.raises((InvalidInput, GateRefused)) as ours:
             local.hand_off(given)
-        checked = local.check(given)
+        checked = local.check_handoff(given)
     with pytest.raises(type(ours.value)) as theirs:
         afar.hand_off(given)
     assert theirs.value.message == ours.value.message
     assert theirs.value.problems == ours.value.problems
-    assert afar.check(given).problems == checked.problems
+    assert afar.check_handoff(given).problems == checked.problems
     assert afar.task("T-1")["version"] == 1
 
 
@@ -154,7 +154,7 @@ def test_decisions_and_patterns_cite_the_files_of_who_asks(there: There, afar: W
     where = {"pattern": "Guard first", "location": "src/new.py:1"}
     afar.note("pattern", task="T-1", agent="kim", **where)
     stored = passdown.Decision(agent="kim", summary="Two", rationale="r", paths=("./src/new.py",))
-    afar.store_decision(stored, "T-1")
+    afar.decisions.store(stored, "T-1")
     (there.folder / "src").mkdir()
     (there.folder / "src" / "new.py").write_bytes(SOURCE)
     with passdown.open(str(there.folder)) as beside:

@@ -471,7 +471,7 @@ class CheckpointStream:
 
     def refresh(self) -> CheckpointTree:
         """Bring the trail up to date; raises Damaged where a record isn't as written."""
-        with self._beside.opened.store.reading() as reader:
+        with self._beside.context.store.reading() as reader:
             head = reader.head(self.name)
             position = head.position if head else 0
             if head is not None and position == self.trail.head.position:
@@ -498,7 +498,7 @@ class CheckpointStream:
         return trail
 
     def _record(self, position: int) -> Record | None:
-        with self._beside.opened.store.reading() as reader:
+        with self._beside.context.store.reading() as reader:
             return reader.record(self.name, position)
 
     def _follow(self, records: Iterable[Record]) -> None:
@@ -547,7 +547,7 @@ class CheckpointStream:
 
     def by_key(self, key: str) -> RecordRef | None:
         """Where the record with a key stands; meaningful as long as nobody writes."""
-        with self._beside.opened.store.reading() as reader:
+        with self._beside.context.store.reading() as reader:
             record = reader.record_by_key(self.name, key)
         return RecordRef(record.position, record.digest) if record else None
 

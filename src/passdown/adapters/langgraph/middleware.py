@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from passdown.adapters.tools import AnyWorkspace
-    from passdown.workspace.types import CounterLike
+    from passdown.core.tokens import CounterLike
 
 
 _EXCERPT = 80
@@ -179,7 +179,7 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Note how much was said before, where the task was handed to this agent."""
         del runtime
-        handed = self._workspace.handoff_context(self._task, since=_NEWEST)
+        handed = self._workspace.context.handoff_context(self._task, since=_NEWEST)
         found = {"version_before": handed.metadata["version"]}
         if handed.target != self._agent:
             return found

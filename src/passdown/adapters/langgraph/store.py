@@ -351,7 +351,7 @@ class RecallStore(BaseStore):
     def _make_findable(self) -> None:
         """Bring the nodes up to the items once: a process may have ended between the two."""
         if not self._is_findable:
-            graph = self._workspace.graph(tags=[self._tag])
+            graph = self._workspace.knowledge.graph(tags=[self._tag])
             theirs = {node.id for node in graph.nodes if self._tag in node.tags}
             nodes = [node for each in self._items.under(()) if (node := self._node(each))]
             self._learn(nodes, theirs.difference(node.id for node in nodes))
@@ -375,7 +375,7 @@ class RecallStore(BaseStore):
 
     def _is_known(self, node: str) -> bool:
         try:
-            return bool(self._workspace.graph(around=[node], depth=0).nodes)
+            return bool(self._workspace.knowledge.graph(around=[node], depth=0).nodes)
         except NotFound:
             return False
 
@@ -387,7 +387,7 @@ class RecallStore(BaseStore):
         if not nodes and not forget:
             return
         try:
-            self._workspace.learn(nodes, agent=self._agent, forget_nodes=forget)
+            self._workspace.knowledge.add(nodes, agent=self._agent, forget_nodes=forget)
         except InvalidInput:
             if len(nodes) + len(forget) > 1:
                 for node in nodes:

@@ -137,7 +137,7 @@ def _record_handoff(sending: _HandoffTool, runtime: Any, fields: Plain) -> Any:
     missing = Problem("summary", "required", "is missing", "what was done, in a few sentences")
     problems = [*alone, *([] if fields.get("summary") else [missing])]
     if problems:
-        found = workspace.check(document).problems
+        found = workspace.check_handoff(document).problems
         known = [each for each in found if each.level == "error" or each.code == "unknown_field"]
         return _refusal(sending, runtime, [*problems, *known])
     try:
@@ -147,7 +147,7 @@ def _record_handoff(sending: _HandoffTool, runtime: Any, fields: Plain) -> Any:
     except (Conflict, KeyReused) as error:
         return _refusal(sending, runtime, [Problem("", error.code, error.message)])
     metadata = {"version": command.version, "digest": command.digest}
-    new = workspace.handoff_context(sending.task, agent=source, since=command.version - 1)
+    new = workspace.context.handoff_context(sending.task, agent=source, since=command.version - 1)
     earlier: list[str] = handoff_context_of(state).get("memory_refs", [])
     return Command(
         goto=sending.agent_name,

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from agents.run import CallModelData
 
     from passdown.adapters.tools import AnyWorkspace, BriefSettings
+    from passdown.core.tokens import CounterLike
     from passdown.workspace import Workspace
-    from passdown.workspace.types import CounterLike
 
 
 def agent_name_of(name: str, path: str) -> str:
@@ -676,7 +676,9 @@ class _HandoffCalls:
             return [Problem("", "wrong_type", "no JSON object", "a JSON object")]
         terms, payload = self._terms, cast("dict[str, Any]", given)
         task = terms.task_of(context)
-        check = terms.reader.workspace.check(terms.handoff(payload, task, terms.sender(sender)))
+        check = terms.reader.workspace.check_handoff(
+            terms.handoff(payload, task, terms.sender(sender))
+        )
         problems = [each for each in check.problems if each.level == "error"]
         unknown = [
             each._replace(fix="leave it out")

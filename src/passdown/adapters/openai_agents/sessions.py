@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from passdown.adapters.tools import AnyWorkspace
     from passdown.core.record import Record
-    from passdown.workspace.types import CounterLike
+    from passdown.core.tokens import CounterLike
 
 
 ItemData = dict[str, Any]

@@ -62,7 +62,7 @@ class HookContext(NamedTuple):
         """How much time something may take, with a margin for what follows."""
         return min(most, self.deadline - time.monotonic() - _MARGIN_S)
 
-    def opened(self) -> Workspace:
+    def context(self) -> Workspace:
         """The workspace, with little patience for other writers."""
         from passdown.workspace import Workspace
 
@@ -94,7 +94,7 @@ def _session_start(visit: HookContext, session: HookSession) -> HookResponse:
     if not session.started:
         session = session._replace(started=int(time.time()), commit=commit)
         visit.sessions.prune()
-    with visit.opened() as workspace:
+    with visit.context() as workspace:
         choice = choose_task(workspace, session, branch)
         if choice.task:
             session, text = _briefed(visit, workspace, session, choice)
@@ -146,7 +146,7 @@ def _prompt_submit(visit: HookContext, session: HookSession) -> HookResponse:
     is_due = session.compacted or not session.task or has_rules or may_call
     if not takes_context(call.host, call.event) or not is_due:
         return HookResponse()
-    with visit.opened() as workspace:
+    with visit.context() as workspace:
         session, texts = _prompted(visit, workspace, session, has_rules=has_rules)
     visit.keep(session)
     told = {what: text.rstrip("\n") for what, text in texts.items() if text}
@@ -186,12 +186,12 @@ def _prompted(
 
 
 def _rules(visit: HookContext, workspace: Workspace, session: HookSession) -> str:
-    found = workspace.rules(
+    found = workspace.rules.inject(
         visit.call.prompt,
         session=visit.call.session or "none",
         agent=session.agent or None,
         task=session.task or None,
-        used_tokens=session.used_tokens or None,
+        used=session.used_tokens or None,
         counter=counter_for(visit.call.host),
     )
     visit.faults.extend(problem.line() for problem in found.problems)
@@ -214,7 +214,7 @@ def _subagent_start(visit: HookContext, session: HookSession) -> HookResponse:
     call = visit.call
     if not takes_context(call.host, call.event):
         return HookResponse()
-    with visit.opened() as workspace:
+    with visit.context() as workspace:
         choice = choose_task(workspace, session, "")
         if not choice.task:
             return HookResponse()
@@ -236,7 +236,7 @@ def _subagent_stop(visit: HookContext, session: HookSession) -> HookResponse:
 
 
 def _pre_compact(visit: HookContext, session: HookSession) -> HookResponse:
-    with visit.opened() as workspace:
+    with visit.context() as workspace:
         session, choice = _checkpointed(visit, session, workspace)
         # Gemini CLI announces one at every turn; that there was one shows in its transcript.
         is_sure = visit.call.host != GEMINI.name or visit.call.source == "manual"
@@ -278,8 +278,8 @@ def _checkpointed(
     from passdown.hosts.hooks.messages import choose_task
 
     if workspace is None:
-        with visit.opened() as opened:
-            return _checkpointed(visit, session, opened)
+        with visit.context() as context:
+            return _checkpointed(visit, session, context)
     choice = choose_task(workspace, session, "")
     return _checkpoint(visit, workspace, session, choice.task), choice
 
@@ -308,7 +308,7 @@ def _checkpoint(
         archive_draft(folder, name)
         fresh = HookSession(transcript=session.transcript, read_to=session.read_to)
         fresh = fresh._replace(task=name, agent=session.agent, told=session.told)
-        fresh = fresh._replace(used_tokens=session.used_tokens, understood=session.understood)
+        fresh = fresh._replace(used=session.used_tokens, understood=session.understood)
         return fresh._replace(handoffs=handoffs_of(task), started=int(time.time()))
     changed = changed_files(session, root, visit.left_s(_GIT_S))
     has_done = bool(changed or session.commands or session.files or session.subagents)

@@ -207,7 +207,7 @@ def switch_text(
     It comes with what it warns of; `faults` gets why the switch couldn't be recorded, if so.
     """
     counter = counter_for(host)
-    found = workspace.prompt(prompt, task=task, active=active, counter=counter)
+    found = workspace.context.prompt(prompt, task=task, active=active, counter=counter)
     if found.switched is None:
         return "", ""
     warned = _warning_lines(host, found.switched.warnings, faults)

@@ -1,0 +1,80 @@
+"""A task's state as a value: now, at a past version, or for the receiver of a handoff."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from passdown.core.handoff import TaskState
+from passdown.core.kinds import stream_of
+from passdown.core.record import Head
+from passdown.core.results import HandoffCommand
+from passdown.errors import Conflict, unknown_task
+from passdown.history.state import item_documents
+from passdown.history.state import state as task_state
+from passdown.workspace.context import Context
+
+if TYPE_CHECKING:
+    from passdown.core.rows import TaskRow
+    from passdown.store.statements import Reader
+
+
+def state(context: Context, task: str, version: int | None = None) -> TaskState:
+    """A task's state now, or at a past version.
+
+    Args:
+        task: The task.
+        version: The version; the current one by default.
+    """
+    with context.store.reading() as reader:
+        return TaskState.from_dict(task_state(reader, task, version))
+
+
+def load(context: Context, task: str) -> TaskState | None:
+    """A task's state now, or None for an unknown task.
+
+    Args:
+        task: The task.
+    """
+    with context.store.reading() as reader:
+        if reader.task(task) is None:
+            return None
+        return TaskState.from_dict(task_state(reader, task))
+
+
+def receive_handoff(context: Context, command: HandoffCommand) -> TaskState:
+    """The full, verified state for the receiver of a handoff.
+
+    Raises GateRefused while a human gate holds the task, Conflict when it has changed since.
+
+    Args:
+        command: What recording the handoff gave.
+    """
+    from passdown.workspace.task_context import gate_error
+
+    with context.store.reading() as reader:
+        row = reader.task(command.task_id)
+        if row is None:
+            raise unknown_task(command.task_id)
+        _check_command(reader, row, command)
+        held = item_documents(reader, row.task, reader.open_items(row.task, ("k",)))
+        if held:
+            raise gate_error(row.task, [document for _, document in held])
+        return TaskState.from_dict(task_state(reader, command.task_id))
+
+
+def _check_command(reader: Reader, row: TaskRow, command: HandoffCommand) -> None:
+    """A command holds while its handoff is the task's latest; an approval or a note since is fine.
+
+    Its record has to be the one that was written, and so does the last one.
+    """
+    from passdown.ledger.writer import check_head_record
+
+    latest = reader.item(row.task, "h", row.header["counts"].get("h", 0))
+    if latest is None or latest.position != command.version:
+        raise Conflict(row.task, expected=command.version, actual=row.version)
+    stream = stream_of(row.task)
+    record = reader.record(stream, command.version)
+    if record is None or record.digest != command.digest:
+        detail = "the command's digest is not that of the stored handoff"
+        raise Conflict(row.task, expected=command.version, actual=row.version, detail=detail)
+    check_head_record(reader, Head(stream, row.version, row.digest))
