@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -14,10 +15,9 @@ from passdown.mcp.tools import BY_NAME
 from tests.interfaces.mcp.talking import ERAS, client, talk
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp import Client
 
+PUBLISHED = Path(__file__).with_name("published_tools.json")
 MOST_TOKENS = 2_000
 HINTS = {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
 READING = ["brief", "recall", "show", "tasks", "gates"]
@@ -46,6 +46,11 @@ def test_all_definitions_together_are_under_two_thousand_tokens(tmp_path: Path, 
     assert count(json.dumps({"tools": tools})) < MOST_TOKENS
     assert count(json.dumps({"tools": tools}, separators=(",", ":"))) < MOST_TOKENS
     assert tools == list(TOOLS)
+
+
+def test_the_tools_are_the_published_ones() -> None:
+    """Models are used to them: whoever changes one also writes the file again."""
+    assert list(TOOLS) == json.loads(PUBLISHED.read_text("utf-8"))
 
 
 @pytest.mark.promise("M-2")
