@@ -29,7 +29,7 @@ _SQLITE = "sqlite:///"
 
 
 class _OpenWorkspace:
-    """An open workspace, what stood on disk when it was opened, and how many calls use it."""
+    """An open workspace, the identity of its files when it was opened, and its users."""
 
     def __init__(self, workspace: Workspace, identity: tuple[object, ...]) -> None:
         self.workspace = workspace
@@ -59,10 +59,10 @@ def workspace_candidates(
 
 
 class SharedWorkspace:
-    """Lends one open workspace to any number of calls at a time."""
+    """One open workspace for any number of calls at a time."""
 
     def __init__(self, where: WorkspaceCandidates) -> None:
-        """Nothing is looked for or opened until the first call."""
+        """Nothing is opened until the first call."""
         self._where = where
         self._lock = threading.Lock()
         self._lent: _OpenWorkspace | None = None
@@ -76,10 +76,10 @@ class SharedWorkspace:
         try:
             yield lent.workspace
         finally:
-            self._give_back(lent)
+            self._release(lent)
 
     def close(self) -> None:
-        """Let go of the store, once the calls that use it are done."""
+        """Close the store, once the calls that use it are done."""
         with self._lock:
             lent, self._lent = self._lent, None
             if lent is not None and not lent.users:
@@ -96,7 +96,7 @@ class SharedWorkspace:
             self._lent.users += 1
             return self._lent
 
-    def _give_back(self, lent: _OpenWorkspace) -> None:
+    def _release(self, lent: _OpenWorkspace) -> None:
         with self._lock:
             lent.users -= 1
             if not lent.users and lent is not self._lent:
@@ -128,7 +128,7 @@ def _open(place: Location) -> _OpenWorkspace:
 
 
 def _identity(place: Location) -> tuple[object, ...]:
-    """What tells the files at a place from others that may come to stand there."""
+    """The identity of the files at a location, which changes if others replace them."""
     store = _stat(place.url.removeprefix(_SQLITE))
     config = _stat(place.config)
     return (

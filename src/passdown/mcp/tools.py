@@ -189,7 +189,7 @@ MAX_CHARACTERS = 40_000
 _ROW_CHARACTERS = 300
 _USUAL_STATUSES = frozenset({"recorded", "active", "accepted", "open"})
 _INDENT = "    "
-_INJECTION_MARK = "[reads like orders: {}]"
+_INJECTION_MARK = "[reads like instructions: {}]"
 
 
 def minute_of(at: object) -> str:
@@ -220,7 +220,7 @@ def shortened(words: str, most: int = _ROW_CHARACTERS) -> str:
 
 
 def injection_mark(words: str) -> str:
-    """A mark for words that read like orders to a model; usually nothing."""
+    """A mark for words that read like instructions to a model; usually empty."""
     hints = instruction_hints(words)
     return " " + _INJECTION_MARK.format(", ".join(hints)) if hints else ""
 
@@ -332,8 +332,8 @@ def waiting_task(workspace: Workspace, agent: str) -> str:
         return str(tasks[0]["task"])
     known = ", ".join(f"{task['task']} {one_line(task['title'])[:40]}" for task in tasks)
     expected = f"one of: {known}" if known else "a task; none is open (task_new makes one)"
-    problem = Problem("task", "required", f"is missing; {len(waiting)} wait for {agent}", expected)
-    raise InvalidInput("it isn't plain which task is meant", [problem])
+    message = f"is missing, and {len(waiting) or 'none'} waiting for {agent}"
+    raise InvalidInput("no task given", [Problem("task", "required", message, expected)])
 
 
 def open_tasks(workspace: Workspace, limit: int) -> list[JsonObject]:
@@ -530,11 +530,11 @@ def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> 
 
 
 def _command_text(command: HandoffCommand) -> str:
-    said = "Was recorded already" if command.is_replay else "Recorded"
+    said = "Already recorded" if command.is_replay else "Recorded"
     to = f" to {one_line(command.target_agent)}" if command.target_agent else ""
     line = (
         f"{said}: {command.task_id} version {command.version}, {command.outcome}{to}, "
-        f"phase {command.phase}, {command.completeness} of 100 complete."
+        f"phase {command.phase}. Detail score: {command.completeness}/100."
     )
     held = f"Held by {', '.join(command.held_by)}: a person has to answer first."
     told = warning_lines(command.warnings)
@@ -593,7 +593,7 @@ def task_problems(given: JsonObject) -> list[Problem]:
 
 
 def _receipt_text(receipt: Receipt) -> str:
-    said = "Was recorded already" if receipt.is_replay else "Recorded"
+    said = "Already recorded" if receipt.is_replay else "Recorded"
     items = f", {', '.join(receipt.items)}" if receipt.items else ""
     line = f"{said}: {receipt.task_id} version {receipt.version}{items}."
     return "\n".join([line, *warning_lines(receipt.warnings)])
@@ -772,7 +772,7 @@ def error_text(error: PassdownError, name: str) -> str:
 def _next_step(error: PassdownError, name: str) -> str:
     """What to do next, by the tools that the model has rather than by commands."""
     if isinstance(error, InvalidInput):
-        return f"Mend all of these, call {name} again."
+        return f"Fix these, then call {name} again."
     if isinstance(error, Conflict) and name == "task_new":
         return f"Use it as it is (show {error.task}), or choose another id."
     if isinstance(error, Conflict):

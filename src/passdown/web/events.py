@@ -31,7 +31,7 @@ _PAGE = 200
 
 
 class ChangeWatcher:
-    """Looks for news while anybody listens, once for all of them."""
+    """Polls for changes while anybody listens, once for all of them."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
@@ -39,12 +39,12 @@ class ChangeWatcher:
         self._task: asyncio.Task[None] | None = None
 
     def position(self) -> int:
-        """The sequence number of the last record, read in the thread that asks."""
+        """The sequence number of the last record; blocks."""
         with tracing.detached(), self._state.workspace() as workspace:
             return workspace.changes(None)["last"]
 
     async def news(self, after: int, seconds: float) -> None:
-        """Wait until there may be something after a place, the server stops, or time is up."""
+        """Wait until there may be a record after a position, the server stops, or time is up."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._look())
         async with self._state.news:
@@ -62,7 +62,7 @@ class ChangeWatcher:
                 found = await self._state.threads.for_all(self.position)
                 self._last = max(self._last, found)
             except PassdownError:
-                # The store may be away for a while; whoever listens finds out by itself.
+                # The store may be unavailable for a while; each stream finds out by itself.
                 self._last += 1
             async with self._state.news:
                 self._state.news.notify_all()
@@ -96,7 +96,7 @@ class EventStream:
                 async with self._state.catching_up.of(self._caller.id):
                     found = await self._state.threads.for_caller(self._changes)
             except PassdownError:
-                # The store is busy or away: the client comes back to where it was.
+                # The store is busy or unavailable: the client reconnects and continues.
                 return
             events = b"".join(
                 event_bytes(change)
@@ -108,7 +108,7 @@ class EventStream:
                 self._state.metrics.events += events.count(b"\n\n")
                 spoke = time.monotonic()
                 yield events
-            if not await self._is_welcome():
+            if not await self._is_token_valid():
                 return
             if found["last"] == found["asked"]:
                 await self._watch.news(self._after, KEEP_ALIVE_SECONDS)
@@ -122,8 +122,8 @@ class EventStream:
             found = workspace.changes(self._after, limit=_PAGE)
         return {**found, "asked": self._after}
 
-    async def _is_welcome(self) -> bool:
-        """Whether the token still holds: a stream may outlive it."""
+    async def _is_token_valid(self) -> bool:
+        """Whether the token is still valid: a stream may outlive it."""
         return await self._state.is_live(self._caller)
 
 
@@ -134,10 +134,10 @@ def event_bytes(change: JsonObject) -> bytes:
 
 
 def resume_position(last_event_id: str, given: int | None, last: int) -> int:
-    """The place to go on from: what the client saw last, else what it asks for, else now.
+    """The position to continue from: what the client saw last, else what it asks for, else now.
 
-    Raises Malformed for a place that isn't in the ledger: nothing would ever come after it, and
-    what was missed wouldn't be noticed.
+    Raises MalformedRequest for a position that isn't in the ledger: nothing would ever come after
+    it, and nobody would notice what was missed.
     """
     text = last_event_id.strip()
     is_number = text.isascii() and text.isdigit() and len(text) <= 18
@@ -150,14 +150,14 @@ def resume_position(last_event_id: str, given: int | None, last: int) -> int:
 
 
 def _unknown_position(path: str, given: str, last: int) -> MalformedRequest:
-    message = f"{given} is no place in this ledger, whose last record is {last}"
+    message = f"{given} is not in this ledger, whose last record is {last}"
     problem = Problem(path, "out_of_range", message, f"0 to {last}")
-    step = "Read the state anew, then connect without a place; the store may be another one now."
+    step = "Read the state again, then connect without a position; it may be another store now."
     return MalformedRequest("the stream can't go on from there", [problem], next_step=step)
 
 
 def open_stream(state: ServerState, caller: AccessToken) -> None:
-    """Raise RateLimited unless one more stream may be opened."""
+    """Count one more stream; raises RateLimited if there are too many."""
     if state.stopping.is_set():
         raise NotAllowed("the server is stopping", next_step="Connect again in a while.")
     if not state.streams.enter(caller.id):

@@ -59,7 +59,7 @@ async def send_in_chunks(send: Send, message: MutableMapping[str, Any]) -> None:
 
 
 OPEN_PATHS = frozenset({"/health", "/ready", "/api/openapi.json"})
-"""What needs no token: whether the server lives, and how its API looks."""
+"""Paths that need no token: health, readiness and the description of the API."""
 
 REQUEST_CONTEXT = "passdown.context"
 
@@ -70,7 +70,7 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-"""What every answer says to browsers."""
+"""Headers of every response, for browsers."""
 
 _BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LINGER_BYTES = 16 * 1_048_576
@@ -93,7 +93,7 @@ class Gateway:
         self._numbers = count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it here."""
+        """Pass a request on, or refuse it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -126,16 +126,16 @@ class Gateway:
         self, scope: Scope, incoming: _RequestBody, context: RequestContext
     ) -> _Refusal | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        refusal = self._stranger(headers)
+        refusal = self._refuse_head(headers)
         if refusal is not None or scope["path"] in OPEN_PATHS:
             return refusal
-        refusal = await self._unknown(scope, headers, context)
+        refusal = await self._refuse_caller(scope, headers, context)
         if refusal is not None or scope["method"] in _BODILESS_METHODS:
             return refusal
-        return await self._body(headers, incoming, context)
+        return await self._refuse_body(headers, incoming, context)
 
-    def _stranger(self, headers: list[tuple[bytes, bytes]]) -> _Refusal | None:
-        """Who speaks another language, calls another server, or is sent by another site."""
+    def _refuse_head(self, headers: list[tuple[bytes, bytes]]) -> _Refusal | None:
+        """Refuse an ambiguous head, another Host, or the Origin of another site."""
         names = self._state.options.names
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1 or _is_ambiguous(headers):
@@ -159,10 +159,10 @@ class Gateway:
             return _Refusal(error, 403)
         return None
 
-    async def _unknown(
+    async def _refuse_caller(
         self, scope: Scope, headers: list[tuple[bytes, bytes]], context: RequestContext
     ) -> _Refusal | None:
-        """Who has no token, or asks too often with it."""
+        """Refuse a request without a valid token, or too many with it."""
         given = [value for name, value in headers if name == b"authorization"]
         scheme, _, token = given[0].decode("latin-1").partition(" ") if given else ("", "", "")
         try:
@@ -188,10 +188,10 @@ class Gateway:
         context.is_counted = self._state.requests.enter(caller.id)
         return None if context.is_counted else _too_many(caller.name)
 
-    async def _body(
+    async def _refuse_body(
         self, headers: list[tuple[bytes, bytes]], incoming: _RequestBody, context: RequestContext
     ) -> _Refusal | None:
-        """Who sends too much, too slowly, or something else than JSON."""
+        """Refuse a body that is too large, too slow, or not JSON."""
         limits = self._state.options.limits
         named = dict(headers)
         media = named.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
@@ -214,7 +214,7 @@ class Gateway:
 
 
 def _is_ambiguous(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether two readers could disagree where this request ends."""
+    """Whether two parsers could disagree where this request ends."""
     lengths = [value for name, value in headers if name == b"content-length"]
     is_chunked = any(name == b"transfer-encoding" for name, _ in headers)
     return len(lengths) > 1 or (bool(lengths) and is_chunked)
@@ -254,8 +254,8 @@ class _RequestBody:
         self._is_over = self._is_cut = False
 
     async def read(self, most: int) -> bytes | None:
-        """All of it, if it has at most so many bytes; None for a larger one. Of who hangs up before
-        the end, nothing.
+        """All of it, if it has at most so many bytes; None for a larger one. Empty if the client
+        disconnects before the end.
         """
         parts: list[bytes] = []
         size = 0
@@ -268,7 +268,7 @@ class _RequestBody:
         return b"" if self._is_cut else b"".join(parts)
 
     async def drop(self) -> None:
-        """Take what else was sent, for a while: who hangs up on it may cut off its own answer."""
+        """Read and drop the rest for a while: closing at once could cut off our response."""
         size = 0
         try:
             async with asyncio.timeout(_LINGER_SECONDS):
@@ -285,7 +285,7 @@ class _RequestBody:
 
 
 class _BufferedBody:
-    """Gives the body that was read to whoever asks, then what comes: that the client left."""
+    """Gives the body that was read, then what follows: that the client disconnected."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body
@@ -299,7 +299,7 @@ class _BufferedBody:
 
 
 class _ResponseSender:
-    """The way out: headers that every answer has, counts, and the log."""
+    """Sends the response: adds headers, counts it and logs it."""
 
     def __init__(
         self, state: ServerState, scope: Scope, context: RequestContext, send: Send
@@ -311,7 +311,7 @@ class _ResponseSender:
         self.status = 0
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Pass a part of the answer on."""
+        """Send a part of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = [*message.get("headers", ()), *SAFE_HEADERS]
@@ -325,7 +325,7 @@ class _ResponseSender:
             self._finish()
 
     async def refuse(self, refusal: _Refusal, incoming: _RequestBody) -> None:
-        """Answer with a problem. What else was sent is dropped, and then this hangs up."""
+        """Respond with a problem. The rest of the body is dropped, and the connection closed."""
         self._state.metrics.refused(refusal.error.code)
         body = to_json(problem_document(refusal.error, refusal.status))
         headers = [

@@ -54,7 +54,7 @@ class RateLimiter:
         self._levels: dict[str, tuple[float, float]] = {}
 
     def take(self, name: str) -> float:
-        """Take one request out; gives 0, or the seconds until there is one to take."""
+        """Take one request; returns 0, or the seconds until there is one to take."""
         if not self._rate:
             return 0.0
         now = self._clock()
@@ -69,7 +69,7 @@ class RateLimiter:
         return 0.0
 
     def _forget_full(self, now: float) -> None:
-        """A bucket that would be full by now is as good as a new one."""
+        """Forget buckets that would be full by now: a new one is the same."""
         filled = self._burst / self._rate
         self._levels = {
             name: (level, at) for name, (level, at) in self._levels.items() if now - at < filled
@@ -77,11 +77,9 @@ class RateLimiter:
 
 
 class ConcurrencyLimiter:
-    """Lets each token have a few requests of a kind under way at a time; others of its own wait
-    meanwhile.
+    """Limits how many requests of a kind each token has under way; its others wait meanwhile.
 
-    Threads, the store and the processor serve one after another. Without this, who sends much would
-    stand in every queue many times over, and everybody else behind all of that.
+    Without this, a token that sends much would fill every queue, and all others would wait behind.
     """
 
     def __init__(self, kind: str, at_once: int, most_waiting: int) -> None:
@@ -90,7 +88,7 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def of(self, name: str) -> AsyncGenerator[None]:
-        """Wait for a turn, and have it; raises RateLimited where too many wait already."""
+        """Wait for a slot and hold it; raises RateLimited if too many wait already."""
         turn, count = self._open.get(name) or (asyncio.Semaphore(self._at_once), 0)
         if count >= self._most:
             raise RateLimited(
@@ -108,7 +106,7 @@ class ConcurrencyLimiter:
 
 
 class OpenCounter:
-    """How many of something are open, in all and for each token."""
+    """Counts what is open, in all and for each token."""
 
     def __init__(self, most: int, most_of_token: int) -> None:
         self._most, self._most_of_token = most, most_of_token
@@ -116,7 +114,7 @@ class OpenCounter:
         self.count = 0
 
     def enter(self, name: str) -> bool:
-        """Open one more; False where there are too many."""
+        """Count one more; False if there are too many."""
         if self.count >= self._most or self._open[name] >= self._most_of_token:
             return False
         self._open[name] += 1
@@ -124,7 +122,7 @@ class OpenCounter:
         return True
 
     def leave(self, name: str) -> None:
-        """Close one."""
+        """Count one less."""
         self.count -= 1
         self._open[name] -= 1
         if not self._open[name]:
@@ -140,14 +138,14 @@ _NAME = re.compile(
 
 
 class AllowedNames(NamedTuple):
-    """The Host headers and the Origins that are taken."""
+    """The Host headers and the Origins that are accepted."""
 
     hosts: frozenset[str]
     origins: frozenset[str]
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach an address to listen at."""
+    """Whether only this machine can reach an address."""
     if address == "localhost":
         return True
     try:
@@ -157,10 +155,10 @@ def is_loopback(address: str) -> bool:
 
 
 def allowed_names(address: str, port: int, allowed: tuple[str, ...]) -> AllowedNames:
-    """What is taken by a server that listens at an address, under the names that people gave.
+    """The names that a server accepts, by the address that it listens at and those it was given.
 
-    A name without a port stands for itself, as behind a proxy, and with this server's port. Only
-    this machine's own names are taken as an origin without TLS.
+    A name without a port is accepted as it is, as behind a proxy, and with this server's port. Only
+    this machine's own names are accepted as an origin without TLS.
     """
     hosts: set[str] = set()
     origins: set[str] = set()
@@ -177,7 +175,7 @@ def allowed_names(address: str, port: int, allowed: tuple[str, ...]) -> AllowedN
 
 
 def checked_names(given: list[str]) -> tuple[str, ...]:
-    """Names to be allowed, in small letters. Raises InvalidInput for what is no host's name."""
+    """Names to be allowed, in lower case. Raises InvalidInput for what is no host name."""
     names = tuple(name.lower().removesuffix(".") for name in given)
     problems = [
         Problem("allowed-host", "invalid_host", f"{name[:80]!r}", "a name, or a name:port")

@@ -226,7 +226,7 @@ def read_request(
     elif body:
         problems.append(Problem("", "unexpected_body", "a body was sent", "no body"))
     if problems:
-        raise InvalidInput("the request is refused", problems, next_step="Mend all of these.")
+        raise InvalidInput("the request is refused", problems, next_step="Fix all of these.")
     return given
 
 

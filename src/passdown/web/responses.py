@@ -56,26 +56,26 @@ _STATUSES: tuple[tuple[type[PassdownError], int], ...] = (
 )
 _BY_CODE = {"no_token": 401, "other_host": 421, "too_large": 413, "timeout": 408}
 TITLES = {
-    400: "The request can't be read",
+    400: "Malformed request",
     401: "A token is needed",
     403: "Not allowed",
     404: "Not found",
-    405: "Not a method of this address",
+    405: "Method not allowed",
     408: "The request took too long",
-    409: "Refused as things stand",
-    412: "The task has moved on",
+    409: "Conflict with the current state",
+    412: "The task has changed",
     413: "Too large",
     415: "Not JSON",
-    421: "Not a name of this server",
-    422: "Refused as given",
+    421: "Unknown host name",
+    422: "Invalid input",
     429: "Too many requests",
-    500: "A fault of the server",
+    500: "Internal error",
     501: "Not installed",
     503: "Not available",
 }
 
 
-_FIX_PROBLEMS = "Mend what problems lists, then send it again."
+_FIX_PROBLEMS = "Fix what problems lists, then send it again."
 _NEXT_STEPS = {
     400: "Send what /api/openapi.json describes.",
     401: "Send a token as Authorization: Bearer TOKEN; passdown token new makes one.",
@@ -83,7 +83,7 @@ _NEXT_STEPS = {
     404: "See /api/openapi.json for addresses, and the lists for what there is.",
     405: "Use a method of the header Allow.",
     408: "Send it again, faster or less of it.",
-    409: "Read how things stand now, then decide anew.",
+    409: "Read the current state, then decide again.",
     412: "Read what changed, then write from the new version.",
     413: "Send less at once.",
     415: "Send JSON as application/json.",
@@ -94,7 +94,7 @@ _NEXT_STEPS = {
     501: "Whoever keeps the server can install what is named.",
     503: "Try again a little later, a write with the same key.",
 }
-"""What to do about an error that doesn't say it itself, by status."""
+"""Next steps by status, for errors that have none of their own."""
 
 
 def status_of(error: PassdownError, *, has_condition: bool = False) -> int:
@@ -107,8 +107,8 @@ def status_of(error: PassdownError, *, has_condition: bool = False) -> int:
 
 
 def without_internals(error: PassdownError, request: str) -> PassdownError:
-    """The same error for who asks from afar: what the store says of itself may name its address,
-    its user and files of the server, so that stays in the log.
+    """The same error for a client: a store's own message may name its address, its user and files
+    of the server, so that stays in the log.
     """
     if not isinstance(error, StoreError):
         return error
@@ -121,7 +121,7 @@ def without_internals(error: PassdownError, request: str) -> PassdownError:
 
 
 def problem_document(error: PassdownError, status: int) -> dict[str, Any]:
-    """An error as a problem document. What clients sent is quoted in it, made visible."""
+    """An error as a problem document; control characters that a client sent are made visible."""
     document = error.to_dict()
     code, message = str(document.pop("error")), str(document.pop("message"))
     step = str(document["next_step"]) or (
@@ -139,12 +139,12 @@ def problem_document(error: PassdownError, status: int) -> dict[str, Any]:
 
 
 def to_json(document: object) -> bytes:
-    """A document as JSON that no browser could take for markup, whatever reads it."""
+    """A document as JSON that no browser takes for markup."""
     return escape_markup(json.dumps(document, ensure_ascii=True, separators=(",", ":"))).encode()
 
 
 def escape_markup(text: str) -> str:
-    """JSON without angle brackets: they stand in strings alone, where an escape says the same."""
+    """JSON with its angle brackets escaped; they only occur in strings."""
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -154,7 +154,7 @@ _FILE_CHUNK = 1 << 18
 def to_response(
     operation: ApiRoute, call: ApiRequest, found: ApiResult, request: Request
 ) -> Response:
-    """The answer of an operation, in the form that it has."""
+    """The response for a result: JSON, text, bytes or a file."""
     if found.file:
         return _file_response(found.file, found.media)
     if found.data is not None:
@@ -176,8 +176,8 @@ def to_response(
 
 
 def _file_response(path: str, media: str) -> Response:
-    """A file that was made for this answer. It has no name any more once it is open, so nothing is
-    left of it however the answer ends; where that can't be (Windows), it goes at the end.
+    """A file that was made for this response. It is unlinked once it is open, so nothing is left of
+    it however the response ends; where that can't be (Windows), it is removed at the end.
     """
     folder = os.path.dirname(path)
     file = open(path, "rb")  # noqa: SIM115 - closed when it has been read
@@ -198,7 +198,7 @@ def _file_chunks(file: BinaryIO) -> Generator[bytes]:
 
 
 def with_etag(request: Request, body: bytes, etag: str, status: int = 200) -> Response:
-    """An answer that a client may keep and ask about again; 304 where it still holds."""
+    """A response with an ETag; 304 if the client already has it."""
     headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
     if status == 200 and request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers=headers)

@@ -50,7 +50,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _tail_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody connects: the first request has its time from now on."""
+        """Start the time limit of the first request's head."""
         super().connection_made(transport)
         self._idle_since = self.loop.time()
         if self._are_too_many():
@@ -58,13 +58,13 @@ class BoundedProtocol(HttpToolsProtocol):
         self._time_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone, and nothing more is waited for."""
+        """Stop all timers."""
         self._stop_timing()
         self._stop_taking()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, unless a head has become too long."""
+        """Pass data on, unless a head is too long."""
         if self._is_in_head:
             self._head_bytes += len(data)
             if self._timer is None:
@@ -80,17 +80,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self._cut_tail()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of the head; those after the body can't add to what was decided by it."""
+        """Accept a header of the head; trailers are dropped."""
         if self._is_in_head:
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body, which is bounded where it is read."""
+        """Accept a part of the body, which is bounded where it is read."""
         self._tail_bytes = 0
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
+        """Stop the timer; refuse the request if there are too many connections."""
         self._is_in_head, self._tail_bytes = False, 0
         self._stop_timing()
         app = cast("Any", self).app
@@ -102,36 +102,36 @@ class BoundedProtocol(HttpToolsProtocol):
         self.app = app
 
     def on_message_complete(self) -> None:
-        """The request is whole; what comes next is the head of another."""
+        """Expect the head of another request next."""
         self._is_in_head, self._head_bytes = True, 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The answer is given to the wire; who is hung up on has a while to take the rest."""
+        """Note the time; a client that is disconnected has a while to read the rest."""
         self._idle_since = self.loop.time()
         super().on_response_complete()
         if self.transport.is_closing():
             self._time_taking()
 
     def pause_writing(self) -> None:
-        """Much of an answer waits to be taken."""
+        """Limit the time in which the client has to read."""
         super().pause_writing()
         self._time_taking()
 
     def resume_writing(self) -> None:
-        """It was taken."""
+        """The client has read."""
         self._stop_taking()
         super().resume_writing()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Nothing more is asked here: what was answered is not waited for any longer either."""
+        """Close an idle connection, even if the client hasn't read its response."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             super().timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what can't be read, and hang up."""
+        """Respond to what can't be parsed, and close."""
         self._stop_timing()
         problem = Problem("", "malformed", msg, "a request of HTTP that can be read in one way")
         body = to_json(problem_document(InvalidInput("the request can't be read", [problem]), 400))
@@ -153,11 +153,11 @@ class BoundedProtocol(HttpToolsProtocol):
         most = self.config.limit_concurrency
         if most is None or len(self.connections) <= most:
             return False
-        # Who was just hung up on is still listed.
+        # A connection that was just closed is still listed.
         return sum(not each.transport.is_closing() for each in self.connections) > most
 
     def _make_room(self) -> None:
-        """Hang up on whoever has been idle for the longest, if anybody is."""
+        """Close the connection that has been idle for the longest, if any is."""
         others = (each for each in self.connections if isinstance(each, BoundedProtocol))
         idle = [each for each in others if each is not self and each.is_idle]
         if idle:
@@ -165,7 +165,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing was asked here that waits for its answer."""
+        """Whether no request waits for its response."""
         cycle = cast("Any", self.cycle)  # None before the first request
         is_answered = cycle is None or cycle.response_complete
         return is_answered and not self.transport.is_closing()
@@ -193,7 +193,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 async def _too_many_connections(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer where every connection is at work."""
+    """Respond if every connection is in use."""
     del scope, receive
     error = RateLimited(
         "the server has as many connections as it takes", next_step="Try again in a while."
@@ -225,7 +225,7 @@ class ListeningSocket(NamedTuple):
 
     @property
     def url(self) -> str:
-        """The address, as a browser would have it."""
+        """The URL of the server."""
         host = f"[{self.address}]" if ":" in self.address else self.address
         return f"http://{host}:{self.port}"
 
@@ -249,7 +249,7 @@ def listen(address: str, port: int) -> ListeningSocket:
 
 
 class HttpServer(uvicorn.Server):
-    """A server that ends its streams when it is told to stop; they would wait for each other."""
+    """A server that ends its event streams when it stops; it would wait for them otherwise."""
 
     def __init__(self, config: uvicorn.Config, state: ServerState) -> None:
         super().__init__(config)
@@ -261,7 +261,7 @@ class HttpServer(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal to stop: what is open ends, what has begun is finished."""
+        """Stop on a signal: streams end, requests under way are finished."""
         self._state.stop()
         super().handle_exit(sig, frame)
 
@@ -302,7 +302,7 @@ def serve(
     *,
     logs_all: bool = False,
 ) -> None:
-    """Answer until a signal says stop."""
+    """Serve until a signal says stop."""
     # Threads that compute take turns; the loop, which everybody waits for, is one among them.
     sys.setswitchinterval(_SWITCH_SECONDS)
     _log_to_stderr()
@@ -310,7 +310,7 @@ def serve(
 
 
 class _JsonFormatter(logging.Formatter):
-    """A line of JSON of what another library logs."""
+    """Log lines of other libraries as JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without a traceback."""

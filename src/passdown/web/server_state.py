@@ -47,22 +47,22 @@ SHARED_THREADS = 4
 
 
 class ThreadPools:
-    """Two sets of threads, made as they are needed."""
+    """Two thread pools, started as needed."""
 
     def __init__(self) -> None:
         self._callers = ThreadPoolExecutor(CALLER_THREADS, "passdown-call")
         self._all = ThreadPoolExecutor(SHARED_THREADS, "passdown-all")
 
     async def for_caller(self, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-        """Do what a caller asked for; its token's turn limits how many of these there are."""
+        """Run a caller's work; limiters bound how many of these there are per token."""
         return await _run_in(self._callers, partial(work, *given, **named))
 
     async def for_all(self, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-        """Do what everybody waits for: short, and one of its kind at a time."""
+        """Run work that everybody waits for: short, and one of its kind at a time."""
         return await _run_in(self._all, partial(work, *given, **named))
 
     def close(self) -> None:
-        """Take nothing new; what has begun ends by itself."""
+        """Accept no more work; what has begun ends by itself."""
         self._callers.shutdown(wait=False)
         self._all.shutdown(wait=False)
 
@@ -89,7 +89,7 @@ class ServerOptions(NamedTuple):
 
 
 class RequestContext:
-    """One request that was let in: whose it is, what it brought, and since when it is here."""
+    """One request: its number, caller, body, route, and what the log says of it."""
 
     def __init__(self, number: str, started: float) -> None:
         self.number = number
@@ -105,20 +105,20 @@ class RequestContext:
         self._turns: AsyncExitStack | None = None
 
     async def hold(self, turn: AbstractAsyncContextManager[None]) -> None:
-        """Wait for a turn and keep it until the answer has been sent: what nobody takes counts
-        against who asked for it.
+        """Wait for a limiter and hold it until the response was sent: an unread response counts
+        against its token.
         """
         if self._turns is None:
             self._turns = AsyncExitStack()
         await self._turns.enter_async_context(turn)
 
     async def release(self) -> None:
-        """Let go of the turns; whoever is next may begin."""
+        """Release the limiters; the next request may begin."""
         if self._turns is not None:
             await self._turns.aclose()
 
     def set_route(self, operation: str, route: str) -> None:
-        """Say what it asks for: an operation, and the address as the API's description has it."""
+        """Note the operation, and the path as the OpenAPI document has it."""
         self.operation, self.route = operation, route
 
 
@@ -151,8 +151,8 @@ class ServerState:
             yield workspace
 
     async def holder(self, token: str) -> AccessToken | None:
-        """Whose token this is. What was revoked elsewhere is refused within a second; one that was
-        made a moment ago is looked for, but not for everyone who sends nonsense.
+        """The holder of a token. A token that was revoked by another process is refused within a
+        second. An unknown one is looked up at once, if it is well-formed.
         """
         tokens = await self._looked(_LOOK_AGAIN_S)
         found = tokens.holder(token)
@@ -161,11 +161,11 @@ class ServerState:
         return found
 
     async def is_live(self, caller: AccessToken) -> bool:
-        """Whether a token that was let in earlier would be let in now."""
+        """Whether a token is still valid."""
         return (await self._looked(_LOOK_AGAIN_S)).is_live(caller.id)
 
     async def _looked(self, at_most_s: float) -> Tokens:
-        """The tokens as they were so many seconds ago at most. One looks, the others wait."""
+        """The tokens, at most so many seconds old. One request reads them, the others wait."""
         asked = time.monotonic()
         if self._tokens is not None and asked - self._looked_at < at_most_s:
             return self._tokens[1]
@@ -185,7 +185,7 @@ class ServerState:
             return known
 
     def stop(self) -> None:
-        """Tell streams to end: the server is about to."""
+        """End the streams: the server is about to stop."""
         self.stopping.set()
 
     def log(self, what: str, /, **fields: Any) -> None:

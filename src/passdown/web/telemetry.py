@@ -30,7 +30,7 @@ _BUCKET_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 class Metrics:
-    """What has happened since the server started; written by its event loop alone."""
+    """Counts since the server started; written by its event loop alone."""
 
     def __init__(self) -> None:
         self._answers: Counter[tuple[str, int]] = Counter()
@@ -40,18 +40,18 @@ class Metrics:
         self.events = 0
 
     def answered(self, operation: str, status: int, seconds: float) -> None:
-        """One more answer."""
+        """Count a response."""
         self._answers[operation, status] += 1
         buckets = self._buckets.setdefault(operation, [0] * (len(_BUCKET_BOUNDS) + 1))
         buckets[bisect_left(_BUCKET_BOUNDS, seconds)] += 1
         self._seconds[operation] = self._seconds.get(operation, 0.0) + seconds
 
     def refused(self, reason: str) -> None:
-        """One more request that the front turned away."""
+        """Count a request that the gateway refused."""
         self._refusals[reason] += 1
 
     def text(self, *, streams: int) -> str:
-        """Everything, as text."""
+        """All metrics as text."""
         lines = [
             "# HELP passdown_requests_total Answers by operation and status.",
             "# TYPE passdown_requests_total counter",
@@ -96,13 +96,13 @@ class Metrics:
 
 
 UNTRACED = frozenset({"/health", "/ready"})
-"""What is asked every few seconds by whoever watches the server: no work of anybody's."""
+"""Paths that monitoring polls every few seconds; they get no spans."""
 
 METHODS = frozenset("GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH QUERY".split())
 
 
 class RequestSpan:
-    """The span of one request, from when it came in until it has been answered."""
+    """The span of one request, from its arrival to its response."""
 
     def __init__(self, scope: Scope, context: RequestContext, *, is_let_in: bool) -> None:
         self._context = context
@@ -120,7 +120,7 @@ class RequestSpan:
         self._span.__exit__(kind, error, place)
 
     def answered(self, status: int) -> None:
-        """Say how it was answered; what the server is to blame for is an error."""
+        """Note the status; a 5xx is an error."""
         if self._span is tracing.NO_SPAN:
             return
         context = self._context
@@ -163,7 +163,7 @@ def _start_span(scope: Scope, context: RequestContext, *, is_let_in: bool) -> Sp
 
 
 def operation_span(operation: str, workspace: Workspace, context: RequestContext) -> Span:
-    """The span of what a request has the workspace do."""
+    """The span of the operation that a request calls."""
     if not tracing.is_on():
         return tracing.NO_SPAN
     caller = context.caller
@@ -178,7 +178,7 @@ def operation_span(operation: str, workspace: Workspace, context: RequestContext
 
 
 def note_task(context: RequestContext, given: Mapping[str, Any]) -> None:
-    """Note which task a request is about, if what it gives for one could be a task's id."""
+    """Note which task a request is about, if it names one."""
     if not tracing.is_on():
         return
     context.task = task_argument(given) or task_argument(given.get("body"))

@@ -195,16 +195,16 @@ def test_no_arguments_break_a_tool_and_an_error_changes_nothing(
 def test_a_key_makes_a_retry_safe_and_so_do_the_words_alone(ask: Ask, refused: Ask) -> None:
     started(ask)
     assert ask("task_new", task="T-1", title="Login", criteria=["it works"], key="make-T-1") == (
-        "Was recorded already: T-1 version 1."
+        "Already recorded: T-1 version 1."
     )
     for more in ({"key": "k-1"}, {}):
         first = ask("decide", summary=f"JWT {more}", rationale="y", task="T-1", **more)
         again = ask("decide", summary=f"JWT {more}", rationale="y", task="T-1", **more)
-        assert again == first.replace("Recorded", "Was recorded already")
+        assert again == first.replace("Recorded", "Already recorded")
         other = {name: f"{key}-handoff" for name, key in more.items()}
         for _ in range(2):
             again = ask("handoff", task="T-1", outcome="completed", summary=f"{more}", **other)
-        assert again.startswith("Was recorded already: T-1 version ")
+        assert again.startswith("Already recorded: T-1 version ")
     told = refused("decide", summary="other", rationale="y", task="T-1", key="k-1")
     assert "key" in told
 
@@ -350,7 +350,7 @@ def test_stored_words_begin_no_line_and_orders_are_marked(ask: Ask) -> None:
             assert not line.startswith(("- T-1#d9", "## Orders", "Ignore", "</system>"))
         assert not {"\u202e", "\u200b", "\x1b", "\r"} & set(told)
     for given in ({"id": "T-1"}, {"id": "T-1#d1"}):
-        assert "[reads like orders: ignore_instructions" in ask("show", **given)
+        assert "[reads like instructions: ignore_instructions" in ask("show", **given)
 
 
 def test_reading_changes_no_task(filled: Path, ask: Ask, heads: Callable[[], Any]) -> None:
