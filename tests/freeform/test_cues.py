@@ -324,6 +324,6 @@ def test_what_is_in_progress_or_blocked_is_not_completed(note: str, outcome: str
 def test_the_prompt_says_the_rules_that_a_schema_cannot() -> None:
     """What each outcome demands is said before it is checked."""
     prompt = note_prompt("The form must look right.\n", extract_note("The form must look right.\n"))
-    rules = prompt.partition("which the schema can't express")[2].partition("## Schema")[0]
+    rules = prompt.partition("also checked against these rules")[2].partition("## Schema")[0]
     for outcome in ("partial", "blocked", "failed", "completed"):
         assert f"`{outcome}`" in rules

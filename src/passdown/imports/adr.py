@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -26,7 +27,15 @@ from passdown.imports.job import (
     remarks,
     short_hash,
 )
-from passdown.imports.parsing import MAX_MARKUP_LINE, Page, fact_of, items_of, links_in, read_page
+from passdown.imports.parsing import (
+    MAX_MARKUP_LINE,
+    Page,
+    fact_of,
+    items_of,
+    links_in,
+    read_page,
+    without_cycles,
+)
 from passdown.workspace.entries import add_entry
 
 if TYPE_CHECKING:
@@ -48,7 +57,7 @@ _NOT_NAME = re.compile(r"[^a-z ]+")
 
 
 def plain_heading(name: str) -> str:
-    """A heading without numbers, signs and capitals."""
+    """A heading in lowercase letters only."""
     return " ".join(_NOT_NAME.sub(" ", name.lower()).split())
 
 
@@ -68,7 +77,7 @@ _CONSEQUENCES = ("consequences", "implications", "positive consequences", "negat
 
 
 class AdrParts:
-    """The sections of an ADR by what they are for."""
+    """The sections of an ADR by purpose."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -82,7 +91,7 @@ class AdrParts:
         self._options = self._find(lambda name: name in _OPTIONS)
 
     def _is_several(self) -> bool:
-        """Whether decisions stand below different headings of the second level."""
+        """Whether there are decisions below several headings of the second level."""
         outer: set[int] = set()
         at = -1
         for index, section in enumerate(self._page.sections):
@@ -100,7 +109,7 @@ class AdrParts:
         ]
 
     def _take(self, is_it: Callable[[str], bool]) -> str:
-        """The text of the sections that are meant, each with what is below it, once."""
+        """The text of the matching sections, each with its subsections, once."""
         found: list[str] = []
         for index in self._find(is_it):
             if index not in self._used:
@@ -112,8 +121,8 @@ class AdrParts:
         self._used.update(range(index, index + 1 + len(self._page.below(index))))
 
     def options(self) -> list[str]:
-        """What else was considered: list items, else headings below, else a short text; without
-        the option that was chosen.
+        """The alternatives: list items, else subsections, else a short text; without the chosen
+        option.
         """
         found: list[str] = []
         for index in self._options:
@@ -131,14 +140,14 @@ class AdrParts:
         return list(dict.fromkeys(text for text in kept if not is_blank(text)))[:MAX_ALTERNATIVES]
 
     def left_out(self) -> list[str]:
-        """The outermost sections with text that is taken nowhere; ask for the options first."""
+        """The outermost sections with text that no part has taken; call `options` first."""
         found: list[str] = []
         outer = ""
         for index, section in enumerate(self._page.sections):
             if section.level <= 2 or not outer:
                 outer = section.name
-            is_told = plain_heading(section.name) in ("status", *SHORT_SECTIONS)
-            if index not in self._used and section.text and not is_told and outer not in found:
+            is_fact = plain_heading(section.name) in ("status", *SHORT_SECTIONS)
+            if index not in self._used and section.text and not is_fact and outer not in found:
                 found.append(outer)
         return found
 
@@ -147,7 +156,7 @@ def _bare(text: str) -> str:
     return " ".join(re.sub(r"[^\w]+", " ", text.lower()).split())
 
 
-# The beginnings of words, as people write them; the first row that fits decides.
+# How status words begin; the first row that matches decides.
 _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("superseded", ("superseded", "superceded", "replaced", "obsoleted by")),
     (
@@ -187,9 +196,7 @@ class AdrStatus(NamedTuple):
 
 
 def read_status(page: Page, facts: dict[str, str]) -> AdrStatus:
-    """What an ADR says of its status. None at all means that it holds; a word that nobody knows
-    means that it is proposed, which is the careful reading.
-    """
+    """Read an ADR's status. No status means accepted; an unknown word means proposed."""
     lines = _status_lines(page, facts)
     said = [word for word in map(_word, lines) if word]
     status = "superseded" if "superseded" in said else (said[-1] if said else "")
@@ -202,7 +209,7 @@ def read_status(page: Page, facts: dict[str, str]) -> AdrStatus:
 
 
 def _status_lines(page: Page, facts: dict[str, str]) -> list[str]:
-    """The lines that speak of the status, without marks, dates and what is struck out."""
+    """The lines about the status, without marks, dates and struck-out text."""
     found = [facts["status"]] if "status" in facts else []
     for section in page.sections:
         if section.name.strip().lower().strip(":0123456789. ") in ("status", "state"):
@@ -251,7 +258,7 @@ def _take_references(line: str, newer: list[str], older: list[str]) -> None:
 
 
 def references(text: str) -> list[str]:
-    """The ADRs that a piece of text names: link targets, else names and numbers in it."""
+    """The ADRs that a text names: link targets, else names and numbers."""
     targets = [target for _, target in links_in(text) if "://" not in target]
     if targets:
         return targets
@@ -282,15 +289,15 @@ _PLACE = re.compile(r"^[\[{<].*[\]}>]$")
 _PEOPLE = ("decision-makers", "decision makers", "decision-maker", "deciders", "decider")
 _DROPPED_FROM_DIGEST = ("status", "date", "superseded-by", "superseded by", "last-modified")
 _TEMPLATES = ("template", "adr-template", "0000-template")
-# Pages that mostly are about a folder; some people give each ADR a folder and call it this.
+# Mostly pages about a folder; some projects give each ADR a folder and this name.
 _ABOUT = ("readme", "index", "changelog", "contributing", "toc")
 
 
 class Adr(NamedTuple):
-    """One ADR. `name` is its path in the folder; `status` is that of a decision, `said` the words
-    of the ADR. `supersedes` and `superseded_by` are references as they are written. `digest` covers
-    everything but status and date; `left_out` are sections that stay in the file alone; `odd_date`
-    is written like a date and is none.
+    """One ADR. `name` is its path in the folder; `status` is that of a decision, `said` the ADR's
+    own words. `supersedes` and `superseded_by` are references as written. `digest` covers
+    everything but status and date; `left_out` are sections that aren't imported; `odd_date` is
+    written like a date and isn't one.
     """
 
     name: str
@@ -309,15 +316,15 @@ class Adr(NamedTuple):
 
 
 class NoAdr(NamedTuple):
-    """Why a file was not taken; `is_meant` when it looks as if it should have been."""
+    """Why a file is no ADR; `is_meant` if it looks as if it should be one."""
 
     problem: Problem
     is_meant: bool
 
 
 class AdrChain(NamedTuple):
-    """ADRs in an order in which each comes after those whose place it takes. `supersedes` is by
-    name, also of those that are only known.
+    """ADRs in an order in which each comes after those that it supersedes. `supersedes` is by
+    name, including ADRs that are only known.
     """
 
     order: tuple[Adr, ...]
@@ -326,7 +333,7 @@ class AdrChain(NamedTuple):
 
 
 def read_adr(name: str, text: str) -> Adr | NoAdr:
-    """The ADR in a file's text, or why there is none in it."""
+    """Read the ADR in a file's text, or say why it is none."""
     if has_lone_surrogate(text) or "\x00" in text:
         return NoAdr(Problem(name, "no_text", "holds what is no text", "UTF-8 text"), is_meant=True)
     stem = name.rpartition("/")[2].rpartition(".")[0]
@@ -374,12 +381,12 @@ def _rejection(name: str, title: str, status: AdrStatus, parts: AdrParts) -> NoA
 
 
 def looks_like_adr(name: str, text: str) -> bool:
-    """Whether a file can be read as an ADR: it has a decision below a heading, or a status."""
+    """Whether a file can be read as an ADR: it has a decision or a status."""
     return isinstance(read_adr(name, text), Adr)
 
 
 def is_named_adr(name: str, page: Page) -> bool:
-    """Whether a file is called like an ADR: by a number, or by the word; a day is no number."""
+    """Whether a file is named like an ADR: by a number (not a date) or by the word."""
     stem = name.rpartition("/")[2].rpartition(".")[0]
     is_numbered = _NUMBERED.match(stem) is not None and _ISO_DATE.match(stem) is None
     title = page.title.strip()[:MAX_MARKUP_LINE]
@@ -388,7 +395,7 @@ def is_named_adr(name: str, page: Page) -> bool:
 
 
 def is_built_adr(page: Page) -> bool:
-    """Whether a page is built like an ADR: a decision, and what led to it or comes of it."""
+    """Whether a page has an ADR's sections: a decision, and context or consequences."""
     parts = AdrParts(page)
     return bool(parts.decision and (parts.context or parts.consequences))
 
@@ -401,7 +408,7 @@ def _title(page: Page) -> str:
 
 
 def _facts(page: Page) -> dict[str, str]:
-    """The facts at the top, by lowercase name: front matter first, then lines before a section."""
+    """The facts at the top by lowercase name: front matter, then lines before a section."""
     found: dict[str, str] = {}
     for name, value in page.front.items():
         listed = cast("list[object]", value) if isinstance(value, list) else [value]
@@ -428,15 +435,12 @@ def _tags(page: Page, facts: dict[str, str]) -> tuple[str, ...]:
 
 
 def _date(facts: dict[str, str], stem: str) -> str:
-    """The ADR's date as YYYY-MM-DD, where it gives one that can be read; nothing is guessed."""
+    """The ADR's date as YYYY-MM-DD, if it states a real one."""
     match = _ISO_DATE.search(facts.get("date", "")) or _NAME_DATE.match(stem)
-    if match is None or not (1 <= int(match[2]) <= 12 and 1 <= int(match[3]) <= 28 + 3):
+    try:
+        return date(*map(int, match.groups())).isoformat() if match else ""
+    except ValueError:
         return ""
-    days = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[int(match[2]) - 1]
-    year, day = int(match[1]), int(match[3])
-    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    is_real = year >= 1 and day <= days and (day < 29 or match[2] != "02" or is_leap)
-    return f"{match[1]}-{match[2]}-{match[3]}" if is_real else ""
 
 
 def _odd_date(facts: dict[str, str]) -> str:
@@ -445,7 +449,7 @@ def _odd_date(facts: dict[str, str]) -> str:
 
 
 def _digest(page: Page, facts: dict[str, str]) -> str:
-    """The digest of all that an ADR says, but for its status and when that was."""
+    """The digest of an ADR without its status and date."""
     kept = {k: v for k, v in sorted(facts.items()) if k not in _DROPPED_FROM_DIGEST}
     sections = [
         [each.name, each.text] for each in page.sections if plain_heading(each.name) != "status"
@@ -456,16 +460,15 @@ def _digest(page: Page, facts: dict[str, str]) -> str:
 
 
 def _rationale(parts: AdrParts, facts: dict[str, str]) -> tuple[str, list[str]]:
-    """Decision and reasons as one text, and the parts that it has no room for."""
+    """Decision and reasons as one text, and the parts that don't fit."""
     people = next((facts[name] for name in _PEOPLE if name in facts), "")
-    date = facts.get("date", "")
     wanted = (
         ("", parts.decision),
         ("Drivers", parts.drivers),
         ("Context", parts.context),
         ("Consequences", parts.consequences),
         ("Decided by", people),
-        ("Date", "" if _date(facts, "") else date),
+        ("Date", "" if _date(facts, "") else facts.get("date", "")),
     )
     found: list[str] = []
     too_long: list[str] = []
@@ -482,8 +485,8 @@ def _rationale(parts: AdrParts, facts: dict[str, str]) -> tuple[str, list[str]]:
 
 
 def resolve_chain(adrs: Iterable[Adr], known: Iterable[str] = ()) -> AdrChain:
-    """Resolve who takes whose place; what leads nowhere, or in a circle, is a problem and no
-    link. `known` are the names of ADRs that may be meant, too, though they aren't given.
+    """Resolve which ADR supersedes which; unknown references and cycles are problems. `known` are
+    names of further ADRs that references may mean.
     """
     listed = sorted(adrs, key=lambda adr: adr.name)
     given, others = _AdrIndex([adr.name for adr in listed]), _AdrIndex(known)
@@ -500,39 +503,18 @@ def resolve_chain(adrs: Iterable[Adr], known: Iterable[str] = ()) -> AdrChain:
                 newer, older = (adr.name, other) if is_newer else (other, adr.name)
                 if older not in links[newer]:
                     links[newer].append(older)
-    order = _ordered(links, problems)
+    order, cycles = without_cycles(links)
+    for name, older in cycles:
+        message = f"supersedes {older}, which leads back to it"
+        problems.append(Problem(name, "cycle", message, "no circle", level="warning"))
     by_name = {adr.name: adr for adr in listed}
     kept = {name: tuple(sorted(olds)) for name, olds in links.items()}
     in_order = tuple(by_name[name] for name in order if name in by_name)
     return AdrChain(in_order, kept, tuple(problems))
 
 
-def _ordered(links: dict[str, list[str]], problems: list[Problem]) -> list[str]:
-    """Names, the older of a link first; a link that closes a circle is taken out and reported."""
-    done: dict[str, bool] = {}
-    order: list[str] = []
-    for start, first in links.items():
-        waiting = [(start, iter(list(first)))] if start not in done else []
-        done.setdefault(start, False)
-        while waiting:
-            name, olds = waiting[-1]
-            older = next(olds, None)
-            if older is None:
-                done[name] = True
-                order.append(name)
-                waiting.pop()
-            elif older not in done:
-                done[older] = False
-                waiting.append((older, iter(list(links[older]))))
-            elif not done[older]:
-                links[name].remove(older)
-                message = f"supersedes {older}, which leads back to it"
-                problems.append(Problem(name, "cycle", message, "no circle", level="warning"))
-    return order
-
-
 class _AdrIndex:
-    """Finds the ADR that a reference means, by path, file name or number."""
+    """Finds ADRs by path, file name or number."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = dict.fromkeys(names)
@@ -546,7 +528,7 @@ class _AdrIndex:
                 self._by_number.setdefault(int(number[1]), []).append(name)
 
     def find(self, source: str, text: str) -> str | None:
-        """The one ADR that a reference from `source` means; None where there is none, or two."""
+        """The ADR that a reference in `source` means; None if there is none, or several."""
         target = text.partition("#")[0].removeprefix("./")
         folder = source.rpartition("/")[0]
         near = f"{folder}/{target}" if folder else target
@@ -573,10 +555,10 @@ _NOTES_HEADING = re.compile(
 
 
 def format_of_page(name: str, text: str) -> str:
-    """Whether a page is an ADR or notes; empty where it is neither, or could be both.
+    """`adr` or `notes`; empty if a page is neither, or could be both.
 
-    Notes have decisions and a status too: an ADR is called one, or built like one. What is called
-    a handoff, or has a section of that name, is one.
+    Notes have decisions and a status too: an ADR is named like one, or has its sections. A page
+    that is named handoff, or has a section of that name, is a note.
     """
     page = read_page(text)
     headings = [section.name.strip().lower()[:200] for section in page.sections]
@@ -592,7 +574,7 @@ def format_of_page(name: str, text: str) -> str:
 
 
 def _is_notes(name: str, text: str) -> bool:
-    """Whether a page is what one agent leaves for the next, by its name and its headings."""
+    """Whether a page is a note for the next agent, by its name and its headings."""
     page = read_page(text)
     headings = [page.title, *(section.name for section in page.sections)]
     hits = sum(bool(_NOTES_HEADING.search(each.lower()[:200])) for each in headings)

@@ -13,7 +13,14 @@ from passdown.core.record import canonical_bytes
 from passdown.core.text import excerpt, is_blank, text_problems
 from passdown.errors import InvalidInput, Problem
 from passdown.imports.job import EarlierImports, EntryResult, key_state, remarks, short_hash
-from passdown.imports.parsing import not_text, objects_of, read_lines, text_of, texts_of
+from passdown.imports.parsing import (
+    not_text,
+    objects_of,
+    read_lines,
+    text_of,
+    texts_of,
+    without_cycles,
+)
 from passdown.ledger import Entry
 from passdown.ledger.gates import cycle_problems, entry_guard
 from passdown.workspace.entries import create_task
@@ -44,7 +51,7 @@ _FACTS = (
 
 
 class IssueState(NamedTuple):
-    """How an issue stands: `summary` says it in words, `phase` is empty where it isn't clear."""
+    """An issue's status; `summary` describes it, `phase` is empty if it isn't clear."""
 
     status: str
     phase: str
@@ -68,15 +75,15 @@ class Issue(NamedTuple):
 
 
 class Issues(NamedTuple):
-    """The issues of a file, each id once, and a problem for each line or link that isn't taken."""
+    """The issues of a file, each id once, and a problem for each unusable line or link."""
 
     issues: tuple[Issue, ...]
     problems: tuple[Problem, ...]
 
 
 def read_beads(data: bytes) -> Issues:
-    """The issues in a JSONL file. Of two lines with one id, the one that was updated last counts;
-    a dependency that leads in a circle is left out and reported.
+    """Read the issues of a JSONL file. Of two lines with one id, the one that was updated last
+    counts; a dependency that closes a cycle is left out and reported.
     """
     lines = read_lines(data)
     problems = list(lines.problems)
@@ -93,13 +100,17 @@ def read_beads(data: bytes) -> Issues:
             problems.append(Problem(f"line {older}", "duplicate_id", message, "one line an issue"))
         if known is None or updated >= known[0]:
             found[issue.id] = (updated, issue)
-    issues = _without_cycles([issue for _, issue in found.values()], problems)
+    needs = {id: list(issue.depends_on) for id, (_, issue) in found.items()}
+    for id, other in without_cycles(needs)[1]:
+        message = f"{id} depends on {other}, which leads back to it"
+        problems.append(Problem(f"{id}: dependencies", "cycle", message, "no circle"))
+    issues = (issue._replace(depends_on=tuple(needs[id])) for id, (_, issue) in found.items())
     return Issues(tuple(issues), tuple(problems))
 
 
 def issue_node(issue: Issue) -> Node:
-    """What an issue says, as knowledge: its title, and its description with its criteria in as many
-    parts as it takes.
+    """An issue's text as a node: its title, and description and criteria in as many parts as they
+    need.
     """
     criteria = "".join(f"\n- {criterion}" for criterion in issue.criteria)
     text = "\n\n".join(part for part in (issue.title, issue.description, criteria.strip()) if part)
@@ -110,7 +121,7 @@ def issue_node(issue: Issue) -> Node:
 
 
 def looks_like_beads(entry: dict[str, Any]) -> bool:
-    """Whether an object is an issue of beads: what each has, and no other form has together."""
+    """Whether an object is an issue of beads."""
     return {"id", "title"} <= entry.keys() and bool(
         {"status", "issue_type", "priority", "created_at"} & entry.keys()
     )
@@ -161,7 +172,7 @@ def _description(entry: dict[str, Any]) -> str:
 
 
 def _facts(entry: dict[str, Any]) -> str:
-    """What a task has no field for, in one line."""
+    """Facts that a task has no field for, in one line."""
     told: list[str] = []
     for name, word in _FACTS:
         value = entry.get(name)
@@ -174,7 +185,7 @@ def _facts(entry: dict[str, Any]) -> str:
 
 
 def _criteria(text: str) -> list[str]:
-    """Acceptance criteria one by one, where they are a list; otherwise as one text."""
+    """Acceptance criteria one by one if they are a list; otherwise as one text."""
     lines = [line for line in text.split("\n") if line.strip()]
     items = [_ITEM.match(line) if len(line) < 10_000 else None for line in lines]
     if lines and all(items):
@@ -200,7 +211,7 @@ def _issue_state(entry: dict[str, Any]) -> IssueState:
 def _links(
     where: str, id: str, entry: dict[str, Any], problems: list[Problem]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str, str], ...]]:
-    """What an issue waits for, and how else it bears on others."""
+    """An issue's dependencies, and its other relations."""
     needs: list[str] = []
     relations: list[tuple[str, str, str]] = []
     for link in objects_of(entry, "dependencies"):
@@ -214,29 +225,6 @@ def _links(
         else:
             relations.append((_RELATIONS.get(kind, "relates_to"), other, kind))
     return tuple(dict.fromkeys(needs)), tuple(dict.fromkeys(relations))
-
-
-def _without_cycles(issues: list[Issue], problems: list[Problem]) -> list[Issue]:
-    """The issues without the dependencies that close a circle; each of those is reported."""
-    needs = {issue.id: list(issue.depends_on) for issue in issues}
-    done: dict[str, bool] = {}
-    for start, first in needs.items():
-        waiting = [(start, iter(list(first)))] if start not in done else []
-        done.setdefault(start, False)
-        while waiting:
-            id, others = waiting[-1]
-            other = next(others, None)
-            if other is None:
-                done[id] = True
-                waiting.pop()
-            elif other in needs and other not in done:
-                done[other] = False
-                waiting.append((other, iter(list(needs[other]))))
-            elif done.get(other) is False:
-                needs[id].remove(other)
-                message = f"{id} depends on {other}, which leads back to it"
-                problems.append(Problem(f"{id}: dependencies", "cycle", message, "no circle"))
-    return [issue._replace(depends_on=tuple(needs[issue.id])) for issue in issues]
 
 
 # --- recording

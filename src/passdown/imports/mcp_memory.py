@@ -22,7 +22,7 @@ _OWN = "entity:"
 
 
 class McpMemory(NamedTuple):
-    """The nodes and edges of a file, each once, and a problem for what isn't taken."""
+    """The nodes and edges of a file, each once, and a problem for each unusable line."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
@@ -30,24 +30,24 @@ class McpMemory(NamedTuple):
 
 
 def read_memory(data: bytes) -> McpMemory:
-    """The graph in a file of JSON lines. Entities listed twice are one, with the observations of
-    both; a relation whose ends aren't both there is a problem.
+    """Read the graph in a file of JSON lines. An entity that is listed twice has the observations
+    of both; a relation to an unknown entity is a problem.
     """
     lines = read_lines(data)
     problems = list(lines.problems)
     types: dict[str, list[str]] = {}
-    told: dict[str, list[str]] = {}
+    observations: dict[str, list[str]] = {}
     relations: list[tuple[int, dict[str, Any]]] = []
     for number, entry in lines.objects:
         kind = _kind(entry)
         if kind == "entity":
-            _read_entity(number, entry, types, told, problems)
+            _read_entity(number, entry, types, observations, problems)
         elif kind == "relation":
             relations.append((number, entry))
         else:
             message = f"{excerpt(repr(entry.get('type')))} is neither entity nor relation"
             problems.append(Problem(f"line {number}", "unknown_type", message, "one of the two"))
-    nodes = [_node(name, types[name], texts, problems) for name, texts in told.items()]
+    nodes = [_node(name, types[name], texts, problems) for name, texts in observations.items()]
     taken = [node for node in nodes if node is not None]
     edges = _edges(relations, {node.id for node in taken}, problems)
     return McpMemory(tuple(taken), tuple(edges), tuple(problems))
@@ -59,7 +59,7 @@ def looks_like_memory(entry: dict[str, Any]) -> bool:
 
 
 def _kind(entry: dict[str, Any]) -> str:
-    """`entity`, `relation` or nothing. Where `type` is left out, the other fields tell."""
+    """`entity`, `relation` or nothing; without `type`, by the other fields."""
     if {"name", "entityType"} <= entry.keys() and entry.get("type", "entity") == "entity":
         return "entity"
     is_relation = {"from", "to", "relationType"} <= entry.keys()
@@ -67,7 +67,7 @@ def _kind(entry: dict[str, Any]) -> str:
 
 
 def _id(name: str) -> str:
-    """An entity's id: its name, unless that would stand for a task, an agent, an item or a file."""
+    """An entity's id: its name, unless that is the id of a task, an agent, an item or a file."""
     return f"{_OWN}{name}" if is_reference(name) else name
 
 
@@ -75,7 +75,7 @@ def _read_entity(
     number: int,
     entry: dict[str, Any],
     types: dict[str, list[str]],
-    told: dict[str, list[str]],
+    known: dict[str, list[str]],
     problems: list[Problem],
 ) -> None:
     name = text_of(entry, "name")
@@ -90,8 +90,8 @@ def _read_entity(
     if lost:
         message = f"{lost} of them are no text, or blank"
         problems.append(Problem(f"{where}: observations", "wrong_type", message, "a list of texts"))
-    known = told.setdefault(name, [])
-    known += [text for text in observations if text not in known]
+    before = known.setdefault(name, [])
+    before += [text for text in observations if text not in before]
     types.setdefault(name, []).append(text_of(entry, "entityType"))
 
 
@@ -117,7 +117,7 @@ def _node(name: str, types: list[str], texts: list[str], problems: list[Problem]
 
 
 def _tag(type: str) -> str:
-    """A type as a tag: simplified where that loses no letter, else in its own script."""
+    """A type as a tag: in ASCII if that loses no letter, else in its own script."""
     bare = (char for char in unicodedata.normalize("NFKD", type) if not unicodedata.combining(char))
     is_plain = all(char.isascii() for char in bare if char.isalnum())
     return (suggest_tag(type) if is_plain else "") or tag_of(type).strip("-")

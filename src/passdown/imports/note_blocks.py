@@ -12,11 +12,11 @@ from passdown.core.redaction import redact
 from passdown.core.text import has_lone_surrogate, text_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 class NoteSpan(NamedTuple):
-    """A stretch of the note that may say something, and what its words hint at."""
+    """A passage that may hold an item, the kind it hints at, and the words that hint."""
 
     start: int
     end: int
@@ -26,10 +26,8 @@ class NoteSpan(NamedTuple):
 
 
 class NoteItem(NamedTuple):
-    """One item. `kind` is the list of the handoff that it belongs to, `fields` its plain form.
-
-    `span` is where it stands in the note, `confidence` is from 0 to 1, `cue` the words that gave
-    it away.
+    """An item found in a note. `kind` is its list in the handoff, `confidence` is from 0 to 1,
+    `cue` the words that identified it.
     """
 
     kind: str
@@ -41,9 +39,8 @@ class NoteItem(NamedTuple):
 
 
 class NoteHeader(NamedTuple):
-    """What a note says of itself; empty where it says nothing.
-
-    `is_summed_up` tells a summary that is named as one from the first sentence of the note.
+    """What a note states about itself. `is_summed_up` if the summary is labelled as one, rather
+    than the first sentence of the note.
     """
 
     task: str = ""
@@ -56,7 +53,7 @@ class NoteHeader(NamedTuple):
 
 
 class NoteExtraction(NamedTuple):
-    """Everything that was found in a note, in the order of the text; `form` is text or report."""
+    """Everything found in a note, in the order of the text; `form` is text or report."""
 
     name: str
     form: str
@@ -67,7 +64,7 @@ class NoteExtraction(NamedTuple):
 
 MAX_FIELD = 65_536
 
-# Every gap is bounded or excludes its own opening mark, so that no place is scanned twice.
+# Every gap is bounded or excludes its own opening mark, so that matching takes linear time.
 _LINK = re.compile(r"!?\[([^\[\]]{1,300})\]\([^()\s]{0,500}\)")
 _MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|<br ?/?>|(?m:^[ \t]{0,40}(?:>[ \t]?)+)")
 _BEFORE_POINT = re.compile(r"\s+([.,:;!?)])")
@@ -93,7 +90,7 @@ def _without_comments(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """A text as a field of a record may hold it: cut to the limit, without secrets; or nothing."""
+    """A text that a record's field can hold: cut to the limit, without secrets; or nothing."""
     if has_lone_surrogate(text):
         text = text.encode("utf-8", "replace").decode()
     text = redact(text)[0].replace("\x00", " ")
@@ -114,7 +111,7 @@ DECISION, GOTCHA, PATTERN, NEXT, QUESTION, BLOCKER, READING = (
 
 
 class Cue(NamedTuple):
-    """What was found: the kind, how sure it is, and the words that say so."""
+    """A sign of an item: its kind, the confidence, and the words that show it."""
 
     kind: str
     confidence: float
@@ -122,7 +119,7 @@ class Cue(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The words of one kind. `opening` begins a line, `sure` and `weak` stand in a sentence."""
+    """The words of one kind. `opening` begins a line, `sure` and `weak` occur in a sentence."""
 
     kind: str
     heading: re.Pattern[str]
@@ -142,7 +139,7 @@ def _words(
     sources = (
         rf"\b(?:{heading})\b",
         rf"(?:{column})",
-        # A few words may stand before the colon: "Risk R-01:", "Decision (final):".
+        # A few words may precede the colon: "Risk R-01:", "Decision (final):".
         rf"(?:{opening})\b[^.:|\n]{{0,40}}:(?=\s|$)",
         rf"\b(?:{sure})\b",
         rf"\b(?:{weak})\b",
@@ -151,7 +148,7 @@ def _words(
     return Words(kind, *(re.compile(source, re.IGNORECASE) for source in sources))
 
 
-# The first kind that fits decides.
+# The first kind that matches decides.
 WORDS: tuple[Words, ...] = (
     _words(
         QUESTION,
@@ -279,25 +276,25 @@ _OTHER = re.compile(
 
 
 def is_reference(title: str) -> bool:
-    """Whether a heading stands above facts about the note itself, which are nobody's work."""
+    """Whether a heading introduces facts about the note itself, such as references."""
     return _REFERENCE.fullmatch(title.rstrip(": ")) is not None
 
 
 def is_reference_block(block: Block) -> bool:
-    """Whether a block stands right below such a heading."""
+    """Whether a block is directly below such a heading."""
     return bool(block.trail) and is_reference(block.trail[-1])
 
 
 def is_exact(cue: Cue) -> bool:
-    """Whether a line opens with the word alone, such as `Risk:`, and so speaks for itself."""
+    """Whether a line opens with the word alone, such as `Risk:`."""
     return cue.words.endswith(":") and " " not in cue.words
 
 
 def by_heading(trail: tuple[str, ...]) -> Cue | None:
-    """What the headings above a block announce: the nearest that says anything decides.
+    """The kind announced by the headings above a block; the nearest that announces one decides.
 
-    What stands in parentheses doesn't count. Work and dangers go on below further headings; other
-    kinds hold for what stands right below.
+    Text in parentheses doesn't count. Next steps and gotchas continue below further headings; other
+    kinds hold only directly below.
     """
     is_near = True
     for depth, title in enumerate(reversed(trail)):
@@ -305,7 +302,7 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
         if is_reference(said) or _OTHER.fullmatch(said):
             return None
         if depth + 1 == len(trail) and depth:
-            return None  # the title of the whole note says what it is about, not what is in it
+            return None  # the title of the whole note announces nothing
         for words in WORDS:
             match = words.heading.search(said)
             if match and (is_near or words.kind in (NEXT, GOTCHA)):
@@ -315,15 +312,12 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
 
 
 def by_column(name: str) -> Cue | None:
-    """What a column's own name announces."""
-    for words in WORDS:
-        if words.column.fullmatch(name):
-            return Cue(words.kind, 0.9, name.lower()[:60])
-    return None
+    """The kind announced by a column's name."""
+    return _first_cue(0.9, ((words.kind, words.column.fullmatch(name)) for words in WORDS))
 
 
 def by_key(keys: tuple[str, ...]) -> Cue | None:
-    """What the key of a JSON report announces: the nearest that says anything."""
+    """The kind announced by the keys of a JSON report; the nearest decides."""
     for key in reversed(keys[-2:]):
         for words in WORDS:
             if words.key.fullmatch(key):
@@ -332,53 +326,49 @@ def by_key(keys: tuple[str, ...]) -> Cue | None:
 
 
 def without_signs(text: str) -> str:
-    """A line without the pictures and marks that people put before its first word."""
+    """A line without emoji and marks before its first word."""
     return _SIGNS.sub("", text, count=1)
 
 
 def by_opening(text: str) -> Cue | None:
-    """What a line says of itself before its first colon."""
-    said = without_signs(text)
-    for words in WORDS:
-        match = words.opening.match(said)
-        if match:
-            return Cue(words.kind, 0.9, match[0].strip().lower()[:60])
-    return None
+    """The kind that a line names before its first colon."""
+    bare = without_signs(text)
+    return _first_cue(0.9, ((words.kind, words.opening.match(bare)) for words in WORDS))
 
 
 def by_words(text: str) -> Cue | None:
-    """What the words of a sentence say; a guess where they only hint at it."""
+    """The kind shown by the words of a sentence."""
     if text.endswith("?"):
         return Cue(QUESTION, 0.7, "?")
-    for words in WORDS:
-        match = words.sure.search(text)
-        if match:
-            return Cue(words.kind, 0.6, match[0].strip().lower()[:60])
-    return None
+    return _first_cue(0.6, ((words.kind, words.sure.search(text)) for words in WORDS))
 
 
 def by_hints(text: str) -> Cue | None:
-    """What a sentence may say: too weak to be recorded, good enough to ask about."""
-    for words in WORDS:
-        match = words.weak.search(text)
+    """The kind that a sentence hints at: too weak to record, enough to ask about."""
+    return _first_cue(0.3, ((words.kind, words.weak.search(text)) for words in WORDS))
+
+
+def _first_cue(
+    confidence: float, matches: Iterable[tuple[str, re.Match[str] | None]]
+) -> Cue | None:
+    for kind, match in matches:
         if match:
-            return Cue(words.kind, 0.3, match[0].strip().lower()[:60])
+            return Cue(kind, confidence, match[0].strip().lower()[:60])
     return None
 
 
 MAX_LABEL = 140
-"""A line above others that is longer than this is a sentence, not a heading."""
+"""A longer line is a sentence, not a heading."""
 
 MAX_MARKUP = 4_000
-"""Longer lines are text, whatever they begin with."""
-
+"""Longer lines are plain text, whatever they begin with."""
 
 MIN_BROKEN = 50
-"""A line that goes on in the next one is at least this long."""
+"""A line that continues in the next one is at least this long."""
 
 
 class Cell(NamedTuple):
-    """One cell of a row: the name of its column, its text, and where that stands."""
+    """One cell of a row: the name of its column, its text and position."""
 
     name: str
     text: str
@@ -387,10 +377,10 @@ class Cell(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A piece of a note.
+    """A block of a note.
 
     `form` is item, row, text, label, code or value (of a report); `trail` holds the headings above
-    it, outermost first; `check` is todo or done where the item has a box to tick.
+    it, outermost first; `check` is todo or done if the item has a checkbox.
     """
 
     form: str
@@ -404,7 +394,7 @@ class Block(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of the note without its end: number, first and last place, and what it says."""
+    """A line of the note without its line break: number, start, end and text."""
 
     number: int
     start: int
@@ -414,7 +404,7 @@ class Line(NamedTuple):
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.+)")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
-# A box to tick makes an item of a line, with or without a bullet before it.
+# A checkbox makes an item of a line, with or without a bullet before it.
 _ITEM = re.compile(
     r"([ \t]*)(?:(?:[-*+\u2022]|\d{1,9}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?|\[([ xX])\][ \t]+)(?=\S)"
 )
@@ -430,8 +420,8 @@ _PROSE_FENCES = frozenset({"", "text", "txt", "markdown", "md"})
 
 
 def lines_of(text: str) -> Iterator[Line]:
-    """The lines of a text, each with its place; a carriage return before the end isn't part."""
-    start = 1 if text.startswith("\ufeff") else 0  # a byte order mark is no part of a line
+    """The lines of a text, without carriage returns and byte order mark."""
+    start = 1 if text.startswith("\ufeff") else 0
     number = 0
     while start <= len(text):
         end = text.find("\n", start)
@@ -443,18 +433,18 @@ def lines_of(text: str) -> Iterator[Line]:
 
 
 class LineIndex:
-    """Which line a place of a text is in."""
+    """Line numbers by position in a text."""
 
     def __init__(self, text: str) -> None:
         self._breaks = [match.start() for match in re.finditer("\n", text)]
 
     def line(self, at: int) -> int:
-        """The number of the line, from 1."""
+        """The line number of a position, from 1."""
         return bisect_left(self._breaks, at) + 1
 
 
 def is_label(text: str) -> bool:
-    """Whether a line stands above others as their heading."""
+    """Whether a line is a heading for the lines below it."""
     bare = text.strip().strip("*_ ")
     if len(bare) > MAX_LABEL:
         return False
@@ -462,12 +452,12 @@ def is_label(text: str) -> bool:
 
 
 def is_struck(text: str) -> bool:
-    """Whether all that a line says is struck out; a word about that may follow."""
+    """Whether a whole line is struck through; a remark may follow."""
     return "~~" in text and _STRUCK.fullmatch(text) is not None
 
 
 def open_fence(text: str) -> str:
-    """The marks of a code fence that is never closed, or nothing."""
+    """The marks of a code fence that is left open, or nothing."""
     fence = ""
     for line in lines_of(text):
         fence = fence_after(fence, line.text)
@@ -475,7 +465,7 @@ def open_fence(text: str) -> str:
 
 
 def fence_after(fence: str, line: str) -> str:
-    """The marks of the code fence that is open after a line; empty where none is."""
+    """The marks of the code fence that is open after a line, or nothing."""
     match = _FENCE.fullmatch(line) if len(line) <= MAX_MARKUP else None
     if match is None:
         return fence
@@ -486,7 +476,7 @@ def fence_after(fence: str, line: str) -> str:
 
 
 class _BlockParser:
-    """Markdown and plain text, line by line; what is indented below an item belongs to it."""
+    """Parses Markdown and plain text line by line; indented text below an item belongs to it."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -503,7 +493,7 @@ class _BlockParser:
         self.label_indent = -1
         self.is_label_used = False
         self.is_gap = False
-        self.is_told = False
+        self.is_labelled = False
 
     def take(self, line: Line) -> None:
         """Read the next line."""
@@ -531,7 +521,7 @@ class _BlockParser:
         self.fence = fence
 
     def _in_fence(self, line: Line) -> None:
-        """Notes put lists into fences too; what else stands there is code, line by line."""
+        """Notes put lists into fences too; anything else there is code, line by line."""
         item = _ITEM.match(line.text) if self.is_prose_fence else None
         self.close()
         if not line.text.strip():
@@ -548,7 +538,7 @@ class _BlockParser:
 
     def _gap(self) -> None:
         if self.form == "item":
-            self.is_gap = True  # an item goes on after a gap, if what follows is indented
+            self.is_gap = True  # an item continues after a gap if the next line is indented
         else:
             self.close()
         self.columns = []
@@ -611,41 +601,36 @@ class _BlockParser:
             self.is_gap = False
         elif is_label(text):
             self._lead(line, begin)
-        elif self.form == "text" and not self._is_over():
+        elif self.form == "text" and not (self.is_labelled and self._is_line_over()):
             self.end = line.end
         else:
             self.close()
             if self.is_label_used:
-                self.label = ""  # it stood above a list, and the list is over
+                self.label = ""  # it was the heading of a list that is over
             self._begin("text", line, begin)
-            self.is_told = _is_told(text)
+            self.is_labelled = _is_labelled(text)
 
     def _is_opening(self, text: str) -> bool:
-        """Whether a line within a block says of itself what it is, such as `blocked: no key`.
+        """Whether a line within a block names its own kind, such as `blocked: no key`.
 
-        What is indented below an item explains it, whatever it begins with.
+        Indented text below an item explains that item, whatever it begins with.
         """
         if not self.form or (self.form == "item" and text[:1].isspace()):
             return False
-        return _is_told(text) and not is_label(text)
-
-    def _is_over(self) -> bool:
-        """Whether a block that says of itself what it is has said it: at the end of a sentence, or
-        of a line that is too short to be a broken one.
-        """
-        return self.is_told and self._is_line_over()
+        return _is_labelled(text) and not is_label(text)
 
     def _is_item_over(self) -> bool:
-        """Whether a sentence that stands at the margin below an item isn't part of it."""
+        """Whether an unindented sentence below an item isn't part of it."""
         return self.form == "item" and not self.is_gap and self._is_line_over()
 
     def _is_line_over(self) -> bool:
+        """Whether the block's last line ends a sentence, or is too short to be a wrapped one."""
         at = self.source.rfind("\n", self.start, self.end) + 1
         last = self.source[max(at, self.start) : self.end].rstrip()
         return len(last) < MIN_BROKEN or last.endswith((".", "!", "?"))
 
     def _lead(self, line: Line, begin: int) -> None:
-        """A heading for what follows: the last sentence of a line that ends in a colon."""
+        """Take the last sentence of a line that ends in a colon as a heading for what follows."""
         self.close()
         said = clean(self.source[begin : line.end])
         self._add(Block("label", said, begin, line.end, line.number), ())
@@ -654,7 +639,7 @@ class _BlockParser:
         self.columns = []
 
     def _item(self, line: Line, begin: int, item: re.Match[str]) -> None:
-        """An item of a list; one that is indented below another is part of it."""
+        """Begin a list item; one that is indented below another is part of that."""
         indent = len(item[1].expandtabs(4))
         is_below = self.form == "item" and indent >= self.indent + 2
         above = self.source[self.start : self.end] if is_below else ""
@@ -675,7 +660,7 @@ class _BlockParser:
         self.form, self.start, self.end, self.number = form, start, line.end, line.number
 
     def close(self) -> None:
-        """A block is over."""
+        """End the current block."""
         if self.form:
             text = self.source[self.start : self.end]
             said = text.rstrip() if self.form == "code" else clean(text)
@@ -683,7 +668,7 @@ class _BlockParser:
                 block = Block(self.form, said, self.start, self.end, self.number, check=self.check)
                 self._add(block, ())
             if self.form == "text":
-                # What leads to a list is its heading, though it stands at the end of a paragraph.
+                # The end of a paragraph that leads to a list is the list's heading.
                 last = said.rpartition(". ")[2]
                 self.label = last if is_label(last) and last.endswith(":") else ""
                 self.is_label_used = False
@@ -696,20 +681,20 @@ class _BlockParser:
         self.found.append(block._replace(trail=tuple(titles), cells=cells))
 
 
-def _is_told(text: str) -> bool:
-    """Whether a line opens with the word for what it is, and a colon."""
+def _is_labelled(text: str) -> bool:
+    """Whether a line opens with the word for its kind, and a colon."""
     cue = by_opening(clean(text)) if len(text) <= MAX_MARKUP else None
     return cue is not None and is_exact(cue)
 
 
 def _check(item: re.Match[str]) -> str:
-    """Whether an item is done or to do, by its box or by the line through it."""
+    """Whether an item is done or to do, by its checkbox or strikethrough."""
     is_done = is_struck(item.string[item.end() :]) or (item[2] or item[3] or " ") != " "
     return "done" if is_done else "todo" if item[2] or item[3] else ""
 
 
 def _cells(line: Line) -> Iterator[tuple[int, int]]:
-    """Where the cells of a row begin and end."""
+    """Start and end of each cell of a row."""
     borders = [match.start() for match in _CELL_BORDER.finditer(line.text)]
     if line.text[borders[-1] + 1 :].strip():
         borders.append(len(line.text))
@@ -718,7 +703,7 @@ def _cells(line: Line) -> Iterator[tuple[int, int]]:
 
 
 def markdown_blocks(text: str, start: int = 0) -> list[Block]:
-    """The blocks of Markdown or plain text from a place on, in their order."""
+    """The blocks of Markdown or plain text from a position on."""
     reader = _BlockParser(text)
     for line in lines_of(text):
         if line.start >= start:
@@ -734,7 +719,7 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^\s"\[\]{},:]++', 
 
 
 class _Node(NamedTuple):
-    """A value of the report: its text if it is a scalar, else what it holds, by key."""
+    """A value of a JSON report: its text if it is a scalar, else its members by key."""
 
     start: int
     end: int
@@ -757,7 +742,7 @@ def is_report(text: str) -> bool:
 
 
 def broken_report(text: str, name: str) -> str:
-    """What is wrong with a text that is meant to be JSON, by its name or its beginning; or nothing.
+    """What is wrong with a text that is meant to be JSON, by its name or its beginning.
 
     Read as prose, a broken report would give a handoff of fragments.
     """
@@ -773,8 +758,7 @@ def broken_report(text: str, name: str) -> str:
 
 
 def report_blocks(text: str) -> list[Block] | None:
-    """The blocks of a JSON report; None where the text isn't JSON, or is nested too deep."""
-    # Whatever is JSON, the reader below can read.
+    """The blocks of a JSON report; None if the text isn't JSON, or is nested too deeply."""
     root = _read(text) if is_report(text) else None
     return list(_blocks(root, LineIndex(text))) if root else None
 
@@ -819,7 +803,7 @@ def _scalar(match: re.Match[str]) -> _Node:
     if not spelled.startswith('"'):
         return _Node(match.start(), match.end(), spelled, True, False, [])
     value = cast("str", json.loads(spelled, strict=False))
-    # Without its quotation marks, so that the place is that of the words.
+    # The position is that of the words, without quotation marks.
     return _Node(match.start() + 1, match.end() - 1, value, True, False, [])
 
 
@@ -841,7 +825,7 @@ def _blocks(root: _Node, places: LineIndex) -> Iterator[Block]:
 
 
 def _is_record(node: _Node) -> bool:
-    """Whether an entry of a list is an object of texts and numbers: a row of a table."""
+    """Whether an entry of a list is an object of scalars: a row of a table."""
     return not node.is_list and bool(node.members) and all(m.is_scalar for _, m in node.members)
 
 

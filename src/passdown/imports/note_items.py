@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from passdown.imports.note_blocks import Cue
 
 
-_FOLDER = re.compile(r"(?P<indent>[ \t\u2500-\u257f|`+-]{0,80})(?P<name>[\w.@+-]{1,100}/)(?=\s|$)")
-_FILE = re.compile(
-    r"(?P<indent>[ \t\u2500-\u257f|`+-]{0,80})(?P<name>[\w.@+-]{1,200}\.\w{1,10})(?=\s|$)"
+_TREE_LINE = re.compile(
+    r"(?P<indent>[ \t\u2500-\u257f|`+-]{0,80})"
+    r"(?P<name>[\w.@+-]{1,100}/|[\w.@+-]{1,200}\.\w{1,10})(?=\s|$)"
 )
 
 
 def folders_of(text: str, blocks: Sequence[Block]) -> dict[int, str]:
-    """The folder of each file in a tree, by the place where the file's name begins."""
+    """The folder of each file in a drawn folder tree, by the position of the file's name."""
     found: dict[int, str] = {}
     above: list[tuple[int, str]] = []
     last = -1
@@ -54,12 +54,12 @@ def folders_of(text: str, blocks: Sequence[Block]) -> dict[int, str]:
         if block.form != "code":
             above = []
             continue
-        # A line that is blank separates branches of one tree, not trees.
+        # A blank line separates branches of one tree, not trees.
         if block.line > last + 3:
             above = []
         last = block.line
         line = text[block.start : block.end]
-        match = _FOLDER.match(line) or _FILE.match(line)
+        match = _TREE_LINE.match(line)
         if match is None:
             continue
         indent = len(match["indent"].expandtabs(4))
@@ -75,7 +75,7 @@ MAX_PATH = 1_024
 
 
 class PathMention(NamedTuple):
-    """A file as the text names it: the path with plain slashes, its place, lines and change."""
+    """A file that the text names: its path with plain slashes, position, lines and change."""
 
     path: str
     start: int
@@ -100,7 +100,7 @@ _ENDINGS = frozenset({
     "cs", "cpp", "cc", "hpp", "hh", "ex", "exs", "erl", "clj", "gradle", "log", "patch", "diff",
 })
 # fmt: on
-# Endings that are also words, methods or letters: believed only where the name is marked as code.
+# Endings that are also words, methods or letters: used only if the name is marked as code.
 # fmt: off
 _DOUBTFUL = frozenset({
     "go", "rs", "c", "h", "r", "m", "map", "d",
@@ -113,7 +113,7 @@ _KNOWN_FILE_NAMES = frozenset({
     ".editorconfig", ".gitattributes",
 })
 # fmt: on
-# Products that are called like files.
+# Products with names like files.
 _PRODUCTS = re.compile(
     r"(?:node|next|nuxt|vue|react|express|three|d3|angular|ember|backbone|chart|socket|p5|solid|"
     r"alpine|nest|discord|plotly|moment|day|tensorflow|asp|vb|f)\.(?:js|net|ts|io)",
@@ -136,7 +136,7 @@ _DIFF_LINES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def mentions(text: str, start: int, end: int, *, is_code: bool = False) -> Iterator[PathMention]:
-    """The files that a stretch of the text names; in code, a bare name needs no backticks."""
+    """The files that a passage names; in code, a bare name needs no backticks."""
     for match in _PATH_WORD.finditer(text, start, end):
         if not _may_be_path(match[0]):
             continue
@@ -149,19 +149,19 @@ def mentions(text: str, start: int, end: int, *, is_code: bool = False) -> Itera
 
 
 def _may_be_path(word: str) -> bool:
-    """Whether a closer look is worth it: most words of a note have nothing of a path."""
+    """Cheap test that excludes most words."""
     bare = word.rstrip(".:!?")
     has_sign = "." in bare or "/" in bare or "\\" in bare
     return has_sign or bare.lstrip("@").partition(":")[0].partition("#")[0] in _KNOWN_FILE_NAMES
 
 
 def _is_ticked(text: str, match: re.Match[str]) -> bool:
-    """Whether a word stands in a code span, first or after other words of a command."""
+    """Whether a word is in a code span."""
     before = text.rfind("`", max(0, match.start() - 200), match.start())
     after = text.find("`", match.end(), match.end() + 200)
     if before < 0 or after < 0 or "\n" in text[before:after]:
         return False
-    # A code span that began so far back in its line isn't looked for.
+    # A code span that begins further back in its line isn't found.
     far = max(0, before - 1_000)
     line_start = text.rfind("\n", far, before) + 1
     return text.count("`", max(far, line_start), before) % 2 == 0
@@ -174,7 +174,7 @@ def _is_part_of_template(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_drawn(text: str, match: re.Match[str]) -> bool:
-    """Whether a word stands in a box of a picture, where names are broken over lines."""
+    """Whether a word is in a box of a drawing, where names are broken over lines."""
     far, near = max(0, match.start() - 400), match.end() + 400
     line_start = text.rfind("\n", far, match.start()) + 1
     line_end = text.find("\n", match.end(), near)
@@ -205,7 +205,7 @@ def _is_path(path: str, *, is_marked: bool) -> bool:
 
 
 def _has_ending(parts: list[str], *, is_marked: bool) -> bool:
-    """Whether the last part ends like a file, by the rules for paths or for bare names."""
+    """Whether the last part has a file's ending."""
     name = parts[-1]
     match = _ENDING.search(name)
     if match is None or not name[: match.start()].strip(".-_"):
@@ -218,13 +218,13 @@ def _has_ending(parts: list[str], *, is_marked: bool) -> bool:
 
 
 def _is_spelled(parts: list[str]) -> bool:
-    """Whether the folders of a path are names, and not words that a slash puts side by side."""
+    """Whether the folders of a path are names, and not files listed with slashes."""
     folders = parts[:-1]
     return not all(_ENDING.search(part) for part in folders if part) or folders == [""]
 
 
 def diff_mentions(text: str) -> Iterator[PathMention]:
-    """The files of diff statistics and status lists, each with what was done to it."""
+    """The files in diff statistics and status lists, each with its change."""
     for line in lines_of(text):
         if len(line.text) > MAX_PATH:
             continue
@@ -251,7 +251,7 @@ _WHY = re.compile(r" because | -- | \u2014 | due to | so that | since ", re.IGNO
 _REMEDY = re.compile(r"(?:\bmitigation|\bfix|\bworkaround|\bsolution|\binstead)\b:?", re.IGNORECASE)
 _PLACE = re.compile(r"`([^`\n]{1,200})`")
 _NUMBER = re.compile(r"[~<>=+-]{0,2}\d[\d.,]*(?:-\d[\d.,]*)?\s?(?:%|\w{1,12})?(?:\s?/\s?\d+)?")
-# What is left of a text that only refers: "FR-FEAT-001 through FR-FEAT-005".
+# A text of references only, such as "FR-FEAT-001 through FR-FEAT-005", is empty without these.
 _IDS = re.compile(
     r"\b[A-Z][A-Z0-9]{0,20}(?:-[A-Z0-9/]{1,20}){1,6}\b|\b(?:through|and|to|or)\b|[\W\d_]+"
 )
@@ -270,12 +270,15 @@ _ASIDE = re.compile(
 
 
 def item_of(kind: str, text: str) -> dict[str, Any]:
-    """A line or a sentence as an item of its kind; empty where a record can't hold it."""
+    """A line or a sentence as an item of its kind; empty if a record can't hold it."""
     said = storable(_without_opening(kind, text))
     if not said:
         return {}
     if kind == DECISION:
-        return _decision(said)
+        match = _WHY.search(said, 8)
+        reason = said[match.end() :].strip() if match else ""
+        summary = said[: match.start()].strip() if match and reason else said
+        return {"summary": summary, "rationale": reason or NOT_STATED}
     fields: dict[str, Any] = {MAIN[kind]: said}
     if kind == GOTCHA:
         fields |= {"mitigation": _remedy(said), "severity": level(text)}
@@ -288,18 +291,11 @@ def item_of(kind: str, text: str) -> dict[str, Any]:
 
 
 def _without_opening(kind: str, text: str) -> str:
-    """`Risk: the disk is slow` as `the disk is slow`; what else stands before a colon is kept."""
+    """`Risk: the disk is slow` as `the disk is slow`; other text before a colon is kept."""
     bare = without_signs(text)
     match = BY_KIND[kind].opening.match(bare)
     is_short = match is not None and " " not in match[0].strip()
     return bare[match.end() :].strip() or text if match and is_short else text
-
-
-def _decision(said: str) -> dict[str, Any]:
-    match = _WHY.search(said, 8)
-    reason = said[match.end() :].strip() if match else ""
-    summary = said[: match.start()].strip() if match and reason else said
-    return {"summary": summary, "rationale": reason or NOT_STATED}
 
 
 def _remedy(said: str) -> str:
@@ -309,7 +305,7 @@ def _remedy(said: str) -> str:
 
 
 def row_of(kind: str, cells: tuple[Cell, ...], named: str) -> dict[str, Any]:
-    """A row of a table as an item; `named` is the column that gave the kind away, if one did."""
+    """A row of a table as an item; `named` is the column that shows its kind, if one does."""
     rest = {cell.name: storable(cell.text) for cell in cells}
     rest = {name: text for name, text in rest.items() if text}
     main = named if named in rest else main_column(cells)
@@ -325,8 +321,8 @@ def row_of(kind: str, cells: tuple[Cell, ...], named: str) -> dict[str, Any]:
     return _row_fields(kind, text, grade, (why, remedy, more))
 
 
-def _row_fields(kind: str, text: str, grade: str, told: tuple[str, str, str]) -> dict[str, Any]:
-    why, remedy, more = told
+def _row_fields(kind: str, text: str, grade: str, rest: tuple[str, str, str]) -> dict[str, Any]:
+    why, remedy, more = rest
     about = "; ".join(part for part in (why, more) if part)
     if kind == DECISION:
         fields = {"summary": text, "rationale": why or NOT_STATED}
@@ -359,7 +355,7 @@ def _taken(rest: dict[str, str], column: re.Pattern[str]) -> str:
 
 
 def main_column(cells: tuple[Cell, ...]) -> str:
-    """The column with the sentence: the longest text that isn't a grade, a name or a place."""
+    """The column with the item's sentence: the longest text that isn't a grade or a name."""
     about = [c for c in cells if not _ASIDE.fullmatch(c.name) and not is_figure(c.text)]
     about = [c for c in about if not _REMEDY_COLUMN.fullmatch(c.name)] or about
     longest = max(about or cells, key=lambda cell: len(cell.text))
@@ -367,7 +363,7 @@ def main_column(cells: tuple[Cell, ...]) -> str:
 
 
 def is_aside(name: str) -> bool:
-    """Whether a column numbers, grades or places its rows, and says nothing of its own."""
+    """Whether a column only numbers, grades or locates its rows."""
     return _ASIDE.fullmatch(name) is not None
 
 
@@ -377,7 +373,7 @@ def is_figure(text: str) -> bool:
 
 
 def level(grade: str) -> str:
-    """A grade, however it is worded, as high, medium or low."""
+    """A grade in any wording as high, medium or low."""
     if re.search(r"\b(?:critical|high|urgent|severe|p[01]|must)\b|^1$", grade, re.IGNORECASE):
         return "high"
     return (
@@ -413,7 +409,7 @@ _RANK = {"files_created": 3, "files_modified": 3, "dependencies_for_next": 2, "a
 
 
 class _Named(NamedTuple):
-    """A mention in its place: the path in the project, what happened to it, what is said of it."""
+    """A mentioned file: its path in the project, its change, and the note about it."""
 
     mention: PathMention
     path: str
@@ -428,37 +424,34 @@ class _Named(NamedTuple):
 def files_of(
     text: str, blocks: Sequence[Block], *, is_report: bool, root: str = ""
 ) -> list[NoteItem]:
-    """The files that a note names, each once, from where it says most of them."""
-    named = list(_in_blocks(text, blocks, is_report=is_report))
-    if not is_report:
-        named += _in_diffs(text)
+    """The files that a note names, each once, with the most informative mention."""
+    index = LineIndex(text)
+    named = list(_in_blocks(text, blocks, index, is_report=is_report))
+    for mention in () if is_report else diff_mentions(text):
+        kind = "files_created" if mention.change == "created" else "files_modified"
+        line = index.line(mention.start)
+        named.append(_Named(mention, mention.path, kind, mention.change, "", 0.95, line, "diff"))
     roots = (f"{root.rstrip('/')}/", _root([each.mention.path for each in named]))
     groups = _grouped(_placed(named, roots))
     return [_found(path, group) for path, group in groups.items()]
 
 
-def _in_blocks(text: str, blocks: Sequence[Block], *, is_report: bool) -> Iterator[_Named]:
-    folders, places = folders_of(text, blocks), LineIndex(text)
+def _in_blocks(
+    text: str, blocks: Sequence[Block], index: LineIndex, *, is_report: bool
+) -> Iterator[_Named]:
+    folders = folders_of(text, blocks)
     for block in blocks:
         spans = [(c.start, c.end) for c in block.cells] or [(block.start, block.end)]
         is_file_key = is_report and bool(block.trail) and _is_file_key(block.trail)
         for start, end in spans:
             for mention in mentions(text, start, end, is_code=block.form == "code" or is_file_key):
                 folder = folders.get(mention.start, "")
-                line = places.line(mention.start)
+                line = index.line(mention.start)
                 yield _named(text, block, mention, folder, line=line, is_report=is_report)
 
 
 def _is_file_key(keys: tuple[str, ...]) -> bool:
     return any(_FILE_KEY.fullmatch(key) or _CHANGE_KEY.fullmatch(key) for key in keys[-2:])
-
-
-def _in_diffs(text: str) -> Iterator[_Named]:
-    places = LineIndex(text)
-    for mention in diff_mentions(text):
-        line = places.line(mention.start)
-        kind = "files_created" if mention.change == "created" else "files_modified"
-        yield _Named(mention, mention.path, kind, mention.change, "", 0.95, line, "diff")
 
 
 def _named(
@@ -479,7 +472,7 @@ def _named(
 
 
 def _change(text: str, block: Block, mention: PathMention, *, is_report: bool) -> tuple[str, str]:
-    """What happened to a file, by the key, the column, the words before it or the heading."""
+    """The change of a file, by the key, the column, the words before it or the heading."""
     if is_report:
         for key in reversed(block.trail[-2:]):
             match = _CHANGE_KEY.fullmatch(key)
@@ -504,7 +497,7 @@ def _change(text: str, block: Block, mention: PathMention, *, is_report: bool) -
 
 
 def _note(block: Block, mention: PathMention, *, is_report: bool) -> str:
-    """What the note says of the file beside its name."""
+    """What is said about the file beside its name."""
     if block.cells:
         texts = (c.text for c in block.cells if not c.start <= mention.start < c.end)
         said = "; ".join(text for text in texts if " " in text)
@@ -516,9 +509,9 @@ def _note(block: Block, mention: PathMention, *, is_report: bool) -> str:
 
 
 def _root(paths: list[str]) -> str:
-    """The folder that a note's absolute paths lie in: that of the project, as far as can be told.
+    """The project folder of a note's absolute paths, as far as it can be inferred.
 
-    A file that is named both ways gives it away; else it is what all of them share.
+    A file that is also named by a relative path shows it; else it is what all of them share.
     """
     absolute = sorted({path for path in paths if _ABSOLUTE.match(path)})
     near = {path.lstrip("./") for path in paths if not _ABSOLUTE.match(path) and "/" in path}
@@ -536,7 +529,7 @@ def _root(paths: list[str]) -> str:
 
 
 def _roots(path: str, near: set[str]) -> Iterator[str]:
-    """The folders that a path may lie in, so that the rest of it is one of those named."""
+    """The folders of a path below which the rest of it is one of the relative paths."""
     at = len(path)
     while (at := path.rfind("/", 0, at)) > 0:
         if path[at + 1 :].lstrip(".") in near and "/" in path[at + 1 :]:
@@ -544,7 +537,7 @@ def _roots(path: str, near: set[str]) -> Iterator[str]:
 
 
 def _placed(named: Iterable[_Named], roots: tuple[str, ...]) -> Iterator[_Named]:
-    """Mentions with their path in the project; those that lead out of it have none."""
+    """Mentions with their path in the project; those outside it are dropped."""
     for each in named:
         root = next((root for root in roots if len(root) > 1 and each.path.startswith(root)), "")
         path = each.path.removeprefix(root)
@@ -554,7 +547,7 @@ def _placed(named: Iterable[_Named], roots: tuple[str, ...]) -> Iterator[_Named]
 
 
 def _grouped(named: Iterable[_Named]) -> dict[str, list[_Named]]:
-    """Mentions by path; the end of a longer path that the note names is that path."""
+    """Mentions by path; the end of a longer path in the note counts as that path."""
     groups: dict[str, list[_Named]] = {}
     for each in named:
         groups.setdefault(each.path, []).append(each)
@@ -647,14 +640,14 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def is_fact(text: str) -> bool:
-    """Whether a line says who wrote the note, to whom, or how it ended: `Next agent: tester`."""
+    """Whether a line states sender, receiver or outcome: `Next agent: tester`."""
     match = _FACT.fullmatch(text.strip()) if len(text) < 1_000 else None
     name = match["name"].strip().lower().replace("_", " ") if match else ""
     return name in _HEADER_NAMES and name not in ("task", "summary", "title")
 
 
 def matter_end(text: str) -> int:
-    """Where the text begins after front matter (facts between two lines of dashes); or 0."""
+    """The end of front matter (facts between two lines of dashes), or 0."""
     if not text.startswith(("---\n", "---\r\n")):
         return 0
     for line in lines_of(text[:20_000]):
@@ -666,7 +659,7 @@ def matter_end(text: str) -> int:
 
 
 def header_of(text: str, blocks: Sequence[Block], *, is_report: bool) -> NoteHeader:
-    """The facts at the head of a note; what isn't usable as one is left out."""
+    """The facts at the head of a note; unusable ones are left out."""
     given = _report_facts(blocks) if is_report else _facts(text)
     title = given.get("title", "") or ("" if is_report else _title(blocks))
     summary = given.get("summary", "") or ("" if is_report else _first_sentence(text, blocks))
@@ -720,7 +713,7 @@ def _title(blocks: Sequence[Block]) -> str:
 
 
 def _first_sentence(text: str, blocks: Sequence[Block]) -> str:
-    """The first paragraph that is a sentence, and no list of facts about the note."""
+    """The first paragraph that is a sentence and not a list of facts about the note."""
     for block in blocks:
         is_long = block.form == "text" and len(block.text.split()) > 4
         if is_long and not block.text.endswith(":") and not _is_facts(text, block):
@@ -734,7 +727,7 @@ def _is_facts(text: str, block: Block) -> bool:
 
 
 def _outcome(value: str) -> str:
-    """How the work ended, by the first word; what isn't over may be said anywhere."""
+    """The outcome, by the first word; that work is unfinished may be stated anywhere."""
     said = _SIGNS.sub("", value)
     begun = next((name for name, words in _OUTCOMES if words.match(said)), "")
     is_open = begun in ("", "completed") and _UNFINISHED.search(said) is not None
@@ -742,7 +735,7 @@ def _outcome(value: str) -> str:
 
 
 def _goes_on(text: str, blocks: Sequence[Block]) -> bool:
-    """Whether a note says in passing, or by a heading, that its work isn't over."""
+    """Whether a note mentions somewhere that its work is unfinished."""
     if _OPEN_STATUS.search(text[:40_000]):
         return True
     below = (block for block in blocks if block.trail and _IN_WORK.fullmatch(block.trail[-1]))
@@ -750,7 +743,7 @@ def _goes_on(text: str, blocks: Sequence[Block]) -> bool:
 
 
 def _stated(blocks: Sequence[Block]) -> str:
-    """The outcome that stands in or below a heading such as `Status`."""
+    """The outcome in or below a heading such as `Status`."""
     for block in blocks:
         match = _STATUS.match(block.trail[-1]) if block.trail else None
         if match:
@@ -759,7 +752,7 @@ def _stated(blocks: Sequence[Block]) -> str:
 
 
 def _agent(value: str) -> str:
-    """The one agent that is named; of several, none: a handoff has one receiver."""
+    """The one agent that is named; none if there are several."""
     bare = re.sub(r"\([^()]{0,200}\)", "", value).strip(" *`@.")
     return bare if _WORD.fullmatch(bare) and not agent_problems(bare, "") else ""
 
@@ -798,11 +791,11 @@ _PROSE_KEYS = re.compile(
 _GATE_KEY = re.compile(r"(\w{1,60}?)_(?:passed|verified|ok)")
 
 SURE = 0.5
-"""From here on an item counts as said; below it, it is ambiguous."""
+"""Items with at least this confidence are kept; below it they are ambiguous."""
 
 
 def extract_note(text: str, name: str = "", *, root: str = "") -> NoteExtraction:
-    """Everything that can be found in a note; `name` is the file's, for the record.
+    """Extract header, items, files and unclear passages of a note; `name` is its file's.
 
     Absolute paths below `root`, the project's folder, become relative to it.
     """
@@ -820,7 +813,7 @@ def extract_note(text: str, name: str = "", *, root: str = "") -> NoteExtraction
 
 
 class _ItemExtractor:
-    """Goes through the blocks and keeps what each of them states, once."""
+    """Collects the items of a note's blocks, each once."""
 
     def __init__(self, text: str, *, is_report: bool) -> None:
         self.text = text
@@ -880,10 +873,8 @@ class _ItemExtractor:
             self._sentences(block)
 
     def unclear(self) -> list[NoteSpan]:
-        """What may say something, in the order of the text.
-
-        Of a list that was taken for the most part, the rest is among it: nothing that stands beside
-        what was taken vanishes without a word.
+        """Passages that may hold an item, in the order of the text; among them the remaining
+        entries of lists that were taken for the most part.
         """
         rest = Counter(trail for trail, _ in self._left)
         found = list(self.ambiguous)
@@ -900,7 +891,7 @@ class _ItemExtractor:
             place = place._replace(line=self.places.line(start))
             cue = cues.by_opening(said) or cues.by_words(said)
             if said.endswith(":"):
-                continue  # it leads to what follows, and says nothing by itself
+                continue  # it introduces what follows
             if cue and cue.kind in MAIN:
                 self._add(cue, place)
                 continue
@@ -927,13 +918,13 @@ class _ItemExtractor:
         self._keep(cue, row_of(cue.kind, cells, named), block)
 
     def _row_cue(self, block: Block) -> tuple[str, Cue | None]:
-        """The column that says what a row is, if one does, and the cue."""
+        """The column that shows a row's kind, if one does, and the cue."""
         columns = [(cell.name, cue) for cell in block.cells if (cue := cues.by_column(cell.name))]
         figures = [c for c in block.cells if is_figure(c.text) and not is_aside(c.name)]
         if columns and not self.is_report:
             order = [words.kind for words in cues.WORDS]
             named, cue = min(columns, key=lambda pair: order.index(pair[1].kind))
-            # Steps with their times or costs are a measurement, not work to do.
+            # Steps with times or costs are a measurement, not work to do.
             return ("", None) if cue.kind == cues.NEXT and len(figures) > 1 else (named, cue)
         if self.is_report:
             return "", cues.by_key(block.trail)
@@ -959,7 +950,7 @@ class _ItemExtractor:
             self._hints(block)
 
     def _hints(self, block: Block) -> None:
-        """Prose in a report: most of it says what was done; what may be more is asked about."""
+        """Prose in a report mostly describes what was done; what may be more is unclear."""
         for start, end in _sentences(self.text, block.start, block.end):
             said = self.text[start:end]
             cue = cues.by_words(said) or cues.by_hints(said)
@@ -983,7 +974,7 @@ class _ItemExtractor:
 
 
 def _row_by_place(text: str, block: Block) -> Cue | None:
-    """What a row is by the headings above it; lists of files and tables of figures are none."""
+    """A row's kind by the headings above it; lists of files and tables of figures have none."""
     figures = [c for c in block.cells if is_figure(c.text) and not is_aside(c.name)]
     if len(figures) > 1 or any(_FIGURES.fullmatch(c.name) for c in block.cells):
         return None
@@ -993,7 +984,7 @@ def _row_by_place(text: str, block: Block) -> Cue | None:
 
 
 def _row_by_cells(block: Block) -> Cue | None:
-    """What a row is by a reason it gives, by something that it says is missing, or by its rank."""
+    """A row's kind by a reason, by something missing, or by its rank."""
     for cell in block.cells:
         if cell.name.lower() in ("rationale", "why", "reason"):
             return cues.Cue(cues.DECISION, 0.7, cell.name.lower())
@@ -1005,14 +996,14 @@ def _row_by_cells(block: Block) -> Cue | None:
 
 
 def _is_file(text: str, cell: Cell) -> bool:
-    """Whether a cell holds a path and nothing else."""
+    """Whether a cell holds only a path."""
     words = text[cell.start : cell.end].strip(" `")
     is_place = "/" in words or _FILE_COLUMN.fullmatch(cell.name) is not None
     return is_place and " " not in words and any(mentions(text, cell.start, cell.end))
 
 
 def _is_remark(text: str) -> bool:
-    """Whether a paragraph is all in italics or brackets: about the note, or about its sources."""
+    """Whether a paragraph is all in italics or brackets: a remark about the note."""
     return all(_REMARK.fullmatch(line.strip(" >")) for line in text.strip().splitlines())
 
 
@@ -1021,7 +1012,7 @@ def _is_nothing(text: str) -> bool:
 
 
 def _is_settled(kind: str, block: Block) -> bool:
-    """Whether a row says that it is over: a step done, a risk closed, a question answered."""
+    """Whether a row is settled: a step done, a risk closed, a question answered."""
     status = [c.text for c in block.cells if c.name.lower() in ("status", "state")]
     if any(_SETTLED.match(text.strip(" *")) for text in status):
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 from passdown.core.parsing import load_json, load_yaml
@@ -37,7 +38,7 @@ class Section(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page taken apart. `front` has lowercase names; `head` are the lines before any section."""
+    """A parsed page. `front` has lowercase names; `head` are the lines before any section."""
 
     front: dict[str, object]
     title: str
@@ -45,27 +46,18 @@ class Page(NamedTuple):
     sections: tuple[Section, ...]
 
     def whole(self, index: int) -> str:
-        """A section's text with the sections below it, under their headings."""
-        first = self.sections[index]
-        parts = [first.text]
-        for section in self.sections[index + 1 :]:
-            if section.level <= first.level:
-                break
-            parts.append(f"{section.name}:\n{section.text}" if section.text else "")
-        return "\n\n".join(part for part in parts if part)
+        """A section's text with its subsections under their headings."""
+        below = (f"{each.name}:\n{each.text}" for each in self.below(index) if each.text)
+        return "\n\n".join(part for part in (self.sections[index].text, *below) if part)
 
     def below(self, index: int) -> list[Section]:
-        """The sections below a section."""
-        found: list[Section] = []
-        for section in self.sections[index + 1 :]:
-            if section.level <= self.sections[index].level:
-                break
-            found.append(section)
-        return found
+        """The subsections of a section."""
+        level = self.sections[index].level
+        return list(takewhile(lambda each: each.level > level, self.sections[index + 1 :]))
 
 
 def read_page(text: str) -> Page:
-    """Take a page apart; the first heading of the first level is its title."""
+    """Parse a page; its title is the first heading of the first level."""
     front, rest = _front_matter(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     sections = _sections(_without_comments(rest).split("\n"))
     head = sections.pop(0)
@@ -113,7 +105,7 @@ def _without_comments(text: str) -> str:
 
 
 def _sections(lines: list[str]) -> list[Section]:
-    """What stands before the first heading, as a section without a name, and every section."""
+    """The text before the first heading, as a section without a name, and every section."""
     found: list[tuple[int, str, list[str]]] = [(0, "", [])]
     fence = ""
     for line in lines:
@@ -134,7 +126,7 @@ def _heading(line: str) -> re.Match[str] | None:
 
 
 def _is_underline(line: str, above: list[str]) -> bool:
-    """Whether a line makes a heading of the one line of text above it."""
+    """Whether a line underlines the line above it as a heading."""
     if len(line) > MAX_MARKUP_LINE or not _UNDERLINE.match(line) or not above:
         return False
     is_alone = len(above) == 1 or not above[-2].strip()
@@ -160,7 +152,7 @@ def fact_of(line: str) -> tuple[str, str] | None:
 
 
 def items_of(lines: tuple[str, ...]) -> list[str]:
-    """The outermost list items; lines that go on with one belong to it, nested items don't."""
+    """The outermost list items with their continuation lines, without nested items."""
     found: list[str] = []
     depth: int | None = None
     is_inside = False
@@ -194,8 +186,8 @@ class JsonLines(NamedTuple):
 
 
 def read_lines(data: bytes) -> JsonLines:
-    """Read a file of JSON lines. Blank lines and a byte order mark mean nothing; a line that is too
-    long, no UTF-8, no JSON or no object is a problem at `line N`, and the others still count.
+    """Read a file of JSON lines. Blank lines and a byte order mark are ignored; a line that is too
+    long, no UTF-8, no JSON or no object is a problem at `line N`.
     """
     found = JsonLines([], [])
     for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
@@ -219,26 +211,52 @@ def _parse_json_line(number: int, line: bytes, found: JsonLines) -> None:
 
 
 def text_of(entry: dict[str, Any], name: str) -> str:
-    """A field as text: what is no text counts as nothing, spaces at either end don't count."""
+    """A field as stripped text; empty if it isn't text."""
     value = entry.get(name)
     return value.strip() if isinstance(value, str) else ""
 
 
 def texts_of(entry: dict[str, Any], name: str) -> list[str]:
-    """A field's list of texts, without what is blank or no text."""
+    """A field's list of texts, without blank ones and other values."""
     value = entry.get(name)
     listed = cast("list[object]", value) if isinstance(value, list) else []
     return [text.strip() for text in listed if isinstance(text, str) and text.strip()]
 
 
 def objects_of(entry: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """A field's list of objects, without what is none."""
+    """A field's list of objects, without other values."""
     value = entry.get(name)
     listed = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("dict[str, Any]", each) for each in listed if isinstance(each, dict)]
 
 
 def not_text(where: str, name: str, value: object) -> Problem:
-    """The problem of an entry without a text that it can't do without."""
+    """The problem of a missing or wrong text field."""
     given = "is missing" if value is None else f"is {excerpt(repr(value))}"
     return Problem(f"{where}: {name}", "required", given, "text")
+
+
+def without_cycles(links: dict[str, list[str]]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Remove links that close a cycle; gives the names, targets of links first, and what was
+    removed. Links to names without an entry are left alone.
+    """
+    done: dict[str, bool] = {}
+    order: list[str] = []
+    removed: list[tuple[str, str]] = []
+    for start, first in links.items():
+        stack = [(start, iter(list(first)))] if start not in done else []
+        done.setdefault(start, False)
+        while stack:
+            name, targets = stack[-1]
+            target = next(targets, None)
+            if target is None:
+                done[name] = True
+                order.append(name)
+                stack.pop()
+            elif target in links and target not in done:
+                done[target] = False
+                stack.append((target, iter(list(links[target]))))
+            elif done.get(target) is False:
+                links[name].remove(target)
+                removed.append((name, target))
+    return order, removed

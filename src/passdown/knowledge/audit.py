@@ -38,13 +38,13 @@ _PAGE = 500
 def audit(
     reader: Reader, project: Project, *, limit: int = 20, progress: Progress | None = None
 ) -> JsonObject:
-    """What stands and might not deserve to.
+    """Find active entries that may need attention.
 
     `duplicates` are groups of items of one kind in nearly the same words; `stale` cite files that
     have changed; `never_recalled` were in no brief and no search result that was recorded;
     `orphaned` are written nodes without an edge, and items whose files are all gone; `forked` are
-    decisions in whose place several stand, at the ends of chains. `incomplete` names what was only
-    looked for among the likeliest, since there was too much to compare.
+    superseded decisions with several active successors. `incomplete` names findings for which only
+    the likeliest entries were compared, since there were too many.
     """
     raise_problems("can't be audited", number_problems(limit, "limit", 1))
     live = [entry for kind in _AUDITED for entry in _live(reader, kind)]
@@ -78,7 +78,7 @@ def _live(reader: Reader, kind: str) -> Iterator[IndexedEntry]:
 
 
 def _duplicates(reader: Reader, live: list[IndexedEntry]) -> tuple[list[list[str]], bool]:
-    """Groups of standing items of one kind that say nearly the same, the oldest of each first;
+    """Groups of active items of one kind that say nearly the same, the oldest of each first;
     and whether all were compared that could be alike.
     """
     compared = {entry.id: entry for entry in live if entry.kind != "warning"}
@@ -96,7 +96,7 @@ def _duplicates(reader: Reader, live: list[IndexedEntry]) -> tuple[list[list[str
 def _by_files(
     reader: Reader, project: Project, live: list[IndexedEntry], progress: Progress | None
 ) -> tuple[list[JsonObject], list[str]]:
-    """Items that cite files which changed, and items whose files are all gone."""
+    """Items that cite changed files, and items whose files are all gone."""
     records = ItemTexts(reader)
     check = CitedFiles(reader, project, records)
     stale: list[JsonObject] = []
@@ -123,7 +123,7 @@ def _row(reader: Reader, address: str) -> ItemRow | None:
 
 
 def _delivered_addresses(reader: Reader) -> set[str]:
-    """Every address that some agent was told, by what was recorded of it."""
+    """Every address that was delivered to some agent."""
     told: set[str] = set()
     before = _NEWEST
     while page := reader.latest(before, _PAGE, DELIVERY_STREAM):
@@ -141,10 +141,9 @@ def _unconnected(reader: Reader) -> Iterator[str]:
 
 
 def _forked(reader: Reader) -> Iterator[JsonObject]:
-    """Decisions from which chains lead to several that stand: which of them holds?
+    """Superseded decisions with several active successors.
 
-    Where chains parted is told, and not also of what comes before: what was superseded together
-    later has one end again.
+    Only the decision at which chains part is reported, and not if they were joined again later.
     """
     by: dict[str, list[str]] = defaultdict(list)
     for edge in reader.all_edges("supersedes"):
@@ -160,7 +159,7 @@ def _forked(reader: Reader) -> Iterator[JsonObject]:
 
 
 def _current_ends(reader: Reader, entry: IndexedEntry) -> tuple[str, ...]:
-    """Itself where a decision stands, else what holds in its place."""
+    """The decision itself if it is active, else its active successors."""
     if entry.status in LIVE:
         return (entry.address,)
     held = current_decisions(reader, [entry]).get(entry.address, ())

@@ -1,4 +1,13 @@
-"""The knowledge graph as DOT: writer, tokenizer and parser."""
+r"""The knowledge graph as DOT: writer, tokenizer and parser.
+
+The writer quotes ids and values, with `\"`, `\\`, `\n` and `\r` as the only escapes, so that every
+node and edge is one line. The parser reads DOT as Graphviz users write it: a node is listed by a
+statement with an attribute list; a bare name and the end of an edge only mention it. Defaults
+(`node [..]`, `edge [..]`) apply to what follows in their braces, except those that only say how to
+draw. A subgraph is flattened; as the end of an edge it stands for all nodes that it mentions. `a --
+b` leads from a to b. Ports are refused, since they would be lost. An attribute that is given twice
+must have the same value. A line that begins with `#` is a comment.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +63,9 @@ def quoted(text: str) -> str:
 DotTokenKind = Literal["id", "quoted", "keyword", "mark", "bad", "end"]
 
 MAX_WORDS = 2_000_000
-"""More than a file of the largest size has, unless nearly every letter is a word."""
+"""More than a file of the largest size has, unless nearly every character is a token."""
 
-# Every repetition is possessive: what doesn't match fails at once instead of being tried again.
+# Every repetition is possessive, so that matching takes linear time.
 _NUMBER = r"-?(?:\.[0-9]++|[0-9]++(?:\.[0-9]*+)?)"
 _WORD = r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*+"
 _TOKEN = re.compile(
@@ -78,7 +87,7 @@ _REST_OF_LINE = re.compile(r"[^\n]*+")
 
 
 class DotToken(NamedTuple):
-    """One word: what it is, its text (or, of a bad one, what is wrong) and its place."""
+    """A token: its kind, its text (of a bad one, what is wrong) and its position."""
 
     kind: DotTokenKind
     text: str
@@ -87,12 +96,12 @@ class DotToken(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Line and column, as problems give them."""
+        """Line and column, as in problems."""
         return f"{self.line}:{self.column}"
 
 
 def dot_tokens(source: str) -> Iterator[DotToken]:
-    """The words of a text with joined texts as one; the last is the end, or bad."""
+    """The tokens of a text, with quoted texts joined by `+` as one; the last is the end, or bad."""
     given = _raw_tokens(source)
     for token in given:
         following = token
@@ -102,7 +111,7 @@ def dot_tokens(source: str) -> Iterator[DotToken]:
 
 
 def _joined(first: DotToken, given: Iterator[DotToken]) -> Generator[DotToken, None, DotToken]:
-    """Give a quoted text with all that `+` adds to it, and return the word after it."""
+    """Yield a quoted text with all that `+` adds to it, and return the token after it."""
     parts = [first.text]
     while (token := next(given)).kind == "mark" and token.text == "+":
         added = next(given)
@@ -116,7 +125,7 @@ def _joined(first: DotToken, given: Iterator[DotToken]) -> Generator[DotToken, N
 
 
 def _raw_tokens(source: str) -> Iterator[DotToken]:
-    """The words as they stand; the last is the end or, where reading can't go on, bad."""
+    """The tokens as written; the last is the end, or bad if reading can't continue."""
     at, line, line_start, words = 0, 1, 0, 0
     is_first = True
     while at < len(source):
@@ -143,7 +152,7 @@ def _raw_tokens(source: str) -> Iterator[DotToken]:
 
 
 def _word(source: str, at: int, group: str | None, end: int) -> tuple[DotTokenKind, str, int]:
-    """Kind and text of a word, and where it ends: below zero, nothing behind it can be read."""
+    """Kind, text and end of a token; the end is below zero if nothing after it can be read."""
     if group is None:
         return "bad", *_unmatched(source, at)
     text = source[at:end]
@@ -170,7 +179,7 @@ def _unescape(escape: re.Match[str]) -> str:
 
 
 def _unmatched(source: str, at: int) -> tuple[str, int]:
-    """What is wrong at a place where no word begins, and where reading may go on."""
+    """What is wrong where no token begins, and where reading may continue."""
     char = source[at]
     if char == '"':
         return "a quoted text begins here and never ends", -1
@@ -188,7 +197,7 @@ def _end_of_line(source: str, at: int) -> int:
 
 
 def _after_html(source: str, at: int) -> int:
-    """Where the angle brackets that open here are closed; below zero if they never are."""
+    """The end of the angle brackets that open here; below zero if they are never closed."""
     depth = 0
     for angle in _ANGLE.finditer(source, at):
         depth += 1 if angle.group() == "<" else -1
@@ -206,11 +215,11 @@ _DRAWING = re.compile(
     r"|margin|minlen|nojustify|ordering|orientation|penwidth|peripheries|pin|pos|rank|regular"
     r"|same(?:head|tail)|shape|shapefile|sides|skew|sortv|style|tail\w+|tooltip|weight|width|xlabel"
 )
-"""Attributes that mean nothing but how Graphviz draws."""
+"""Attributes that only say how Graphviz draws."""
 
 
 class _SyntaxFault(Exception):
-    """A statement that can't be read; `is_behind` when reading has passed it already."""
+    """A statement that can't be read; `is_behind` if reading has passed it already."""
 
     def __init__(self, *, is_behind: bool = False) -> None:
         super().__init__()
@@ -218,7 +227,7 @@ class _SyntaxFault(Exception):
 
 
 class _Scope(NamedTuple):
-    """What holds between two braces: defaults, and the nodes mentioned there."""
+    """What applies between two braces: defaults, and the nodes mentioned there."""
 
     nodes: dict[str, Field]
     edges: dict[str, Field]
@@ -233,7 +242,7 @@ def read_dot(text: str, known: Iterable[str]) -> Graph:
 
 
 class _DotParser:
-    """Reads statements into drafts; after a fault it goes on with the next statement."""
+    """Parses statements into drafts; after a fault it continues with the next statement."""
 
     def __init__(self, text: str, drafts: Drafts) -> None:
         self._drafts = drafts
@@ -253,17 +262,17 @@ class _DotParser:
             self._drafts.is_partial = True
 
     def _close(self, place: str) -> None:
-        """Step over a closing brace. At the end of a text that was given up it isn't missed."""
+        """Skip a closing brace; after other problems it may be missing."""
         if self._take("}"):
             return
         if not self._drafts.has_problems:
             self._drafts.refuse(place, "invalid_dot", "the braces aren't closed", "}")
         raise _SyntaxFault
 
-    # Words.
+    # Tokens
 
     def _next(self) -> DotToken:
-        """Step over the word here and return it."""
+        """Take the current token."""
         token = self._token
         if token.kind != "end":
             self._token = next(self._tokens, token._replace(kind="end"))
@@ -276,7 +285,7 @@ class _DotParser:
         return self._token.kind == "keyword" and self._token.text in words
 
     def _take(self, mark: str) -> bool:
-        """Step over a mark if it is here."""
+        """Skip a mark if it is the current token."""
         if not self._is_mark(mark):
             return False
         self._next()
@@ -286,7 +295,7 @@ class _DotParser:
         return "the end" if self._token.kind == "end" else excerpt(self._token.text)
 
     def _fault(self, message: str, expected: str) -> NoReturn:
-        """Refuse what stands here and leave the statement."""
+        """Refuse the current token and leave the statement."""
         token = self._token
         words = token.text if token.kind == "bad" else message
         self._drafts.refuse(token.place, "invalid_dot", words, expected)
@@ -298,7 +307,7 @@ class _DotParser:
         token = self._next()
         return Field(token.text, token.place)
 
-    # The graph.
+    # The graph
 
     def _header(self) -> None:
         if self._is_keyword("strict"):
@@ -323,7 +332,7 @@ class _DotParser:
                 pass
 
     def _recover(self) -> None:
-        """Skip to what looks like the next statement: behind `;` or `]`, at a brace, or on a line
+        """Skip to what looks like the next statement: after `;` or `]`, at a brace, or on a line
         below the fault.
         """
         line = self._token.line
@@ -397,7 +406,7 @@ class _DotParser:
         scope.mentioned.update(inner.mentioned)
         return inner.mentioned
 
-    # Nodes and edges.
+    # Nodes and edges
 
     def _mention(self, name: Field, scope: _Scope) -> None:
         scope.mentioned.setdefault(name.text, name)
@@ -408,7 +417,7 @@ class _DotParser:
         try:
             fields = {**scope.nodes, **self._attributes()}
         except _SyntaxFault:
-            # There is such a node: edges that lead to it are in order.
+            # The node exists: edges that lead to it are valid.
             self._drafts.excuse(name.text)
             raise
         if "id" in fields:
@@ -440,7 +449,7 @@ class _DotParser:
                     self._drafts.add_edge(Draft(source.place, fields))
 
     def _attributes(self) -> dict[str, Field]:
-        """One list in brackets, or several one after the other; faults are told of all of them."""
+        """One list in brackets, or several in a row; faults of all of them are reported."""
         found: dict[str, Field] = {}
         is_faulty = False
         while self._take("["):
@@ -458,7 +467,7 @@ class _DotParser:
         return found
 
     def _skip_attribute(self) -> None:
-        """Go behind a faulty attribute; where the list seems to be over, leave the statement."""
+        """Skip a faulty attribute; leave the statement if the list seems to be over."""
         line = self._token.line
         while not self._is_mark(",", ";", "]"):
             if self._token.kind == "end" or self._is_mark("{", "}"):

@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 8_388_608
 MAX_FIELDS = 1_000_000
-"""How many ids, attributes and tags a file may hold, counted again wherever one is repeated by a
-default, a chain or a subgraph.
+"""Limit of ids, attributes and tags in a file; repetitions by a default, a chain or a subgraph
+count too.
 """
 
 _CHECKED = re.compile(r"(nodes|edges)\[([0-9]+)\](?:\.(.+?))?(?:\[([0-9]+)\])?", re.DOTALL)
 
 
 class Field(NamedTuple):
-    """A text of the file and where it stands."""
+    """A text of the file and its position."""
 
     text: str
     place: str
 
 
 class Draft(NamedTuple):
-    """A node or an edge as the file gives it: its fields by name, and its tags."""
+    """A node or an edge as the file states it: its fields by name, and its tags."""
 
     place: str
     fields: dict[str, Field]
     tags: tuple[Field, ...] = ()
 
     def text(self, name: str) -> str:
-        """A field's text, empty when the file has none."""
+        """A field's text; empty if the file has none."""
         found = self.fields.get(name)
         return found.text if found else ""
 
@@ -63,12 +63,12 @@ class Drafts:
         self._nodes: list[Draft] = []
         self._edges: list[Draft] = []
         self._problems: list[Problem] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._left = MAX_FIELDS
         self._mentions: dict[str, Field] = {}
         self._excused: set[str] = set()
         self.is_partial = False
-        """Whether part of the file is unread, so that a node may be in that part."""
+        """Whether part of the file could not be read, so that a node may be in that part."""
 
     @property
     def has_problems(self) -> bool:
@@ -76,7 +76,7 @@ class Drafts:
         return bool(self._problems)
 
     def mention(self, name: Field) -> None:
-        """Remember a name that has to be a node."""
+        """Note a name that has to be a node."""
         self._mentions.setdefault(name.text, name)
 
     def excuse(self, name: str) -> None:
@@ -84,14 +84,14 @@ class Drafts:
         self._excused.add(name)
 
     def refuse(self, place: str, code: str, message: str, expected: str = "") -> None:
-        """Note a problem and go on; the file is given up when there are too many."""
+        """Note a problem and continue; raises InvalidInput when there are too many."""
         self._problems.append(Problem(place, code, message, expected))
-        self._told.add(place)
+        self._reported.add(place)
         if len(self._problems) >= MAX_PROBLEMS:
             self.give_up()
 
     def give_up(self) -> NoReturn:
-        """Raise what has been found so far."""
+        """Raise InvalidInput with the problems found so far."""
         shown = self._problems[:MAX_PROBLEMS]
         if len(self._problems) >= MAX_PROBLEMS:
             message = f"has more problems than these {MAX_PROBLEMS}; reading ended here"
@@ -107,17 +107,17 @@ class Drafts:
             self.give_up()
 
     def add_node(self, draft: Draft) -> None:
-        """Take an entry in as a node."""
+        """Add a node."""
         self.spend(1 + len(draft.fields) + len(draft.tags), draft.place)
         self._nodes.append(draft)
 
     def add_edge(self, draft: Draft) -> None:
-        """Take an entry in as an edge."""
+        """Add an edge."""
         self.spend(1 + len(draft.fields), draft.place)
         self._edges.append(draft)
 
     def graph(self, known: Iterable[str], *, is_edge_list: bool = False) -> Graph:
-        """The checked graph; raises InvalidInput with all problems instead.
+        """The checked graph; raises InvalidInput with all problems.
 
         In an edge list, an end that nothing else stands for becomes an insight of that name.
         """
@@ -130,9 +130,9 @@ class Drafts:
         if is_edge_list:
             nodes += _implied(nodes, edges, elsewhere)
         self._check_mentions(elsewhere.union(node.id for node in nodes))
-        told = set(self._told)
+        told = set(self._reported)
         for problem in check_graph(nodes, edges, elsewhere):
-            self._tell(problem, listed, drawn, told)
+            self._report(problem, listed, drawn, told)
         if self._problems:
             self.give_up()
         return graph_of(nodes, edges)
@@ -158,11 +158,11 @@ class Drafts:
         if name in draft.fields:
             return
         place, code, message = self._worded(draft, name, f"{name} is missing", "missing")
-        if self._by_line or place not in self._told:
+        if self._by_line or place not in self._reported:
             self.refuse(place, code, message)
 
     def _worded(self, draft: Draft, name: str, message: str, code: str) -> tuple[str, str, str]:
-        """Place, code and message of a problem with a field, as this kind of file tells them."""
+        """Position, code and message of a problem with a field, as fits the format."""
         field = draft.fields.get(name)
         if self._by_line:
             who = excerpt(draft.text("id"), 60)
@@ -170,10 +170,10 @@ class Drafts:
             return (field.place if field else draft.place, code, told)
         return (field.place if field else f"{draft.place}.{name}", code, message)
 
-    def _tell(
+    def _report(
         self, problem: Problem, nodes: list[Draft], edges: list[Draft], told: set[str]
     ) -> None:
-        """A problem of the finished values, at its place in the file."""
+        """Note a problem of the finished graph, at its position in the file."""
         match = _CHECKED.fullmatch(problem.path)
         if match is None:
             self.refuse(*problem[:4])

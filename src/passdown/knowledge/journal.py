@@ -53,7 +53,7 @@ def journal(reader: Reader, task: str = "", *, limit: int = MOST_PLACES) -> Json
 
 
 def component_of(path: str) -> str:
-    """The part of a project that a file belongs to, by its place in it."""
+    """The part of a project that a file belongs to, by its path."""
     folders = path.split("/")[:-1]
     while len(folders) > 1 and folders[0] in _PLAIN_FOLDERS:
         folders = folders[1:]
@@ -89,7 +89,7 @@ def _blocker(row: ItemRow, records: ItemTexts) -> JsonObject:
 
 
 def _gotchas(reader: Reader, records: ItemTexts, task: str, limit: int) -> list[JsonObject]:
-    """Gotchas that still hold, by severity and then newest first; each saying once."""
+    """Active gotchas, by severity and then newest first; near-duplicates as one."""
     standing = sorted(
         _current_gotchas(reader, task), key=lambda pair: SEVERITY_ORDER.get(pair[1].grade, 9)
     )
@@ -134,7 +134,7 @@ def _gotcha(row: ItemRow, records: ItemTexts) -> JsonObject:
 
 
 def journal_page(journal: JsonObject) -> str:
-    """A journal document as Markdown; stored words can't leave the cell that they stand in."""
+    """A journal as Markdown; stored text can't leave its table cell."""
     about = journal["task"] or "all work"
     parts = [
         f"# Journal: {about}\n",
@@ -173,6 +173,6 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text in a table's cell: on one line, without a bar, tag, link or picture of its own."""
+    """A text escaped for a table cell: on one line, without bars, tags, links or pictures."""
     plain = one_line(text).replace("\\", "\\\\").replace("|", "\\|").replace("[", "\\[")
     return plain.replace("<", "&lt;").replace("`", "'")
