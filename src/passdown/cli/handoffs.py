@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from re import sub
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.cli.output import (
     counted,
@@ -17,9 +17,9 @@ from passdown.cli.output import (
     table,
     verbatim,
 )
-from passdown.cli.parsing import AGENT, FILE, TASK, listed, whole_number, with_agent, with_store
+from passdown.cli.parsing import FILE, TASK, listed, whole_number, with_agent, with_store
 from passdown.cli.session import UsageError, author, read_input, store_of, workspace_of
-from passdown.core.kinds import OUTCOMES, PHASES
+from passdown.core.kinds import FILE_LISTS
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from passdown.cli.parsing import Parser
+    from passdown.core.schema import Field
     from passdown.core.types import JsonObject
     from passdown.imports.note_migration import Migration
     from passdown.workspace import Workspace
@@ -34,54 +35,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-_FIELD_OPTIONS = {
-    "task": "--task",
-    "from_agent": "--from",
-    "to_agent": "--to",
-    "outcome": "--outcome",
-    "phase": "--phase",
-    "summary": "--summary",
-    "expect_version": "--expect-version",
-}
-
-
-_FIX_FLAGS = {
-    "task": "--task ID",
-    "outcome": f"--outcome {'|'.join(OUTCOMES)}",
-    "from_agent": "--from NAME",
-    "to_agent": "--to NAME",
-    "phase": f"--phase {'|'.join(PHASES)}",
-    "summary": "--summary TEXT",
-    "files_created": "--file PATH",
-    "files_modified": "--file PATH",
-    "artifacts": "--file PATH",
-    "decisions": "--decision 'TEXT :: WHY'",
-    "patterns_discovered": "--pattern 'TEXT :: PLACE'",
-    "gotchas": "--gotcha 'TEXT :: HOW'",
-    "warnings": "--warning TEXT",
-    "suggested_next_steps": "--next TEXT",
-    "dependencies_for_next": "--read 'PATH :: WHY'",
-    "open_questions": "--question TEXT",
-    "resolves": "--resolves ITEM",
-    "blockers": "--blocker 'TEXT :: FIX'",
-    "blockers.blocking_tasks": "--blocks TASK",
-    "expect_version": "--expect-version N",
-}
 _NEW_TASK = "passdown task new ID --title TEXT"
-
-_REPEATED_OPTIONS = (
-    ("--file", "PATH", "an artifact; may be repeated, like those that follow"),
-    ("--decision", "TEXT::WHY", "a decision, '::' and its reason"),
-    ("--pattern", "TEXT::PLACE", "a way of doing things, '::' and where it is used"),
-    ("--gotcha", "TEXT::HOW", "something to watch out for, '::' and how to avoid it"),
-    ("--warning", "TEXT", "a warning that stays with the task"),
-    ("--next", "TEXT", "a step that comes next"),
-    ("--read", "PATH::WHY", "a file to read first, '::' and why"),
-    ("--question", "TEXT", "something unresolved"),
-    ("--resolves", "ITEM", "an open item that this step closed"),
-    ("--changed", "PATH", "a changed file that the handoff has to name"),
-    ("--blocker", "TEXT::FIX", "what is in the way, '::' and what would help"),
-)
 
 
 def handoff(parser: Parser) -> None:
@@ -93,19 +47,16 @@ def handoff(parser: Parser) -> None:
         "passdown handoff note.yaml --changed-git --dry-run",
     )
     parser.add_argument("file", metavar=FILE, nargs="?", help="YAML, JSON or a task file; - reads")
-    parser.add_argument("--task", metavar=TASK)
-    parser.add_argument("--from", dest="from_agent", metavar=AGENT, help="default: the holder")
-    parser.add_argument("--to", dest="to_agent", metavar=AGENT, help="the receiver")
-    parser.add_argument("--outcome", choices=OUTCOMES)
-    parser.add_argument("--phase", choices=PHASES, help="the phase that the task moves to")
-    parser.add_argument("--summary", metavar="TEXT", help="the state of the work")
-    parser.add_argument("--expect-version", metavar="N", type=whole_number, help="worked from")
-    for option, metavar, help in _REPEATED_OPTIONS:
-        dest = "file_paths" if option == "--file" else option.lstrip("-")
-        parser.add_argument(
-            option, dest=dest, metavar=metavar, action="append", default=[], help=help
-        )
+    for field in _flagged_fields().values():
+        _add_flag(parser, field)
     listed(parser, "--blocks", TASK, "a task that waits for each --blocker")
+    parser.add_argument(
+        "--changed",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a changed file that the handoff has to name; may be repeated",
+    )
     parser.add_argument("--changed-git", action="store_true", help="changed files as git has them")
     parser.add_argument("--key", help="makes a retry safe: the same key gives the same record")
     parser.add_argument("--rebase", action="store_true", help="add to a task that has moved on")
@@ -114,12 +65,46 @@ def handoff(parser: Parser) -> None:
     parser.set_defaults(run=_handoff)
 
 
+def _flagged_fields() -> dict[str, Field]:
+    """The fields of a handoff that have a flag."""
+    from passdown.core.handoff import Handoff
+    from passdown.core.schema import fields_of
+
+    return {name: field for name, field in fields_of(Handoff).items() if field.flag}
+
+
+def _add_flag(parser: Parser, field: Field) -> None:
+    flag, choices = field.flag, field.type.expected().split(" | ")
+    if flag is None:
+        return
+    if isinstance(field.default, tuple):
+        parser.add_argument(
+            flag.option,
+            dest=field.name,
+            metavar=flag.metavar,
+            action="append",
+            default=[],
+            help=f"{flag.help}; may be repeated",
+        )
+    elif choices != [""]:
+        parser.add_argument(flag.option, dest=field.name, choices=choices, help=flag.help or None)
+    else:
+        is_number = field.name == "expect_version"
+        parser.add_argument(
+            flag.option,
+            dest=field.name,
+            metavar=flag.metavar,
+            type=whole_number if is_number else str,
+            help=flag.help or None,
+        )
+
+
 def _handoff(args: Namespace) -> int:
     from passdown.cli.output import print_check, print_command
 
     if args.file is None and not (args.task and args.outcome):
         raise UsageError("name a FILE, or at least --task and --outcome")
-    if args.blocks and not args.blocker:
+    if args.blocks and not args.blockers:
         raise UsageError("--blocks names tasks that wait for a --blocker; name that as well")
     text = None if args.file is None else read_input(args.file)
     with workspace_of(args) as workspace:
@@ -166,8 +151,18 @@ def _fix_as_flag(problem: Problem) -> str:
 
 
 def _flag_of(path: str) -> str:
-    field = re.sub(r"\[\d+\]", "", path)
-    return _FIX_FLAGS.get(field) or _FIX_FLAGS.get(field.partition(".")[0], "")
+    """The flag that gives the field at a path, as it is typed."""
+    name, _, part = re.sub(r"\[\d+\]", "", path).partition(".")
+    if part == "blocking_tasks":
+        return "--blocks TASK"
+    field = _flagged_fields().get("artifacts" if name in FILE_LISTS else name)
+    if field is None or field.flag is None:
+        return ""
+    value = field.type.expected().replace(" | ", "|") or field.flag.metavar
+    first, _, second = value.partition("::")
+    return (
+        f"{field.flag.option} '{first} :: {second}'" if second else f"{field.flag.option} {value}"
+    )
 
 
 def _fields_beside(text: bytes | None, args: Namespace) -> tuple[Document, object]:
@@ -184,49 +179,34 @@ def _fields_beside(text: bytes | None, args: Namespace) -> tuple[Document, objec
     except InvalidInput as error:
         _refuse_without_section(text or b"", args.file, error)
     fields: Document = {}
-    for name, option in _FIELD_OPTIONS.items():
+    for name, field in _flagged_fields().items():
         value = getattr(args, name)
-        if value is not None and data.get(name) and str(data[name]) != str(value):
+        if value is None or value == []:
+            continue
+        if isinstance(value, list):
+            fields[name] = [_entry(field, text) for text in cast("list[str]", value)]
+            continue
+        if data.get(name) and str(data[name]) != str(value):
+            option = field.flag.option if field.flag else name
             raise UsageError(f"{option} contradicts the file, where {name} is {data[name]!r:.80}")
-        if value is not None:
-            fields[name] = value
-    fields |= {name: entries for name, entries in _flag_lists(args).items() if entries}
+        fields[name] = value
+    for blocker in fields.get("blockers", ()) if args.blocks else ():
+        blocker["blocking_tasks"] = list(args.blocks)
     fields.setdefault("from_agent", os.environ.get("PASSDOWN_AGENT") or None)
     return fields, fields.get("task") or data.get("task")
 
 
-def _flag_lists(args: Namespace) -> dict[str, list[Any]]:
-    decisions = [_pair(text, "--decision") for text in args.decision]
-    patterns = [_pair(text, "--pattern") for text in args.pattern]
-    gotchas = [_pair(text, "--gotcha") for text in args.gotcha]
-    blockers = [_split_pair(text) for text in args.blocker]
-    waits: Document = {"blocking_tasks": list(args.blocks)} if args.blocks else {}
-    return {
-        "artifacts": [{"path": path} for path in args.file_paths],
-        "decisions": [{"summary": summary, "rationale": why} for summary, why in decisions],
-        "patterns_discovered": [{"pattern": text, "location": at} for text, at in patterns],
-        "gotchas": [
-            {"issue": text, "mitigation": how, "severity": "medium"} for text, how in gotchas
-        ],
-        "warnings": list(args.warning),
-        "suggested_next_steps": [{"step": step} for step in args.next],
-        "dependencies_for_next": [
-            {"file": file, "reason": why} for file, why in (_pair(t, "--read") for t in args.read)
-        ],
-        "blockers": [
-            {"blocker": text, **({"suggested_resolution": fix} if fix else {}), **waits}
-            for text, fix in blockers
-        ],
-        "open_questions": [{"question": text} for text in args.question],
-        "resolves": list(args.resolves),
-    }
-
-
-def _pair(text: str, option: str) -> tuple[str, str]:
-    first, second = _split_pair(text)
-    if not first or not second:
-        raise UsageError(f"{option} takes two texts with ' :: ' between them")
-    return first, second
+def _entry(field: Field, text: str) -> Any:
+    """The entry that the value of a repeated flag stands for."""
+    flag = field.flag
+    if flag is None or not flag.fields:
+        return text
+    if len(flag.fields) == 1:
+        return {flag.fields[0]: text}
+    parts = dict(zip(flag.fields, _split_pair(text), strict=True))
+    if flag.needs_all and not all(parts.values()):
+        raise UsageError(f"{flag.option} takes two texts with ' :: ' between them")
+    return {name: part for name, part in parts.items() if part} | dict(flag.also)
 
 
 def _split_pair(text: str) -> tuple[str, str]:

@@ -273,7 +273,7 @@ class Handoff(_Frozen):
     """One agent passes a task to another, with everything needed to go on."""
 
     task: str = declare(
-        TASK_ID, "The task that is handed on", aliases=("task_id",), flag=Flag("--task", "ID", "")
+        TASK_ID, "The task that is handed on", aliases=("task_id",), flag=Flag("--task", "TASK", "")
     )
     outcome: str = declare(
         Choice(*OUTCOMES),
@@ -287,7 +287,7 @@ class Handoff(_Frozen):
         "The sender; the task's holder when left out",
         default="",
         aliases=("from", "agent"),
-        flag=Flag("--from", "NAME", "default: the holder"),
+        flag=Flag("--from", "AGENT", "default: the holder"),
     )
     to_agent: str = declare(
         AGENT,
@@ -296,7 +296,7 @@ class Handoff(_Frozen):
         weight=1,
         aliases=("to",),
         hint="the next agent",
-        flag=Flag("--to", "NAME", "the receiver"),
+        flag=Flag("--to", "AGENT", "the receiver"),
     )
     phase: str = declare(
         Choice(*PHASES, ""),
@@ -327,9 +327,7 @@ class Handoff(_Frozen):
         default=(),
         aliases=("files",),
         hint="paths made or changed",
-        flag=Flag(
-            "--file", "PATH", "an artifact; may be repeated, like those that follow", ("path",)
-        ),
+        flag=Flag("--file", "PATH", "an artifact", ("path",)),
     )
     decisions: tuple[Decision, ...] = declare(
         List(Part(Decision)),
