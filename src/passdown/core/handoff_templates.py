@@ -40,8 +40,21 @@ def yaml_template() -> str:
     return "\n".join(parts) + "\n"
 
 
-def yaml_example(names: Mapping[str, Collection[str]]) -> str:
-    """A filled handoff of some fields, for prompts; of entries, those that are named."""
+PROMPT_FIELDS: dict[str, tuple[str, ...]] = {
+    "outcome": (),
+    "summary": (),
+    "decisions": ("summary", "rationale"),
+    "files_created": ("path", "purpose"),
+    "files_modified": ("path", "lines", "change_type", "description"),
+    "suggested_next_steps": ("step", "priority"),
+    "open_questions": ("question", "blocking"),
+    "blockers": ("blocker", "impact", "suggested_resolution", "blocking_tasks"),
+}
+"""What an agent that ends its turn is shown, and of entries the parts."""
+
+
+def yaml_example(names: Mapping[str, Collection[str]] = PROMPT_FIELDS, *, task: str = "T-2") -> str:
+    """A filled handoff of some fields, for prompts; `task` is one that it blocks."""
     lines: list[str] = []
     for name, parts in names.items():
         field = fields_of(Handoff)[name]
@@ -51,7 +64,8 @@ def yaml_example(names: Mapping[str, Collection[str]]) -> str:
             continue
         needed = "  # needed unless completed" if field.level == "by outcome" else ""
         inner = (fields_of(kind)[part] for part in parts)
-        entry = ", ".join(f"{part.name}: {_scalar(part.example)}" for part in inner)
+        pairs = [(part.name, _scalar(part.example).rstrip(".")) for part in inner]
+        entry = ", ".join(f"{part}: {value}" for part, value in pairs).replace("[T-2]", f"[{task}]")
         lines += [f"{name}:{needed}", f"  - {{{entry}}}"]
     return "\n".join(lines) + "\n"
 
@@ -84,20 +98,22 @@ def tool_schema(
     *,
     required: Collection[str] = ("task", "outcome"),
     renamed: Mapping[str, str] | None = None,
+    is_short: bool = True,
 ) -> JsonObject:
     """The JSON Schema of what a model fills in: some fields, and of their entries some parts.
 
-    Entries without parts are texts. `renamed` gives fields shorter names.
+    Entries without parts are texts. `renamed` gives fields shorter names; with `is_short`,
+    descriptions only say what the names don't.
     """
     own = renamed or {}
     properties = {
-        own.get(name, name): _tool_field(fields_of(Handoff)[name], parts)
+        own.get(name, name): _tool_field(fields_of(Handoff)[name], parts, is_short=is_short)
         for name, parts in names.items()
     }
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _tool_field(field: Field, parts: Collection[str]) -> JsonObject:
+def _tool_field(field: Field, parts: Collection[str], *, is_short: bool) -> JsonObject:
     kind = shape_of(field)
     if kind is None:
         found = _tool_type(field.type)
@@ -107,10 +123,12 @@ def _tool_field(field: Field, parts: Collection[str]) -> JsonObject:
             inner = {name: fields_of(kind)[name] for name in parts}
             found["items"] = {
                 "type": "object",
-                "properties": {name: _tool_field(part, ()) for name, part in inner.items()},
+                "properties": {
+                    name: _tool_field(part, (), is_short=is_short) for name, part in inner.items()
+                },
                 "required": [name for name, part in inner.items() if part.is_required],
             }
-    hint = field.hint
+    hint = field.hint if is_short else field.description
     return {**found, "description": hint} if hint else found
 
 
@@ -129,10 +147,15 @@ def markdown_table() -> str:
     """The table of fields for the documentation."""
     rows = ["| field | level | what |", "|---|---|---|"]
     rows += [
-        f"| `{field.name}` | {field.level} | {_described(field)} |"
+        f"| {_names(field)} | {field.level} | {_described(field)} |"
         for field in fields_of(Handoff).values()
     ]
     return "\n".join(rows) + "\n"
+
+
+def _names(field: Field) -> str:
+    also = ", ".join(f"`{alias}`" for alias in field.aliases)
+    return f"`{field.name}`" + (f" ({also})" if also else "")
 
 
 def _described(field: Field) -> str:

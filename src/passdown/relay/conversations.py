@@ -59,7 +59,7 @@ REQUESTS = ("plan_review", "code_review", "completion", "question", "budget_revi
 _ABOUT = "agent peer profile role rules task title description criteria spec knowledge"
 PLACEHOLDERS: dict[str, tuple[str, ...]] = {
     "system": tuple(_ABOUT.split()),
-    "leg": tuple("agent agents task phase brief request guidance before".split()),
+    "leg": tuple("agent agents task phase brief request guidance before example".split()),
     **dict.fromkeys(REQUESTS, ("content", "agent", "peer", "task")),
 }
 """What each template may contain."""

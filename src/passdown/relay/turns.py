@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from passdown.core.handoff_templates import yaml_example
 from passdown.core.intake import check_handoff, read_handoff
 from passdown.core.kinds import stream_of
 from passdown.core.task_files import handoff_section
@@ -404,6 +405,7 @@ class Turns:
                 "request": leg.request or f"Do the leg {leg.name} of this task.",
                 "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
                 "before": _parallel_results(run, turn),
+                "example": yaml_example(task=run.task).rstrip(),
             },
         )
         request = Message("user", text, name)

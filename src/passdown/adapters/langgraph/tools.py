@@ -13,7 +13,7 @@ from passdown.adapters.langgraph.compat import Command, StructuredTool, ToolMess
 from passdown.adapters.langgraph.gates import aask_people, ask_people
 from passdown.adapters.states import handoff_context_of, handoff_update
 from passdown.adapters.tools import local_workspace, workspace_of
-from passdown.core.intake import handoff_schema
+from passdown.core.handoff_templates import tool_schema
 from passdown.core.names import agent_problems
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, Problem
 
@@ -35,7 +35,6 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "files_created": ("path", "purpose"),
     "files_modified": ("path", "lines", "change_type", "description"),
 }
-_DROPPED = frozenset({"title", "default", "maxItems", "additionalProperties"})
 
 
 class _HandoffTool(NamedTuple):
@@ -52,24 +51,7 @@ def compact_schema() -> Plain:
     """The JSON Schema of what a model has to fill in: outcome, summary, decisions, next steps,
     blockers and files, each with the fields that matter most.
     """
-    whole = handoff_schema()
-    fields = {name: _compact(whole, name, parts) for name, parts in _PARTS.items()}
-    return {"type": "object", "properties": fields, "required": ["outcome", "summary"]}
-
-
-def _compact(whole: Plain, name: str, parts: tuple[str, ...]) -> Plain:
-    field: Plain = whole["properties"][name]
-    if not parts:
-        return _bare(field)
-    entry: Plain = whole["$defs"][field["items"]["$ref"].rpartition("/")[2]]
-    properties = {part: _bare(entry["properties"][part]) for part in parts}
-    required = [part for part in parts if part in entry["required"]]
-    items = {"type": "object", "properties": properties, "required": required}
-    return {"type": "array", "description": entry["description"], "items": items}
-
-
-def _bare(field: Plain) -> Plain:
-    return {name: value for name, value in field.items() if name not in _DROPPED}
+    return tool_schema(_PARTS, required=("outcome", "summary"), is_short=False)
 
 
 def handoff_tool(
