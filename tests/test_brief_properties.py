@@ -435,7 +435,7 @@ def check_lines(case: Case, found: Brief, lines: dict[str, str]) -> None:
         if item.length != "reference":
             assert main_of(case, item.address) in line
         assert (f"| [{found.marker} STALE: " in line) == bool(item.stale)
-        assert (f"| [{found.marker} worded like orders" in line) == bool(item.hints)
+        assert (f"| [{found.marker} reads like instructions" in line) == bool(item.hints)
 
 
 @settings(max_examples=example_count(40), suppress_health_check=SLOW)

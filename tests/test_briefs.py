@@ -273,7 +273,7 @@ def test_every_item_of_a_long_history_fits_a_large_budget(ws: Workspace) -> None
     assert found.left_out == {}
     assert {f"T-1#d{n}" for n in range(1, 391)} <= shown(found)
     assert {"T-1#h1", "T-1#h2", "T-1#h3"} <= shown(found)
-    assert [s.why for s in found.shown].count("must be told") == 1
+    assert [s.why for s in found.shown].count("mandatory") == 1
 
 
 # What is never told
@@ -379,7 +379,7 @@ def test_words_that_read_like_orders_are_pointed_out(ws: Workspace) -> None:
     assert hints == {"T-1:title": ("new_persona",), "T-1#d1": ("ignore_instructions",)}
     for line in found.text.splitlines():
         is_order = "previous instructions" in line or "administrator" in line
-        assert is_order == ("worded like orders to a model" in line)
+        assert is_order == ("reads like instructions to a model" in line)
 
 
 FENCES = [
@@ -476,10 +476,10 @@ def test_why_says_when_an_agent_was_told(ws: Workspace) -> None:
     ws.brief("T-1", agent="coder")
     once = ws.context.why(item, agent="coder")
     assert (once["told"], once["briefs"], len(once["times"])) == (True, 1, 1)
-    assert once["reason"].startswith("told once, last on ")
+    assert once["reason"].startswith("shown once, last on ")
     ws.brief("T-1", agent="coder", budget=300)
     twice = ws.context.why(item, agent="coder")
-    assert twice["reason"].startswith("told 2 times, last on ")
+    assert twice["reason"].startswith("shown 2 times, last on ")
     assert [time["budget"] for time in twice["times"]] == [300, 500]
     assert ws.context.why(item, agent="qa")["told"] is False
 

@@ -69,7 +69,7 @@ def test_the_agent_may_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv("PASSDOWN_AGENT", "reviewer")
     assert cli("brief", "T-1").out.startswith("# T-1 for reviewer,")
-    assert "told once" in cli("why", "T-1#b1").out
+    assert "shown once" in cli("why", "T-1#b1").out
 
 
 @pytest.mark.parametrize("form", ["markdown", "plain", "yaml", "json", "summary"])

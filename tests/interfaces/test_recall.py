@@ -187,7 +187,7 @@ def test_the_log_of_what_was_told_has_searches_and_briefs(
     cli("brief", "T-1", "--agent", "tester")
     told = as_json("why", "T-1#d2", "--agent", "tester")
     assert [time["kind"] for time in told["times"]] == ["briefed", "recalled"]
-    assert told["reason"].startswith("told 2 times")
+    assert told["reason"].startswith("shown 2 times")
     lines = cli("log", "--briefs").out.splitlines()
     assert lines[0].split()[-1] == "asked"
     assert lines[1].split()[4:6] == ["briefed", "tester"]

@@ -100,11 +100,11 @@ def test_superseding_what_is_superseded_is_warned_of_when_it_is_written(ws: Work
     (warning,) = decided(ws, "Logins end at noon", first, task="T-2").warnings
     assert (warning.code, warning.level) == ("forked", "warning")
     assert (
-        warning.message == f"{first} is superseded already: {receipt.items[0]} stands in its place"
+        warning.message == f"{first} is superseded already: {receipt.items[0]} is in force instead"
     )
     again = decided(ws, "Tokens end at dawn", first, receipt.items[0])
     assert [w.message for w in again.warnings] == [
-        f"{first} is superseded already: T-2#d1 stands in its place"
+        f"{first} is superseded already: T-2#d1 is in force instead"
     ]
     assert decided(ws, "Nothing ends", first, "T-2#d1", again.items[0]).warnings == ()
 
@@ -122,10 +122,10 @@ def test_a_handoff_is_warned_of_forks_too_and_of_those_within_it(ws: Workspace) 
         ]
     )
     expected = [
-        ("decisions[0].supersedes", f"{first} is superseded already: {later} stands in its place"),
+        ("decisions[0].supersedes", f"{first} is superseded already: {later} is in force instead"),
         (
             "decisions[1].supersedes",
-            f"{own} is superseded already: decisions[0] stands in its place",
+            f"{own} is superseded already: decisions[0] is in force instead",
         ),
     ]
     for warnings in (ws.check_handoff(handoff).problems, ws.hand_off(handoff).warnings):

@@ -202,7 +202,7 @@ def _write_list(name: str, entries: list[Any], lines: list[str]) -> None:
 
 
 def _scalar(value: object) -> str:
-    """One value on one line; a text stands bare where no reader could take it for another."""
+    """One value on one line; a text is unquoted where no reader could misread it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -406,7 +406,7 @@ def _dicts(facts: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _rank(word: object, order: tuple[str, ...]) -> int:
-    """The place of a word in an order; one that isn't in it stands in the middle."""
+    """The place of a word in an order; one that isn't in it counts as medium."""
     return order.index(str(word)) if word in order else order.index("medium")
 
 

@@ -52,10 +52,10 @@ EARLY = {"title": 240, "story": 320, "criteria": 600}
 """The task's texts that come before what is optional, as long as they aren't longer than this."""
 
 SHORT_TITLE = 100
-"""A longer title comes after what must be told."""
+"""A longer title comes after what is mandatory."""
 
 LEVELS = ("least", "where", "head")
-"""What stands around the items: the way to everything; the task and how it stands; the fence."""
+"""What is around the items: the way to everything; the task and its status; the fence."""
 
 _TASK_TEXTS = ("title", "story", "criteria", "description", "inputs", "outputs")
 
@@ -271,7 +271,7 @@ FORMATS = (*RENDERINGS, "summary")
 
 MAX_WAITING = 40
 MAX_BUDGET = 1_000_000_000
-# Each stands where no stored text can: at the beginning of a line.
+# Each begins a line, which no stored text can.
 _VERSIONS = (
     r"^(?:# )?\S+ for \S+, version (\d+) \(([0-9a-f]{12})\)\r?$",
     r"^version: (\d+)\r?\ndigest: sha256:([0-9a-f]{12})[0-9a-f]{52}\r?$",
@@ -297,7 +297,7 @@ class BriefItem(NamedTuple):
 
 
 class Brief(NamedTuple):
-    """What an agent is told of a task, and an account of it.
+    """What an agent is shown of a task, and an account of it.
 
     `left_out` counts what isn't shown, by kind; `waiting` are the first of those in the order in
     which a larger budget would show them. `parts` are tokens by part of the text.

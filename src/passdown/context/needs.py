@@ -75,7 +75,7 @@ def _fits(pattern: list[str], parts: list[str]) -> bool:
 
 
 def _past_stars(pattern: list[str], places: set[int]) -> set[int]:
-    """The places and those behind any `**` that they stand at."""
+    """The places and those behind any `**` there."""
     found: set[int] = set()
     for place in places:
         at = place
@@ -111,8 +111,8 @@ def _lacks_decision(wanted: str, has: NeedsFacts) -> str:
 def _lacks_gate(wanted: str, has: NeedsFacts) -> str:
     results = {name.casefold(): result for name, result in has.gates.items()}
     result = results.get(wanted.casefold())
-    stands = f"it has {excerpt(result, _SHOWN)}" if result else "it has no result"
-    return "" if result == "passed" else f"the gate {excerpt(wanted, _SHOWN)} to pass; {stands}"
+    status = f"it has {excerpt(result, _SHOWN)}" if result else "it has no result"
+    return "" if result == "passed" else f"the gate {excerpt(wanted, _SHOWN)} to pass; {status}"
 
 
 _CHECKS: dict[str, tuple[Callable[[str, NeedsFacts], str], str]] = {

@@ -1,7 +1,7 @@
 """What all texts for an agent share: one budget, one way to select, quote, cut and count.
 
 Each text is a preset: it names its pieces in order of importance and how they read together. What
-fits, and how stored words stand in a generated text, is decided here.
+fits, and how stored words are quoted in a generated text, is decided here.
 """
 
 from __future__ import annotations

@@ -211,10 +211,10 @@ def rank_items(
     *,
     are_older: bool = False,
 ) -> list[RankedItem]:
-    """Every item with its worth, in the order in which they stand when shown.
+    """Every item with its worth, in the order in which they are shown.
 
     `labelled` are the addresses of items that are filed under something of the focus. Of a page
-    of older items, none has to be told.
+    of older items, none is mandatory.
     """
     first_step = _first_step(items)
     seen: dict[str, int] = {}
@@ -233,7 +233,7 @@ def rank_items(
             * (1 + 3 * score)
             / (1 + rank * _FADING)
         )
-        why = "must be told" if is_mandatory else _why(matches, rank, is_labelled=is_labelled)
+        why = "mandatory" if is_mandatory else _why(matches, rank, is_labelled=is_labelled)
         found.append(RankedItem(row, worth, why, is_mandatory, score > 0, score))
     found.sort(key=lambda r: (_ORDER.index(r.row.letter), -r.worth, r.row.task, r.row.ordinal))
     return found
@@ -262,7 +262,7 @@ def _why(matches: Sequence[str], rank: int, *, is_labelled: bool) -> str:
 class StepOrder(NamedTuple):
     """The steps of some items as a growing budget takes them: those that are `large` at the end.
 
-    `must` is how many of the first are for what has to be told.
+    `must` is how many of the first are mandatory.
     """
 
     first: list[BriefStep]
@@ -276,7 +276,7 @@ def order_steps(items: Sequence[RankedItem]) -> StepOrder:
     mandatory = [r for r in items if r.is_mandatory]
     steps = [BriefStep(r.row.address, _first_length(r)) for r in _in_turn(mandatory)]
     first = {step.address: step.length for step in steps}
-    # What must be told is spelled out before anything else, unless that takes too much room.
+    # What is mandatory is spelled out before anything else, unless that takes too much room.
     for r in _in_turn(mandatory):
         if first[r.row.address] == REFERENCE and _line_tokens(r) <= LARGE_TOKENS:
             first[r.row.address] = _own_sentence(r)

@@ -128,7 +128,7 @@ def _note(found: dict[str, _Facts], where: str, key: str, value: str) -> None:
         message = f"'{excerpt(fact)}' is nothing that a domain has"
         facts.problems.append(Problem(where, "unknown_key", message, " | ".join(KEYS)))
     elif fact in facts.values:
-        message = f"{excerpt(key)} stands there twice"
+        message = f"{excerpt(key)} is there twice"
         facts.problems.append(Problem(where, "duplicate", message, "one line"))
     elif not value:
         facts.problems.append(Problem(where, "empty", f"{excerpt(key)} has no value", "a value"))
@@ -216,7 +216,7 @@ def parse_rules(text: str, path: str) -> tuple[tuple[str, ...], list[Problem]]:
         rule = line.removeprefix(key).strip() if key else line.removeprefix("- ").strip()
         faults = text_problems(rule, where, max_length=MAX_RULE)
         if key and key in keys:
-            message = f"{excerpt(key[:-1])} stands there twice"
+            message = f"{excerpt(key[:-1])} is there twice"
             faults.append(Problem(where, "duplicate", message, "one line"))
         keys |= {key} if key else set()
         problems += faults

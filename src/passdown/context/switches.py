@@ -27,7 +27,7 @@ _DECORATED = re.compile(
     r"\b(?:class|interface|function|void)\b"
 )
 _BACKTICKS = re.compile(r"`+")
-_CODE = "\x00"  # stands where code stood: nothing beside it can begin or end a call
+_CODE = "\x00"  # replaces code: nothing next to it can begin or end a call
 
 
 def find_switch(
@@ -36,7 +36,7 @@ def find_switch(
     """The first known agent that a text calls and that isn't active, in its known spelling.
 
     Names match in any case. A bare `/name` counts at the beginning of a line, since `/dev` within
-    one may be a path; `prefix` names the words that may stand before the last colon of a longer
+    one may be a path; `prefix` names the words that may come before the last colon of a longer
     one.
     """
     if "@" not in text and "/" not in text:
@@ -55,7 +55,7 @@ def find_switch(
 def _calls(prefix: tuple[str, ...]) -> re.Pattern[str]:
     words = "|".join(re.escape(word) for word in prefix)
     spaced = f"/(?:{_NAME}:)*(?:{words}):" if words else "(?!)"
-    # Emphasis may stand before a mention; what comes before that must end a word.
+    # Emphasis may precede a mention; what comes before that must end a word.
     return re.compile(
         rf"(?:(?:(?<![^\s(（，。！？、：；—])(?:\*{{1,3}}|_{{1,3}}|~~)?@)"  # noqa: RUF001
         rf"|(?<!\S){spaced}|^[ ]{{0,3}}(?:[-*+]\ )?/)({_NAME})",

@@ -28,11 +28,11 @@ class ItemContent(NamedTuple):
 
 
 ANSWERED = "y"
-"""The letter under which a settled question or gate is told: not as open, but for its answer."""
+"""The letter under which a settled question or gate is shown: not as open, but for its answer."""
 
 
 def shown_letter(row: ItemRow) -> str:
-    """The letter under which an item is told. A rejected gate stays open, and is answered."""
+    """The letter under which an item is shown. A rejected gate stays open, and is answered."""
     is_answered = not row.is_open or row.status == "rejected"
     return ANSWERED if row.letter in "qk" and is_answered else row.letter
 
@@ -44,7 +44,7 @@ class BriefFacts(NamedTuple):
     the others page by page, so that a large budget finds them too. `totals` has the number of all
     that hold, by kind letter, and `elsewhere` the same for what concerns all work. `labelled` are
     the addresses of those that are filed under something the receiver is about to do. `seal`
-    changes with everything that may be told. `told` reads an item's record, `stale` names the
+    changes with everything that may be shown. `content` reads an item's record, `stale` names the
     files that an item cites and that aren't what they were.
     """
 
@@ -58,5 +58,5 @@ class BriefFacts(NamedTuple):
     elsewhere: dict[str, int]
     state_file: str
     seal: str
-    told: Callable[[ItemRow], ItemContent]
+    content: Callable[[ItemRow], ItemContent]
     stale: Callable[[ItemRow, ItemContent], tuple[str, ...]]

@@ -96,7 +96,7 @@ def _artifacts(records: Iterable[Record]) -> list[JsonObject]:
 
 
 def explain_delivery(reader: Reader, item: str, agent: str) -> JsonObject:
-    """Whether and when an agent was told an item, or what kept it out of its latest brief."""
+    """Whether and when an agent was shown an item, or what kept it out of its latest brief."""
     address = parse_address(item)
     row = reader.item(*address) if address else None
     if address is None or row is None:
@@ -104,7 +104,7 @@ def explain_delivery(reader: Reader, item: str, agent: str) -> JsonObject:
             f"there is no item {item[:140]!r}",
             next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
         )
-    told = list(_recalls(reader, item, agent))
+    shown = list(_recalls(reader, item, agent))
     gate = _gate_of(reader, row)
     briefs = 0
     latest: JsonObject | None = None
@@ -113,8 +113,8 @@ def explain_delivery(reader: Reader, item: str, agent: str) -> JsonObject:
         latest = latest or delivery
         length = delivery["shown"].get(item) or delivery["shown"].get(gate)
         if length:
-            told.append(_when(delivery, length))
-    told.sort(key=lambda time: time["at"], reverse=True)
+            shown.append(_when(delivery, length))
+    shown.sort(key=lambda time: time["at"], reverse=True)
     status = _status(reader, row)
     found: JsonObject = {
         "item": item,
@@ -123,13 +123,13 @@ def explain_delivery(reader: Reader, item: str, agent: str) -> JsonObject:
         "title": row.title,
         "status": status,
         "recorded_in_version": row.position,
-        "told": bool(told),
+        "told": bool(shown),
         "briefs": briefs,
-        "times": told[:20],
+        "times": shown[:20],
     }
-    if told:
-        times = "once" if len(told) == 1 else f"{len(told)} times"
-        reason = f"told {times}, last on {told[0]['at']} ({told[0]['length']})"
+    if shown:
+        times = "once" if len(shown) == 1 else f"{len(shown)} times"
+        reason = f"shown {times}, last on {shown[0]['at']} ({shown[0]['length']})"
         return {**found, "reason": reason}
     if latest is None:
         return {**found, "reason": "this agent has had no brief of this task"}
@@ -138,7 +138,7 @@ def explain_delivery(reader: Reader, item: str, agent: str) -> JsonObject:
 
 
 def _gate_of(reader: Reader, row: ItemRow) -> str:
-    """The gate as which a blocker that a person has to settle is told; empty for anything else."""
+    """The gate that shows a blocker which a person has to settle; empty for anything else."""
     items = reader.items_at(row.task, row.position) if row.letter == "b" else []
     gates = [
         i.address for i in items if (i.letter, i.field, i.index) == ("k", row.field, row.index)
@@ -186,7 +186,7 @@ def _recalls(reader: Reader, item: str, agent: str) -> Iterator[JsonObject]:
 
 
 def _deliveries_to(reader: Reader, task: str, agent: str) -> Iterator[JsonObject]:
-    """What an agent was told of a task, newest first; of every task for what concerns all work."""
+    """What an agent was shown of a task, newest first; of every task for what concerns all work."""
     before, scanned = NEWEST, 0
     while scanned < MOST_SCANNED:
         if task == WORKSPACE_TASK:
@@ -203,7 +203,7 @@ def _deliveries_to(reader: Reader, task: str, agent: str) -> Iterator[JsonObject
 
 
 def _reason(row: ItemRow, latest: JsonObject, status: str, *, is_later: bool) -> JsonObject:
-    """In one sentence, why an agent doesn't know an item; and what stood in its place."""
+    """In one sentence, why an agent doesn't know an item; and what was shown instead."""
     where = f"the latest brief was made from version {latest['version']}"
     if latest["task"] != row.task:
         where += f" of {latest['task']}"

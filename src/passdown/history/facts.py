@@ -80,7 +80,7 @@ def facts_of(
     project: Project,
     state_file: str,
 ) -> BriefFacts:
-    """What may be told of a task, for one brief."""
+    """What a brief may show of a task."""
     own = _ItemPool(reader, row, FIRST, search)
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
     shared = _ItemPool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
@@ -107,13 +107,13 @@ def facts_of(
         elsewhere=shared.totals(),
         state_file=state_file,
         seal=row.digest + (above.digest if above else ""),
-        told=read.told,
+        content=read.content,
         stale=CitedFiles(reader, project, read).of,
     )
 
 
 def _gated(open_items: Sequence[ItemRow]) -> set[str]:
-    """The blockers that a person has to settle: each is told once, as the gate that waits."""
+    """The blockers that a person has to settle: each is shown once, as the gate that waits."""
     places = {(item.position, item.index) for item in open_items if item.letter == "k"}
     return {
         item.address
@@ -146,12 +146,12 @@ def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
 
 
 def _is_settled(gate: ItemRow) -> bool:
-    """Whether its answer still counts: a rejection does until the task is handed off anew."""
+    """Whether its answer still counts: a rejection does until the next handoff."""
     return gate.status == "approved" or (gate.status == "rejected" and gate.is_open)
 
 
 def _with_answer(item: ItemRow) -> ItemRow:
-    """A settled item, as long as it is together with its answer: that is how it is told."""
+    """A settled item with the sizes it has together with its answer: so it is shown."""
     sizes = sizes_of(item.sizes)
     tokens = sizes.tokens[0] + vocabulary(DEFAULT_COUNTER)(item.note)
     long = sizes.units[0] + units(item.note)
@@ -159,7 +159,7 @@ def _with_answer(item: ItemRow) -> ItemRow:
 
 
 class _ItemPool:
-    """The items of a task that may be told: those that come first, then the older ones."""
+    """The items of a task that a brief may show: first ones, then older ones."""
 
     def __init__(
         self, reader: Reader, row: TaskRow | None, first: dict[str, int], search: FactQuery
@@ -218,7 +218,7 @@ class _ItemPool:
                 self.add([item])
 
     def _holds(self, item: ItemRow) -> bool:
-        """Whether an item still stands; of a file, only the newest entry does."""
+        """Whether an item is still valid; of a file, only the newest entry is."""
         if item.letter == "a":
             is_new = item.path not in self._paths
             self._paths.add(item.path)
@@ -272,7 +272,7 @@ def _newest_first(items: Sequence[ItemRow]) -> list[ItemRow]:
 
 
 def _needs(reader: Reader, task: str) -> tuple[tuple[str, str], ...]:
-    """What a task depends on; how it stands for the first, which are those that may be named."""
+    """What a task depends on; with its status for the first few, which may be named."""
     needs = reader.needs(task)
     named = [(need, _status(reader, need)) for need in needs[:NAMED_NEEDS]]
     return (*named, *((need, "") for need in needs[NAMED_NEEDS:]))

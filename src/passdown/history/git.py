@@ -91,7 +91,7 @@ class Git:
             return []
         filters = {name.rpartition(".")[0] for name in names.split("\0") if name}
         if any("=" in name for name in filters):
-            # What stands behind the first "=" of an option is its value.
+            # What follows the first "=" of an option is its value.
             raise GitError("a filter of this repository has '=' in its name")
         settings = [f"{name}.{key}=" for name in sorted(filters) for key in ("clean", "process")]
         settings += [f"{name}.required=false" for name in sorted(filters)]
@@ -334,7 +334,7 @@ def head_of(root: str) -> Checkout | None:
 
 
 def checkout_of(root: str) -> Checkout | None:
-    """Where the repository of a folder stands; None where there is none, no commit, or no git."""
+    """Branch, commit and changes of a repository; None without repository, commit or git."""
     from passdown.core.checkout import MAX_FILES_LISTED, Checkout
 
     git = Git(root, _PATCH_TIMEOUT_S)
@@ -379,7 +379,7 @@ def patch_of(root: str) -> bytes:
 
 
 def _mark_new_files(git: Git, filters: list[str], own: Mapping[str, str]) -> None:
-    """Enter new files into an index, by name: told to find them, git would look into submodules."""
+    """Enter new files into an index by name: searching for them, git would look into submodules."""
     listed = git.data(*_UNTRACKED, *_PROJECT_PATHS, environment=own)
     # What ends in a slash is a repository of its own.
     new = [path for path in listed.split(b"\0") if path and not path.endswith(b"/")]

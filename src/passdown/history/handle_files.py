@@ -131,7 +131,7 @@ class HandleFiles:
         return page
 
     def check(self, reader: Reader, row: TaskRow) -> str:
-        """How a task's handle file stands: `current`, `missing`, `old` or `edited`."""
+        """The status of a task's handle file: `current`, `missing`, `old` or `edited`."""
         text = read_text(self.path(row.task))
         if text is None or is_torn(text):
             return "missing"

@@ -26,7 +26,7 @@ class ItemTexts:
         self._reader = reader
         self._known: dict[tuple[str, int], tuple[Record | None, dict[str, Any]]] = {}
 
-    def told(self, item: ItemRow) -> ItemContent:
+    def content(self, item: ItemRow) -> ItemContent:
         """What an item's record says of it."""
         key = (item.task, item.position)
         if key not in self._known:
@@ -66,16 +66,16 @@ class CitedFiles:
         self._now: dict[str, FileOnDisk] = {}
         self._artifacts: dict[tuple[str, str, int], ItemRow | None] = {}
 
-    def of(self, item: ItemRow, told: ItemContent) -> tuple[str, ...]:
+    def of(self, item: ItemRow, content: ItemContent) -> tuple[str, ...]:
         """The cited files that are not any more what they were, each with what became of it."""
-        paths = [item.path] if item.letter == "a" else cited_paths(item.letter, told.entry)
-        found = ((path, self._change(item, told, path)) for path in paths)
+        paths = [item.path] if item.letter == "a" else cited_paths(item.letter, content.entry)
+        found = ((path, self._change(item, content, path)) for path in paths)
         return tuple(f"{path} {change}" for path, change in found if change)
 
-    def are_all_gone(self, item: ItemRow, told: ItemContent) -> bool:
+    def are_all_gone(self, item: ItemRow, content: ItemContent) -> bool:
         """Whether each file that an item cites was there and is not any more."""
-        paths = cited_paths(item.letter, told.entry)
-        return bool(paths) and all(self._change(item, told, path) == "is gone" for path in paths)
+        paths = cited_paths(item.letter, content.entry)
+        return bool(paths) and all(self._change(item, content, path) == "is gone" for path in paths)
 
     def _artifact(self, item: ItemRow, path: str) -> ItemRow | None:
         """What was known of a file when an item was written down; items of one record ask alike."""
@@ -84,12 +84,12 @@ class CitedFiles:
             self._artifacts[place] = self._reader.artifact_at(item, path)
         return self._artifacts[place]
 
-    def _change(self, item: ItemRow, told: ItemContent, path: str) -> str:
-        recorded = told.cited.get(path)
+    def _change(self, item: ItemRow, content: ItemContent, path: str) -> str:
+        recorded = content.cited.get(path)
         if recorded is None:
             artifact = item if item.letter == "a" else self._artifact(item, path)
-            told = self._records.told(artifact) if artifact else told
-            recorded = told.entry.get("sha256") if artifact else None
+            content = self._records.content(artifact) if artifact else content
+            recorded = content.entry.get("sha256") if artifact else None
         if not recorded:
             return ""
         if path not in self._now:
@@ -98,7 +98,7 @@ class CitedFiles:
         if now.problem is not None:
             return "can't be read any more"
         if now.sha256 is None:
-            return "" if told.is_remote else "is gone"
+            return "" if content.is_remote else "is gone"
         return "" if now.sha256 == recorded.removeprefix("sha256:") else "has changed"
 
 
@@ -137,7 +137,7 @@ def path_history(reader: Reader, task: str, path: str) -> list[JsonObject]:
 def inline_plan(artifacts: list[JsonObject], budget_tokens: int) -> JsonObject:
     """Which artifacts fit into a budget and which stay references, smallest first.
 
-    Sizes stand for tokens at four bytes each, rounded up. Smallest first puts the most files
+    Sizes count as tokens of four bytes each, rounded up. Smallest first puts the most files
     inline.
     """
     inline: list[str] = []

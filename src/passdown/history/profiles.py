@@ -536,12 +536,12 @@ class SessionFiles:
         text = RuleFiles(self.folder).text(os.path.basename(self.path(id)))
         if isinstance(text, Problem):
             if text.code != "missing_file":
-                problems.append(session_warning("session_broken", f"{text.message}; starts anew"))
+                problems.append(session_warning("session_broken", f"{text.message}; starts again"))
             return None
         try:
             return json.loads(text) or {}
         except (ValueError, RecursionError) as error:
-            problems.append(session_warning("session_broken", f"{error}; starts anew"))
+            problems.append(session_warning("session_broken", f"{error}; starts again"))
             return None
 
     def write(self, id: str, document: object, problems: list[Problem]) -> None:

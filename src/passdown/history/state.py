@@ -372,7 +372,7 @@ class RecordOrigins:
         if task not in self._imports:
             self._imports[task] = self._of_task(task)
         versions = self._imports[task]
-        return next((told for span, told in versions if record.position in span), None)
+        return next((origin for span, origin in versions if record.position in span), None)
 
     def _of_task(self, task: str) -> list[tuple[range, JsonObject]]:
         stream = origins_of(task)
@@ -386,6 +386,6 @@ def _import(record: Record) -> tuple[range, JsonObject]:
     last version, and not the bundle.
     """
     body = record.document()
-    told = {"by": record.author, "at": record.at}
-    told |= {name: body[name] for name in ("bundle", CHANNEL_FIELD) if name in body}
-    return range(body.get("first", body["version"]), body["version"] + 1), told
+    origin = {"by": record.author, "at": record.at}
+    origin |= {name: body[name] for name in ("bundle", CHANNEL_FIELD) if name in body}
+    return range(body.get("first", body["version"]), body["version"] + 1), origin

@@ -103,7 +103,7 @@ def _by_files(
     gone: list[str] = []
     for done, entry in enumerate(live):
         row = _row(reader, entry.address)
-        told = records.told(row) if row else None
+        told = records.content(row) if row else None
         if row is not None and told is not None:
             changes = check.of(row, told)
             if changes and check.are_all_gone(row, told):

@@ -61,7 +61,7 @@ def component_of(path: str) -> str:
 
 
 def _place(row: ItemRow, records: ItemTexts) -> JsonObject:
-    told = records.told(row)
+    told = records.content(row)
     lines = told.entry.get("lines", "")
     return {
         "component": component_of(row.path),
@@ -75,7 +75,7 @@ def _place(row: ItemRow, records: ItemTexts) -> JsonObject:
 
 
 def _blocker(row: ItemRow, records: ItemTexts) -> JsonObject:
-    told = records.told(row)
+    told = records.content(row)
     return {
         "blocker": told.entry.get("blocker", row.title),
         "severity": row.grade,
@@ -120,7 +120,7 @@ def _current_gotchas(reader: Reader, task: str) -> Iterator[tuple[IndexedEntry, 
 
 
 def _gotcha(row: ItemRow, records: ItemTexts) -> JsonObject:
-    told = records.told(row)
+    told = records.content(row)
     return {
         "issue": told.entry.get("issue", row.title),
         "mitigation": told.entry.get("mitigation", ""),

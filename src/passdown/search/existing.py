@@ -21,8 +21,8 @@ _COMPARED = 50
 
 
 def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
-    """A warning for each decision, pattern or gotcha of a body that stands in nearly the same
-    words already, with the address of the one that does.
+    """A warning for each decision, pattern or gotcha of a body that is recorded already in nearly
+    the same words, with the address of the earlier one.
 
     What a decision supersedes is meant to be like it, so that isn't reported.
     """
@@ -51,8 +51,8 @@ def _similar_entries(reader: Reader, bands: Sequence[str], kind: str) -> list[Sh
 def _nearest(
     text: IndexedText, likely: Sequence[SharedEntry], meant: set[str]
 ) -> tuple[SharedEntry, float] | None:
-    """Of entries with their words, the nearest to a text that is near enough, still stands and
-    isn't meant to be replaced.
+    """Of entries with their words, the one most similar to a text: similar enough, in force and not
+    replaced by the text.
     """
     own = _word_set(text.words)
     best: tuple[SharedEntry, float] | None = None
@@ -156,7 +156,7 @@ def _superseded(decision: Mapping[str, Any]) -> Sequence[str]:
 def _fork_warning(path: str, name: str, standing: Sequence[str]) -> Problem:
     shown = ", ".join(standing[:_NAMED])
     more = f" and {len(standing) - _NAMED} more" if len(standing) > _NAMED else ""
-    verb = "stands" if len(standing) == 1 else "stand"
-    message = f"{name} is superseded already: {shown}{more} {verb} in its place"
-    fix = "supersede what stands instead, or mark what doesn't hold any more as reverted"
-    return Problem(path, "forked", message, "a decision that stands", fix, "warning")
+    verb = "is" if len(standing) == 1 else "are"
+    message = f"{name} is superseded already: {shown}{more} {verb} in force instead"
+    fix = "supersede the decision in force, or mark the outdated one as reverted"
+    return Problem(path, "forked", message, "a decision in force", fix, "warning")

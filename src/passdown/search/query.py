@@ -126,7 +126,7 @@ def date_closeness(asked: QueryDate, at: str) -> float:
 
 
 def _day_closeness(asked: int, day: int) -> float:
-    """The same within a month: what is told of a day is often told in the week after it."""
+    """The same within a month: what happened on a day is often recorded in the week after it."""
     if asked == day:
         return 2.0
     return 1.5 if asked and 0 < day - asked <= 7 else 1.0
@@ -183,7 +183,7 @@ class SearchFilter(NamedTuple):
 
     @property
     def is_by_row(self) -> bool:
-        """Whether part of it can be told only by an entry's row."""
+        """Whether part of it can only be checked by an entry's row."""
         return bool(self.without) or self.is_narrow
 
     @property
@@ -209,8 +209,8 @@ _MOST_SENTENCES = 400
 def best_passage(text: str, asked: Sequence[str]) -> str:
     """The sentences around the one that has most of the asked words, on one line.
 
-    A text that is short enough is given whole, its lines divided by bars; what stands before or
-    after is marked by `…`.
+    A text that is short enough is given whole, its lines divided by bars; `…` marks what is left
+    out before or after.
     """
     flat = " | ".join(" ".join(line.split()) for line in text.split("\n") if line.strip())
     if len(flat) <= MAX_PASSAGE:

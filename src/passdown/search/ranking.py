@@ -11,7 +11,7 @@ import math
 from heapq import nlargest
 from itertools import islice, pairwise
 from operator import methodcaller, mul
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.rows import SearchTerm
 from passdown.core.words import QUESTION, TIMED
@@ -41,7 +41,7 @@ MAX_WORDS_WITH_NEIGHBOURS = 240
 
 
 class Features(NamedTuple):
-    """What is known of an entry in the light of a question; also what each of it counts."""
+    """The features of an entry for one query; also the weight of each."""
 
     text: float
     pair: float
@@ -73,7 +73,7 @@ NO_NEIGHBOURS = NeighbourScores()
 
 
 class WordPositions(NamedTuple):
-    """Where the question's words stand in a text, and how many words that has in all."""
+    """Positions of the query's words in a text, and how many words the text has."""
 
     length: int
     places: Mapping[str, Sequence[int]]
@@ -108,15 +108,15 @@ def rarity(count: int, total: int) -> float:
 
 
 class Scorer:
-    """Scores entries for one question."""
+    """Scores entries for one query."""
 
-    def __init__(self, question: Query, rarities: Mapping[str, float], total: int) -> None:
-        """`rarities` has every word of the question; `total` is how many entries there are."""
-        self._question = question
+    def __init__(self, query: Query, rarities: Mapping[str, float], total: int) -> None:
+        """`rarities` has every word of the query; `total` is how many entries there are."""
+        self._query = query
         self._total = total
-        self._scale = 1 / math.sqrt(sum(rarities[word] for word in question.words) or 1.0)
+        self._scale = 1 / math.sqrt(sum(rarities[word] for word in query.words) or 1.0)
         self._weights: dict[str, float] = {}
-        for word in question.words:
+        for word in query.words:
             weight = rarities[word] * self._scale
             self._weights[word] = self._weights.get(word, 0.0) + weight
         self._apart = [(f" {word} ", weight) for word, weight in self._weights.items()]
@@ -124,7 +124,7 @@ class Scorer:
         self._ideal_text = sum(self._weights.values()) / dampening
 
     def find(self, words: Sequence[str]) -> WordPositions:
-        """Look for the question's words in others."""
+        """Find the query's words in others."""
         wanted = self._weights
         places: dict[str, list[int]] = {}
         for place in [place for place, word in enumerate(words) if word in wanted]:
@@ -140,8 +140,9 @@ class Scorer:
         )
 
     def pairs(self, candidates: Mapping[int, WordPositions]) -> dict[int, float]:
-        """The same over words that stand together in the question and in an entry; how rare they
-        are together is told by the candidates.
+        """Score pairs of words that are close together in the query and in an entry.
+
+        How rare a pair is comes from the candidates.
         """
         scores: dict[int, float] = {}
         for (one, other), times in self._pairs().items():
@@ -158,8 +159,8 @@ class Scorer:
         return scores
 
     def _pairs(self) -> dict[tuple[str, str], int]:
-        """Neighbouring words of the question, in either order, and how often they are."""
-        words = self._question.words
+        """Neighbouring words of the query, in either order, and how often they are."""
+        words = self._query.words
         found: dict[tuple[str, str], int] = {}
         for one, other in pairwise(words):
             if one != other:
@@ -168,7 +169,7 @@ class Scorer:
         return found
 
     def weighed(self, words: str, length: int) -> float:
-        """How well some words answer, by themselves, told from their text without parting it."""
+        """Score a text without splitting it into words."""
         dampening = _SATURATION + length / _LENGTH
         padded = f" {words} "
         score = 0.0
@@ -193,13 +194,13 @@ class Scorer:
         return max(total, 0.0) / self._ideal(weights)
 
     def _ideal(self, weights: Features) -> float:
-        """What a short entry gets that has every word of the question and is near in meaning."""
+        """What a short entry gets that has every word of the query and is near in meaning."""
         words = weights.text + weights.lead + weights.heads / 2
         return words * self._ideal_text + weights.dense * _IDEAL_NEARNESS or 1.0
 
     def features(self, candidate: Candidate) -> Features:
         """All that is weighed of an entry."""
-        question, around, traits = self._question, candidate.around, candidate.traits
+        query, around, traits = self._query, candidate.around, candidate.traits
         words, heads = candidate.words, candidate.heads
         text = self.text(words)
         return Features(
@@ -210,10 +211,10 @@ class Scorer:
             own=around.own,
             next=around.next,
             ask=around.ask,
-            author=candidate.agent in question.named,
-            date=date_closeness(question.day, candidate.at),
+            author=candidate.agent in query.named,
+            date=date_closeness(query.day, candidate.at),
             isq=bool(traits & QUESTION),
-            when=question.asks_when and bool(traits & TIMED),
+            when=query.asks_when and bool(traits & TIMED),
             dense=candidate.dense or 0.0,
         )
 
@@ -225,7 +226,7 @@ def _leading(found: WordPositions) -> WordPositions:
 
 
 def _close_pairs(first: Sequence[int], second: Sequence[int]) -> int:
-    """How often two words stand close to each other."""
+    """How often two words are close to each other."""
     if not first or not second:
         return 0
     return sum(
@@ -240,7 +241,7 @@ if TYPE_CHECKING:
     Allows = Callable[[list[int]], list[int]]
 
 BUDGET = 8_000
-"""How many places of words in the index are looked up for one question."""
+"""How many places of words in the index are looked up for one query."""
 
 PROBE = 400
 _MOST_REFUSED = 4 * BUDGET
@@ -250,22 +251,12 @@ _RARER = 8
 _SPARE = 1.1
 
 
-class EntryMask(Protocol):
-    """Which entries pass a filter, as far as it asks for kind, agent, task, tags and path."""
-
-    count: int
-
-    def of(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Those of some entries that pass, in the same order, and those it can't tell of."""
-        ...
-
-
 class WordCandidates:
-    """The words of one question in the index, at one moment of the store."""
+    """The words of one query in the index, at one moment of the store."""
 
     def __init__(self, reader: Reader, newest: int, words: Iterable[str]) -> None:
-        """Counts how many entries have each word: exactly where they are few, else judged by how
-        close together the newest and the oldest of them stand.
+        """Count how many entries have each word: exactly where they are few, else by how dense the
+        newest and the oldest of them are.
         """
         self._reader = reader
         self._newest = newest
@@ -284,24 +275,24 @@ class WordCandidates:
         common = [word for word in words if word not in self._whole]
         reader.ahead(*(methodcaller("matching_at", SearchTerm(word), PROBE) for word in common))
         return {
-            word: len(ids) if word in self._whole else self._judged(word, ids[-1])
+            word: len(ids) if word in self._whole else self._estimated(word, ids[-1])
             for word, ids in found.items()
         }
 
-    def _judged(self, word: str, down_to: int) -> int:
+    def _estimated(self, word: str, down_to: int) -> int:
         """How many entries have a word, of which the newest ones reach down to a number."""
         reached = self._reader.matching_at(SearchTerm(word), PROBE)
         share = PROBE / (self._newest - down_to + 1) + PROBE / reached
         return min(self._newest, int(self._newest * share / 2))
 
     def best(
-        self, wanted: int, only: SearchFilter, passing: EntryMask | None, allows: Allows
+        self, wanted: int, only: SearchFilter, passing: VectorMask | None, allows: Allows
     ) -> list[int]:
-        """Entries that have the question's words, looked up rarest first; those with the most and
+        """Entries that have the query's words, looked up rarest first; those with the most and
         rarest of them, best first.
 
-        They pass the filter's marks as the index tells it. `allows` tells from rows what can be
-        told by them alone; that is read past, so that it doesn't stand in the way of what passes.
+        The index checks the filter's marks; `allows` checks what only rows have. Entries that it
+        refuses are skipped and don't count against the limit.
         """
         coarse = _RoughScores(wanted)
         left = BUDGET
@@ -334,7 +325,7 @@ class WordCandidates:
         return kept[:limit]
 
     def _having(
-        self, word: str, limit: int, only: SearchFilter, passing: EntryMask | None, allows: Allows
+        self, word: str, limit: int, only: SearchFilter, passing: VectorMask | None, allows: Allows
     ) -> list[int]:
         """The newest entries that have a word and pass, up to a limit."""
         marks, whole = only.marks(), self._whole.get(word)
@@ -342,11 +333,11 @@ class WordCandidates:
             return self._reader.matching(SearchTerm(word), limit) if whole is None else whole
         found = None
         if passing is not None and not self._is_common(word, passing):
-            found = self._told_by_mask(word, limit, passing, allows)
+            found = self._having_by_mask(word, limit, passing, allows)
         return self._reader.matching(SearchTerm(word, marks), limit) if found is None else found
 
-    def _told_by_mask(
-        self, word: str, limit: int, passing: EntryMask, allows: Allows
+    def _having_by_mask(
+        self, word: str, limit: int, passing: VectorMask, allows: Allows
     ) -> list[int] | None:
         """The same from all that has the word, or the newest of it; None where too few of what was
         read pass.
@@ -364,7 +355,7 @@ class WordCandidates:
         enough = limit if most == needed else PROBE
         return None if is_cut and len(found) < enough else found[:limit]
 
-    def _is_common(self, word: str, passing: EntryMask) -> bool:
+    def _is_common(self, word: str, passing: VectorMask) -> bool:
         """Whether the index finds what has a word and marks faster than reading what has the word
         does: it walks all that has the marks, so that has to be little.
         """
@@ -414,41 +405,28 @@ MARKED = 12_000
 PAGE = 200
 
 
-class VectorMatches(Protocol):
-    """What vectors say about one question, within one filter."""
+class VectorQuery(NamedTuple):
+    """A query as a vector of length one, the index to search, and the filter to apply."""
 
-    @property
-    def passing(self) -> EntryMask | None:
-        """Which entries pass the filter's marks, where the vectors' index knows."""
-        ...
-
-    def near(self, reader: Reader, allows: Allows, count: int) -> list[int]:
-        """Up to `count` entries that are near to it and pass, nearest first."""
-        ...
-
-    def near_of(self, reader: Reader, ids: Sequence[int], count: int) -> list[int]:
-        """The nearest of some entries, nearest first."""
-        ...
-
-    def nearness(self, reader: Reader, ids: Iterable[int]) -> Mapping[int, float]:
-        """How near entries are to it, 0 to 1; those without a vector are left out."""
-        ...
+    vectors: VectorIndex | StoredIndex
+    scope: FilterScope
+    vector: Floats
 
 
 class Search:
-    """One question put to one moment of the store."""
+    """One search, at one moment of the store."""
 
     def __init__(
-        self, reader: Reader, text: str, only: SearchFilter, meaning: VectorMatches | None = None
+        self, reader: Reader, text: str, only: SearchFilter, vector: VectorQuery | None = None
     ) -> None:
-        """Without `meaning`, by words alone."""
+        """Without `vector`, by words alone."""
         self._reader = reader
         self._only = only
         reader.ahead(methodcaller("newest_entry"), methodcaller("authors"))
         self._newest = reader.newest_entry()
-        self.question: Query = parse_query(text, reader.authors())
-        self._meaning = meaning
-        self._passes = meaning.passing if meaning else None
+        self.query: Query = parse_query(text, reader.authors())
+        self._vector = vector
+        self._passes = vector.scope.passing if vector else None
         self._rows: dict[int, IndexedEntry] = {}
         self._looked: dict[int, ComparedEntry] = {}
         self._texts: dict[int, float] = {}
@@ -458,8 +436,8 @@ class Search:
     def best(self, limit: int) -> list[tuple[IndexedEntry, float]]:
         """The best entries with their scores, best first; as many as there are, up to `limit`."""
         few = self._few()
-        words = WordCandidates(self._reader, self._newest, self.question.words)
-        scorer = Scorer(self.question, words.rarities, self._newest)
+        words = WordCandidates(self._reader, self._newest, self.query.words)
+        scorer = Scorer(self.query, words.rarities, self._newest)
         rough = few if few is not None else self._by_words(words, max(ROUGH, 2 * limit))
         near = self._near(max(BY_MEANING, limit), rough, is_all=few is not None)
         chosen = self._chosen(scorer, rough, near, limit)
@@ -478,7 +456,7 @@ class Search:
         return self._passing(sorted(ids, reverse=True)) if len(ids) <= FEW else None
 
     def _by_words(self, words: WordCandidates, wanted: int) -> list[int]:
-        """Entries that pass, or that a later decision may stand in for, by the index of words."""
+        """Entries from the word index that pass, or that a later decision may replace."""
 
         def allows(ids: list[int]) -> list[int]:
             return self._allowed(ids, with_superseded=True)
@@ -488,15 +466,16 @@ class Search:
 
     def _near(self, count: int, rough: list[int], *, is_all: bool) -> list[int]:
         """The entries nearest in meaning that pass; `is_all` when no others than `rough` do."""
-        if self._meaning is None:
+        if self._vector is None:
             return []
+        vectors, scope, vector = self._vector
         passing = rough if is_all else self._marked()
         if passing is None:
             # The index itself looks at what it knows; rows are read for the rest alone.
             is_told = self._passes is not None or not self._only.is_by_mark
             allows = _all if is_told and not self._only.is_by_row else self._allowed
-            return self._passing(self._meaning.near(self._reader, allows, count))
-        return self._passing(self._meaning.near_of(self._reader, passing, count))
+            return self._passing(vectors.nearest(self._reader, vector, scope, allows, count=count))
+        return self._passing(vectors.nearest_of(self._reader, vector, passing, count=count))
 
     def _marked(self) -> list[int] | None:
         """Everything that passes, where tags or a path leave little and the vectors' index doesn't
@@ -512,7 +491,7 @@ class Search:
 
     def _chosen(self, scorer: Scorer, rough: list[int], near: list[int], limit: int) -> list[int]:
         """What is worth a closer look: the best by words and meaning together, the very best by
-        each, and what stands beside the first of them.
+        each, and the neighbours of the first of them.
         """
         found = list(dict.fromkeys([*rough, *near]))
         self._measure(found)
@@ -537,13 +516,14 @@ class Search:
     def _measure(self, ids: Iterable[int]) -> None:
         """Ask how near entries are that weren't asked about yet."""
         fresh = [number for number in ids if number not in self._dense]
-        if self._meaning is not None and fresh:
-            self._dense.update(self._meaning.nearness(self._reader, fresh))
+        if self._vector is not None and fresh:
+            vectors, _, vector = self._vector
+            self._dense.update(vectors.nearness(self._reader, vector, fresh))
 
     def _passing(self, ids: list[int], *, with_superseded: bool = False) -> list[int]:
         """Those of some entries that pass the filter, in the same order; all are looked at.
 
-        `with_superseded` also gives those that a later decision may stand in for.
+        `with_superseded` also gives those that a later decision may replace.
         """
         self._look(ids)
         only, looked = self._only, self._looked
@@ -604,7 +584,7 @@ class Search:
         return scored
 
     def _neighbours(self, ids: Iterable[int]) -> dict[int, tuple[list[int], list[int]]]:
-        """What stands before and after entries; long ones speak for themselves."""
+        """The entries before and after some; long ones are ranked without."""
         looked, beside = self._looked, self._beside
         short = [
             number for number in ids if looked[number].entry.length <= MAX_WORDS_WITH_NEIGHBOURS
@@ -617,7 +597,7 @@ class Search:
     def _around(
         self, scorer: Scorer, entry: IndexedEntry, beside: tuple[list[int], list[int]]
     ) -> NeighbourScores:
-        """What stands beside an entry, in the same sitting: the same task on the same day."""
+        """Scores of an entry's neighbours: the same task on the same day."""
         looked, day = self._looked, entry.at[:10]
         before, after = (
             [e for n in side if n in looked and (e := looked[n].entry).at[:10] == day]
@@ -679,31 +659,3 @@ def _result_order(pair: tuple[IndexedEntry, float]) -> tuple[float, bool, int]:
 
 def _all(ids: list[int]) -> list[int]:
     return ids
-
-
-class VectorQuery:
-    """One question as a vector of length one, the index, and what passes the question's filter."""
-
-    def __init__(
-        self, index: VectorIndex | StoredIndex, within: FilterScope, question: Floats
-    ) -> None:
-        self._index = index
-        self._within = within
-        self._question = question
-
-    @property
-    def passing(self) -> VectorMask | None:
-        """Which entries pass the filter's marks, where this process knows."""
-        return self._within.passing
-
-    def near(self, reader: Reader, allows: Allows, count: int) -> list[int]:
-        """Up to `count` entries that are near to it and pass, nearest first."""
-        return self._index.nearest(reader, self._question, self._within, allows, count=count)
-
-    def near_of(self, reader: Reader, ids: Sequence[int], count: int) -> list[int]:
-        """The nearest of some entries, nearest first."""
-        return self._index.nearest_of(reader, self._question, ids, count=count)
-
-    def nearness(self, reader: Reader, ids: Iterable[int]) -> Mapping[int, float]:
-        """How near entries are to it, 0 to 1; those without a vector are left out."""
-        return self._index.nearness(reader, self._question, ids)

@@ -424,7 +424,9 @@ def _text_of(reader: Reader, row: EntryToEmbed) -> str:
     item = reader.item(*address)
     if item is None:
         return ""
-    return "\n".join(filter(None, searched_text(item.letter, ItemTexts(reader).told(item).entry)))
+    return "\n".join(
+        filter(None, searched_text(item.letter, ItemTexts(reader).content(item).entry))
+    )
 
 
 FINDABLE = (*(KINDS[letter].word for letter in SEARCHED_LETTERS), KNOWLEDGE)
@@ -534,7 +536,7 @@ def recall(
             raise unknown_task(asked.task)
         search = Search(reader, asked.query, only, meaning)
         found = search.best(asked.limit)
-        answers = _ResultBuilder(context, reader, search.question.words).answers(found)
+        answers = _ResultBuilder(context, reader, search.query.words).answers(found)
     if told_to and answers:
         _record(context, asked, told_to, answers)
     return answers
@@ -654,11 +656,11 @@ class _ResultBuilder:
             superseded_by=later[0].address if later else "",
             holds=bool(later) and later[0].status in LIVE,
             also_hold=tuple(other.address for other in later[1:]),
-            stale=self._stale.of(row, self._records.told(row)) if row else (),
+            stale=self._stale.of(row, self._records.content(row)) if row else (),
         )
 
     def _item(self, row: ItemRow) -> tuple[str, str]:
-        main, rest = searched_text(row.letter, self._records.told(row).entry)
+        main, rest = searched_text(row.letter, self._records.content(row).entry)
         return row.title, f"{main}\n{rest}" if rest else main
 
     def _node(self, entry: IndexedEntry) -> tuple[str, str]:

@@ -52,7 +52,7 @@ class MiniLM:
         """One row of 384 numbers for each text, in the order of the texts.
 
         A row has length 1, so the product of two is their cosine; a text without any word gives
-        zeros. The same text gives the same row, up to rounding, whatever stands beside it.
+        zeros. The same text gives the same row, up to rounding, whatever else is in the batch.
 
         A text of more than 254 pieces is read in chunks of 254 that overlap by 64; its row is the
         mean of theirs, weighted by their lengths. Of more than 12 chunks, 12 at even distances

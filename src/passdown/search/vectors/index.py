@@ -117,7 +117,7 @@ class Codes:
         return places[_scan(gathered, len(places), self._code(query, self._mean), keep)]
 
     def nearer(self, query: Floats, places: Numbers, keep: int) -> Numbers:
-        """The `keep` nearest of some places, in no order, told better: by the query's own numbers
+        """The `keep` nearest of some places, in no order, more exactly: by the query's own numbers
         against their signs.
         """
         if self._mean is None or len(places) <= keep:
@@ -171,7 +171,7 @@ PAGE = 5_000
 KEEP = 150
 KEEP_OF_MANY = 200
 WIDER = 4
-"""Of many, so many times more are taken by their codes at first, and those then told apart."""
+"""Of many, so many times more are chosen by their codes, and those are compared more exactly."""
 
 ASKED_AT_ONCE = 100
 MANY = 50_000
@@ -180,13 +180,38 @@ MANY = 50_000
 _ROUNDS = 4
 _REMEMBERED = 8
 _FEW_OF = 0.25
-_UNTOLD = np.uint8(2)
+_UNKNOWN = np.uint8(2)
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class VectorIndex:
+class _ComparedVectors:
+    """The stored vectors of one embedder, compared exactly with a query: how every search ends."""
+
+    def __init__(self, embedder: int, dimensions: int) -> None:
+        self.embedder = embedder
+        self._dimensions = dimensions
+
+    def _best(self, reader: Reader, query: Floats, ids: list[int], count: int) -> list[int]:
+        near = self.nearness(reader, query, ids)
+        return sorted(near, key=lambda number: (-near[number], -number))[:count]
+
+    def nearness(self, reader: Reader, query: Floats, ids: Iterable[int]) -> dict[int, float]:
+        """How near entries are to a query, 0 to 1, exactly; those without a vector are left out."""
+        numbers, rows = self._rows_of(reader, ids)
+        if not numbers:
+            return {}
+        near = cosines(rows, query).tolist()
+        return {number: max(score, 0.0) for number, score in zip(numbers, near, strict=True)}
+
+    def _rows_of(self, reader: Reader, ids: Iterable[int]) -> tuple[list[int], Bytes]:
+        """The vectors of some entries that have one, and whose they are."""
+        blobs = reader.vectors_of(self.embedder, ids)
+        return list(blobs), unpack_vectors(list(blobs.values()), self._dimensions)
+
+
+class VectorIndex(_ComparedVectors):
     """What one process knows of the vectors of one embedder; brought up to date by `refresh`.
 
     One thread at a time may call `refresh` and `within`; the others may ask meanwhile.
@@ -194,8 +219,7 @@ class VectorIndex:
 
     def __init__(self, embedder: int, dimensions: int) -> None:
         """Nothing is loaded until it is asked for."""
-        self.embedder = embedder
-        self._dimensions = dimensions
+        super().__init__(embedder, dimensions)
         self._codes = Codes(dimensions)
         self._numbers: Numbers = np.empty(0, dtype=np.int64)
         self._rows: Bytes | None = np.empty((0, dimensions), dtype=np.int8)
@@ -241,8 +265,8 @@ class VectorIndex:
     ) -> list[int]:
         """The entries nearest to a query that pass a filter, nearest first.
 
-        Its marks are looked at here; `allows` tells the rest from the entries' rows, so more are
-        tried until enough pass.
+        Its marks are checked here; `allows` checks the rest by the entries' rows, so more are tried
+        until enough pass.
         """
         keep = self._keep
         tried: set[int] = set()
@@ -258,7 +282,7 @@ class VectorIndex:
         return self._best(reader, query, kept, count)
 
     def _nearby(self, query: Floats, within: FilterScope, keep: int) -> list[int]:
-        """About the nearest entries that pass, told from their codes alone, without the store."""
+        """About the nearest entries that pass, from their codes alone, without the store."""
         passing, first = within.passing, keep * self._wider
         if passing is None:
             numbers = self._numbers
@@ -286,12 +310,12 @@ class VectorIndex:
         return FilterScope(only, known)
 
     def _mask(self, reader: Reader, only: SearchFilter) -> Mask:
-        told = {
+        values_of = {
             "kind": only.kinds,
             "agent": (only.agent,) if only.agent else (),
             "task": (only.task,) if only.task else (),
         }
-        masks = [self._columns[name].has(values) for name, values in told.items() if values]
+        masks = [self._columns[name].has(values) for name, values in values_of.items() if values]
         masks += [self._having(reader, group) for group in only.untold_marks()]
         return np.logical_and.reduce(masks)
 
@@ -327,29 +351,16 @@ class VectorIndex:
     def _wider(self) -> int:
         return 1 if self.count <= MANY else WIDER
 
-    def _best(self, reader: Reader, query: Floats, ids: list[int], count: int) -> list[int]:
-        near = self.nearness(reader, query, ids)
-        return sorted(near, key=lambda number: (-near[number], -number))[:count]
-
-    def nearness(self, reader: Reader, query: Floats, ids: Iterable[int]) -> dict[int, float]:
-        """How near entries are to a query, 0 to 1, exactly; those without a vector are left out."""
-        numbers, rows = self._rows_of(reader, ids)
-        if not numbers:
-            return {}
-        near = cosines(rows, query).tolist()
-        return {number: max(score, 0.0) for number, score in zip(numbers, near, strict=True)}
-
     def _rows_of(self, reader: Reader, ids: Iterable[int]) -> tuple[list[int], Bytes]:
         """The vectors of some entries: from memory, where there are so few that all stay there."""
         rows = self._rows
-        if rows is not None:
-            places = self._places(ids, len(rows))
-            return self._numbers[places].tolist(), rows[places]
-        blobs = reader.vectors_of(self.embedder, ids)
-        return list(blobs), unpack_vectors(list(blobs.values()), self._dimensions)
+        if rows is None:
+            return super()._rows_of(reader, ids)
+        places = self._places(ids, len(rows))
+        return self._numbers[places].tolist(), rows[places]
 
     def _places(self, ids: Iterable[int], count: int | None = None) -> Numbers:
-        """Where the vectors of some entries stand; those without one are left out."""
+        """Positions of the vectors of some entries; those without one are left out."""
         numbers = self._numbers[:count]
         wanted = np.array(list(ids), dtype=np.int64)
         places = np.searchsorted(numbers, wanted)
@@ -361,21 +372,21 @@ class VectorIndex:
 class VectorMask:
     """Which of the entries that have a vector pass a filter.
 
-    `mask` tells it by place; by number it is told without looking for the place.
+    `mask` is by position; by number no position has to be looked up.
     """
 
     def __init__(self, numbers: Numbers, mask: Mask) -> None:
         self.numbers = numbers
         self.mask = mask
         self.count = int(np.count_nonzero(mask))
-        self._told = np.full(int(numbers[-1]) + 2 if len(numbers) else 1, _UNTOLD)
-        self._told[numbers] = mask
+        self._by_number = np.full(int(numbers[-1]) + 2 if len(numbers) else 1, _UNKNOWN)
+        self._by_number[numbers] = mask
 
     def of(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
         """Those of some entries that pass, in the same order, and those that have no vector."""
         wanted = np.array(ids, dtype=np.int64)
-        told = self._told.take(wanted, mode="clip")  # above the last number nothing is told
-        return wanted[told == 1].tolist(), wanted[told == _UNTOLD].tolist()
+        found = self._by_number.take(wanted, mode="clip")  # unknown above the last number
+        return wanted[found == 1].tolist(), wanted[found == _UNKNOWN].tolist()
 
 
 class FilterScope(NamedTuple):
@@ -422,13 +433,8 @@ class _Column:
         return np.isin(numbers, wanted) if len(wanted) != 1 else numbers == wanted[0]
 
 
-class StoredIndex:
-    """The vectors of one embedder, asked for in the store; what it finds is compared exactly."""
-
-    def __init__(self, embedder: int, dimensions: int) -> None:
-        """There is nothing to load."""
-        self.embedder = embedder
-        self._dimensions = dimensions
+class StoredIndex(_ComparedVectors):
+    """The database's own index of the vectors of one embedder."""
 
     def refresh(self, reader: Reader) -> None:
         """The database's own index is always up to date."""
@@ -448,8 +454,8 @@ class StoredIndex:
     ) -> list[int]:
         """The entries nearest to a query that pass a filter, nearest first.
 
-        The database looks at kind, agent and task; `allows` tells the rest, so more are asked for
-        until enough pass.
+        The database checks kind, agent and task; `allows` checks the rest, so more are read until
+        enough pass.
         """
         only = within.only
         limit = max(KEEP, count)
@@ -471,15 +477,3 @@ class StoredIndex:
         """The nearest of some entries, nearest first."""
         found = reader.nearest_of(self.embedder, query.tolist(), ids, max(KEEP, count))
         return self._best(reader, query, found, count)
-
-    def nearness(self, reader: Reader, query: Floats, ids: Iterable[int]) -> dict[int, float]:
-        """How near entries are to a query, 0 to 1, exactly; those without a vector are left out."""
-        blobs = reader.vectors_of(self.embedder, ids)
-        if not blobs:
-            return {}
-        near = cosines(unpack_vectors(list(blobs.values()), self._dimensions), query).tolist()
-        return {number: max(score, 0.0) for number, score in zip(blobs, near, strict=True)}
-
-    def _best(self, reader: Reader, query: Floats, ids: list[int], count: int) -> list[int]:
-        near = self.nearness(reader, query, ids)
-        return sorted(near, key=lambda number: (-near[number], -number))[:count]
