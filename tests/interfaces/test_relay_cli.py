@@ -361,7 +361,7 @@ def test_without_the_engine_or_its_database_nothing_is_recorded(
     )
     assert done.returncode == 1
     assert "pip install 'passdown[relay]'" in done.stderr
-    assert "no address of a database" in cli(*argv, "--relay-store", "redis://x", code=1).err
+    assert "the URL of a database" in cli(*argv, "--relay-store", "redis://x", code=1).err
     assert as_json("runs") == []
     answer = cli(*argv, "--relay-store", "sqlite:////nowhere/relay.db", code=1)
     assert "/nowhere" in answer.err
@@ -375,7 +375,7 @@ def test_a_damaged_queue_is_named_and_made_anew_once_it_is_moved_aside(
     queue = project / ".passdown" / "relay.db"
     queue.write_bytes(b"no database " * 500)
     said = cli("run", name, "--task", task, code=1).err
-    assert "move the file aside" in said
+    assert "move the file away" in said
     assert "passdown run --resume R-1" in said
     queue.rename(project / "aside.db")
     assert "R-1 completed" in cli("run", "--resume", "R-1").out

@@ -113,7 +113,7 @@ def test_agents_follow_the_answer_of_a_person_though_no_process_has_the_run(
     with passdown.open(str(project)) as ws:
         runs = Runs(ws)
         runs.start(check_relay(trial(limits={"loops": 1})), task, by="eva", lane="here")
-        RunAgents(ws).take(runs.get("R-1"), runs.get("R-1").legs[1])
+        RunAgents(ws).begin(runs.get("R-1"), runs.get("R-1").legs[1])
         ended(runs, "R-1", 1, summary="Half of it.")
 
     def coder() -> tuple[str, str]:

@@ -239,7 +239,7 @@ def test_children_that_survive_are_ended(bench: Bench, leaving: str) -> None:
     """Also those that forked twice, left the session or hold the output open."""
     reply = bench("sh", "-c", leaving)
     assert (reply.failure, reply.text) == ("", "done\n")
-    assert "processes running, which were ended" in reply.evidence["notes"]
+    assert "processes running; they were ended" in reply.evidence["notes"]
 
 
 @NEEDS_PROC
@@ -294,7 +294,7 @@ def test_a_turn_can_be_stopped_from_outside(bench: Bench, kind: str) -> None:
     stop = event if kind == "event" else event.is_set
     reply = bench("sleep", "1000", asked={"stop": stop})
     timer.join()
-    assert (reply.failure, reply.error) == ("stopped", "sleep was told to stop and was ended.")
+    assert (reply.failure, reply.error) == ("stopped", "sleep was stopped.")
     assert reply.seconds < 5
 
 
@@ -326,12 +326,12 @@ def test_what_cannot_be_started_says_why(bench: Bench) -> None:
     (bench.folder / "lost").write_text("#!/nowhere/sh\n")
     (bench.folder / "lost").chmod(0o755)
     expected = {
-        "no-such-program": "There is no program no-such-program",
-        "./plain": "./plain can't be executed: it lacks the permission.",
-        "/": "/ can't be executed: it lacks the permission.",
+        "no-such-program": "no-such-program or its interpreter was not found",
+        "./plain": "./plain can't be executed: permission denied.",
+        "/": "/ can't be executed: permission denied.",
         "./plain/x": "its path leads through a file",
-        "./lost": "or not what its first line names",
-        "./noexec": "./noexec is no program",
+        "./lost": "or its interpreter was not found",
+        "./noexec": "./noexec is not a program",
     }
     for program, sentence in expected.items():
         reply = bench(program)
@@ -345,13 +345,13 @@ def test_a_folder_that_is_none_is_said(bench: Bench, folder: str, reason: str) -
     (bench.folder / "file").write_text("x")
     reply = bench("true", asked={"workdir": str(bench.folder / folder)})
     assert reply.failure == "not_started"
-    assert "can't be worked in" in reply.error
+    assert "can't be used" in reply.error
     assert reason in reply.error
 
 
 def test_a_prompt_that_no_argument_can_hold_is_said(bench: Bench) -> None:
     reply = bench("true", "{prompt}", prompt="argument", asked={"messages": _one("x" * 3_000_000)})
-    assert "too long; give the prompt on stdin or in a file" in reply.error
+    assert "too long; pass the prompt on stdin or in a file" in reply.error
     reply = bench("true", "{prompt}", prompt="argument", asked={"messages": _one("a\0b")})
     assert "NUL" in reply.error
     assert bench("true", asked={"env": {"A": "a\0b"}}).failure == "not_started"

@@ -81,7 +81,7 @@ def test_the_single_context_outlives_the_tasks_of_its_peers(ws: Workspace, lease
     leases.put("coder-1", "T-3")
     conversations.entered_setup("coder-1")
     talk.add(Message("user", "second", "coder-2"))
-    with pytest.raises(InvalidInput, match="who asks"):
+    with pytest.raises(InvalidInput, match="expected the sender"):
         talk.add(asks("nobody's"))
     assert texts(talk.messages()) == ["first", "second"]
     assert WorkspaceStreams(ws).position(SHARED) == 3

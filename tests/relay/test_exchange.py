@@ -206,7 +206,7 @@ def test_a_failing_program_is_not_asked_again(program: str, failure: str) -> Non
 def test_a_missing_program_fails_at_once() -> None:
     result = held(CommandRunner(["no-such-agent"]))
     assert (result.failure, len(result.tries)) == ("not_started", 1)
-    assert "There is no program no-such-agent" in result.why
+    assert "no-such-agent or its interpreter was not found" in result.why
 
 
 def test_real_programs_that_say_the_wrong_thing() -> None:

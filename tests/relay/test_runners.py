@@ -130,7 +130,7 @@ def test_what_a_function_raises_is_a_failure() -> None:
 
 def test_what_is_no_text_is_a_failure() -> None:
     nothing: Any = CallableRunner(lambda _: None)  # pyright: ignore[reportArgumentType]
-    assert nothing(asked()).error == "The function gave NoneType instead of a text."
+    assert nothing(asked()).error == "The function returned NoneType instead of text."
     with pytest.raises(InvalidInput):
         CallableRunner("not callable")  # pyright: ignore[reportArgumentType]
 
@@ -275,7 +275,7 @@ def test_a_script_writes_beneath_its_folder_only(tmp_path: Path) -> None:
     script = ScriptedRunner({"dev": [{"files": {"a.txt": "a", "link/b.txt": "b"}}]})
     reply = script(asked(workdir=str(work)))
     assert reply.failure == "raised"
-    assert "leads out of the folder" in reply.evidence["traceback"]
+    assert "leads out of the working folder" in reply.evidence["traceback"]
     assert [list(outside.iterdir()), (work / "a.txt").exists()] == [[], False]
     assert script(asked()).failure == "raised"
     no_repository = ScriptedRunner({"dev": [{"files": {"a": "b"}, "commit": "x"}]})

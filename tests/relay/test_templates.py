@@ -114,7 +114,7 @@ def test_what_is_known_and_the_whole_are_limited(ws: Workspace, leases: Table) -
         summary = f"Title choice {number} " + "and more " * 20
         ws.decide(task="T-1", agent="planner", summary=summary, rationale="Title")
     text = system(ws, leases, spec="long " * 9_000)
-    assert chars4(text.rpartition("## What is known")[2]) <= KNOWLEDGE_TOKENS + 10
+    assert chars4(text.rpartition("## Project knowledge")[2]) <= KNOWLEDGE_TOKENS + 10
     assert "characters are left out; the whole: the specification" in text
     leases.put("coder-1", "T-1")
     text = system(ws, leases, window=1_000)
@@ -184,7 +184,7 @@ def test_faults_of_templates_name_file_and_placeholder(
     ]
     assert "did you mean {{content}}?" in lines[2]
     assert "{{7*7}}" in lines[4]
-    assert "'{{task' has no end" in lines[5]
+    assert "'{{task' is not closed" in lines[5]
     talk = conversations.with_peer("coder-1")
     before = talk.context()
     with pytest.raises(InvalidInput, match=r"question\.md: \{\{contents\}\}"):

@@ -648,7 +648,7 @@ def _run_here(args: Namespace, workspace: Workspace, runs: Runs, run: Run) -> in
     callbacks = ProgressCallbacks(progress.turn, progress.run, progress.express)
     with (
         run_lock(workspace, run.run),
-        database_faults(f"Mend that, then go on with it: passdown run --resume {run.run}"),
+        database_faults(f"Fix that, then resume it: passdown run --resume {run.run}"),
         stop_signals(progress.say, "ending the agents at work") as (halt,),
         relay_warnings(progress.say),
         progress.ticking(),

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
     from passdown.core.record import Record
     from passdown.core.tokens import Count, Counter
-    from passdown.relay.messages import TaskLease, ToolCall
+    from passdown.relay.agent_states import Lease
+    from passdown.relay.messages import ToolCall
     from passdown.workspace import Workspace
 
 
@@ -62,39 +63,42 @@ PLACEHOLDERS: dict[str, tuple[str, ...]] = {
     "leg": tuple("agent agents task phase brief request guidance before example".split()),
     **dict.fromkeys(REQUESTS, ("content", "agent", "peer", "task")),
 }
-"""What each template may contain."""
+"""The placeholders of each template."""
 
 _NONE = "(none)"
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]{0,80})\}\}")
 
 
 class Templates:
-    """The templates that ship, each replaced by the file of the same name in a folder of the
-    user's, where there is one. Files are read when they are used.
+    """The built-in templates, each replaced by the file of the same name in the user's folder, if
+    any. Files are read when they are used.
+
+    A template has placeholders such as `{{name}}` and no other syntax. Values are inserted once and
+    as they are.
     """
 
     def __init__(self, folder: str = "") -> None:
         if folder and not os.path.isdir(folder):
             problem = Problem("templates", "not_found", f"{excerpt(folder, 200)!r}", "a folder")
-            raise InvalidInput("there are no templates", [problem])
+            raise InvalidInput("the folder of templates was not found", [problem])
         self.folder = folder
 
     def file(self, name: str) -> str:
-        """The file that a template comes from."""
+        """The path of a template."""
         own = os.path.join(self.folder, f"{name}.md")
         if self.folder and os.path.lexists(own):
             return own
         return os.path.join(os.path.dirname(__file__), "templates", f"{name}.md")
 
     def render(self, name: str, values: Mapping[str, str]) -> str:
-        """A template with its values; raises InvalidInput that names file and placeholders."""
+        """A template with its values; raises InvalidInput with every problem."""
         text, problems = self._read(name)
         if problems:
-            raise InvalidInput("the template has faults", problems, next_step="Mend the file.")
+            raise InvalidInput("the template is invalid", problems, next_step="Fix the file.")
         return _PLACEHOLDER.sub(lambda found: values[found[1].strip()], text).strip()
 
     def problems(self) -> list[Problem]:
-        """Everything that is wrong with any template."""
+        """The problems of all templates."""
         return [problem for name in PLACEHOLDERS for problem in self._read(name)[1]]
 
     def _read(self, name: str) -> tuple[str, list[Problem]]:
@@ -108,25 +112,25 @@ class Templates:
 
 
 def _text_problems(text: str, known: tuple[str, ...], path: str) -> list[Problem]:
-    """The placeholders of a text that there are no values for, and those that never end."""
+    """Unknown and unclosed placeholders."""
     found: list[Problem] = []
     places: list[str] = _PLACEHOLDER.findall(text)
     for name in dict.fromkeys(place.strip() for place in places):
         if name not in known:
             close = get_close_matches(name, known, 1, 0.6)
             fix = f"did you mean {{{{{close[0]}}}}}?" if close else ""
-            message = f"{{{{{excerpt(name)}}}}} is no placeholder of it"
+            message = f"{{{{{excerpt(name)}}}}} is not a placeholder of this template"
             found.append(Problem(path, "unknown_placeholder", message, " | ".join(known), fix))
     rest = _PLACEHOLDER.sub("", text)
     for open_at in re.finditer(r"\{\{[^\n]{0,40}", rest):
-        message = f"{excerpt(open_at[0])!r} has no end"
+        message = f"{excerpt(open_at[0])!r} is not closed"
         found.append(Problem(path, "unknown_placeholder", message, "{{name}}"))
     return found
 
 
 def _file_text(path: str, most: int) -> str:
     if not os.path.isfile(path):
-        raise ValueError("is no regular file")
+        raise ValueError("is not a regular file")
     with open(path, "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -135,8 +139,8 @@ def _file_text(path: str, most: int) -> str:
 
 
 class PromptSubject(NamedTuple):
-    """Whom a system message is for, and what about. `spec` is a text, or a file, or a folder with
-    a file TASK.md for each task.
+    """The participants and the subject of a system message. `spec` is a text, a file, or a folder
+    with a file TASK.md for each task.
     """
 
     agent: str
@@ -153,7 +157,7 @@ def system_text(
 ) -> str:
     """The system message for an agent that talks with a peer about a task, within `most` tokens.
 
-    Raises whatever keeps it from being made: a faulty template, a task that isn't there.
+    Raises whatever prevents it: an invalid template, an unknown task.
     """
     profile = workspace.context.profile(about.profile or about.agent)
     task = workspace.task(about.task) if about.task else {}
@@ -168,7 +172,7 @@ def system_text(
         "profile": profile.text.strip() if profile else "",
         "role": about.role,
         "rules": about.rules,
-        "task": about.task or "the work as a whole",
+        "task": about.task or "the project as a whole",
         "title": visible(" ".join(str(task.get("title", _NONE)).split())),
         "description": fenced(str(task.get("description") or "")),
         "criteria": fenced("\n".join(f"- {each}" for each in task.get("criteria") or ())),
@@ -181,13 +185,13 @@ def system_text(
 
 
 def minimal_text(about: PromptSubject) -> str:
-    """The system message where no other can be made."""
-    what = f"the task {about.task}" if about.task else "the work as a whole"
+    """The system message if no other can be made."""
+    what = f"the task {about.task}" if about.task else "the project as a whole"
     return f"You are {about.agent}. You talk with {about.peer} about {what}."
 
 
 def fenced(text: str) -> str:
-    """A text between rows of backticks that are longer than any in it."""
+    """A text in a fence of backticks longer than any in it."""
     if not text.strip():
         return _NONE
     longest = max((len(run) for run in _backticks().findall(text)), default=0)
@@ -201,7 +205,7 @@ def _backticks() -> re.Pattern[str]:
 
 
 def _spec(about: PromptSubject, task: Mapping[str, Any], counter: Counter) -> str:
-    """The specification that was given, or what the task itself says it takes and gives."""
+    """The given specification, or else the inputs and outputs of the task."""
     text, whole = "", "the specification that was given"
     if isinstance(about.spec, str):
         text = about.spec
@@ -219,25 +223,8 @@ def _spec(about: PromptSubject, task: Mapping[str, Any], counter: Counter) -> st
 _LOG = logging.getLogger("passdown.relay")
 
 
-class ConversationOptions(NamedTuple):
-    """How an agent's conversations are held.
-
-    `room` is how many tokens a context may have; `lease_of` and `system_of` ask for a peer's lease
-    and for its system message (with the fault that kept it small); `max_age_s` 0: no limit.
-    """
-
-    agent: str
-    beside: WorkspaceStreams
-    room: int
-    tokens: Count
-    max_age_s: float
-    lease_of: Callable[[str], TaskLease | None]
-    system_of: Callable[[str, TaskLease | None], tuple[str, str]]
-    summarise: Callable[[list[Message]], str] | None
-
-
 class TranscriptEntry(NamedTuple):
-    """Something that was said at some time: to which task, under which lease, in which chapter."""
+    """A message of a transcript: when, for which task, under which lease, in which chapter."""
 
     at: str
     task: str
@@ -247,16 +234,16 @@ class TranscriptEntry(NamedTuple):
 
 
 class Conversation:
-    """What an agent and a peer say to each other; threads may share it.
+    """The conversation of an agent with a peer; threads may share it.
 
-    `turn` is held by whoever asks and waits for the answer, so that requests come one by one.
+    `turn` is held while a request waits for its answer, so that requests come one by one.
     """
 
-    def __init__(self, terms: ConversationOptions, peer: str) -> None:
-        self.agent = terms.agent
+    def __init__(self, owner: Conversations, peer: str) -> None:
+        self.agent = owner.agent
         self.peer = peer
         self.turn = threading.RLock()
-        self._terms = terms
+        self._owner = owner
         self._lock = threading.RLock()
         self._context = ConversationContext("")
         self._weights: dict[int, int] = {}
@@ -267,32 +254,32 @@ class Conversation:
             return self._settled() if chapter is None else self._chapter(chapter)
 
     def messages(self, chapter: Chapter | None = None) -> list[Message]:
-        """The context as messages, within the window; raises InvalidInput where even the last
-        exchange can't be made to fit.
+        """The context as messages, within the window; raises InvalidInput if not even the last
+        exchange fits.
         """
         with self._lock:
             context = self.context(chapter)
-            if self._size(context) <= self._terms.room:
+            if self._size(context) <= self._owner.room:
                 return context.messages()
-            terms = self._terms
-            found = compact(context.messages(), terms.room, terms.tokens, where=context.stream)
+            owner = self._owner
+            found = compact(context.messages(), owner.room, owner.tokens, where=context.stream)
             return list(found.messages)
 
     def tokens(self, messages: list[Message]) -> int:
-        """How long some messages are for a model."""
-        return context_tokens(messages, self._terms.tokens)
+        """The number of tokens of some messages."""
+        return context_tokens(messages, self._owner.tokens)
 
     def document(self) -> dict[str, Any]:
-        """The context as plain JSON; `model.conversation.context_of` gives it back."""
+        """The context as plain JSON; `messages.context_of` reads it back."""
         return self.context().document()
 
     def add(
         self, message: Message | dict[str, Any], *, chapter: Chapter | None = None, key: str = ""
     ) -> Chapter:
-        """Record what was said, in the current chapter or in one that is named; gives the chapter.
+        """Record a message, in the current chapter or a given one; returns the chapter.
 
-        With `key`, saying the same again is recorded once. Raises InvalidInput for a message that
-        isn't one, or whose author has no part in this conversation.
+        With `key`, a repeat is recorded once. Raises InvalidInput for an invalid message, or one
+        whose author isn't part of this conversation.
         """
         checked = self._signed(message_of(message))
         with self._lock:
@@ -303,44 +290,42 @@ class Conversation:
         return at
 
     def begin_again(self, why: str, key: str = "") -> Chapter:
-        """Empty the context: `setup` (of a peer with a task only) or `asked`.
+        """Empty the context: `setup` (only for a peer with a task) or `asked`.
 
-        Where nothing was said since the last time, nothing is written; with `key`, a repeat of
-        the same call isn't either.
+        Nothing is written if nothing was said since the last time, or with `key` for a repeat.
         """
         with self._lock:
             return self._settled(why, key).chapter
 
     def keyed(self, key: str, chapter: Chapter) -> tuple[Chapter, Message] | None:
-        """What was said under a key about the task of a chapter, and in which chapter."""
+        """The message with a key about the task of a chapter, and its chapter."""
         stream = self._owned(chapter).stream
-        with self._terms.beside.context.store.reading() as reader:
-            record = reader.record_by_key(stream, key)
+        record = self._owner.streams.keyed(stream, key)
         if record is None or record.kind != MESSAGE:
             return None
         body = record.document()
         return Chapter(stream, body["chapter"]), message_of(body["message"])
 
     def transcript(self, task: str = "") -> list[TranscriptEntry]:
-        """Everything that was ever said, across resets and compactions: of a task or of all."""
-        beside, end = self._terms.beside, f"/{self.agent}/{self.peer}"
+        """All messages ever, across resets and compactions: of a task or of all."""
+        streams, end = self._owner.streams, f"/{self.agent}/{self.peer}"
         prefix = f"{CONVERSATION_STREAM}{task}/" if task else CONVERSATION_STREAM
         found: list[tuple[int, TranscriptEntry]] = []
-        for head in beside.streams(prefix):
+        for head in streams.streams(prefix):
             if head.stream.endswith(end):
-                found += _transcript_entries(head.stream, beside.records(head.stream))
+                found += _transcript_entries(head.stream, streams.records(head.stream))
         return [said for _, said in sorted(found, key=lambda each: each[0])]
 
     def _settled(self, asked: str = "", key: str = "") -> ConversationContext:
-        """The context, once every chapter that is due has begun."""
+        """The context after every chapter that is due has begun."""
         while True:
             lease = self._lease()
             context = self._read(self._stream(lease))
             why = self._wanted(context, lease, asked, key) or self._due(context, lease)
             if not why:
                 return context
-            # What was read may already stand for a later lease than the one that was asked for
-            # before it: only a lease that still holds may begin a chapter.
+            # The context may be of a later lease than the one read before it: only a current lease
+            # may begin a chapter.
             if self._lease() != lease:
                 continue
             try:
@@ -349,8 +334,8 @@ class Conversation:
                 continue
             asked = ""
 
-    def _due(self, context: ConversationContext, lease: TaskLease | None) -> str:
-        """Why a chapter has to begin whoever asks; empty when none has to."""
+    def _due(self, context: ConversationContext, lease: Lease | None) -> str:
+        """Why a chapter has to begin in any case; "" if none has to."""
         if not context.start:
             return "lease" if lease else "first"
         if lease is not None and context.lease != lease.number:
@@ -358,110 +343,107 @@ class Conversation:
         return "age" if self._is_old(context) else ""
 
     def _is_old(self, context: ConversationContext) -> bool:
-        if not self._terms.max_age_s:
+        if not self._owner.max_age_s:
             return False
-        age = self._terms.beside.now() - parse_time(context.begun_at)
-        return age.total_seconds() > self._terms.max_age_s
+        age = self._owner.streams.now() - parse_time(context.begun_at)
+        return age.total_seconds() > self._owner.max_age_s
 
     def _wanted(
-        self, context: ConversationContext, lease: TaskLease | None, asked: str, key: str
+        self, context: ConversationContext, lease: Lease | None, asked: str, key: str
     ) -> str:
-        """What was asked for, unless there is nothing to empty."""
+        """The requested reset, unless the context is empty already."""
         if asked == "setup" and lease is None:
             return ""
         is_its_own = context.start and (lease is None or context.lease == lease.number)
         return "" if is_its_own and context.is_fresh and not key else asked
 
-    def _begin(
-        self, context: ConversationContext, lease: TaskLease | None, why: str, key: str
-    ) -> None:
-        """Begin a chapter: the one place where a context is emptied.
+    def _begin(self, context: ConversationContext, lease: Lease | None, why: str, key: str) -> None:
+        """Begin a chapter: the only place where a context is emptied.
 
-        Raises Conflict where something was added meanwhile. What was said before stays recorded.
+        Raises Conflict if something was added meanwhile. Earlier messages stay recorded.
         """
-        system, fault = self._terms.system_of(self.peer, lease)
+        system, fault = self._owner.system_message(self.peer, lease)
         named = {"task": lease.task, "number": lease.number, "run": lease.run} if lease else None
         body: dict[str, Any] = {"lease": named, "why": why, "system": system}
         body |= {"fault": fault} if fault else {}
-        aside = StreamEntry(context.stream, RESET, self.agent, body, key, expect=context.position)
+        entry = StreamEntry(context.stream, RESET, self.agent, body, key, expect=context.position)
         try:
-            (record,) = self._terms.beside.add(aside)
+            (record,) = self._owner.streams.add(entry)
         except KeyReused:
-            return  # this very reset was done before; its system message read differently then
+            return  # this reset was done before, with another system message
         if record.position > context.position:
             fields = {"stream": context.stream, "why": why, "fault": fault}
-            _LOG.info("%s begins anew (%s)", context.stream, why, extra=fields)
+            _LOG.info("%s: new chapter (%s)", context.stream, why, extra=fields)
             if fault:
                 message = "%s has no full system message: %s"
                 _LOG.warning(message, context.stream, fault, extra=fields)
 
     def _compact(self, context: ConversationContext) -> None:
-        """Leave out the oldest where the context is too long; what it was stays recorded."""
-        terms = self._terms
-        if self._size(context) <= terms.room:
+        """Leave out the oldest messages if the context is too long; they stay recorded."""
+        owner = self._owner
+        if self._size(context) <= owner.room:
             return
         try:
             found = compact(
                 context.messages(),
-                terms.room,
-                terms.tokens,
-                terms.summarise,
+                owner.room,
+                owner.tokens,
+                owner.summarise,
                 where=context.stream,
             )
         except InvalidInput:
-            return  # what was said is recorded; whoever reads the messages gets this error
+            return  # the message is recorded; reading the messages raises this error
         if not found.dropped:
             return
         kept_from = context.entries[found.dropped][0]
         body = {"chapter": context.start, "kept_from": kept_from, "summary": found.summary}
-        aside = StreamEntry(context.stream, COMPACTED, self.agent, body, expect=context.position)
+        entry = StreamEntry(context.stream, COMPACTED, self.agent, body, expect=context.position)
         try:
-            terms.beside.add(aside)
+            owner.streams.add(entry)
         except Conflict:
-            return  # somebody else goes on with it; the next message looks again
+            return  # another process continues it; the next message tries again
         fields = {"stream": context.stream, "dropped": found.dropped, "kept_from": kept_from}
-        _LOG.info("%s leaves out %d", context.stream, found.dropped, extra=fields)
+        _LOG.info("%s: %d messages compacted", context.stream, found.dropped, extra=fields)
 
     def _recorded(self, at: Chapter, message: Message, key: str) -> Chapter:
-        beside = self._terms.beside
         author = message.by or self.agent
         body = {"chapter": at.start, "message": message.document()}
         try:
-            beside.add(StreamEntry(at.stream, MESSAGE, author, body, key))
+            self._owner.streams.add(StreamEntry(at.stream, MESSAGE, author, body, key))
         except KeyReused:
             known = self.keyed(key, at)
             if known is None or known[1] != message:
                 raise
-            return known[0]  # said before, in a chapter that has ended since
+            return known[0]  # recorded before, in an earlier chapter
         return at
 
     def _signed(self, message: Message) -> Message:
-        """A message with its author; only the two whose conversation it is may be one."""
+        """A message with its author, who must be one of the two."""
         names = {"user": self.peer, "assistant": self.agent}
         expected = names.get(message.role, message.by)
         problem = None
         if message.role == "system":
             where, fix = "message.role", "reset the conversation"
-            problem = Problem(where, "not_allowed", "is made by a reset alone", "another", fix)
+            problem = Problem(where, "not_allowed", "only a reset adds one", "another", fix)
         elif expected == EVERYONE and not message.by:
-            problem = Problem("message.by", "empty", "names nobody", "who asks")
+            problem = Problem("message.by", "empty", "is missing", "the sender")
         elif expected != EVERYONE and message.by not in ("", expected):
-            shown = f"{message.by!r} has no part in it"
+            shown = f"{message.by!r} isn't part of this conversation"
             problem = Problem("message.by", "other_author", shown, expected)
         if problem is not None:
             raise InvalidInput("the message is refused; nothing was recorded", [problem])
         return message if expected == EVERYONE else message._replace(by=expected)
 
-    def _lease(self) -> TaskLease | None:
-        return None if self.peer == EVERYONE else self._terms.lease_of(self.peer)
+    def _lease(self) -> Lease | None:
+        return None if self.peer == EVERYONE else self._owner.lease_of(self.peer)
 
-    def _stream(self, lease: TaskLease | None) -> str:
+    def _stream(self, lease: Lease | None) -> str:
         return conversation_stream(self.agent, self.peer, lease.task if lease else "")
 
     def _read(self, stream: str) -> ConversationContext:
-        """The context of a stream with all that was added to it, by whomever."""
+        """The context of a stream with everything that was added, by any process."""
         old = self._context if self._context.stream == stream else ConversationContext(stream)
-        new = fold_context(old, self._terms.beside.records(stream, old.position))
+        new = fold_context(old, self._owner.streams.records(stream, old.position))
         if (new.chapter, new.summary) != (old.chapter, old.summary):
             self._weights.clear()
         self._context = new
@@ -471,18 +453,18 @@ class Conversation:
         current = self._read(self._owned(chapter).stream)
         if current.start == chapter.start:
             return current
-        records = self._terms.beside.records(chapter.stream)
+        records = self._owner.streams.records(chapter.stream)
         return fold_context(ConversationContext(chapter.stream), records, only=chapter.start)
 
     def _owned(self, chapter: Chapter) -> Chapter:
         if chapter.stream.endswith(f"/{self.agent}/{self.peer}") and chapter.start > 0:
             return chapter
         problem = Problem("chapter", "not_found", f"{chapter.stream}@{chapter.start}", "its own")
-        raise InvalidInput("this is a chapter of another conversation", [problem])
+        raise InvalidInput("the chapter belongs to another conversation", [problem])
 
     def _size(self, context: ConversationContext) -> int:
         """The tokens of a context; each message of the current one is counted once."""
-        count = self._terms.tokens
+        count = self._owner.tokens
         if context is not self._context:
             return context_tokens(context.messages(), count)
         head = context._replace(entries=()).messages()
@@ -495,7 +477,7 @@ class Conversation:
 
 
 def _transcript_entries(stream: str, records: list[Record]) -> list[tuple[int, TranscriptEntry]]:
-    """What the records of a stream say, each with its place in the order of the whole store."""
+    """The entries of a stream, each with its position in the whole store."""
     task = stream.removeprefix(CONVERSATION_STREAM).partition("/")[0]
     leases: dict[int, int] = {}
     found: list[tuple[int, TranscriptEntry]] = []
@@ -523,21 +505,21 @@ MAX_REPLY_ROOM = 4_096
 
 
 class Leases(Protocol):
-    """Who is on which task."""
+    """Tells which task an agent is assigned to."""
 
-    def current_lease(self, agent: str) -> TaskLease | None:
-        """The lease of an agent, or None for one that is on no task."""
+    def current_lease(self, agent: str) -> Lease | None:
+        """The lease of an agent, or None."""
         ...
 
 
 class Conversations:
-    """What an agent says to each of its peers, each apart from the others; threads may share it.
+    """The conversations of one agent, one for each peer; threads may share it.
 
-    `window` is the model's, in tokens (0: the workspace's); of it `reply_room` stays free for an
-    answer and `margin` for what counters miss. `summary` makes a text of what no longer fits.
-    `templates` is a folder whose files replace those that ship; without it, `templates` in the
-    workspace's own folder. `sharing`: `per_agent` gives each peer a context of its own, `single`
-    one to all of them together, pairs of (agent, peer) one of their own to these alone.
+    `window` is the model's, in tokens (0: the workspace's); `reply_room` of it stays free for an
+    answer and `margin` for counting errors. `summary` makes a text of the messages that no longer
+    fit. `templates` is a folder whose files replace the built-in ones (default: `templates` in the
+    workspace's folder). `sharing`: `per_agent` gives each peer its own context, `single` one to all
+    of them, pairs of (agent, peer) their own to these only.
     """
 
     def __init__(
@@ -559,8 +541,8 @@ class Conversations:
         sharing: str | Pairs = PER_AGENT,
         summary: Callable[[list[Message]], str] | None = None,
     ) -> None:
-        self._beside = WorkspaceStreams(workspace)
-        settings = self._beside.context.settings
+        self.streams = WorkspaceStreams(workspace)
+        settings = self.streams.context.settings
         window = window or settings.window
         _check_options(agent, window, max_age_hours, role=role, rules=rules)
         reply_room = min(MAX_REPLY_ROOM, window // 4) if reply_room is None else reply_room
@@ -568,22 +550,16 @@ class Conversations:
         self.agent = agent
         self.templates = Templates(templates or self._own_templates())
         self._workspace = workspace
-        self._leases = leases
         self._about = PromptSubject(agent, "", "", role, rules, spec, profile)
         self._sharing = _checked_sharing(sharing)
         self._counter = counter_of(counter, settings.counter)
-        self._held: dict[str, Conversation] = {}
+        self._open: dict[str, Conversation] = {}
         self._lock = threading.Lock()
-        self._terms = ConversationOptions(
-            agent=agent,
-            beside=self._beside,
-            room=_room(window, reply_room, margin),
-            tokens=self._counter.tokens,
-            max_age_s=max_age_hours * 3_600,
-            lease_of=leases.current_lease,
-            system_of=self._system,
-            summarise=_logging_failures(summary) if summary else None,
-        )
+        self.room = _room(window, reply_room, margin)
+        self.tokens = self._counter.tokens
+        self.max_age_s = max_age_hours * 3_600
+        self.summarise = _logging_failures(summary) if summary else None
+        self.lease_of = leases.current_lease
 
     def with_peer(self, peer: str) -> Conversation:
         """The conversation with a peer, always the same object; a chapter that is due is begun."""
@@ -592,24 +568,24 @@ class Conversations:
         return conversation
 
     def entered_setup(self, peer: str, *, key: str = "") -> Chapter:
-        """The peer has entered SETUP: the context for its task is empty from here on.
+        """Empty the context of a peer that has entered SETUP.
 
-        Nothing is done for a peer without a task, nor to a context that several peers share.
-        With `key`, a repeat of the same event changes nothing.
+        Nothing happens for a peer without a task, or to a shared context. With `key`, a repeat
+        changes nothing.
         """
         return self._conversation(peer).begin_again("setup", key)
 
     def reset(self, peer: str, *, key: str = "") -> Chapter:
-        """Empty the context with a peer because somebody wants it so; with or without a task."""
+        """Empty the context of a peer, with or without a task."""
         return self._conversation(peer).begin_again("asked", key)
 
     def task_of(self, peer: str) -> str:
-        """The task that a peer is on by its lease; empty for none."""
-        lease = self._leases.current_lease(_checked_peer(peer))
+        """The task of a peer's lease; "" for none."""
+        lease = self.lease_of(_checked_peer(peer))
         return lease.task if lease else ""
 
     def has_own(self, peer: str) -> bool:
-        """Whether a peer has a context of its own."""
+        """Whether a peer has its own context."""
         if isinstance(self._sharing, str):
             return self._sharing == PER_AGENT
         return (self.agent, peer) in self._sharing
@@ -617,30 +593,30 @@ class Conversations:
     def _conversation(self, peer: str) -> Conversation:
         name = EVERYONE if not self.has_own(_checked_peer(peer)) else peer
         with self._lock:
-            if name not in self._held:
-                self._held[name] = Conversation(self._terms, name)
-            return self._held[name]
+            if name not in self._open:
+                self._open[name] = Conversation(self, name)
+            return self._open[name]
 
     def _own_templates(self) -> str:
-        folder = os.path.join(self._beside.context.place.folder, "templates")
+        folder = os.path.join(self.streams.context.place.folder, "templates")
         return folder if os.path.isdir(folder) else ""
 
-    def _system(self, peer: str, lease: TaskLease | None) -> tuple[str, str]:
-        """The system message for a peer, and what kept it from being more than a line."""
+    def system_message(self, peer: str, lease: Lease | None) -> tuple[str, str]:
+        """The system message for a peer, and the error that made it minimal, if any."""
         name = "everyone who asks" if peer == EVERYONE else peer
         about = self._about._replace(peer=name, task=lease.task if lease else "")
-        most = self._terms.room // 2
+        most = self.room // 2
         try:
             text = system_text(self._workspace, self.templates, about, self._counter, most)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the old context must go
+        except Exception as error:  # noqa: BLE001 - the old context must go in any case
             return minimal_text(about), f"{type(error).__name__}: {excerpt(str(error), 1_000)}"
-        return (text, "") if text else (minimal_text(about), "the template gives no text")
+        return (text, "") if text else (minimal_text(about), "the template is empty")
 
 
 def _checked_peer(peer: str) -> str:
     problems = agent_problems(peer, "sender")
     if problems:
-        raise InvalidInput("nobody can be told from this who asks", problems)
+        raise InvalidInput("the sender is invalid", problems)
     return peer
 
 
@@ -652,11 +628,11 @@ def _check_options(agent: str, window: int, max_age_hours: float, **texts: str) 
         shown = repr(max_age_hours)[:40]
         problems.append(Problem("max_age_hours", "out_of_range", shown, "0 (no limit) or more"))
     if problems:
-        raise InvalidInput("no conversations can be held so", problems)
+        raise InvalidInput("the options are invalid", problems)
 
 
 def _room(window: int, reply_room: int, margin: int) -> int:
-    """What of the window is left for a context."""
+    """The tokens of the window that a context may use."""
     problems = number_problems(reply_room, "reply_room", 0, window)
     problems += number_problems(margin, "margin", 0, window)
     room = 0 if problems else window - reply_room - margin
@@ -674,27 +650,27 @@ def _checked_sharing(sharing: str | Pairs) -> str | frozenset[tuple[str, str]]:
             return sharing
         expected = f"{PER_AGENT}, {SINGLE} or pairs of (agent, peer)"
         problem = Problem("sharing", "invalid_choice", f"{excerpt(sharing)!r}", expected)
-        raise InvalidInput("no conversations can be held so", [problem])
-    # A text is a collection too: ("architect", "coder-1") instead of a set of pairs.
+        raise InvalidInput("the options are invalid", [problem])
+    # A string is a collection too: ("architect", "coder-1") instead of a set of pairs.
     problems = [
         Problem(f"sharing[{index}]", "wrong_type", repr(pair)[:40], "(agent, peer)")
         for index, pair in enumerate(sharing)
         if isinstance(pair, str) or len(pair) != 2
     ]
     if problems:
-        raise InvalidInput("no conversations can be held so", problems)
+        raise InvalidInput("the options are invalid", problems)
     return frozenset(sharing)
 
 
 def _logging_failures(summary: Callable[[list[Message]], str]) -> Callable[[list[Message]], str]:
-    """A caller's summary whose failure is told in the log; the lines of what was said follow."""
+    """A summary function whose failures are logged; the built-in summary follows."""
 
     def told(messages: list[Message]) -> str:
         try:
             return str(summary(messages) or "")
-        except Exception as error:  # noqa: BLE001 - a message is recorded; it must not seem lost
+        except Exception as error:  # noqa: BLE001 - the message is recorded all the same
             shown = f"{type(error).__name__}: {excerpt(str(error), 200)}"
-            _LOG.warning("no summary was made: %s", shown, extra={"fault": shown})
+            _LOG.warning("the summary function failed: %s", shown, extra={"fault": shown})
             return ""
 
     return told
@@ -711,18 +687,18 @@ REVIEWS = {
     "completion": "completion",
     "budget": "budget_review",
 }
-"""The kinds of reviews, each with its template."""
+"""The kinds of reviews and their templates."""
 FINAL = ("approved", "rejected", "continue", "pivot", "escalate", "abandon")
 """The verdicts that end an approval; `changes` asks for another round."""
 UNDECIDED = "undecided"
 MAX_ROUNDS = 100
 _REFUSED = "the request is refused; nothing was recorded"
-_NO_TOOLS = "There are no tools here; answer from what you know."
+_NO_TOOLS = "No tools are available; answer from what you know."
 _WORD = re.compile(r"[\s*_#>\"'`-]{0,20}([A-Za-z]{1,20})\b")
 
 
 class QuestionResult(NamedTuple):
-    """The answer to a question after some rounds; not `is_final` when it still wanted tools."""
+    """The answer to a question after some rounds; not `is_final` if it still called tools."""
 
     message: Message
     rounds: int
@@ -730,7 +706,7 @@ class QuestionResult(NamedTuple):
 
 
 class Approval(NamedTuple):
-    """How an approval ended: a final verdict, or `undecided`; with the last answer."""
+    """The result of an approval: a final verdict, or `undecided`; with the last answer."""
 
     verdict: str
     message: Message
@@ -747,10 +723,10 @@ def review(
     task: str = "",
     key: str = "",
 ) -> Message:
-    """One review: of a `plan`, `code`, `completion` or `budget`. Gives the answer.
+    """Request one review: of a `plan`, `code`, `completion` or `budget`; returns the answer.
 
-    `answer` is called once, with the sender's whole context. A `task` that isn't the one of the
-    sender's lease is refused. With `key`, a repeat gives the recorded answer and asks nobody.
+    `answer` is called once, with the sender's whole context. A `task` other than that of the
+    sender's lease is refused. With `key`, a repeat returns the recorded answer.
     """
     request = _AgentRequest(conversations, sender, _template(kind), task, key)
     with request.conversation.turn:
@@ -769,7 +745,7 @@ def ask(
     task: str = "",
     key: str = "",
 ) -> QuestionResult:
-    """A question. While the answer calls tools, they are used and it is asked again."""
+    """Ask a question. While the answer calls tools, they are used and it is asked again."""
     _check_rounds(rounds)
     request = _AgentRequest(conversations, sender, "question", task, key)
     with request.conversation.turn:
@@ -794,8 +770,8 @@ def approve(
     task: str = "",
     key: str = "",
 ) -> Approval:
-    """A review that goes on until its verdict is final: `revise` turns an answer into the next
-    request, or into nothing to give up.
+    """Request reviews until the verdict is final: `revise` turns an answer into the next request,
+    or "" to give up.
     """
     _check_rounds(rounds)
     request = _AgentRequest(conversations, sender, _template(kind), task, key)
@@ -814,14 +790,14 @@ def approve(
 
 
 def verdict_of(text: str) -> str:
-    """The verdict that an answer begins with, in small letters; empty when it begins otherwise."""
+    """The verdict at the start of an answer, in lower case; "" if there is none."""
     found = _WORD.match(text)
     word = found[1].lower() if found else ""
     return word if word in (*FINAL, "changes") else ""
 
 
 class _AgentRequest:
-    """A request under way: whose it is, and in which conversation."""
+    """A request in progress."""
 
     def __init__(
         self, conversations: Conversations, sender: str, template: str, task: str, key: str
@@ -833,9 +809,9 @@ class _AgentRequest:
         self._key = key
 
     def put(self, content: str, done: int) -> None:
-        """Add the request, and nothing but it, as the sender's message.
+        """Add the request as the sender's message.
 
-        A further round stays in the chapter of the first, wherever the sender has gone meanwhile.
+        Further rounds stay in the chapter of the first, even if the sender has moved on.
         """
         problems = text_problems(content, "content", max_length=MAX_CONTENT)
         if problems:
@@ -852,9 +828,7 @@ class _AgentRequest:
         self.chapter = self.conversation.add(message, chapter=self.chapter, key=key)
 
     def answered(self, answer: Answer, use_tool: UseTool | None, done: int) -> Message:
-        """The answer to what the chapter says so far, recorded in it; each tool call gets a
-        result.
-        """
+        """Get the answer, record it, and add a result for each tool call."""
         chapter, key = self.chapter, self._named(done, "reply")
         known = self.conversation.keyed(key, chapter) if key else None
         if known:
@@ -873,12 +847,12 @@ class _AgentRequest:
             return
         try:
             text = str(use_tool(call)) if use_tool else _NO_TOOLS
-        except Exception as error:  # noqa: BLE001 - a call without a result breaks what follows
+        except Exception as error:  # noqa: BLE001 - every call needs a result
             text = f"The tool failed: {type(error).__name__}: {excerpt(str(error), 500)}"
         try:
             result = message_of(Message("tool", text, tool_call_id=call.id))
         except InvalidInput as error:
-            told = f"What the tool gave can't be kept: {error.problems[0].line()}"
+            told = f"The result of the tool can't be recorded: {error.problems[0].line()}"
             result = Message("tool", told, tool_call_id=call.id)
         self.conversation.add(result, chapter=self.chapter, key=key)
 
@@ -889,7 +863,7 @@ class _AgentRequest:
 def _begin_request(
     conversations: Conversations, sender: str, task: str
 ) -> tuple[Conversation, Chapter, str]:
-    """The sender's conversation, its chapter, and the task by the lease."""
+    """The sender's conversation, its chapter, and the task of the lease."""
     while True:
         leased = conversations.task_of(sender)
         if task and task != leased:
@@ -899,7 +873,7 @@ def _begin_request(
             raise InvalidInput(_REFUSED, [problem])
         conversation = conversations.with_peer(sender)
         chapter = conversation.context().chapter
-        # The lease may have changed between the two looks at it.
+        # The lease may have changed between the two reads.
         own = conversation_stream(conversation.agent, sender, leased)
         if chapter.stream == own or not conversations.has_own(sender):
             return conversation, chapter, leased
@@ -910,7 +884,7 @@ def _template(kind: str) -> str:
         return REVIEWS[kind]
     shown = f"{excerpt(str(kind))!r}"
     problem = Problem("kind", "invalid_choice", shown, " | ".join(REVIEWS))
-    raise InvalidInput("there is no such review", [problem])
+    raise InvalidInput("unknown kind of review", [problem])
 
 
 def _check_rounds(rounds: int) -> None:

@@ -34,17 +34,17 @@ _PAUSE_S = 0.02
 
 @contextmanager
 def locked(path: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[int]:
-    """Hold the lock of a file, which is made for it and gone after it; gives its descriptor.
+    """Hold the lock of a file, which exists only meanwhile; yields its descriptor.
 
-    A child that inherits the descriptor holds the lock with us, and on when we are killed. Threads
-    exclude each other too. Raises StoreBusy when another has it for too long. Without file locks
+    A child that inherits the descriptor shares the lock and keeps it if we are killed. Threads
+    exclude each other too. Raises StoreBusy if another holds it for too long. Without file locks
     (Windows) everybody gets it.
     """
     deadline = time.monotonic() + timeout_s
     while (descriptor := _try_lock(path)) is None:
         if time.monotonic() > deadline:
-            message = f"{os.path.basename(path)} was held by another process for {timeout_s:g} s"
-            raise StoreBusy(message, next_step="Wait until it is done, then try again.")
+            message = f"{os.path.basename(path)} was locked by another process for {timeout_s:g} s"
+            raise StoreBusy(message, next_step="Wait until it has finished, then try again.")
         time.sleep(_PAUSE_S)
     try:
         yield descriptor
@@ -55,7 +55,7 @@ def locked(path: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[int]:
 
 
 def _try_lock(path: str) -> int | None:
-    """The descriptor of a lock that was free; None when it wasn't."""
+    """The descriptor of a free lock; None if it isn't free."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -64,7 +64,7 @@ def _try_lock(path: str) -> int | None:
         return descriptor
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # The one before us takes the file away: then we hold the lock of a name that is gone.
+        # The previous holder removes the file: then our lock is on a file that is gone.
         if os.path.samestat(os.fstat(descriptor), os.stat(path)):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
@@ -84,14 +84,14 @@ _OPTIONS = {
     "core.sparseCheckout": "false",
     "core.splitIndex": "false",
     "core.quotePath": "false",
-    # What the ledger says was committed has to be there after a power cut.
+    # A recorded commit must survive a power cut.
     "core.fsync": "committed,loose-object,reference",
     "commit.gpgSign": "false",
     "gc.auto": "0",
     "i18n.commitEncoding": "UTF-8",
     "maintenance.auto": "false",
 }
-# Where git finds its own settings and programs; any other variable could lead it elsewhere.
+# Where git finds its settings and programs; other variables could redirect it.
 _KEPT_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH")
 _FIXED_VARIABLES = {
     "GIT_LITERAL_PATHSPECS": "1",
@@ -112,9 +112,9 @@ class TreeEntry(NamedTuple):
 
 
 class Repository:
-    """The repository that a project is in; `prefix` is where in it the project is.
+    """The git repository of a project; `prefix` is the path of the project in it.
 
-    Raises GitError where there is no git or no repository.
+    Raises GitError if there is no git or no repository.
     """
 
     def __init__(self, root: str, *, timeout_s: float = GIT_TIMEOUT_S) -> None:
@@ -128,7 +128,7 @@ class Repository:
                 raise
             raise GitError(
                 f"{root} is not in a git repository that can be used ({error.message})",
-                next_step="Make one with git init and a first commit.",
+                next_step="Create one with git init and a first commit.",
                 code="not_a_repository",
             ) from error
         prefix, common = found.split("\n")[:2]
@@ -142,7 +142,7 @@ class Repository:
         given: bytes = b"",
         environment: Mapping[str, str] | None = None,
     ) -> bytes:
-        """What git prints for some arguments; raises GitError when it fails or takes too long."""
+        """The output of a git command; raises GitError if it fails or takes too long."""
         options = [part for item in _OPTIONS.items() for part in ("-c", "=".join(item))]
         try:
             process = subprocess.Popen(
@@ -156,8 +156,8 @@ class Repository:
             )
         except OSError as error:
             raise GitError(
-                f"git can't be started ({error.strerror})",
-                next_step="Install git, or look at PATH.",
+                f"git could not be started ({error.strerror})",
+                next_step="Install git, or check PATH.",
                 code="no_git",
             ) from error
         with process:
@@ -174,11 +174,11 @@ class Repository:
         return out
 
     def text(self, *arguments: str, folder: str = "") -> str:
-        """What git prints, as text."""
+        """The output of a git command, as text."""
         return self.run(*arguments, folder=folder).decode("utf-8", "replace")
 
     def commit_of(self, base: str) -> str:
-        """The id of the commit that a branch, a tag or an id means."""
+        """The id of the commit of a branch, tag or id."""
         try:
             asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
             return self.text(*asked).strip()
@@ -186,19 +186,19 @@ class Repository:
             if base == "HEAD" and error.code == "git_failed":
                 raise GitError(
                     "the repository has no commit yet",
-                    next_step="Make the first commit; work is put on a branch that starts at it.",
+                    next_step="Make the first commit; branches start at it.",
                     code="no_commits",
                 ) from error
             message = f"there is no branch, tag or commit {base!r}"
             raise GitError(message, next_step="git branch -a", code="unknown_base") from error
 
     def tip(self, branch: str) -> str:
-        """The commit that a branch is at; empty where there is no such branch."""
+        """The commit of a branch; "" if there is no such branch."""
         found = self.text("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
         return found.strip()
 
     def branch_at(self, base: str) -> str:
-        """The branch that `base` means, for a reader: HEAD is the one that is checked out."""
+        """The name of the branch of `base`; for HEAD, the one that is checked out."""
         try:
             name = self.text("rev-parse", "--abbrev-ref", "--end-of-options", base).strip()
         except GitError:
@@ -206,7 +206,7 @@ class Repository:
         return name.splitlines()[-1] if name and name != "HEAD" else self.commit_of(base)
 
     def marked(self, since: str, tip: str, line: str) -> str:
-        """The newest commit after another whose message has a line; empty where there is none."""
+        """The newest commit since another whose message has a line; "" for none."""
         log = self.text("log", "-z", "-n", "100", "--format=%H%n%B", f"{since}..{tip}")
         for entry in log.split("\0"):
             commit, *message = entry.split("\n")
@@ -220,12 +220,12 @@ class Repository:
         return tuple(path.removeprefix(self.prefix) for path in found.split("\0") if path)
 
     def entry(self, commit: str, path: str) -> TreeEntry | None:
-        """What a commit has at a path of the project; None for nothing.
+        """What a commit has at a path of the project, or None.
 
-        Raises GitError for what isn't a regular file, and where a file or a link is on the way.
+        Raises GitError for what isn't a regular file, and for a file or a link on the way.
         """
         parts = (self.prefix + path).split("/")
-        # One at a time, from the end: asked for a folder and what is in it, git lists all of it.
+        # One at a time, from the end: for a folder and its content, git lists all of it.
         for count in range(len(parts), 0, -1):
             name = "/".join(parts[:count])
             line = self.text("ls-tree", "-l", "--full-tree", commit, "--", name)
@@ -235,36 +235,34 @@ class Repository:
             if count == len(parts) and mode in REGULAR:
                 return TreeEntry(mode, blob, int(size))
             if count == len(parts) or mode != "040000":
-                raise unsafe_path_error(path, "is no regular file, or has one or a link on its way")
+                raise unsafe_path_error(path, "is not a regular file, or is behind a file or link")
             break
         return None
 
     def read(self, commit: str, path: str) -> bytes | None:
-        """The content of a file in a commit; None where it has none."""
+        """The content of a file in a commit, or None."""
         found = self.entry(commit, path)
         if found is None:
             return None
         if found.size > MAX_FILE_BYTES:
-            message = f"{path} has {found.size:,} bytes; express work goes to {MAX_FILE_BYTES:,}"
+            message = f"{path} has {found.size:,} bytes; the limit is {MAX_FILE_BYTES:,}"
             raise GitError(message, code="too_large")
         return self.run("cat-file", "blob", found.blob)
 
     def address(self, agent: str) -> str:
-        """The address for the commits of an agent: the one git is set to, else one that takes no
-        mail.
-        """
+        """The email address for an agent's commits: git's, or else one that takes no mail."""
         try:
             return self.text("config", "user.email").strip() or f"{agent}@{NOREPLY}"
         except GitError:
             return f"{agent}@{NOREPLY}"
 
     def remotes(self) -> Sequence[str]:
-        """The names of the repositories that this one knows, `origin` first."""
+        """The names of the remotes, `origin` first."""
         return sorted(self.text("remote").split(), key=lambda name: (name != "origin", name))
 
 
 def unsafe_path_error(path: str, why: str) -> GitError:
-    """The error for a path that express work leaves alone."""
+    """The error for a path that express items may not change."""
     message = f"{path[:200]!r} {why}"
     return GitError(message, next_step="Name a regular file of the project.", code="unsafe_path")
 
@@ -274,7 +272,7 @@ def _inherited() -> dict[str, str]:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End git with whatever it started."""
+    """Kill a process with everything that it started."""
     with suppress(OSError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -294,13 +292,12 @@ class Commit(NamedTuple):
 
 
 class Worktree:
-    """A temporary worktree of a project's repository, on a new branch; a context manager.
+    """A temporary worktree of a repository, on a new branch; a context manager.
 
-    It starts at `base` (a branch, tag or commit). The branch stays once something was committed;
-    one on which nothing was is taken away again. With `mark`, a line of the commit's message, it
-    goes on where a killed process left off: `committed` is then the commit that this one had made
-    already. Without it, and for a branch that is somebody else's, a branch that exists raises
-    GitError. Two of one branch, from any process, are one after the other.
+    It starts at `base` (a branch, tag or commit). The branch stays if something was committed. With
+    `mark`, a line of the commit message, it continues where a killed process stopped: `committed`
+    is then the commit that was made. Without it, or if the branch is somebody else's, an existing
+    branch raises GitError. Processes use the same branch one after the other.
     """
 
     def __init__(self, root: str, branch: str, base: str = "HEAD", *, mark: str = "") -> None:
@@ -316,15 +313,14 @@ class Worktree:
         self._locks = ExitStack()
 
     def __enter__(self) -> Self:
-        """Add the worktree, after whatever an earlier process left of it is gone."""
+        """Add the worktree, after removing what an earlier process left."""
         with ExitStack() as stack:
-            # Whoever has this lock is the only one; git holds it too, so a commit that a killed
-            # process had begun is over by now.
+            # git inherits this lock, so a commit that a killed process had begun is over by now.
             held = stack.enter_context(locked(f"{self.folder}.lock"))
             self.repository.held = (held,)
             self._sweep()
             _remove(self.repository, self.folder)
-            with suppress(FileNotFoundError):  # of a git that was killed while it set the branch
+            with suppress(FileNotFoundError):  # left by a git that was killed
                 os.unlink(os.path.join(self.repository.common, "refs/heads", f"{self.branch}.lock"))
             if not self._was_committed():
                 self._add()
@@ -332,16 +328,16 @@ class Worktree:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the worktree away; the branch stays if it has a commit."""
+        """Remove the worktree; the branch stays if it has a commit."""
         with self._locks:
             _remove(self.repository, self.folder)
             if self.committed is None:
-                with suppress(GitError):  # somebody else has moved it on: then it is theirs
+                with suppress(GitError):  # somebody else has moved it
                     ref = f"refs/heads/{self.branch}"
                     self.repository.run("update-ref", "-d", ref, self.base)
 
     def write(self, path: str, data: bytes) -> None:
-        """Put a file into the worktree; one that is there keeps its right to be executed."""
+        """Write a file; an existing one stays executable."""
         found = self._checked(path)
         target = os.path.join(self.folder, *(self.repository.prefix + path).split("/"))
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -351,13 +347,13 @@ class Worktree:
         self._written.add(path)
 
     def delete(self, path: str) -> None:
-        """Take a file out; it has to be there."""
+        """Delete a file, which must exist."""
         if self._checked(path) is None:
-            raise unsafe_path_error(path, "isn't there")
+            raise unsafe_path_error(path, "does not exist")
         self._deleted.add(path)
 
     def apply(self, patch: str) -> None:
-        """Apply a unified patch to the worktree's index; all of it or nothing."""
+        """Apply a unified patch to the worktree's index, all of it or nothing."""
         read = read_patch(patch)
         for path in read.paths:
             self._checked(path)
@@ -369,21 +365,21 @@ class Worktree:
             self.repository.run("apply", *options, "-", folder=self.folder, given=text.encode())
         except GitError as error:
             error.code = "patch_failed"
-            error.next_step = "Make the patch again from the commit that it is to be applied to."
+            error.next_step = "Create the patch again from its base commit."
             raise
 
     def commit(self, message: str, *, author: str, at: datetime) -> Commit:
-        """Commit what was written, deleted and applied; the same at the same time by the same
-        author is the same commit.
+        """Commit what was written, deleted and applied; the same by the same author at the same
+        time is the same commit.
 
-        Raises GitError with the code nothing_to_commit when all is as it was.
+        Raises GitError with the code nothing_to_commit if nothing changed.
         """
         self._refuse_filtered(self._written | self._deleted)
         self._stage()
         changed = self._changed()
         if not changed:
             message = "nothing would change"
-            raise GitError(message, next_step="It is so already.", code="nothing_to_commit")
+            raise GitError(message, next_step="The files are as wanted.", code="nothing_to_commit")
         self._refuse_filtered(changed)
         moment = f"@{int(at.timestamp())} +0000"
         address = self.repository.address(author)
@@ -401,7 +397,7 @@ class Worktree:
     def _checked(self, path: str) -> TreeEntry | None:
         """What the base has at a path that may be changed."""
         if path_problems(path, "") or not may_change(path):
-            raise unsafe_path_error(path, "is not for express work to change")
+            raise unsafe_path_error(path, "may not be changed by express items")
         return self.repository.entry(self.base, path)
 
     def _stage(self) -> None:
@@ -414,7 +410,7 @@ class Worktree:
                 self.repository.run(*options, folder=self.folder, given=names.encode())
 
     def _changed(self) -> set[str]:
-        """The files that the index changes. Git's own word: a patch could say anything."""
+        """The files that the index changes, as git tells: a patch could claim anything."""
         options = ("--cached", "--raw", "--no-renames", "--no-abbrev", "-z", self.base)
         fields = self.repository.text("diff-index", *options, folder=self.folder).split("\0")
         changed: set[str] = set()
@@ -423,12 +419,12 @@ class Worktree:
             modes = {mode for mode in about.lstrip(":").split()[:2] if mode != "000000"}
             is_inside = whole.startswith(self.repository.prefix)
             if not is_inside or not may_change(path) or not modes <= set(REGULAR):
-                raise unsafe_path_error(path, "is not for express work to change")
+                raise unsafe_path_error(path, "may not be changed by express items")
             changed.add(path)
         return changed
 
     def _refuse_filtered(self, paths: set[str]) -> None:
-        """A filter is a program, and it may be a file of the project: none is started."""
+        """Refuse files with a filter: it is a program, perhaps one of the project."""
         names = "\0".join(self.repository.prefix + path for path in sorted(paths))
         if not names:
             return
@@ -437,12 +433,12 @@ class Worktree:
         fields = found.split("\0")
         for path, value in zip(fields[::3], fields[2::3], strict=False):
             if value not in _UNFILTERED:
-                message = f"{path[:200]!r} is kept through the filter {value!r}"
-                fix = "Change this file by hand: express work starts no filter."
+                message = f"{path[:200]!r} uses the filter {value!r}"
+                fix = "Change this file by hand: express items run no filters."
                 raise GitError(message, next_step=fix, code="filtered")
 
     def _was_committed(self) -> bool:
-        """Whether a killed process had made the commit; raises where the branch is another's."""
+        """Whether a killed process had made the commit; raises if the branch is somebody else's."""
         tip = self.repository.tip(self.branch)
         if tip and self._mark and (made := self.repository.marked(self.base, tip, self._mark)):
             self.committed = Commit(made, self.repository.files_of(made))
@@ -456,7 +452,7 @@ class Worktree:
         if not self.repository.tip(self.branch):
             start = ["-b", self.branch, self.folder, self.base]
         try:
-            # Git's list of worktrees is read by each that is added, half-written ones included.
+            # Adding a worktree reads git's list of them, half-written entries included.
             with locked(os.path.join(self._parent, _LIST_LOCK)):
                 self.repository.run("worktree", "add", "--no-checkout", *start)
             self.repository.run("read-tree", "HEAD", folder=self.folder)
@@ -465,7 +461,7 @@ class Worktree:
             raise
 
     def _sweep(self) -> None:
-        """Take away what killed processes left of other worktrees."""
+        """Remove what killed processes left of other worktrees."""
         names = {name.removesuffix(".lock") for name in os.listdir(self._parent)}
         for name in names - {os.path.basename(self.folder), _LIST_LOCK.removesuffix(".lock")}:
             folder = os.path.join(self._parent, name)
@@ -474,14 +470,14 @@ class Worktree:
 
 
 def _remove(repository: Repository, folder: str) -> None:
-    """Take a worktree away, in whatever state it is; its branch stays."""
+    """Remove a worktree in any state; its branch stays."""
     name = os.path.basename(folder)
     own = os.path.join(repository.common, "worktrees", name)
     if not os.path.isdir(folder) and not os.path.isdir(own):
         return
     with locked(os.path.join(os.path.dirname(folder), _LIST_LOCK)):
         shutil.rmtree(folder, ignore_errors=True)
-        with suppress(GitError):  # it isn't on git's list unless it was added whole
+        with suppress(GitError):  # it may not be on git's list
             repository.run("worktree", "remove", "-f", "-f", folder)
         shutil.rmtree(own, ignore_errors=True)
 
@@ -496,7 +492,7 @@ _TOO_MUCH = f"printed more than {MAX_OUTPUT_BYTES:,} bytes"
 
 
 class PullRequestSpec(NamedTuple):
-    """What is asked for: that `branch` be taken over into `base`, and why."""
+    """A pull request to open: merge `branch` into `base`."""
 
     branch: str
     base: str
@@ -505,8 +501,8 @@ class PullRequestSpec(NamedTuple):
 
 
 class PullRequest(NamedTuple):
-    """What came of it. `said` is what the command printed, `problem` why there is no pull request,
-    `suggestion` the command that would bring the branch further.
+    """The result. `said` is the output of the command, `problem` why there is no pull request,
+    `suggestion` the command to run next.
     """
 
     is_open: bool
@@ -516,7 +512,7 @@ class PullRequest(NamedTuple):
     suggestion: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer as a plain JSON object."""
+        """The result as a plain JSON object."""
         return self._asdict()
 
 
@@ -527,22 +523,21 @@ def open_pull_request(
     environment: Mapping[str, str] | None = None,
     timeout_s: float = PULL_REQUEST_TIMEOUT_S,
 ) -> PullRequest:
-    """Run the command that the environment names, in the project, and give what came of it.
+    """Run the command that the environment names, in the project.
 
-    Settings don't name it: they come with the repository, which must not choose what is run. No
-    shell reads it: `{branch}`, `{title}`, `{body_file}` and `{base}` each stay one argument. A
-    command that fails, prints too much or takes too long is a problem in the answer, no error: the
-    branch is there all the same.
+    Settings can't name it: they come with the repository, which must not choose what is run. No
+    shell reads it: `{branch}`, `{title}`, `{body_file}` and `{base}` each stay one argument. If it
+    fails, prints too much or takes too long, the result says so: the branch is there all the same.
     """
     command = (os.environ if environment is None else environment).get(VARIABLE, "")
     suggestion = suggested_command(root, request.branch)
     try:
         words = shlex.split(command)
     except ValueError as error:
-        problem = f"{VARIABLE} can't be read ({error})"
+        problem = f"{VARIABLE} is invalid ({error})"
         return PullRequest(False, problem=problem, suggestion=suggestion)
     if not words:
-        problem = f"{VARIABLE} is not set; the branch is there and was not pushed"
+        problem = f"{VARIABLE} is not set; the branch was not pushed"
         return PullRequest(False, problem=problem, suggestion=suggestion)
     said, problem = _run_command(words, request, root, timeout_s)
     if problem:
@@ -552,7 +547,7 @@ def open_pull_request(
 
 
 def suggested_command(root: str, branch: str) -> str:
-    """The command that pushes a branch, or merges it where there is nowhere to push to."""
+    """The command that pushes a branch, or merges it if there is no remote."""
     try:
         remotes = Repository(root).remotes()
     except GitError:
@@ -564,7 +559,7 @@ def suggested_command(root: str, branch: str) -> str:
 def _run_command(
     words: list[str], request: PullRequestSpec, root: str, timeout_s: float
 ) -> tuple[str, str]:
-    """What the command printed, and what is wrong with how it ended."""
+    """The output of the command, and what was wrong with it."""
     with tempfile.TemporaryDirectory(prefix="passdown-") as folder:
         body_file = os.path.join(folder, "body.md")
         with open(body_file, "w", encoding="utf-8") as file:
@@ -572,11 +567,11 @@ def _run_command(
         values = {
             "branch": request.branch,
             "base": request.base,
-            # It must not pass for an option, wherever the command puts it.
+            # It must not look like an option.
             "title": request.title.lstrip("- ") or request.branch,
             "body_file": body_file,
         }
-        # In one pass: a title that looks like a placeholder stays a title.
+        # One pass: a title that looks like a placeholder stays as it is.
         filled = [_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in words]
         try:
             process = subprocess.Popen(
@@ -593,7 +588,7 @@ def _run_command(
         with process:
             out, problem = _read_output(process, time.monotonic() + timeout_s)
             if problem:
-                _kill_command(process)
+                _kill_group(process)
     said = visible(out.decode("utf-8", "replace").strip(), keep_newlines=True)
     if not problem and process.returncode:
         problem = f"ended with {process.returncode}"
@@ -601,7 +596,7 @@ def _run_command(
 
 
 def _read_output(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, str]:
-    """What a command prints until it ends; a problem when that is too much or takes too long."""
+    """The output of a command until it ends; a problem if it is too much or takes too long."""
     out = b""
     with selectors.DefaultSelector() as selector:
         pipe = selector.register(process.stdout or -1, selectors.EVENT_READ).fd
@@ -617,11 +612,3 @@ def _read_output(process: subprocess.Popen[bytes], deadline: float) -> tuple[byt
                     process.wait(max(0.0, deadline - time.monotonic()))
                     return out, ""
     return out, "took too long"
-
-
-def _kill_command(process: subprocess.Popen[bytes]) -> None:
-    """End the command with whatever it started."""
-    with suppress(OSError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()

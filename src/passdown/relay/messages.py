@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.kinds import CONVERSATION_STREAM, WORKSPACE_TASK
 from passdown.core.names import agent_problems
@@ -29,32 +29,13 @@ ROLES = ("system", "user", "assistant", "tool")
 MAX_CONTENT = 1_000_000
 RESET, MESSAGE, COMPACTED = "reset", "message", "compacted"
 EVERYONE = "*"
-"""The peer of a context that several peers share; no agent can be called so."""
+"""The peer of a shared context; not a valid agent name."""
 SUMMARY_BY = "summary"
-"""The author of the system message that stands for what a context no longer shows."""
-
-
-class TaskLease(Protocol):
-    """What a conversation asks of a lease: that an agent is on a task, for the nth time."""
-
-    @property
-    def task(self) -> str:
-        """The task that the agent is on."""
-        ...
-
-    @property
-    def number(self) -> int:
-        """Which lease it is; a later one has a higher number."""
-        ...
-
-    @property
-    def run(self) -> str:
-        """The run that it belongs to; empty outside of one."""
-        ...
+"""The author of the system message that summarizes compacted messages."""
 
 
 class ToolCall(NamedTuple):
-    """A tool that the answering agent wants used; `arguments` are a JSON object or its text."""
+    """A tool call of the answering agent; `arguments` are a JSON object or its text."""
 
     id: str
     name: str
@@ -62,7 +43,7 @@ class ToolCall(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One thing said. `by` is its author's name; `tool_call_id` the call that a result answers."""
+    """One message. `by` is its author; `tool_call_id` the call that a tool result answers."""
 
     role: str
     content: str
@@ -71,7 +52,7 @@ class Message(NamedTuple):
     tool_call_id: str = ""
 
     def document(self) -> JsonObject:
-        """The message as a plain JSON object, without what is empty."""
+        """The message as a plain JSON object, without empty fields."""
         document: JsonObject = {"role": self.role, "content": self.content}
         if self.by:
             document["by"] = self.by
@@ -83,10 +64,7 @@ class Message(NamedTuple):
 
 
 def message_of(given: object, path: str = "message") -> Message:
-    """The message that a document spells, or a message itself, checked.
-
-    Raises InvalidInput with every problem.
-    """
+    """Check a message, or the document of one. Raises InvalidInput with every problem."""
     if isinstance(given, Message):
         given = given.document()
     problems: list[Problem] = []
@@ -94,7 +72,7 @@ def message_of(given: object, path: str = "message") -> Message:
         document = cast("JsonObject", given)
         extra = [name for name in document if name not in Message._fields]
         problems += [
-            Problem(f"{path}.{excerpt(str(name))}", "unknown_field", "is no part of a message")
+            Problem(f"{path}.{excerpt(str(name))}", "unknown_field", "unknown field")
             for name in extra
         ]
         values: JsonObject = {"role": "", "content": ""}
@@ -121,7 +99,9 @@ def _calls(given: object, path: str, problems: list[Problem]) -> tuple[ToolCall,
         names = set(call)
         if not {"id", "name"} <= names <= set(ToolCall._fields):
             expected = "id, name and arguments"
-            problems.append(Problem(f"{path}[{index}]", "wrong_type", "is no tool call", expected))
+            problems.append(
+                Problem(f"{path}[{index}]", "wrong_type", "isn't a tool call", expected)
+            )
             continue
         found.append(ToolCall(**call))
     return tuple(found)
@@ -150,7 +130,7 @@ def _message_problems(message: Message, path: str) -> list[Problem]:
 
 def _result_problems(message: Message, path: str) -> list[Problem]:
     if message.role != "tool":
-        return [Problem(path, "not_allowed", "only a tool's result answers a call", "none")]
+        return [Problem(path, "not_allowed", "only a tool result has one", "none")]
     return text_problems(message.tool_call_id, path, max_length=256)
 
 
@@ -158,7 +138,7 @@ def _call_problems(call: ToolCall, before: list[str], path: str) -> list[Problem
     found = text_problems(call.id, f"{path}.id", max_length=256)
     found += text_problems(call.name, f"{path}.name", max_length=256)
     if call.id in before:
-        found.append(Problem(f"{path}.id", "duplicate", "is used twice", "an id of its own"))
+        found.append(Problem(f"{path}.id", "duplicate", "is used twice", "a unique id"))
     return found + _argument_problems(call.arguments, f"{path}.arguments")
 
 
@@ -174,14 +154,15 @@ def _argument_problems(arguments: object, path: str) -> list[Problem]:
 
 
 def conversation_stream(agent: str, peer: str, task: str = "") -> str:
-    """The stream of an agent's conversation with a peer about a task; without one, about work."""
+    """The stream of an agent's conversation with a peer about a task, or about the project."""
     return f"{CONVERSATION_STREAM}{task or WORKSPACE_TASK}/{agent}/{peer}"
 
 
 class Chapter(NamedTuple):
-    """One stretch of a conversation, from a reset to the next: its stream and that reset's place.
+    """A part of a conversation, from one reset to the next: its stream and the position of the
+    reset.
 
-    What is added to a chapter stays in it, also when the next one has begun meanwhile.
+    What is added to a chapter stays in it, even if the next one has begun.
     """
 
     stream: str
@@ -191,8 +172,8 @@ class Chapter(NamedTuple):
 class ConversationContext(NamedTuple):
     """What an agent sees of a conversation at one position of its stream.
 
-    `lease` is 0 for a conversation without a task. `entries` are the messages still shown, each
-    with its position; `summary` stands for those that aren't. `start` 0: nothing began yet.
+    `lease` is 0 for a conversation without a task. `entries` are the messages still shown, with
+    their positions; `summary` replaces the others. `start` 0: nothing began yet.
     """
 
     stream: str
@@ -206,44 +187,44 @@ class ConversationContext(NamedTuple):
 
     @property
     def chapter(self) -> Chapter:
-        """The chapter that the context shows."""
+        """The chapter of the context."""
         return Chapter(self.stream, self.start)
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nothing was said since the chapter began."""
+        """Whether the chapter has no messages yet."""
         return not self.entries and not self.summary
 
     def messages(self) -> list[Message]:
-        """The system message, the summary where there is one, and what was said since."""
+        """The system message, the summary if any, and the messages since."""
         head = [Message("system", self.system)] if self.start else []
         summary = [Message("system", self.summary, SUMMARY_BY)] if self.summary else []
         return [*head, *summary, *(message for _, message in self.entries)]
 
     def document(self) -> JsonObject:
-        """The context as plain JSON; `context_of` gives an equal one back."""
+        """The context as plain JSON; `context_of` reads it back."""
         entries = [{"position": at, **message.document()} for at, message in self.entries]
         return {**self._asdict(), "entries": entries}
 
 
 def context_of(document: JsonObject) -> ConversationContext:
-    """The context that `Context.document` wrote; raises InvalidInput for anything else."""
+    """The context of a document; raises InvalidInput if it is invalid."""
     given = dict(document)
     try:
         entries = [dict(entry) for entry in given.pop("entries")]
         found = tuple((int(entry.pop("position")), message_of(entry)) for entry in entries)
         return ConversationContext(**given, entries=found)
     except (KeyError, TypeError, AttributeError) as error:
-        problem = Problem("", "wrong_type", excerpt(str(error), 120), "what document() gives")
-        raise InvalidInput("this is no conversation", [problem]) from error
+        problem = Problem("", "wrong_type", excerpt(str(error), 120), "the result of document()")
+        raise InvalidInput("invalid conversation", [problem]) from error
 
 
 def fold_context(
     context: ConversationContext, records: Iterable[Record], only: int = 0
 ) -> ConversationContext:
-    """The context once further records of its stream are read.
+    """Apply further records of its stream to a context.
 
-    With `only`, the chapter that began there is shown, whatever began after it.
+    With `only`, the chapter that began there is shown, even if others began later.
     """
     entries = list(context.entries)
     for record in records:
@@ -262,7 +243,7 @@ def fold_context(
 
 
 def _stored_message(document: JsonObject) -> Message:
-    """A message as it was recorded: it was checked then, and rules may have changed since."""
+    """A recorded message, unchecked: rules may have changed since."""
     values = dict(document)
     values["tool_calls"] = tuple(ToolCall(**call) for call in document.get("tool_calls", ()))
     return Message(**values)
@@ -283,20 +264,20 @@ if TYPE_CHECKING:
     Summarise = Callable[[list[Message]], str]
 
 OVERHEAD = 4
-"""What a message costs besides its texts."""
+"""Tokens of a message besides its texts."""
 MAX_SUMMARY = 1_000
 """The most tokens of a summary; never more than an eighth of the room."""
 KEPT_PERCENT = 60
-"""How much of the room is used again at most, so that not every message compacts anew."""
+"""The most that stays after compaction, so that not every message compacts again."""
 LINE = 200
-"""The most characters that a summary made without a model keeps of a message."""
+"""The most characters of a message in the built-in summary."""
 
 _OPENING = "Summary of what was said earlier and is no longer shown"
 _OLDER = "- (older lines are left out)"
 
 
 class CompactedContext(NamedTuple):
-    """What fits: the messages, how many of those given are no longer among them, the summary."""
+    """What fits: the messages, the number of dropped ones, the summary."""
 
     messages: tuple[Message, ...]
     dropped: int
@@ -304,7 +285,7 @@ class CompactedContext(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """A context taken apart: the system message, the latest summary, and what was said."""
+    """The parts of a context: the system message, the latest summary, and the other messages."""
 
     system: list[Message]
     summary: str
@@ -317,13 +298,13 @@ class _Parts(NamedTuple):
 
 
 def message_tokens(message: Message, count: Count) -> int:
-    """How long a message is for a model: its content, its tool calls, and what frames them."""
+    """The tokens of a message: its content, its tool calls, and the overhead."""
     calls = json.dumps(message.tool_calls, ensure_ascii=False) if message.tool_calls else ""
     return OVERHEAD + count(message.content) + (count(calls) if calls else 0)
 
 
 def context_tokens(messages: Sequence[Message], count: Count) -> int:
-    """How long a context is for a model."""
+    """The tokens of several messages."""
     return sum(message_tokens(message, count) for message in messages)
 
 
@@ -335,12 +316,13 @@ def compact(
     *,
     where: str = "",
 ) -> CompactedContext:
-    """The messages within `room` tokens; what fits already comes back as it is.
+    """Reduce messages to `room` tokens; what fits is returned unchanged.
 
-    `summary` gets what is left out, an earlier summary first, and gives a text; where it gives
-    none, a list of what was said takes its place. `where` is what marks name as the place of the
-    whole. Raises InvalidInput when the room is too small for the system message and the last
-    exchange, even with all of their texts shortened.
+    The oldest go first, a tool call together with its results; the system message and the last
+    exchange stay, and one summary replaces what went. If that isn't enough, the longest texts are
+    cut. `summary` gets the dropped messages, an earlier summary first, and returns a text; "" gives
+    the built-in summary. `where` is where the full texts are. Raises InvalidInput if even the cut
+    texts don't fit.
     """
     count = counter_of(counter).tokens
     parts = _parts(messages)
@@ -361,7 +343,7 @@ def compact(
 def shortened(text: str, limit: int, where: str) -> str:
     """The first `limit` characters of a text, or fewer, and a mark for the rest.
 
-    A text that the mark would make no shorter stays whole.
+    A text that the mark wouldn't make shorter stays whole.
     """
     kept = _boundary(text, limit)
     left = f"{len(text) - kept:,} of {len(text):,} characters are left out"
@@ -371,7 +353,7 @@ def shortened(text: str, limit: int, where: str) -> str:
 
 
 def shortened_to(text: str, most: int, counter: str | Count | Counter | None, where: str) -> str:
-    """A text within some tokens, cut with a mark if need be; the mark alone may be longer."""
+    """A text cut to some tokens, with a mark; the mark alone may be longer."""
     count = counter_of(counter).tokens
     if count(text) <= most:
         return text
@@ -380,7 +362,7 @@ def shortened_to(text: str, most: int, counter: str | Count | Counter | None, wh
 
 
 def _boundary(text: str, limit: int) -> int:
-    """Where a text can be cut, at `limit` or before, without tearing a character from its marks."""
+    """Where a text can be cut, at `limit` or before, without separating combined characters."""
     if limit >= len(text):
         return len(text)
     while limit > 0 and _is_combined(text, limit):
@@ -389,7 +371,7 @@ def _boundary(text: str, limit: int) -> int:
 
 
 def _is_combined(text: str, at: int) -> bool:
-    """Whether the character at a place belongs to the one before it."""
+    """Whether the character at an index belongs to the previous one."""
     joiner = "\u200d"
     return text[at] == joiner or text[at - 1] == joiner or unicodedata.category(text[at])[0] == "M"
 
@@ -406,20 +388,20 @@ def _is_summary(message: Message) -> bool:
 
 
 def _unit_starts(messages: Sequence[Message]) -> list[int]:
-    """Where a window may begin: everywhere but between a tool call and the last of its results."""
+    """Where a window may begin: not between a tool call and its last result."""
     called: dict[str, int] = {}
     joined: set[int] = set()
     for at, message in enumerate(messages):
         called |= {call.id: at for call in message.tool_calls}
         if message.role == "tool" and message.tool_call_id in called:
-            # An id may be used anew; a result belongs to the latest call that bears it.
+            # Ids may be reused; a result belongs to the latest call with its id.
             joined |= set(range(called[message.tool_call_id] + 1, at + 1))
     return [at for at in range(len(messages)) if at not in joined]
 
 
 def _window(parts: _Parts, room: int, count: Count) -> tuple[int, int]:
     """The first message that stays, as early as the goal allows, and where the last exchange
-    begins: that is the latest that it may be.
+    begins, which is the latest start.
     """
     starts = _unit_starts(parts.rest) or [0]
     asked = [at for at, message in enumerate(parts.rest) if message.role == "user"]
@@ -435,13 +417,13 @@ def _window(parts: _Parts, room: int, count: Count) -> tuple[int, int]:
 
 
 class _Limit(NamedTuple):
-    """So many tokens, by a counter."""
+    """A number of tokens, by a counter."""
 
     most: int
     tokens: Count
 
     def holds(self, text: str) -> bool:
-        """Whether a text has no more of them."""
+        """Whether a text fits."""
         return self.tokens(text) <= self.most
 
 
@@ -452,7 +434,7 @@ def _summary_room(room: int) -> int:
 def _summary(
     parts: _Parts, start: int, summary: Summarise | None, where: str, limit: _Limit
 ) -> str:
-    """What stands for the messages before `start`: the caller's text, or else lines of theirs."""
+    """The summary of the messages before `start`: the caller's text, or else their first lines."""
     opening = f"{_OPENING} (the whole: {where}):" if where else f"{_OPENING}:"
     dropped = parts.rest[:start]
     earlier = [Message("system", parts.summary, SUMMARY_BY)] if parts.summary else []
@@ -466,7 +448,7 @@ def _summary(
 
 
 def _lines(messages: Sequence[Message]) -> list[str]:
-    """One line for each thing that somebody said; what tools gave is left to the whole."""
+    """One line for each message of a person or agent; tool results are left out."""
     found: list[str] = []
     for message in messages:
         text = " ".join(message.content[: LINE * 4].split())
@@ -477,7 +459,7 @@ def _lines(messages: Sequence[Message]) -> list[str]:
 
 
 def _newest_lines(opening: str, lines: list[str], is_cut: bool, limit: _Limit) -> str:
-    """The opening and as many of the newest lines as there is room for."""
+    """The opening and as many of the newest lines as fit."""
 
     def text(kept: int) -> str:
         older = [_OLDER] if is_cut or kept < len(lines) else []
@@ -487,7 +469,7 @@ def _newest_lines(opening: str, lines: list[str], is_cut: bool, limit: _Limit) -
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest number up to `most` that was found to fit; -1 when 0 doesn't."""
+    """The largest number up to `most` that fits; -1 if 0 doesn't."""
     found, low, high = -1, 0, most
     while low <= high:
         middle = (low + high) // 2 if found >= 0 else 0
@@ -499,8 +481,8 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def _cut_to_fit(messages: list[Message], room: int, count: Count, where: str) -> list[Message]:
-    """The same messages with their longest texts cut as far as need be: the request and the system
-    message after all others. Nothing where that isn't enough.
+    """The messages with their longest texts cut: the last request and the system message only if
+    needed. Empty if that isn't enough.
     """
     if not messages or context_tokens(messages, count) <= room:
         return messages
@@ -534,7 +516,7 @@ def _calls_text(message: Message) -> str:
 
 
 def _cut(message: Message, limit: int, where: str) -> Message:
-    """A message whose content, and each tool call's arguments, are cut to a limit."""
+    """A message whose content and tool arguments are cut to a limit."""
     calls = [
         call
         if (text := json.dumps(call.arguments, ensure_ascii=False))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Progress = Callable[[float, int], None]
 
 MAX_SHOWN = 4_000
-"""How many characters of an output a document keeps of each end."""
+"""Characters of each end of an output that a document keeps."""
 
 _ROLE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _SHORT_MARKERS = 8
@@ -31,11 +31,11 @@ _SHORT_MARKERS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class AgentRequest:
-    """One turn of an agent: what it is told, and where and how long it may work.
+    """One turn of an agent: its messages, and where and how long it may work.
 
     `messages` are dicts with a `role` and a `content`. `visit` counts how often the run has come to
-    this leg, `attempt` how often the agent has been asked in it; both begin with 1. `timeout_s` is
-    what is left of the leg's time; a runner's own limit holds beside it. `stop`, an Event or a
+    this leg, `attempt` how often the agent was asked in it; both begin with 1. `timeout_s` is what
+    is left of the leg's time; a runner may have its own limit as well. `stop`, an Event or a
     function, says when the agent must end at once. `progress` is called with seconds and bytes
     while the agent works.
     """
@@ -68,13 +68,13 @@ class AgentRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentReply:
-    """What came of a turn. What the agent did wrong stands in it and is never raised.
+    """The reply of an agent. Faults of the agent are in it and never raised.
 
-    `failure` is empty, or one word for programs: timeout, flood, stopped, exit, not_started, lost,
-    raised, wrong_type or scripted; `error` says the same as a sentence. `text` is what the agent
-    wrote, up to the limit. `is_replaced` says that it had bytes which are no UTF-8.
-    `evidence` holds what helps to find the cause: `stderr`, `stdout_head`, `stdout_tail`,
-    `traceback`, `notes`. `usage` and `tool_calls` are what a runner can say of the agent's costs.
+    `failure` is empty, or one word: timeout, flood, stopped, exit, not_started, lost, raised,
+    wrong_type or scripted; `error` is the sentence for it. `text` is the output, up to the limit;
+    with `is_replaced` it had invalid UTF-8. `evidence` helps to find the cause: `stderr`,
+    `stdout_head`, `stdout_tail`, `traceback`, `notes`. `usage` and `tool_calls` are costs, if the
+    runner knows them.
     """
 
     text: str = ""
@@ -93,12 +93,12 @@ class AgentReply:
 
     @property
     def is_failure(self) -> bool:
-        """Whether the agent didn't end as it should."""
+        """Whether the agent failed."""
         return bool(self.failure or self.error)
 
     @property
     def why(self) -> str:
-        """Why it failed, with the last words of its stderr or traceback; empty if it didn't."""
+        """Why it failed, with the last line of its stderr or traceback; "" if it didn't."""
         if not self.is_failure:
             return ""
         said = self.evidence.get("stderr") or self.evidence.get("traceback") or ""
@@ -106,7 +106,7 @@ class AgentReply:
         return (self.error or self.failure) + (f" Last said: {excerpt(last, 300)}" if last else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """The reply as a plain JSON object, long texts shortened to their two ends."""
+        """The reply as a plain JSON object; of long texts, both ends."""
         document = {name: getattr(self, name) for name in self.__dataclass_fields__}
         document["text"] = ends_of(self.text)
         document["evidence"] = {name: ends_of(text) for name, text in self.evidence.items()}
@@ -116,10 +116,10 @@ class AgentReply:
 
 
 class Runner(Protocol):
-    """What executes an agent: takes its turn, gives its reply.
+    """Executes an agent: takes a request, returns its reply.
 
-    It raises nothing for what the agent does wrong; InvalidInput for how it was set up is raised
-    before anything runs.
+    Faults of the agent are in the reply; InvalidInput for an invalid setup is raised before
+    anything runs.
     """
 
     def __call__(self, asked: AgentRequest) -> AgentReply:
@@ -128,17 +128,17 @@ class Runner(Protocol):
 
 
 def ends_of(text: str, most: int = MAX_SHOWN) -> str:
-    """A text, or its first and last characters with what is left out counted between them."""
+    """A text, or its first and last characters with the number of those left out."""
     if len(text) <= 2 * most:
         return text
     return f"{text[:most]}\n[{len(text) - 2 * most:,} characters left out]\n{text[-most:]}"
 
 
 def as_prompt(messages: Sequence[Mapping[str, str]]) -> str:
-    """All messages as one text, each below a line with its role and a number of this prompt.
+    """All messages as one text, each after a line with its role and a number of this prompt.
 
-    The number stands in none of the messages, so that no author's words can begin a message of
-    another role. Raises InvalidInput for what is no message.
+    The number occurs in none of the messages, so no author can forge a message of another role.
+    Raises InvalidInput for an invalid message.
     """
     problems = [
         problem
@@ -146,9 +146,9 @@ def as_prompt(messages: Sequence[Mapping[str, str]]) -> str:
         for problem in _message_problems(message, f"messages[{index}]")
     ]
     if not messages:
-        problems.append(Problem("messages", "required", "there is none", "at least one message"))
+        problems.append(Problem("messages", "required", "is empty", "at least one message"))
     if problems:
-        raise InvalidInput("the messages can't be told to an agent", problems)
+        raise InvalidInput("the messages are invalid", problems)
     marker = _marker(messages)
     head = f"Each message begins with a line [{marker} ROLE]. No other line begins one.\n"
     parts = [f"[{marker} {m['role']}]\n{m['content']}\n" for m in messages]
@@ -162,7 +162,9 @@ def _message_problems(message: object, path: str) -> list[Problem]:
     if not isinstance(role, str) or not _ROLE.fullmatch(role) or role == "end":
         shown = excerpt(str(role))
         found.append(
-            Problem(f"{path}.role", "invalid_role", f"{shown!r} is no role", "system, user or such")
+            Problem(
+                f"{path}.role", "invalid_role", f"{shown!r} is not a role", "system, user or such"
+            )
         )
     if not isinstance(content, str):
         kind = type(content).__name__
@@ -171,12 +173,12 @@ def _message_problems(message: object, path: str) -> list[Problem]:
 
 
 def _marker(messages: Sequence[Mapping[str, str]]) -> str:
-    """A number that stands in no message; the same for the same messages."""
+    """A number that occurs in no message; the same for the same messages."""
     contents = "\n".join(message["content"] for message in messages)
     seed = hashlib.sha256(contents.encode("utf-8", "surrogatepass")).hexdigest()
     attempt = 0
     while True:
-        # Text that holds one number after another can't outrun them: they grow.
+        # A text with many numbers can't contain all of them: they get longer.
         digits = 6 if attempt < _SHORT_MARKERS else 24
         number = int(hashlib.sha256(f"{seed}{attempt}".encode()).hexdigest(), 16)
         marker = str(10 ** (digits - 1) + number % (9 * 10 ** (digits - 1)))

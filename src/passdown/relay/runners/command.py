@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 GUARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
 GRACE_S = 2.0
-"""How long a program may take to end by itself once it is told to."""
+"""How long a program may take to end after SIGTERM."""
 
 _CHUNK = 65_536
 _TICK_S = 0.1
@@ -41,7 +41,7 @@ _PROGRESS_S = 0.5
 class ProcessSpec(NamedTuple):
     """What to start: the program with its arguments, its environment and folder.
 
-    `remove` is a file that has to be gone afterwards, also when this process is killed.
+    `remove` is a file to delete afterwards, even if this process is killed.
     """
 
     argv: Sequence[str]
@@ -51,7 +51,7 @@ class ProcessSpec(NamedTuple):
 
 
 class ProcessLimits(NamedTuple):
-    """What a program may use. More on stdout ends it; of stderr the end is kept."""
+    """Limits of a program. More output on stdout ends it; of stderr the end is kept."""
 
     timeout_s: float
     max_output: int
@@ -60,18 +60,18 @@ class ProcessLimits(NamedTuple):
 
 
 class ProcessCallbacks(NamedTuple):
-    """Who looks on: `stop` says when to end it, `progress` takes seconds and bytes so far."""
+    """`stop` says when to end the program, `progress` gets seconds and bytes so far."""
 
     stop: Callable[[], bool]
     progress: Callable[[float, int], None] | None = None
 
 
 class ProcessResult(NamedTuple):
-    """What came of it.
+    """How a program ended.
 
     `ended` is exit, timeout, flood, stopped, not_started or lost; `stage` and `errno` say what
-    couldn't be done where it didn't start. `left` counts the processes that it left behind and that
-    were ended; `taken` the bytes of its input that it took.
+    failed if it didn't start. `left` counts the processes that it left behind and that were ended;
+    `taken` the bytes of its input that it read.
     """
 
     ended: str
@@ -109,7 +109,7 @@ def run_process(
 
 
 def _start_guard() -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """A guard that waits for its order, and our end of the line to it."""
+    """A guard that waits for its order, and our end of the socket to it."""
     ours, theirs = socket.socketpair()
     try:
         with theirs:
@@ -129,7 +129,7 @@ def _start_guard() -> tuple[subprocess.Popen[bytes], socket.socket]:
 
 
 class _RunningProcess:
-    """A program that is going on, and all that has been heard of it."""
+    """A running program and its output so far."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _RunningProcess:
         self._select = selectors.DefaultSelector()
 
     def send(self, order: ProcessSpec) -> None:
-        """Tell the guard what to start. Where it is gone already, its silence will say so."""
+        """Tell the guard what to start. If it is gone already, its silence shows that."""
         pairs = [f"{name}={value}" for name, value in order.env.items()]
         head = [f"{self._limits.grace_s:g}", order.remove, order.folder, str(len(order.argv))]
         data = b"".join(os.fsencode(field) + b"\0" for field in [*head, *order.argv, *pairs])
@@ -161,7 +161,7 @@ class _RunningProcess:
             self._control.sendall(b"%d\n%b" % (len(data), data))
 
     def go(self, watch: ProcessCallbacks, started: float) -> None:
-        """Move input and output until the guard has gone, or has to be given up."""
+        """Move input and output until the guard has ended, or has to be killed."""
         self._register()
         ends, told_at = started + self._limits.timeout_s, started
         while self._control in self._select.get_map():
@@ -178,7 +178,7 @@ class _RunningProcess:
         self._drain()
 
     def close(self) -> None:
-        """Let go of everything. What is still there is ended, in the end the hard way."""
+        """Close everything; what still runs is ended, by force if needed."""
         self._select.close()
         self._ask_to_end()
         try:
@@ -186,13 +186,13 @@ class _RunningProcess:
         except subprocess.TimeoutExpired:
             self._guard.kill()
         if not self._facts("ended") and not self._facts("failed"):
-            # A guard that was killed has ended nothing; the agent's group is all that we know.
+            # A killed guard has ended nothing; we only know the agent's process group.
             for number in self._facts("pid"):
                 with suppress(OSError):
                     os.killpg(number, signal.SIGKILL)
 
     def ran(self, seconds: float) -> ProcessResult:
-        """What came of it, once it is closed."""
+        """The result, once it is closed."""
         err = bytes(self._err[max(0, len(self._err) - self._limits.max_stderr) :])
         heard = (bytes(self._out), self._out_bytes, err, self._err_bytes, self._taken)
         if failed := self._facts("failed"):
@@ -206,7 +206,7 @@ class _RunningProcess:
         return ProcessResult(how, seconds, code, *heard, left=left)
 
     def _facts(self, word: str) -> list[int]:
-        """The numbers that the guard has said behind a word."""
+        """The numbers that the guard has sent after a word."""
         for line in self._said.decode("ascii", "replace").splitlines():
             first, *rest = line.split()
             if first == word:
@@ -228,7 +228,7 @@ class _RunningProcess:
             self._select.register(self._guard.stdin, selectors.EVENT_WRITE, self._write)
 
     def _decide(self, watch: ProcessCallbacks, *, is_late: bool) -> None:
-        """Whether the program has to end now. Once it has ended by itself, no limit counts."""
+        """Whether the program has to end now. Once it has exited, no limit counts."""
         if self._why or self._give_up_at < float("inf"):
             return
         if self._facts("exit"):
@@ -268,7 +268,7 @@ class _RunningProcess:
         except BlockingIOError:
             return
         except OSError:
-            # It has closed its stdin: what it doesn't want to read is no failure.
+            # It has closed its stdin, which is not a failure.
             self._given = self._given[: self._taken]
         if self._taken >= len(self._given):
             self._select.unregister(file)
@@ -289,7 +289,7 @@ class _RunningProcess:
             del self._err[: len(self._err) - self._limits.max_stderr]
 
     def _read(self, file: IO[bytes] | None) -> bytes:
-        """What can be read now; nothing more is expected from a file at its end."""
+        """What can be read now; a file at its end is not read again."""
         if file is None or file not in self._select.get_map():
             return b""
         try:
@@ -301,7 +301,7 @@ class _RunningProcess:
         return data
 
     def _drain(self) -> None:
-        """Read what is left. Nobody writes any more, or nobody whom we could wait for."""
+        """Read what is left, without waiting."""
         most = 16 + (self._limits.max_output + self._limits.max_stderr) // _CHUNK
         for read in (self._read_out, self._read_err):
             for _ in range(most):
@@ -325,13 +325,13 @@ _SHOWN = 2_000
 
 
 class CommandRunner:
-    """Runs a program for each turn and ends it with all that it started.
+    """Runs a program for each turn and ends it with everything that it started.
 
-    `argv` is the program and its arguments; no shell reads them. `prompt` says how the prompt gets
-    there: on stdin, in the argument that holds `{prompt}`, or in a private file whose path stands
-    for `{prompt_file}`. `{task}`, `{agent}` and `{run}` may stand in any argument. The environment
-    is passed on whole, or only what `pass_env` names; `env` is added. `cwd` is the folder to work
-    in where the turn names none. Raises InvalidInput with all that is wrong.
+    `argv` is the program and its arguments; no shell reads them. `prompt` says how the prompt is
+    passed: on stdin, in the argument that contains `{prompt}`, or in a private file whose path
+    replaces `{prompt_file}`. `{task}`, `{agent}` and `{run}` may be in any argument. The whole
+    environment is passed on, or only what `pass_env` names; `env` is added. `cwd` is the working
+    folder if the turn has none. Raises InvalidInput with all problems.
     """
 
     def __init__(
@@ -349,12 +349,14 @@ class CommandRunner:
         problems = [*_argv_problems(argv, prompt), *_env_problems(env, pass_env)]
         problems += _number_problems(timeout_s, max_output, max_stderr)
         if not isinstance(cwd, str) or "\0" in cwd:  # pyright: ignore[reportUnnecessaryIsInstance]
-            problems.append(Problem("cwd", "invalid_path", "is no path", "a folder"))
+            problems.append(Problem("cwd", "invalid_path", "is not a path", "a folder"))
         if os.name != "posix":
             expected = "Linux or macOS"
-            problems.append(Problem("", "unsupported", "programs can't be guarded here", expected))
+            problems.append(
+                Problem("", "unsupported", "programs can't be run safely here", expected)
+            )
         if problems:
-            raise InvalidInput("the command can't be run", problems)
+            raise InvalidInput("the command is invalid", problems)
         self.argv = tuple(argv)
         self.prompt = prompt
         self.env = dict(env or {})
@@ -363,7 +365,7 @@ class CommandRunner:
         self.cwd = cwd
 
     def __call__(self, asked: AgentRequest) -> AgentReply:
-        """Run the program once. How it failed stands in the reply."""
+        """Run the program once; a failure is in the reply."""
         prompt = asked.prompt.encode("utf-8", "replace")
         limits = self.limits
         if asked.timeout_s is not None:
@@ -395,7 +397,7 @@ class CommandRunner:
             "agent": asked.agent,
             "run": asked.run,
         }
-        # One pass: what a value brings in is not looked at again.
+        # One pass: values are not searched for placeholders.
         rest = [_PLACEHOLDER.sub(lambda m: values[m[1]], argument) for argument in self.argv[1:]]
         folder = asked.workdir or self.cwd or os.getcwd()
         return ProcessSpec((self.argv[0], *rest), self._environment(asked), folder, prompt_file)
@@ -428,12 +430,12 @@ def _prompt_file(prompt: bytes) -> str:
 
 
 def _spec_problem(order: ProcessSpec) -> str:
-    """Why no system could start this, whatever is installed; empty if it could."""
+    """Why no system could start this; "" if it could."""
     if any("\0" in argument for argument in order.argv):
-        return "An argument would hold a NUL character; give the prompt on stdin or in a file."
+        return "An argument contains a NUL character; pass the prompt on stdin or in a file."
     pairs = order.env.items()
     if "\0" in order.folder or any("\0" in n + v or "=" in n or not n for n, v in pairs):
-        return "The environment or the folder holds a NUL character or a name that is none."
+        return "The environment or the folder contains a NUL character or an invalid name."
     return ""
 
 
@@ -450,9 +452,9 @@ def _reply(
         evidence["stdout_tail"] = text[_SHOWN:][-_SHOWN:]
     notes: list[str] = []
     if ran.left:
-        notes.append(f"It left {ran.left} processes running, which were ended.")
+        notes.append(f"It left {ran.left} processes running; they were ended.")
     if ran.taken < given:
-        notes.append(f"It took {ran.taken:,} of {given:,} bytes of the prompt.")
+        notes.append(f"It read {ran.taken:,} of {given:,} bytes of the prompt.")
     if notes:
         evidence["notes"] = " ".join(notes)
     return AgentReply(
@@ -471,7 +473,7 @@ def _reply(
 
 
 def _decoded(data: bytes) -> tuple[str, bool]:
-    """Bytes as text, and whether some of them were none and had to be replaced."""
+    """Bytes as text, and whether some were invalid and replaced."""
     try:
         return data.decode(), False
     except UnicodeDecodeError:
@@ -487,9 +489,9 @@ def _failure_text(ran: ProcessResult, order: ProcessSpec, limits: ProcessLimits)
     if ran.ended == "flood":
         return f"{program} wrote more than {limits.max_output:,} bytes and was ended."
     if ran.ended == "stopped":
-        return f"{program} was told to stop and was ended."
+        return f"{program} was stopped."
     if ran.ended == "lost":
-        return f"{program} was lost: its guard ended before it."
+        return f"{program} was lost: its guard ended first."
     code = ran.exit_code or 0
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return f"{program} ended with {how}."
@@ -498,16 +500,16 @@ def _failure_text(ran: ProcessResult, order: ProcessSpec, limits: ProcessLimits)
 def _not_started(ran: ProcessResult, program: str, folder: str) -> str:
     reason = os.strerror(ran.errno)
     if ran.stage == "folder":
-        return f"The folder {folder} can't be worked in ({reason})."
+        return f"The folder {folder} can't be used ({reason})."
     if ran.stage != "program":
         return f"{program} can't be started ({reason})."
     said = {
-        errno.ENOENT: f"There is no program {program}, or not what its first line names.",
-        errno.ENOTDIR: f"There is no program {program}: its path leads through a file.",
-        errno.EACCES: f"{program} can't be executed: it lacks the permission.",
-        errno.EPERM: f"{program} can't be executed: it lacks the permission.",
-        errno.ENOEXEC: f"{program} is no program: it has no first line that names one (#!).",
-        errno.E2BIG: f"The arguments of {program} are too long; give the prompt on stdin or in a "
+        errno.ENOENT: f"{program} or its interpreter was not found.",
+        errno.ENOTDIR: f"{program} was not found: its path leads through a file.",
+        errno.EACCES: f"{program} can't be executed: permission denied.",
+        errno.EPERM: f"{program} can't be executed: permission denied.",
+        errno.ENOEXEC: f"{program} is not a program: it has no #! line.",
+        errno.E2BIG: f"The arguments of {program} are too long; pass the prompt on stdin or in a "
         "file.",
     }
     return said.get(ran.errno, f"{program} can't be executed ({reason}).")
@@ -520,25 +522,27 @@ def _argv_problems(argv: object, prompt: object) -> list[Problem]:
         return [Problem("command", "wrong_type", found, expected, "split it into a list")]
     words = cast("Sequence[object]", argv)
     problems = [
-        Problem(f"command[{index}]", "wrong_type", "is no text without NUL", "text")
+        Problem(f"command[{index}]", "wrong_type", "is not text without NUL", "text")
         for index, word in enumerate(words)
         if not isinstance(word, str) or "\0" in word
     ]
     if problems:
         return problems
     if not words or not words[0]:
-        return [Problem("command", "required", "names no program", expected)]
+        return [Problem("command", "required", "is empty", expected)]
     return _place_problems([str(word) for word in words], prompt)
 
 
 def _place_problems(argv: list[str], prompt: object) -> list[Problem]:
-    """What is wrong between the way of the prompt and the places for it."""
+    """Check that the placeholders match how the prompt is passed."""
     if prompt not in PROMPT_CHANNELS:
         shown = f"{excerpt(str(prompt))!r} is not one of the choices"
         return [Problem("prompt", "invalid_choice", shown, " | ".join(PROMPT_CHANNELS))]
     found: list[Problem] = []
     if _PLACEHOLDER.search(argv[0]):
-        found.append(Problem("command[0]", "placeholder", "the program itself varies", "one name"))
+        found.append(
+            Problem("command[0]", "placeholder", "the program contains a placeholder", "one name")
+        )
     needed = _NEEDED.get(str(prompt), "")
     rest = " ".join(argv[1:])
     if needed and needed not in rest:
@@ -558,10 +562,10 @@ def _env_problems(env: object, pass_env: object) -> list[Problem]:
         env = None
     for name, value in cast("Mapping[object, object]", env or {}).items():
         if not _is_name(name):
-            found.append(Problem("env", "invalid_name", f"{excerpt(str(name))!r} is no name"))
+            found.append(Problem("env", "invalid_name", f"{excerpt(str(name))!r} is not a name"))
         if not isinstance(value, str) or "\0" in value:
             where = f"env.{excerpt(str(name))}"
-            found.append(Problem(where, "wrong_type", "is no text without NUL", "text"))
+            found.append(Problem(where, "wrong_type", "is not text without NUL", "text"))
     if pass_env is None:
         return found
     if not isinstance(pass_env, Sequence) or isinstance(pass_env, str | bytes):
@@ -569,7 +573,7 @@ def _env_problems(env: object, pass_env: object) -> list[Problem]:
         return [*found, Problem("pass_env", "wrong_type", given, "a list of names")]
     for index, name in enumerate(cast("Sequence[object]", pass_env)):
         if not _is_name(name):
-            message = f"{excerpt(str(name))!r} is no name"
+            message = f"{excerpt(str(name))!r} is not a name"
             found.append(Problem(f"pass_env[{index}]", "invalid_name", message))
     return found
 
@@ -582,12 +586,12 @@ def _number_problems(timeout_s: Any, max_output: Any, max_stderr: Any) -> list[P
     found: list[Problem] = []
     is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
     if not is_number or not 0 < timeout_s < 1e7:
-        message = f"{excerpt(str(timeout_s))} is no time limit"
+        message = f"{excerpt(str(timeout_s))} is not a time limit"
         found.append(Problem("timeout_s", "out_of_range", message, "seconds above 0, below 1e7"))
     for name, value in (("max_output", max_output), ("max_stderr", max_stderr)):
         is_count = isinstance(value, int) and not isinstance(value, bool)
         if not is_count or not _MIN_BYTES <= value <= _MAX_BYTES:
-            message = f"{excerpt(str(value))} is no size"
+            message = f"{excerpt(str(value))} is not a size"
             expected = f"{_MIN_BYTES:,} to {_MAX_BYTES:,} bytes"
             found.append(Problem(name, "out_of_range", message, expected))
     return found

@@ -16,7 +16,6 @@ import asyncio
 import contextvars
 import inspect
 import os
-import subprocess
 import threading
 import time
 import traceback
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple, cast
 from passdown.core.names import agent_problems, normal_path, path_problems
 from passdown.core.parsing import load_json, load_yaml
 from passdown.core.text import child_path, excerpt, text_problems
-from passdown.errors import InvalidInput, NotFound, Problem
+from passdown.errors import GitError, InvalidInput, NotFound, Problem
 from passdown.relay.runners import AgentReply, AgentRequest
 
 FunctionResult = str | AgentReply
@@ -37,17 +36,17 @@ _POLL_S = 0.05
 
 
 class CallableRunner:
-    """Calls a function for each turn: it gives the text of the reply, or a whole Reply.
+    """Calls a function for each turn: it returns the text of the reply, or an AgentReply.
 
-    What it raises becomes a failure. An asynchronous function is cancelled at the time limit and
-    when the turn is stopped; a plain one can't be and is to look at `asked.is_stopped()` itself.
+    An exception becomes a failure. An async function is cancelled at the time limit and when the
+    turn is stopped; a plain one must check `request.is_stopped()` itself.
     """
 
     def __init__(self, function: Function, *, timeout_s: float | None = None) -> None:
         if not callable(function):
             found = f"{type(function).__name__} given"
-            problem = Problem("", "wrong_type", found, "a function of what is asked")
-            raise InvalidInput("the runner can't be made", [problem])
+            problem = Problem("", "wrong_type", found, "a function of the request")
+            raise InvalidInput("the runner is invalid", [problem])
         self.function = function
         self.timeout_s = timeout_s
 
@@ -60,7 +59,7 @@ class CallableRunner:
                 answer = _awaited(answer, asked, self._limit(asked))
         except _Cancelled as error:
             reply = AgentReply(failure=error.failure, error=str(error))
-        except Exception as error:  # noqa: BLE001 (whatever an agent does is its failure, not ours)
+        except Exception as error:  # noqa: BLE001 (an agent's error is a failed reply)
             reply = _raised(error)
         else:
             reply = _as_reply(answer)
@@ -83,12 +82,12 @@ class _Cancelled(Exception):
 def _awaited(
     answer: Awaitable[FunctionResult], asked: AgentRequest, limit: float | None
 ) -> FunctionResult:
-    """The result of an awaitable, in a loop of its own; raises _CutOff when it took too long."""
+    """The result of an awaitable, in its own loop; raises _Cancelled if it took too long."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(_watched(answer, asked, limit))
-    # A loop runs in this thread already, and one can't run inside another.
+    # This thread has a running loop, and loops can't be nested.
     found: list[FunctionResult | BaseException] = []
 
     def in_thread() -> None:
@@ -120,7 +119,7 @@ async def _watched(
             await asyncio.wait([task])
             if is_late:
                 raise _Cancelled("timeout", f"The function took longer than {limit:.4g} s.")
-            raise _Cancelled("stopped", "The function was told to stop and was cancelled.")
+            raise _Cancelled("stopped", "The turn was stopped and the function cancelled.")
     if task.cancelled():
         raise _Cancelled("raised", "The function cancelled itself.")
     return task.result()
@@ -132,7 +131,7 @@ def _as_reply(answer: object) -> AgentReply:
     if isinstance(answer, str):
         return AgentReply(text=answer)
     kind = type(answer).__name__
-    return AgentReply(failure="wrong_type", error=f"The function gave {kind} instead of a text.")
+    return AgentReply(failure="wrong_type", error=f"The function returned {kind} instead of text.")
 
 
 def _raised(error: Exception) -> AgentReply:
@@ -143,7 +142,7 @@ def _raised(error: Exception) -> AgentReply:
 
 
 def _measured(reply: AgentReply, seconds: float, asked: AgentRequest) -> AgentReply:
-    """The reply with its time and sizes, where the function didn't give them."""
+    """The reply with its time and sizes, unless the function gave them."""
     from dataclasses import replace
 
     sizes = {
@@ -157,16 +156,11 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-_TIMEOUT_S = 60.0
-# Set while git runs a hook; they would point it at another repository.
-_GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
-
-
 def write_files(folder: str, files: Mapping[str, str]) -> None:
-    """Write texts beneath a folder; raises InvalidInput, and writes none, if a path leads out."""
+    """Write texts in a folder; raises InvalidInput, and writes none, if a path leads out of it."""
     problems = [_link_problem(folder, path) for path in files]
     if not folder or not os.path.isdir(folder):
-        problems = [Problem("workdir", "required", "there is no folder to work in", "a folder")]
+        problems = [Problem("workdir", "required", "the working folder does not exist", "a folder")]
     if found := [problem for problem in problems if problem]:
         raise InvalidInput("the files can't be written", found)
     for path, text in files.items():
@@ -177,50 +171,34 @@ def write_files(folder: str, files: Mapping[str, str]) -> None:
 
 
 def _link_problem(folder: str, path: str) -> Problem | None:
-    """Refuse what a link on the way would take out of the folder."""
+    """Refuse a path that a link leads out of the folder."""
     root = os.path.realpath(folder)
     real = os.path.realpath(os.path.join(root, *path.split("/")))
     if os.path.commonpath([root, real]) == root:
         return None
-    message = f"{path} leads out of the folder"
-    return Problem(f"files.{path}", "path_escapes_root", message, "a file beneath it")
+    message = f"{path} leads out of the working folder"
+    return Problem(f"files.{path}", "path_escapes_root", message, "a file inside it")
 
 
 def commit_files(folder: str, paths: Sequence[str], message: str, agent: str) -> None:
-    """Commit these files in the name of an agent; once they are committed, nothing more is done.
+    """Commit files with an agent as author, unless they are committed already.
 
-    No hook is run and nothing is signed. Raises InvalidInput with what git says.
+    No hook is run and nothing is signed. Raises InvalidInput with git's message.
     """
-    _git(folder, "add", "--", *paths)
-    if not _git(folder, "diff", "--cached", "--name-only", "--", *paths).strip():
-        return
-    who = ("-c", f"user.name={agent}", "-c", f"user.email={agent}@passdown.invalid")
-    unsigned = ("-c", "commit.gpgsign=false", "-c", f"core.hooksPath={os.devnull}")
-    _git(folder, *who, *unsigned, "commit", "-q", "-m", message, "--", *paths)
+    from passdown.relay.git import Repository
 
-
-def _git(folder: str, *arguments: str) -> str:
-    environment = {name: text for name, text in os.environ.items() if name not in _GIT_VARIABLES}
-    environment |= {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    address = f"{agent}@passdown.invalid"
+    roles = ("AUTHOR", "COMMITTER")
+    author = {f"GIT_{role}_NAME": agent for role in roles}
+    author |= {f"GIT_{role}_EMAIL": address for role in roles}
     try:
-        done = subprocess.run(
-            ["git", "-C", folder, *arguments],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _commit_error(str(error)) from error
-    if done.returncode:
-        raise _commit_error(done.stderr.decode("utf-8", "replace").strip()[-500:])
-    return done.stdout.decode("utf-8", "replace")
-
-
-def _commit_error(said: str) -> InvalidInput:
-    problem = Problem("commit", "git_failed", said or "git failed", "a repository to commit to")
-    return InvalidInput("the files can't be committed", [problem])
+        repository = Repository(folder)
+        repository.run("add", "--", *paths)
+        if repository.run("diff", "--cached", "--name-only", "--", *paths).strip():
+            repository.run("commit", "-q", "-m", message, "--", *paths, environment=author)
+    except GitError as error:
+        problem = Problem("commit", "git_failed", error.message[-500:], "a repository")
+        raise InvalidInput("the files can't be committed", [problem]) from error
 
 
 MAX_TEXT = 1_000_000
@@ -230,7 +208,7 @@ _TICK_S = 0.02
 
 
 class ScriptedReply(NamedTuple):
-    """What a script lets an agent say and do in one attempt."""
+    """What an agent says and does in one attempt, by a script."""
 
     text: str = ""
     fail: str = ""
@@ -244,7 +222,7 @@ ScriptEntry = ScriptedReply | AgentReply | Callable[[AgentRequest], Any]
 
 
 class ScriptedRunner:
-    """Answers as a script says; raises InvalidInput with all that is wrong with the script."""
+    """Replies as a script says; raises InvalidInput with all problems of the script."""
 
     def __init__(self, replies: Sequence[object] | Mapping[str, object]) -> None:
         problems: list[Problem] = []
@@ -262,30 +240,30 @@ class ScriptedRunner:
             given = f"{type(replies).__name__} given"
             problems.append(Problem("", "wrong_type", given, "a list, or lists by agent"))
         if problems:
-            raise InvalidInput("the script can't be followed", problems)
+            raise InvalidInput("the script is invalid", problems)
 
     @classmethod
     def from_file(cls, path: str) -> ScriptedRunner:
-        """The script in a YAML or JSON file: lists by agent, below `replies` or by themselves."""
+        """The script of a YAML or JSON file: lists by agent, at the top or under `replies`."""
         try:
             with open(path, "rb") as file:
                 data = file.read(MAX_TEXT + 1)
         except OSError as error:
             message = f"{path} can't be read ({error.strerror or error})"
             problem = Problem("script", "unreadable", message, "a readable file")
-            raise InvalidInput("the script can't be followed", [problem]) from error
+            raise InvalidInput("the script is invalid", [problem]) from error
         loaded = load_json(data) if path.endswith(".json") else load_yaml(data)
         script = cast("dict[str, object]", loaded if isinstance(loaded, dict) else {})
         if list(script) == ["replies"]:
             script = cast("dict[str, object]", script["replies"])
         if not isinstance(script, dict) or not script:  # pyright: ignore[reportUnnecessaryIsInstance]
             expected = "agents, each with a list of answers"
-            problem = Problem("", "wrong_type", "the file has no such lists", expected)
-            raise InvalidInput("the script can't be followed", [problem])
+            problem = Problem("", "wrong_type", "the file has no lists of answers", expected)
+            raise InvalidInput("the script is invalid", [problem])
         return cls(script)
 
     def __call__(self, asked: AgentRequest) -> AgentReply:
-        """The answer that is due; raises NotFound when the script has none."""
+        """The answer that is due; raises NotFound if the script has none."""
         play = self._due(asked)
         function: Function = (
             (lambda _: play) if isinstance(play, AgentReply) else _entry_function(play)
@@ -317,7 +295,7 @@ def _no_reply_left(asked: AgentRequest, why: str) -> NotFound:
     return NotFound(
         f"the script has no answer for {asked.agent}{leg}, visit {asked.visit}, "
         f"attempt {asked.attempt}: {why}",
-        next_step="Add the answer to the script.",
+        next_step="Add an answer to the script.",
     )
 
 
@@ -359,7 +337,7 @@ def _entry(entry: object, path: str, problems: list[Problem]) -> ScriptEntry:
     for name in fields:
         if name not in _FIELDS:
             where = child_path(path, str(name))
-            problems.append(Problem(where, "unknown_field", "is none", ", ".join(_FIELDS)))
+            problems.append(Problem(where, "unknown_field", "unknown field", ", ".join(_FIELDS)))
     return ScriptedReply(
         text=_text(fields, "text", path, problems),
         fail=_text(fields, "fail", path, problems),
@@ -377,7 +355,7 @@ def _text(fields: Mapping[object, object], name: str, path: str, problems: list[
     problems += text_problems(value, child_path(path, name), required=False, max_length=MAX_TEXT)
     if name == "commit" and not fields.get("files"):
         where = child_path(path, name)
-        problems.append(Problem(where, "required", "there is nothing to commit", "files beside it"))
+        problems.append(Problem(where, "required", "there is nothing to commit", "files too"))
     return str(value)
 
 
@@ -388,7 +366,9 @@ def _exit_code(fields: Mapping[object, object], path: str, problems: list[Proble
     text = str(value)
     if not text.lstrip("-").isdecimal() or len(text) > 6:
         where = child_path(path, "exit_code")
-        problems.append(Problem(where, "wrong_type", f"{excerpt(text)!r} is none", "a number"))
+        problems.append(
+            Problem(where, "wrong_type", f"{excerpt(text)!r} is not a number", "a number")
+        )
         return None
     return int(text)
 
@@ -400,7 +380,7 @@ def _seconds(fields: Mapping[object, object], path: str, problems: list[Problem]
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= MAX_SLEEP_S:
-        message = f"{excerpt(str(value))!r} is no time"
+        message = f"{excerpt(str(value))!r} is not a duration"
         expected = f"seconds, 0 to {MAX_SLEEP_S:,.0f}"
         problems.append(Problem(child_path(path, "sleep_s"), "out_of_range", message, expected))
     return seconds
@@ -420,7 +400,9 @@ def _files(fields: Mapping[object, object], path: str, problems: list[Problem]) 
         place = child_path(where, str(name))
         problems += path_problems(str(name), place)
         if {".git", ".passdown"} & set(normal_path(str(name)).lower().split("/")):
-            problems.append(Problem(place, "own_file", "isn't for agents", "a file of the project"))
+            problems.append(
+                Problem(place, "own_file", "is not for agents", "a file of the project")
+            )
         text = "" if given is None else given
         problems += text_problems(text, place, required=False, max_length=MAX_TEXT)
         found[str(name)] = str(text)
@@ -428,13 +410,13 @@ def _files(fields: Mapping[object, object], path: str, problems: list[Problem]) 
 
 
 def _entry_function(play: ScriptedReply | Callable[[AgentRequest], Any]) -> Function:
-    """A function that does what an answer says; one that was given is taken as it is."""
+    """A function that does what an answer says; a given function is used as it is."""
     if not isinstance(play, ScriptedReply):
         return play
 
     def answer(asked: AgentRequest) -> AgentReply:
         if cut := _sleep(play.sleep_s, asked):
-            return AgentReply(failure=cut, error=f"The script was cut off while it slept ({cut}).")
+            return AgentReply(failure=cut, error=f"The script was ended while it slept ({cut}).")
         if play.files:
             files = {normal_path(name): text for name, text in play.files.items()}
             write_files(asked.workdir, files)
@@ -450,7 +432,7 @@ def _entry_function(play: ScriptedReply | Callable[[AgentRequest], Any]) -> Func
 
 
 def _sleep(seconds: float, asked: AgentRequest) -> str:
-    """Let time go by; gives what cut it short, stopped or timeout, or nothing."""
+    """Wait; returns what ended the wait early (stopped or timeout), or ""."""
     now = time.monotonic()
     ends = now + seconds
     limit = float("inf") if asked.timeout_s is None else now + asked.timeout_s
