@@ -75,7 +75,7 @@ def served(
         yield Served(place.url, place.port, workspace, server.stop)
     finally:
         server.stop()
-        thread.join(20)
+        thread.join(240)
         place.sock.close()
         assert not thread.is_alive()
 

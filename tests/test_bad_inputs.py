@@ -163,10 +163,10 @@ def codes(ws: Workspace, call: Callable[[], Any]) -> set[str]:
     """The codes for which a call is refused, having changed nothing."""
     before = snapshot(ws)
     outside = sorted(os.listdir(os.path.dirname(ws.root)))
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises((PassdownError, TypeError)) as caught:
         call()
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert snapshot(ws) == before
     assert sorted(os.listdir(os.path.dirname(ws.root))) == outside
     error = caught.value

@@ -47,7 +47,7 @@ def imported(bundle: Path, store: Path, max_unpacked: int = 0) -> dict[str, Any]
     """What came of an import in a process of its own, and the most memory that it had."""
     arguments = [str(bundle), str(store), str(max_unpacked)]
     done = subprocess.run(
-        [sys.executable, "-c", _IMPORT, *arguments], capture_output=True, check=True, timeout=120
+        [sys.executable, "-c", _IMPORT, *arguments], capture_output=True, check=True, timeout=240
     )
     return json.loads(done.stdout)
 

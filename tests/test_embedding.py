@@ -215,7 +215,7 @@ def test_an_earlier_embedder_answers_until_the_new_one_is_nearly_done(
         slow = threading.Event()
 
         def waits(texts: Sequence[str]) -> Vectors:
-            slow.wait(20)
+            slow.wait(240)
             return [[1.0, 2.0] for _ in texts]
 
         with opened(tmp_path) as other:
@@ -472,7 +472,7 @@ def test_an_endpoint_that_hangs_is_waited_for_once(
     goes_on = threading.Event()
 
     def hangs(texts: Sequence[str]) -> Any:
-        goes_on.wait(20)
+        goes_on.wait(240)
         return letters(texts)
 
     monkeypatch.setenv("PASSDOWN_EMBEDDER", "openai:x")

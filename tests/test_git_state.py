@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def git(folder: Path, *arguments: str) -> None:
     identity = ("-c", "user.name=T", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=m")
     subprocess.run(
-        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, timeout=60
+        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, timeout=240
     )
 
 

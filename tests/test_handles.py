@@ -205,7 +205,7 @@ def test_another_process_may_write_in_between(ws: Workspace) -> None:
         "with passdown.open(sys.argv[1]) as ws:\n"
         "    ws.decide(task='T-1', agent='other', summary='theirs', rationale='r')\n"
     )
-    subprocess.run([sys.executable, "-c", code, ws.root], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, ws.root], check=True, timeout=240)
     says_what_the_ledger_says(ws)
     receipt = ws.decide(task="T-1", agent="a", summary="ours", rationale="r")
     assert receipt.warnings == ()

@@ -42,7 +42,7 @@ def test_processes_that_write_at_once_lose_nothing(kind: str, tmp_path: Path) ->
         for name in names
     ]
     for process in running:
-        _, told = process.communicate(timeout=100)
+        _, told = process.communicate(timeout=240)
         assert process.returncode == 0, told.decode()
 
     async def look() -> None:
@@ -90,7 +90,7 @@ def test_an_open_chromadb_sees_what_other_processes_write(tmp_path: Path) -> Non
             await memory.store_embedding("own", "Buttons are green")
             for turn in ("one", "two"):
                 command = [sys.executable, "-c", MANY, str(tmp_path), turn]
-                subprocess.run(command, cwd=ROOT, check=True, timeout=100)
+                subprocess.run(command, cwd=ROOT, check=True, timeout=240)
                 text = f"Buttons number 1099 {turn}"
                 # Its index is approximate: asked for few, it may miss the nearest of so many.
                 found = await memory.search_similar(text, k=1_000)

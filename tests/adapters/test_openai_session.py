@@ -140,7 +140,7 @@ def test_processes_that_add_at_once_lose_nothing(ws: passdown.Workspace, tmp_pat
     commands = [[sys.executable, str(WRITER), str(tmp_path), name, str(count)] for name in names]
     root = Path(__file__).resolve().parent.parent.parent
     started = [subprocess.Popen(command, cwd=root) for command in commands]
-    assert [process.wait(60) for process in started] == [0, 0]
+    assert [process.wait(240) for process in started] == [0, 0]
     session = LedgerSession("shared", ws)
     texts = [each.item["content"] for each in session.transcript()]
     assert sorted(texts) == sorted(

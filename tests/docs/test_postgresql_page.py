@@ -31,7 +31,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, postgres: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     assert "JWT in a cookie" in done.stdout

@@ -50,7 +50,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, need_program: Callable[[st
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=240,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert '"version":2' in result.stdout
@@ -72,7 +72,7 @@ def test_the_client_of_the_page_runs(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=240,
         )
     assert result.returncode == 0, result.stderr
     assert "Blue and green | Why: a way back" in result.stdout

@@ -47,6 +47,7 @@ class Appender:
         self.bug = bug
         self.number = 0
         self.kept: dict[str, list[str]] = {}
+        self.between: list[dict[str, Any]] = []
 
     def step(self) -> dict[str, Any]:
         """One transaction; gives what it did."""
@@ -96,7 +97,8 @@ class Appender:
             for key in keys:
                 with self.store.reading() as reader:
                     found[key] = read_list(reader, key)
-                time.sleep(0.002)
+                if len(found) == 1:
+                    self._write_between(keys)
             return found
         with self.store.reading() as reader:
             found = {key: read_list(reader, key) for key in keys}
@@ -105,6 +107,24 @@ class Appender:
             self.kept = dict(found)
             return known
         return found
+
+    def _write_between(self, keys: list[str]) -> None:
+        """What another process might write to all lists while this one reads in pieces."""
+        begun = time.monotonic_ns()
+        appends = {key: [f"{self.name}-{self.number}-{key}-between"] for key in keys}
+        with self.store.writing([stream(key) for key in keys]) as writer:
+            for key, (value,) in appends.items():
+                _append(writer, key, value)
+        self.between.append(
+            {
+                "name": f"{self.name}.{self.number}-between",
+                "begun": begun,
+                "ended": time.monotonic_ns(),
+                "outcome": "ok",
+                "reads": {},
+                "appends": appends,
+            }
+        )
 
 
 class _RolledBack(Exception):
@@ -124,6 +144,8 @@ def main(options: dict[str, Any]) -> None:
     with open(options["history"], "w", encoding="utf-8") as file:
         for _ in range(options["count"]):
             file.write(json.dumps(appender.step()) + "\n")
+        for each in appender.between:
+            file.write(json.dumps(each) + "\n")
     store.close()
 
 

@@ -76,7 +76,7 @@ def kill_at_random(writers: list[Writer], kills: int, rng: random.Random) -> Non
     """Kill and restart writers: most in the middle of writing, some while they start."""
     for number in range(kills):
         writer = writers[number % len(writers)]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         if rng.random() < 0.1:
             time.sleep(rng.random() * 0.3)
         else:
@@ -128,7 +128,7 @@ def check_unknown(ws: passdown.Workspace, tmp_path: Path, acks: list[Ack]) -> No
 
 @pytest.mark.promise("P-1", "P-3", "S1-15", "S1-31")
 def test_nothing_acknowledged_is_lost_when_writers_are_killed(tmp_path: Path) -> None:
-    check_kills(tmp_path, 100)
+    check_kills(tmp_path, 24)
 
 
 @pytest.mark.soak

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 RUN = "R-1"
 SECONDS = 0.03
 KILLS = 3
-PATIENCE_S = 60
+PATIENCE_S = 200
 # What differs from one run to the next: when things happened, and what is made of that.
 VARYING = ("at", "digest")
 # A turn may begin more than once, and whether a gate is waited for is a matter of moments.
@@ -245,7 +245,7 @@ def test_the_engine_starts_after_it_was_killed_while_it_made_its_database(tmp_pa
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
     tmp_path: Path, untouched: Untouched
 ) -> None:
-    check_kills(tmp_path, untouched, 6, "relay kills")
+    check_kills(tmp_path, untouched, 3, "relay kills")
 
 
 @pytest.mark.soak

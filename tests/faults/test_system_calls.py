@@ -262,12 +262,12 @@ def run_all(sweep: Sweep, faults: list[Fault], job: str = "one") -> tuple[Counte
 @pytest.mark.parametrize(
     ("step", "count"),
     [
-        ("open", 30),
-        ("hand_off", 35),
-        ("hot-hand_off", 15),
-        ("backup", 15),
-        ("import", 15),
-        ("export", 10),
+        ("open", 12),
+        ("hand_off", 14),
+        ("hot-hand_off", 8),
+        ("backup", 8),
+        ("import", 8),
+        ("export", 6),
     ],
 )
 def test_a_failed_system_call_loses_nothing(sweep: Sweep, step: str, count: int) -> None:

@@ -51,7 +51,7 @@ def start_worker(job: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
-def result_of(worker: subprocess.Popen[str], timeout: float = 100) -> dict[str, Any]:
+def result_of(worker: subprocess.Popen[str], timeout: float = 250) -> dict[str, Any]:
     """What a worker says at its end; a worker that failed fails the test with its words."""
     out, err = worker.communicate(timeout=timeout)
     assert worker.returncode == 0, f"worker ended with {worker.returncode}:\n{err}"

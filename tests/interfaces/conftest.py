@@ -68,7 +68,7 @@ def program(project: Path) -> Run:
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         answer = Answer(done.returncode, done.stdout, done.stderr)

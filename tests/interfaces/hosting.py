@@ -68,7 +68,7 @@ class Host:
             cwd=self.root,
             env=self.env,
             capture_output=True,
-            timeout=30,
+            timeout=240,
             check=False,
         )
         return Heard(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -12,7 +12,7 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 def handoff(summary: str = "Done.", outcome: str = "completed", **more: Any) -> str:

@@ -23,7 +23,7 @@ def git(folder: Path, *arguments: str) -> str:
     """What git says; it must not fail."""
     settings = [part for each in _SETTINGS.items() for part in ("-c", "=".join(each))]
     done = subprocess.run(
-        ["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, timeout=60
+        ["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, timeout=240
     )
     return done.stdout.decode().strip()
 
@@ -44,7 +44,7 @@ def run(folder: Path, *argv: str, agent: str = "coder") -> Ran:
         env=environment({"PASSDOWN_AGENT": agent}),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     return Ran(done.returncode, done.stdout, done.stderr)

@@ -119,7 +119,7 @@ def test_another_agent_on_another_machine_goes_on_from_the_file_alone(
     for host in ("claude", "codex"):
         hosted = Host(there, host)
         said = hosted.fires("session-start", source="startup").context
-        assert f"- mind: git: this work stood on branch 'feature' at {commit[:10]}" in said
+        assert f"- note: git: this work stood on branch 'feature' at {commit[:10]}" in said
         said = hosted.fires("subagent-start", agent_type="Explore").context
         assert "this work stood on branch 'feature'" in said
         assert hosted.log[-1]["level"] == "ok"

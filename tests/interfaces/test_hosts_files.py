@@ -138,7 +138,7 @@ def test_a_region_is_taken_out_exactly_even_by_who_never_put_it_in(text: str, cr
         ("[]", "no object"),
         ('{"hooks": []}', "hooks is not an object"),
         ('{"hooks": {"SessionStart": {}}}', "is not a list"),
-        ('{"hooks": {}, "hooks": {}}', "stands twice"),
+        ('{"hooks": {}, "hooks": {}}', "occurs twice"),
         ('{"a": "\ttab"}', "no value is here"),
         ("{" * 5000, "a name in quotes"),
         ('{"a":' * 200 + "1" + "}" * 200, "nested too deeply"),

@@ -44,7 +44,7 @@ def through_a_terminal(argv: list[str], source: Path) -> bytes:
         if not part:
             break
         parts.append(part)
-    process.wait(timeout=30)
+    process.wait(timeout=240)
     os.close(parent)
     return b"".join(parts)
 

@@ -114,7 +114,7 @@ def test_the_guard_lets_nothing_out(gemini: Gemini) -> None:
         env=environment(REFUSED_HOSTS=str(gemini.home / "refused.txt")),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert "refused: 192.0.2.1" in done.stdout, done

@@ -185,7 +185,7 @@ def test_a_detached_run_is_taken_by_a_worker_that_ends_when_told_to(
     (alive,) = as_json("worker", "--list")
     assert (alive["state"], alive["pid"], alive["lease_s"]) == ("alive", worker.pid, 5)
     worker.send_signal(signal.SIGTERM)
-    out, _ = worker.communicate(timeout=60)
+    out, _ = worker.communicate(timeout=240)
     assert worker.returncode == 0, out
     assert "R-1  a  one" in out
     assert out.count("handed off") == 2
@@ -207,7 +207,7 @@ def test_a_worker_finishes_its_turn_and_a_second_signal_leaves_it_to_others(
         for number, pause in zip((signal.SIGTERM, signal.SIGINT), pauses, strict=False):
             worker.send_signal(number)
             time.sleep(pause)
-        out, _ = worker.communicate(timeout=60)
+        out, _ = worker.communicate(timeout=240)
         assert worker.returncode == 0, out
         assert as_json("runs", run)["turns"][0]["outcome"] == outcomes[run], out
 
@@ -270,7 +270,7 @@ def test_express_work_that_is_sent_is_carried_out_by_a_worker(
         assert json.loads(done)["status"] == "done"
     finally:
         worker.send_signal(signal.SIGTERM)
-        out, _ = worker.communicate(timeout=60)
+        out, _ = worker.communicate(timeout=240)
     assert "express x1: done on passdown/express-x1" in out
 
 
@@ -281,9 +281,9 @@ def test_who_waits_for_express_work_hears_that_there_is_no_worker(
     assert waiting.stdout is not None
     assert "x1 waits: there is no worker; passdown worker starts one" in waiting.stdout.readline()
     worker = start("worker", "--lease", "5")
-    assert "x1 (file_task): done" in waiting.communicate(timeout=60)[0]
+    assert "x1 (file_task): done" in waiting.communicate(timeout=240)[0]
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(timeout=60) == 0
+    assert worker.wait(timeout=240) == 0
 
 
 def test_express_work_that_cant_be_queued_is_recorded_and_says_so(

@@ -46,7 +46,7 @@ def hook(folder: Path, given: bytes, *argv: str) -> tuple[bytes, str]:
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -43,7 +43,7 @@ def held(runner: Runner, **options: Any) -> ExchangeResult[dict[str, Any]]:
 
 def printing(text: str, code: int = 0) -> CommandRunner:
     program = f"import sys; sys.stdin.read(); sys.stdout.write({text!r}); sys.exit({code})"
-    return CommandRunner([sys.executable, "-c", program], timeout_s=20)
+    return CommandRunner([sys.executable, "-c", program], timeout_s=200)
 
 
 def codes(text: str) -> list[str]:
@@ -280,7 +280,7 @@ def test_a_stopped_exchange_asks_nobody() -> None:
 def test_progress_is_said() -> None:
     events: list[ExchangeEvent] = []
     program = f"import sys, time; time.sleep(1.2); print({GOOD!r})"
-    runner = CommandRunner([sys.executable, "-c", program], timeout_s=20)
+    runner = CommandRunner([sys.executable, "-c", program], timeout_s=200)
     held(runner, on_event=events.append)
     kinds = [event.kind for event in events]
     assert (kinds[0], kinds[-1], "working" in kinds) == ("asked", "accepted", True)

@@ -580,7 +580,7 @@ def run_kills(project: Path, tmp_path: Path, how: str, most: int) -> None:
         folder = tmp_path / f"{number}-{when}"
         shutil.copytree(project, folder, symlinks=True)
         worker = start(folder=str(folder), item=item, at=number, when=when)
-        worker.communicate(timeout=60)
+        worker.communicate(timeout=240)
         assert worker.returncode == -signal.SIGKILL, (number, when)
         check(folder, result["commit"])
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROOM = 5
-ALL = 40
+ALL = 24
 
 
 @pytest.fixture
@@ -59,12 +59,12 @@ def draining(
     try:
         yield process
         process.terminate()
-        assert result_of(process, 60) == {"ended": True}
+        assert result_of(process, 200) == {"ended": True}
     finally:
         process.kill()
 
 
-def wait_for(path: Path, count: int, *, timeout_s: float = 60) -> list[list[Any]]:
+def wait_for(path: Path, count: int, *, timeout_s: float = 200) -> list[list[Any]]:
     deadline = time.monotonic() + timeout_s
     while len(found := lines(path)) < count:
         assert time.monotonic() < deadline, f"{len(found)} of {count} are done"
@@ -77,7 +77,7 @@ def test_many_senders_to_a_full_lane_are_told_and_what_was_taken_is_there(
     tmp_path: Path, url: str
 ) -> None:
     acks = tmp_path / "acks"
-    for process in senders(url, acks, 8, wait_s=0.0):
+    for process in senders(url, acks, 4, wait_s=0.0):
         result_of(process)
     taken = {name for name, outcome in lines(acks) if outcome == "taken"}
     refused = [name for name, outcome in lines(acks) if outcome == "lane_full"]
@@ -92,7 +92,7 @@ def test_senders_that_wait_get_through_when_a_worker_drains_the_lane(
     tmp_path: Path, url: str
 ) -> None:
     acks, done = tmp_path / "acks", tmp_path / "done"
-    sending = senders(url, acks, 4, wait_s=60.0)
+    sending = senders(url, acks, 3, wait_s=200.0)
     with draining(url, done, normal=2), RelayEngine(url, room=ROOM) as engine:
         most = 0
         while any(process.poll() is None for process in sending):
@@ -101,7 +101,7 @@ def test_senders_that_wait_get_through_when_a_worker_drains_the_lane(
         for process in sending:
             result_of(process)
         wait_for(done, ALL)
-    names = {f"S-{sender}-{number}" for sender in range(4) for number in range(ALL // 4)}
+    names = {f"S-{sender}-{number}" for sender in range(3) for number in range(ALL // 3)}
     assert sorted(lines(acks)) == sorted([name, "taken"] for name in names)
     assert sorted(line[1] for line in lines(done)) == sorted(names)
     assert 0 < most <= ROOM
@@ -154,7 +154,7 @@ def test_a_knowledge_update_is_carried_out_while_legs_wait(
             wait_for(turns, 1)
             send(ws, {**update, "entries": [entry], "action": "append"})
             assert RelayWorker(ws, engine).send_express("X-1")
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 240
             while not express_record(ws, "X-1").is_over:
                 assert time.monotonic() < deadline, express_record(ws, "X-1").status
                 time.sleep(0.02)
@@ -174,12 +174,12 @@ def complete(folder: Path, room: int, runs: int) -> None:
             names.append(Runs(ws).start(short_relay(3), f"T-{number}", by="eva").run)
         worker = start("work", folder=str(folder), turns=str(folder / "turns"), room=room)
         try:
-            deadline = time.monotonic() + 40
+            deadline = time.monotonic() + 240
             while not all(Runs(ws).get(name).ended_at for name in names):
                 assert time.monotonic() < deadline, "the runs wait for each other"
                 time.sleep(0.1)
             worker.terminate()
-            assert result_of(worker, 60) == {"ended": True}
+            assert result_of(worker, 240) == {"ended": True}
         finally:
             worker.kill()
         assert {Runs(ws).get(name).status for name in names} == {"completed"}

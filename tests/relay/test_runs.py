@@ -46,7 +46,7 @@ def in_another_process(code: str, *arguments: str) -> str:
         env=worker_environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     return done.stdout

@@ -179,7 +179,7 @@ def test_one_agent_in_two_legs_at_once_is_asked_one_thing_at_a_time(stage: Stage
     turns = stage.turns(run, agent)
     thread = threading.Thread(target=lambda: turns.take(found, found.legs[2]))
     thread.start()
-    assert first_is_asked.wait(20)
+    assert first_is_asked.wait(240)
     turns.take(found, found.legs[3])
     thread.join()
     for prompt in (*stage.prompts("a"), *stage.prompts("b")):
@@ -312,7 +312,7 @@ def test_a_turn_whose_lease_was_lost_is_recorded_by_its_successor_alone(stage: S
 def test_two_workers_with_one_turn_record_one_handoff(stage: Stage) -> None:
     run = started(stage)
     found = stage.runs.get(run)
-    meet = threading.Barrier(2, timeout=20)
+    meet = threading.Barrier(2, timeout=240)
     ends: list[Any] = []
 
     def agent(_: AgentRequest) -> str:

@@ -187,7 +187,7 @@ def test_a_migration_waits_for_writers_and_old_clients_are_told(
         migrating.join(0.5)
         assert migrating.is_alive(), "the migration didn't wait for the writer"
         writer.set_inbox("T-1", "coder", 1, held=False)
-    migrating.join(20)
+    migrating.join(240)
     assert len(opened) == 1
     with opened[0].reading() as reader:
         assert reader.is_rebuild_due()

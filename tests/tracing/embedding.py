@@ -72,7 +72,7 @@ def _streamed(port: int, token: str) -> list[dict[str, Any]]:
     import http.client
     import time
 
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
     headers = {"Authorization": f"Bearer {token}"}
     connection.request("GET", "/api/events?after=0", headers=headers)
     answer = connection.getresponse()
@@ -80,7 +80,7 @@ def _streamed(port: int, token: str) -> list[dict[str, Any]]:
     time.sleep(1.5)
     answer.close()
     connection.close()
-    ends = time.monotonic() + 20
+    ends = time.monotonic() + 240
     found = _told()
     while not any("events" in span["name"] for span in found) and time.monotonic() < ends:
         ask(port, "POST", "/api/warnings", token=token, body={"task": "T-1", "text": "w"})

@@ -28,7 +28,7 @@ def told(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> dict[s
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

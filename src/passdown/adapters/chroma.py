@@ -45,7 +45,7 @@ _MARK = "passdown.mark"
 
 
 class ChromaFolder:
-    """A folder that is open once in this process, whoever uses it; get it from `folder_at`."""
+    """A folder that is open once in this process; get it from `folder_at`."""
 
     def __init__(self, path: str) -> None:
         """Nothing is made or opened before the first turn."""
@@ -101,7 +101,7 @@ class ChromaFolder:
     def _close(self) -> None:
         client, self._client = self._client, None
         self._collections.clear()
-        if hasattr(client, "close"):  # earlier releases let go of their files by themselves
+        if hasattr(client, "close"):  # earlier releases close their files by themselves
             client.close()
 
     def _read_mark(self) -> str:
@@ -312,7 +312,7 @@ def _free_key(collection: Any, base: str, fields: dict[str, str]) -> str:
 
 
 def _relations_of(key: str, entry: dict[str, Any], task: str | None) -> list[Relation]:
-    """What a decision bears on, in the same words as in a workspace."""
+    """The relations of a decision, named as in a workspace."""
     paths = sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
     found = [Relation(key, "decided_by", f"agent:{entry['agent']}")]
     found += [Relation(key, "relates_to", f"file:{path}") for path in paths]
@@ -361,6 +361,6 @@ def _memory_result(found: _Match) -> MemoryResult:
     kept = json.loads(found.fields["json"])
     if found.fields["type"] == "memory":
         return MemoryResult(found.id.removeprefix(_MEMORY), found.document, found.score, kept)
-    told = {"kind": "decision", "agent": kept["agent"], "task": found.fields["task"]}
-    told |= {"at": kept["at"], "status": kept.get("status", "accepted")}
-    return MemoryResult(found.id.removeprefix(_DECISION), found.document, found.score, told)
+    about = {"kind": "decision", "agent": kept["agent"], "task": found.fields["task"]}
+    about |= {"at": kept["at"], "status": kept.get("status", "accepted")}
+    return MemoryResult(found.id.removeprefix(_DECISION), found.document, found.score, about)

@@ -197,10 +197,9 @@ def check_names(**names: object) -> None:
 
 
 def project_folder(project: object) -> str:
-    """The one name under which a project's files lie, apart from those of every other project.
+    """The folder name of a project, different for every project.
 
-    Raises InvalidInput for an id that isn't one. File systems that don't tell `Shop` from `shop`
-    get two names all the same.
+    `Shop` and `shop` differ, also where file names ignore case. Raises InvalidInput for a bad id.
     """
     problems = id_problems(project, "project")
     if problems or not isinstance(project, str):
@@ -212,8 +211,8 @@ def project_folder(project: object) -> str:
 
 
 def node_of_name(name: str) -> str:
-    """The graph's id for a name: items, tasks, agents and files stand for themselves, `node:ID` is
-    a node that somebody wrote down, anything else is the key of a memory.
+    """The graph's id for a name: items, tasks, agents and files keep theirs, `node:ID` is a
+    recorded node, anything else is the key of a memory.
     """
     if is_reference(name):
         return name
@@ -221,7 +220,7 @@ def node_of_name(name: str) -> str:
 
 
 def name_of_node(node: str) -> str:
-    """The name of a node of the graph; turns `node_of_name` round."""
+    """The name of a node of the graph; the inverse of `node_of_name`."""
     if is_reference(node):
         return node
     return node.removeprefix(MEMORY) if node.startswith(MEMORY) else f"node:{node}"

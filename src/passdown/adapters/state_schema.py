@@ -229,7 +229,7 @@ def latest(_left: Any, right: Any) -> Any:
 
 
 def join_contexts(left: Any, right: Any) -> Any:
-    """The newer handoff context, or both in one where two agents handed on at the same time.
+    """The newer handoff context, or both in one where two agents handed off at the same time.
 
     Then sources and decisions of both are in it, and a field is checked by what its one writer
     said; one that both wrote can't be.
@@ -296,8 +296,8 @@ _DRAWS_IDS = "langgraph.graph.message"
 class StateField(TypedDict):
     """One field of a state: how updates join it (None: they replace it) and what it starts as.
 
-    Where LangGraph's own reducer `draws_ids`, ours stands for it: among messages that have ids
-    both do the same.
+    Where LangGraph's own reducer `draws_ids`, ours is used instead: for messages with ids both do
+    the same.
     """
 
     reducer: Reducer | None

@@ -71,10 +71,12 @@ def check_decisions(
     for index, entry in enumerate(listed if entries is not None else []):
         data, problems = _decision(entry, f"{path}[{index}]")
         if problems:
-            told = "; ".join(problem.line() for problem in problems)
+            message = "; ".join(problem.line() for problem in problems)
             where = f"{path}[{index}]"
-            _LOG.warning("%s is skipped: %s", where, told, extra={"agent": agent, "field": where})
-            warning = {"code": "invalid_decision", "path": where, "message": told}
+            _LOG.warning(
+                "%s is skipped: %s", where, message, extra={"agent": agent, "field": where}
+            )
+            warning = {"code": "invalid_decision", "path": where, "message": message}
             warnings.append({**warning, "agent": agent} if agent else warning)
         else:
             good.append(data if data.get("agent") else {**data, "agent": agent})
@@ -102,16 +104,15 @@ def handoff_update(
     memory_refs: Iterable[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Plain:
-    """The update that hands a state on to `target`: its context, and who is next.
+    """The update that hands a state off to `target`: the handoff context and the next agent.
 
-    What isn't given is gathered: what the current agent has decided since the work was handed on
-    last, by the state and by the task, and the addresses of what the task has to look up, after
-    those of the context before. `state` is not changed. Decisions that aren't any are left out,
-    with an entry in `warnings`.
+    By default, `decisions` are those of the current agent since the last handoff, from the state
+    and from the task, and `memory_refs` the addresses of the previous context and of the task's
+    items. `state` is not changed. Invalid decisions are left out, with an entry in `warnings`.
     """
     wrong = agent_problems(target, "target") if target else []
     if wrong:
-        raise InvalidInput("nothing was handed on", wrong)
+        raise InvalidInput("nothing was handed off", wrong)
     opened = workspace_of(workspace) if workspace is not None else None
     source = str(state.get("current_agent") or "")
     before = handoff_context_of(state)
@@ -141,7 +142,7 @@ async def ahandoff_update(state: Mapping[str, Any], target: str, **given: Any) -
 
 
 def context_of(state: Mapping[str, Any]) -> HandoffContext | None:
-    """What the last agent left for the current one; None where nothing was handed on yet."""
+    """The context of the last handoff; None before the first one."""
     context = handoff_context_of(state)
     if not context:
         return None
@@ -173,7 +174,7 @@ def handoff_context_of(state: Mapping[str, Any]) -> Plain:
 
 
 def handoff_version(context: Plain, task: str) -> int:
-    """The version of a task by which a context was handed on; 0 where it wasn't."""
+    """The task version of the handoff that a context belongs to; 0 without one."""
     known: Plain = context.get("metadata") or {}
     version: object = known.get("version") if known.get("task") == task else 0
     return version if isinstance(version, int) else 0
@@ -237,7 +238,7 @@ def _content_text(content: object) -> str:
 HANDOFF_FIELDS = frozenset({"current_agent", "handoff_context"})
 """The fields that a handoff is there to change."""
 
-_CHANGED_BETWEEN = "Hand on the state as it was left: only an agent's own turn may change it."
+_CHANGED_BETWEEN = "Pass the state on unchanged: only an agent's own turn may change it."
 _CHANGED_IN_PLACE = "Return what is new instead of changing the state that was given."
 
 
@@ -308,8 +309,8 @@ def integrity_warnings(
     if report is None or report.ok:
         return []
     kinds = {"changed": report.changed, "missing": report.missing, "added": report.added}
-    told = {kind: list(fields) for kind, fields in kinds.items() if fields}
-    return [{"code": "integrity", "source": source, "target": target, **told}]
+    found = {kind: list(fields) for kind, fields in kinds.items() if fields}
+    return [{"code": "integrity", "source": source, "target": target, **found}]
 
 
 GRAPH_STREAM = "graph/"
@@ -352,22 +353,22 @@ def record_start(
 ) -> None:
     """Record the state that a run begins with, where it goes first and why."""
     targets, condition = entry
-    beside = WorkspaceStreams(workspace_of(workspace))
+    streams = WorkspaceStreams(workspace_of(workspace))
     body = {
         "task": task,
         "targets": [*targets],
         "condition": condition,
-        **_initial_state(beside, state),
+        **_initial_state(streams, state),
     }
-    beside.add(StreamEntry(GRAPH_STREAM + run, _STARTED, "graph", body))
+    streams.add(StreamEntry(GRAPH_STREAM + run, _STARTED, "graph", body))
 
 
-def _initial_state(beside: WorkspaceStreams, state: Mapping[str, Any]) -> Plain:
+def _initial_state(streams: WorkspaceStreams, state: Mapping[str, Any]) -> Plain:
     """A run's first state: all of it, or what the run before didn't end with."""
     context = handoff_context_of(state)
     hop: Plain = context.get("hop") or {}
     stream = GRAPH_STREAM + hop.get("run", "")
-    last = beside.last(stream) if hop.get("exact") else None
+    last = streams.last(stream) if hop.get("exact") else None
     if last is None or last.document().get("update", {}).get("handoff_context") != plain(context):
         return {"state": plain(state)}
     now = checksums(state)
@@ -443,9 +444,9 @@ def _histories(workspace: AnyWorkspace, run: str) -> list[_RunHistory]:
 
 def _fold_histories(histories: list[_RunHistory], schema: type[Any]) -> Plain:
     state: Plain = {}
-    for told in reversed(histories):
-        state = _started_state(told.began, state)
-        for each in told.steps:
+    for history in reversed(histories):
+        state = _started_state(history.began, state)
+        for each in history.steps:
             state = apply_update(state, each.update, schema)
     return state
 
@@ -591,7 +592,7 @@ def begin_turn(
     """Verify what arrives and make the agent's view of it, in which it is the current agent.
 
     A state without a run begins one. Raises IntegrityViolation when `strict` and the state isn't
-    what was handed on.
+    what was handed off.
     """
     before = checksums(state)
     report = verify_handoff(state, strict=hop.strict, now=before)
@@ -641,15 +642,15 @@ def _check_recordable(kept: Plain) -> None:
     size = len(canonical_bytes(plain(kept)))
     if size > MAX_UPDATE_BYTES:
         given, expected = f"{size:,} bytes in one turn", f"at most {MAX_UPDATE_BYTES:,} bytes"
-        step = "Keep large values in files, and hand on their paths."
+        step = "Keep large values in files, and pass their paths."
         problem = Problem("", "too_large", given, expected)
-        raise InvalidInput("the agent's turn can't be handed on", [problem], next_step=step)
+        raise InvalidInput("the agent's turn can't be handed off", [problem], next_step=step)
 
 
 def record_turn(
     hop: StepConfig, turn: AgentTurn, update: Plain, route: Route, *, version: int
 ) -> None:
-    """Record a turn beside the task, for `transitions` and `replay`."""
+    """Record a turn, for `transitions` and `replay`."""
     kept = _state_fields(update)
     given = (turn.run, turn.step, hop.agent, route.targets, route.condition, kept, version)
     place = TurnId(update["handoff_context"]["hop"]["id"], turn.after)
@@ -682,7 +683,7 @@ def _output_fields(output: object) -> Plain:
         # A graph inside the graph has a run of its own.
         return {name: value for name, value in given.items() if name != "run"}
     problem = Problem("", "wrong_type", f"{type(output).__name__} returned", "a dict or None")
-    raise InvalidInput("the agent's turn can't be handed on", [problem])
+    raise InvalidInput("the agent's turn can't be handed off", [problem])
 
 
 def _merged_warnings(update: Plain, warnings: list[Plain]) -> Plain:
@@ -693,7 +694,7 @@ def _merged_warnings(update: Plain, warnings: list[Plain]) -> Plain:
 
 def _previous_context(turn: AgentTurn, merged: Plain) -> Plain:
     """The context that was received, with the references of one that came about meanwhile: a graph
-    inside this node, or a tool, may have handed on.
+    inside this node, or a tool, may have handed off.
     """
     received, brought = handoff_context_of(turn.view), handoff_context_of(merged)
     if not brought:
@@ -752,7 +753,7 @@ def _is_difference(warning: object) -> bool:
 
 
 def _record_handoff(hop: StepConfig, turn: AgentTurn, update: Plain, route: Route) -> HandoffRef:
-    """Record the handoff, one for each receiver; what was done and decided stands in the first.
+    """Record the handoff, one for each receiver; the first has what was done and decided.
 
     One that the agent's own tool has recorded isn't recorded again.
     """
@@ -785,11 +786,11 @@ def _recorded_by_tool(hop: StepConfig, turn: AgentTurn, brought: Plain) -> Hando
 
 def _handoff_document(hop: StepConfig, turn: AgentTurn, update: Plain) -> Plain:
     """The handoff as the agent put it in `handoff`, completed from what it returned."""
-    told = plain(update.get("handoff") or {}, "handoff")
-    if not isinstance(told, dict):
-        problem = Problem("handoff", "wrong_type", f"{type(told).__name__} given", "a handoff")
-        raise InvalidInput("nothing was handed on", [problem])
-    document: Plain = {"outcome": "completed", **cast("Plain", told)}
+    given = plain(update.get("handoff") or {}, "handoff")
+    if not isinstance(given, dict):
+        problem = Problem("handoff", "wrong_type", f"{type(given).__name__} given", "a handoff")
+        raise InvalidInput("nothing was handed off", [problem])
+    document: Plain = {"outcome": "completed", **cast("Plain", given)}
     document.setdefault("summary", summary_of(hop.agent, update))
     known: list[Plain] = list(document.get("decisions") or ())
     new = [each for each in update.get("decisions", ()) if each not in known]
@@ -813,7 +814,7 @@ def step(
     """Run one agent on a state, hand the work on to `to`, and give the state for it.
 
     `node` takes the state and returns an update. The handoff is recorded; what arrives is what
-    was handed on, or the difference is logged, noted in `warnings` and, when `strict`, raised as
+    was handed off, or the difference is logged, noted in `warnings` and, when `strict`, raised as
     IntegrityViolation.
     """
     hop = check_step_config(StepConfig(agent, workspace, task, schema, strict))

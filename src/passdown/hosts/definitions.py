@@ -181,7 +181,7 @@ OPENCODE = Host(
     1_000,
     (".opencode", "opencode.json", "opencode.jsonc"),
     ("opencode",),
-    "loads the plugin when it is started anew",
+    "loads the plugin after you restart it",
 )
 
 HOSTS: dict[str, Host] = {host.name: host for host in (CLAUDE, CODEX, GEMINI, CURSOR, OPENCODE)}

@@ -53,7 +53,7 @@ def examine_hosts(
         fix = "install it where every shell finds it (pipx install, or uv tool install)"
         findings.append(Problem("hooks", "not_on_path", message, "", fix, "warning"))
     if not os.access(folder, os.W_OK):
-        message = f"{folder} may not be written: hooks can tell, but keep nothing"
+        message = f"{folder} is not writable: hooks give context but keep nothing"
         findings.append(Problem(folder, "read_only", message, "a folder of yours", "", "warning"))
     if start:
         facts["mcp_start_ms"] = _server(root, findings)
@@ -69,7 +69,7 @@ def _hosts(
     }
     for name, state in found.items():
         if state == "found":
-            message = f"{HOSTS[name].title} is here and isn't set up"
+            message = f"{HOSTS[name].title} was found and isn't set up"
             fix = f"passdown init --host {name}"
             findings.append(Problem(name, "not_wired", message, "", fix, "warning"))
     if not wired:
@@ -81,7 +81,7 @@ def _hosts(
         return found
     for change in changes:
         message = f"{change.path} isn't as it should be"
-        fix = "passdown init --print shows what is missing, passdown init --host NAME mends it"
+        fix = "passdown init --print shows what is missing, passdown init --host NAME fixes it"
         findings.append(Problem(change.path, "differs", message, "", fix, "warning"))
     return found
 
@@ -89,7 +89,7 @@ def _hosts(
 def _state(name: str, wired: list[str], running: set[str]) -> str:
     if name in wired:
         return "set up"
-    # By a plugin or a user's own settings: setting it up here too would tell everything twice.
+    # By a plugin or a user's own settings: setting it up here too would give everything twice.
     return "set up elsewhere" if name in running else "found"
 
 

@@ -29,16 +29,15 @@ if TYPE_CHECKING:
 BLOCK = """\
 ## Continuity (Passdown)
 
-This project keeps its tasks, decisions and handoffs in `.passdown/`. Work goes from one agent to
-the next through them.
+This project keeps its tasks, decisions and handoffs in `.passdown/`, for the next agent.
 
 - `passdown brief TASK --agent NAME`: what is known of a task; `passdown task list`: the tasks.
 - `passdown recall "WORDS"`: what was decided or found before.
 - `passdown decide "WHAT" --why "REASON" --task TASK`: a decision worth keeping.
 - `passdown handoff FILE`: ends a turn on a task; a draft is kept in `.passdown/drafts/TASK.yaml`.
 
-Where the tools of the MCP server `passdown` are there, they do the same."""
-"""Stands in AGENTS.md, or in a host's own file, between two marks."""
+If the passdown MCP tools are available, use them."""
+"""The block in AGENTS.md, or in a host's own file, between two marks."""
 
 PLUGIN_MARK = "// passdown:begin"
 """The first line of the opencode plugin begins so; a file without it isn't ours."""
@@ -142,16 +141,15 @@ export const Passdown = async ({ directory, client }) => {
 """The opencode plugin, whole."""
 
 SKILL_NAME = "hand-off"
-"""Also the name of the folder that it lies in, as the format wants it."""
+"""Also the name of its folder, as the format requires."""
 
 SKILL = """\
 ---
 name: hand-off
 description: >-
-  Records where work on a task stands so that the next agent or session goes on without loss. Use
-  when a piece of work ends, pauses, fails or is blocked, before a context is compacted or a session
-  is closed, when asked to hand off, resume or continue, and when a decision was made that others
-  have to know.
+  Records the state of a task so that the next agent or session continues without loss. Use it when
+  work ends, pauses, fails or is blocked, before a context is compacted or a session is closed, when
+  asked to hand off, resume or continue, and when a decision was made that others have to know.
 license: MIT
 compatibility: Needs the command passdown, or the tools of the MCP server passdown.
 ---
@@ -159,7 +157,7 @@ compatibility: Needs the command passdown, or the tools of the MCP server passdo
 # Hand off
 
 Passdown keeps tasks, decisions and handoffs of a project in an append-only ledger. What is not
-recorded there, the next agent does not know.
+recorded there is unknown to the next agent.
 
 ## At the start
 
@@ -170,16 +168,16 @@ recorded there, the next agent does not know.
 ## While working
 
 - A choice between real alternatives: `passdown decide "WHAT" --why "REASON" --task TASK`.
-- Something that bit, and how to avoid it:
+- A pitfall, and how to avoid it:
   `passdown note gotcha "WHAT" --mitigation "HOW" --task TASK`.
 - Not worth recording: what the code, its tests or the version history say already.
 
 ## At the end
 
-1. `passdown draft TASK` writes what was seen from outside (files, commands and how they ended, open
+1. `passdown draft TASK` writes what is known of the session (files, commands and exit codes, open
    todos) to `.passdown/drafts/TASK.yaml`.
-2. Complete it: `outcome`, `summary`, `to_agent`, `suggested_next_steps`; add `blockers` (what is in
-   the way) unless the outcome is `completed`.
+2. Complete it: `outcome`, `summary`, `to_agent`, `suggested_next_steps`; add `blockers`
+   unless the outcome is `completed`.
 3. `passdown handoff .passdown/drafts/TASK.yaml --dry-run`, then without `--dry-run`. A refusal
    lists every problem at once and changes nothing.
 
@@ -187,12 +185,12 @@ A good handoff says what is true now, not what was intended:
 
 - `completed` only where the checks were run; commands and exit codes are the evidence.
 - `partial`, `failed` or `blocked` otherwise, with what was tried and why it did not work.
-- The first next step is one that can be begun without asking anybody.
-- Decisions come with their reason and the alternatives that were turned down.
+- The first next step can be started without asking anybody.
+- Decisions have their reason and the rejected alternatives.
 
-## Where tools are there
+## With MCP tools
 
-The MCP server `passdown` has the same as tools: `tasks`, `brief`, `recall`, `show`, `decide`,
+If the passdown MCP tools are available, use them: `tasks`, `brief`, `recall`, `show`, `decide`,
 `note`, `task_new`, `handoff`, `gates`. A handoff through the tool needs no file.
 """
 
@@ -219,7 +217,7 @@ class HostEntry(NamedTuple):
 
 
 def has_entry(text: str, wish: HostEntry) -> bool:
-    """Whether a text has the piece as it should be; a server of that name counts, whoever's."""
+    """Whether a text has the entry; any server of that name counts."""
     if wish.kind == HOOK:
         node = json_edits.find_node(text, _event_path(wish))
         command = wish.host.command(wish.event)

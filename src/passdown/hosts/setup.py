@@ -72,7 +72,7 @@ def entries_for(root: str, host: Host) -> list[tuple[str, HostEntry]]:
 
 
 def possible_entries(host: Host) -> list[tuple[str, HostEntry]]:
-    """Every place where pieces of a host may stand, whatever chose it."""
+    """Every file that may hold entries of a host."""
     found = [(host.hooks_file, HostEntry(PLUGIN_FILE, host))]
     if host.form != "plugin":
         found = [(host.hooks_file, HostEntry(HOOK, host, event)) for event in host.events]
@@ -97,10 +97,10 @@ def _instructions(root: str, host: Host) -> str:
     Claude Code reads AGENTS.md only where there is no CLAUDE.md: none is made for the block alone.
     """
     if host is GEMINI:
-        told = re.search(
+        names = re.search(
             r'"fileName"\s*:\s*(\[[^\]]*\]|"[^"]*")', _read_text(root, host.hooks_file)
         )
-        return BLOCK_FILE if told and BLOCK_FILE in told[1] else host.instructions[0]
+        return BLOCK_FILE if names and BLOCK_FILE in names[1] else host.instructions[0]
     own = _first_existing(root, host.instructions)
     return BLOCK_FILE if not own or _IMPORT.search(_read_text(root, own)) else own
 
@@ -128,7 +128,7 @@ class FileChange(NamedTuple):
 
 
 class SetupPlan(NamedTuple):
-    """All changes, the hosts that are served after them, and what to remember for the way back."""
+    """All changes, the hosts that are served after them, and what is needed to undo them."""
 
     changes: tuple[FileChange, ...]
     hosts: tuple[str, ...]
@@ -231,9 +231,7 @@ def _problem(path: str, error: ValueError) -> Problem:
         return Problem(path, "taken", str(error), "a free place", "move it, or leave the host out")
     if isinstance(error, UnicodeDecodeError):
         return Problem(path, "not_utf8", f"is no UTF-8 text ({error.reason})", "UTF-8")
-    return Problem(
-        path, "invalid_file", str(error), "a file that its host can read", f"mend {path}"
-    )
+    return Problem(path, "invalid_file", str(error), "a file that its host can read", f"fix {path}")
 
 
 def _change(root: str, file: _HostFile, entries: dict[str, FileRecord]) -> FileChange | None:
@@ -337,7 +335,7 @@ _SCHEMA = 1
 
 
 class SetupState(NamedTuple):
-    """What earlier runs wrote: files with where our text stands in them, and folders they made."""
+    """What earlier runs wrote: files with the places of our text, and new folders."""
 
     hosts: tuple[str, ...] = ()
     files: dict[str, FileRecord] = {}  # noqa: RUF012
@@ -402,7 +400,7 @@ def _check_unchanged(changes: Iterable[FileChange]) -> None:
         except FileNotFoundError:
             now = None
         if now != change.before:
-            message = "somebody else has just changed it"
+            message = "it was changed meanwhile"
             problems.append(Problem(change.path, "changed", message, "", "run it again"))
     if problems:
         raise InvalidInput("nothing was written", problems)

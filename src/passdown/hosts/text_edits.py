@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 Cuts = list[list[int]]
-"""Where inserted text stands: places and lengths, in characters."""
+"""Positions and lengths of inserted text, in characters."""
 
 
 class EditedText:
@@ -80,7 +80,7 @@ class RegionError(ValueError):
 
 
 def find_region(text: str, marks: Marks) -> tuple[int, int] | None:
-    """Where the region stands, from the first mark to the end of the last; None without one."""
+    """Start and end of the region with its marks; None without one."""
     begins = _lines_that_are(text, marks.begin)
     ends = _lines_that_are(text, marks.end)
     if not begins and not ends:
@@ -103,7 +103,7 @@ def _lines_that_are(text: str, line: str) -> list[int]:
 
 
 def region_body(text: str, region: tuple[int, int], marks: Marks) -> str:
-    """What stands between the marks, with plain line ends."""
+    """The text between the marks, with plain line ends."""
     inner = text[region[0] + len(marks.begin) : region[1] - len(marks.end)]
     return inner.replace("\r\n", "\n").strip("\n")
 
@@ -143,7 +143,7 @@ class JsonError(ValueError):
 
 
 class JsonNode(NamedTuple):
-    """A value and where it stands. `value` is what it says; of an object or a list, its parts are
+    """A value and its position. `value` is the parsed value; of an object or a list, its parts are
     in `parts`, each with the comma that follows it (its end, or 0).
     """
 
@@ -175,10 +175,10 @@ def parse_json(text: str) -> JsonNode | None:
 
 
 def member(node: JsonNode, key: str) -> JsonPart | None:
-    """The member of an object by its name; raises JsonFault where the name stands twice."""
+    """The member of an object by its name; raises JsonError for a duplicate name."""
     found = [part for part in node.parts if part.key == key]
     if len(found) > 1:
-        raise JsonError(f"{key!r} stands twice in one object")
+        raise JsonError(f"{key!r} occurs twice in one object")
     return found[0] if found else None
 
 
@@ -370,7 +370,7 @@ def _unit(text: str) -> str:
 
 
 def _indent_at(text: str, at: int) -> str:
-    """The space at the beginning of the line on which something stands."""
+    """The indentation of the line at a position."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 

@@ -93,7 +93,7 @@ class Pipes:
         while data:
             data = data[self.process.stdin.write(data) or 0 :]
 
-    def line(self, timeout_s: float = 30.0) -> bytes:
+    def line(self, timeout_s: float = 120.0) -> bytes:
         """The next line of standard output; empty at its end or when none comes in time."""
         assert self.process.stdout is not None
         end = time.monotonic() + timeout_s

@@ -206,7 +206,7 @@ def test_standard_output_is_the_protocol_from_the_first_byte_to_the_last(
             seen |= {message["id"]} if message.get("id") else set()
         assert server.process.stdin is not None
         server.process.stdin.close()
-        assert server.process.wait(20) == 0
+        assert server.process.wait(240) == 0
         assert server.line(1) == b""
         assert server.process.stderr is not None
         assert b"noise of mcp" in server.process.stderr.read()
@@ -266,7 +266,7 @@ def test_the_server_leaves_when_its_client_is_gone(project: Path) -> None:
         assert server.process.stdin is not None
         server.process.stdout.close()
         server.process.stdin.close()
-        server.process.wait(20)
+        server.process.wait(240)
 
 
 def test_without_the_package_it_says_what_to_install(project: Path, tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_without_the_package_it_says_what_to_install(project: Path, tmp_path: Pa
         input="",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")

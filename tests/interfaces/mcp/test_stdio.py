@@ -115,7 +115,7 @@ def test_calls_that_were_written_are_answered_though_the_client_closed_its_end(
         input=said(messages),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
@@ -134,7 +134,7 @@ def test_a_client_that_leaves_at_once_leaves_no_process_behind(project: Path, ha
         input=half,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -147,7 +147,7 @@ def test_a_signal_ends_it_while_it_waits_for_its_client(project: Path, number: i
     with Pipes(project) as server:
         server.shake_hands()
         server.process.send_signal(number)
-        assert server.process.wait(20) == -number
+        assert server.process.wait(240) == -number
 
 
 def _run(connection: Any, statement: str) -> None:
@@ -172,7 +172,7 @@ def test_a_call_that_is_called_off_holds_nobody_up_and_is_whole_or_not_at_all(
         frozen.close()
         assert server.process.stdin is not None
         server.process.stdin.close()
-        assert server.process.wait(30) == 0
+        assert server.process.wait(240) == 0
     with passdown.open(str(project)) as ws:
         assert ws.verify().ok
         again = ws.decide(agent="pipes", summary="late", rationale="y", task="T-1")
@@ -195,6 +195,6 @@ def test_a_server_whose_client_left_does_not_wait_for_a_frozen_writer_for_long(
         assert server.process.stdin is not None
         server.process.stdin.close()
         assert "locked by another writer" in text_of(answered(server))
-        assert server.process.wait(20) == 0
+        assert server.process.wait(240) == 0
         _run(frozen, "ROLLBACK")
         frozen.close()

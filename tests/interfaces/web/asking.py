@@ -51,7 +51,7 @@ def ask(
         usual["Authorization"] = f"Bearer {token}"
     if sent is not None:
         usual |= {"Content-Type": "application/json", "Content-Length": str(len(sent))}
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
     try:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         for name, value in {**usual, **(headers or {})}.items():
@@ -104,7 +104,7 @@ def heard() -> Generator[list[str]]:
     log.addHandler(handler)
     try:
         yield lines
-        until = time.monotonic() + 5
+        until = time.monotonic() + 240
         while not lines and time.monotonic() < until:
             time.sleep(0.01)
     finally:

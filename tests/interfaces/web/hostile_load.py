@@ -53,7 +53,7 @@ def serving(folder: Path) -> Generator[int]:
             yield int(match[1])
         finally:
             process.terminate()
-            process.communicate(timeout=30)
+            process.communicate(timeout=240)
 
 
 def flood(folder: Path, seconds: int, *, compares: bool) -> None:
@@ -107,7 +107,7 @@ def _flooded(
         )
         for each in asked
     ]
-    said = [program.communicate(timeout=100)[0] for program in programs]
+    said = [program.communicate(timeout=240)[0] for program in programs]
     found = [[Answered(*each) for each in json.loads(text)] for text in said]
     return began, found[0], found[1]
 

@@ -80,7 +80,7 @@ def test_of_two_writers_from_one_version_one_is_told(server: Served) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(240)
     assert sorted(reply.status for reply in replies) == [201] + [412] * 7
     assert len(server.workspace.files.state_document("T-1")["decisions"]) == 1
 
@@ -346,7 +346,7 @@ def test_many_are_told_at_once_and_each_is_recorded_once(server: Served) -> None
     after = ask(server.port, "GET", "/api/tasks/T-1/brief?budget=300", token=token).document
     assert (after["version"], "the key has changed" in after["text"]) == (now, True)
     for thread in threads:
-        thread.join(60)
+        thread.join(240)
     told = server.workspace.context.deliveries("T-1", limit=1_000)
     assert len(told) == len(versions) + 1 == 8 * 15 + 1
     assert {entry["agent"]: entry["via"] for entry in told} == {

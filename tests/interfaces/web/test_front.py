@@ -165,7 +165,7 @@ def test_a_body_is_json_and_no_larger_than_allowed(ws: Workspace) -> None:
         large = json.dumps({"task": "T-9", "title": "x" * 6_000}).encode()
         assert ask(server.port, "POST", "/api/tasks", token=token, body=large).status == 413
         chunked = {"Transfer-Encoding": "chunked"}
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         connection.request(
             "POST", "/api/tasks", iter([large]), {**headers, **chunked}, encode_chunked=True
@@ -318,7 +318,7 @@ def test_fields_after_a_body_are_bounded(server: Served) -> None:
     head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n".encode()
     chunked = b"Transfer-Encoding: chunked\r\n\r\n0\r\n"
     for endless in (b"x: " + b"y" * 1_000 + b"\r\n", b"y" * 1_000):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as wire:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=240) as wire:
             wire.sendall(head + chunked + (b"x: " if b":" not in endless else b""))
             with pytest.raises((BrokenPipeError, ConnectionResetError)):
                 wire.sendall(endless * 20_000)

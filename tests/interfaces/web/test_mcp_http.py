@@ -137,7 +137,7 @@ def test_answers_are_never_crossed(server: Served) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(100)
+        thread.join(240)
     assert crossed == []
 
 

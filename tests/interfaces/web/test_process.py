@@ -42,7 +42,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,
     )
 
 
@@ -71,7 +71,7 @@ def running(folder: Path, *arguments: str) -> Generator[Running]:
         yield Running(process, port, said)
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=240)
 
 
 def _wait_for(port: int) -> None:
@@ -104,7 +104,7 @@ def test_a_server_says_where_it_is_and_stops_in_order(project: Path) -> None:
         assert ask(server.port, "GET", "/api/tasks", token=token).document["items"]
         import http.client
 
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)
         secret = {"Authorization": f"Bearer {token}"}
         connection.request("GET", f"/api/events?after=0&odd={token}", headers=secret)
         assert connection.getresponse().read()
@@ -115,7 +115,7 @@ def test_a_server_says_where_it_is_and_stops_in_order(project: Path) -> None:
         began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         assert stream.events(1) == []
-        logged = server.process.communicate(timeout=30)[1]
+        logged = server.process.communicate(timeout=240)[1]
         assert time.monotonic() - began < 20
         assert server.process.returncode in (0, -signal.SIGTERM)
         connection.close()
@@ -202,7 +202,7 @@ def test_the_command_line_works_on_a_server(project: Path) -> None:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=60,
+                timeout=240,
             )
 
         assert there("decide", "JWT", "--why", "scripts", "--task", "T-1").returncode == 0
@@ -287,7 +287,7 @@ def test_missing_packages_are_named(project: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(blocked)}
     found = subprocess.run(
         [*PROGRAM, "serve"], cwd=project, env=environment, capture_output=True, text=True,
-        check=False, timeout=60,
+        check=False, timeout=240,
     )  # fmt: skip
     assert found.returncode == 1
     assert "passdown[web]" in found.stderr

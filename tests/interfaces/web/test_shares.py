@@ -38,7 +38,7 @@ class Slow(serving.Lent):
         is_call = threading.current_thread().name.startswith("passdown-call")
         if is_call and len(self.held) < self.most:
             self.held.append(threading.current_thread().name)
-            assert self.goes_on.wait(30)
+            assert self.goes_on.wait(240)
         with super().workspace() as workspace:
             yield workspace
 
@@ -59,7 +59,7 @@ def held(monkeypatch: pytest.MonkeyPatch, most: int) -> Generator[type[Slow]]:
         Held.goes_on.set()
 
 
-def until(is_so: object, seconds: float = 10) -> None:
+def until(is_so: object, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():  # type: ignore[operator]
         assert time.monotonic() < deadline

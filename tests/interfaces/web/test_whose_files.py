@@ -229,7 +229,7 @@ def test_the_command_line_hands_off_from_a_folder_that_has_the_files(there: Ther
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=240,
         )
 
     (there.desk / "src" / "new.py").rename(there.desk / "aside.py")

@@ -1,4 +1,4 @@
-"""Passdown in LangGraph: graphs whose nodes hand on, tools and middleware for agents, persistence.
+"""LangGraph adapter: graphs that hand off, tools and middleware for agents, persistence.
 
 Names are loaded when they are first used: each part works without the others, and importing this
 package needs no framework. Needs `pip install 'passdown[langgraph]'`.

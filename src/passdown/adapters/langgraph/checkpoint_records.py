@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 SAME_RECORD = 0
-"""In the place of a position: the value stands in the same record."""
+"""Used as a position: the value is in the same record."""
 
 
 class NewCheckpoint(NamedTuple):
@@ -126,17 +126,17 @@ def _check_parent(stream: CheckpointStream, given: NewCheckpoint) -> None:
 def branch_conflict(
     stream: CheckpointStream, given: NewCheckpoint, other: str, position: int
 ) -> Conflict:
-    """The error of a writer who worked from a checkpoint that has been gone on from."""
+    """The error for a writer whose checkpoint already has a successor."""
     place = f"checkpoint {given.parent}" if given.parent else "the beginning of the thread"
     error = Conflict(
         stream.name,
         expected=position,
         actual=stream.trail.head.position,
-        detail=f"{place} was gone on from already, by {other}; {given.id} was not recorded",
+        detail=f"{place} already has the successor {other}; {given.id} was not recorded",
     )
     error.next_step = (
-        "Read the thread again and run from its latest checkpoint. To branch off on purpose, read "
-        "the earlier checkpoint now and go on from the config that comes with it."
+        "Read the thread again and run from its latest checkpoint. To branch on purpose, read the "
+        "earlier checkpoint and continue from its config."
     )
     return error
 
@@ -162,7 +162,7 @@ def _check_same(
 
 
 def value_ref(document: dict[str, Any], channel: str, at: RecordRef) -> RecordRef | None:
-    """Where the value of a channel stands, by the record of a checkpoint; None for nowhere."""
+    """The record that holds the value of a channel at a checkpoint; None without one."""
     _, *place = document["channels"].get(channel, [None])
     if not place:
         return None
@@ -350,26 +350,26 @@ _CACHED_STREAMS = 128
 
 
 class CheckpointThreads:
-    """The threads of one workspace; those used last are kept at hand."""
+    """The threads of one workspace; those used last are cached."""
 
     def __init__(self, workspace: Workspace) -> None:
         """Nothing is read yet."""
-        self._beside = WorkspaceStreams(workspace)
-        self._streams: LruCache[str, CheckpointStream] = LruCache(_CACHED_STREAMS)
+        self._streams = WorkspaceStreams(workspace)
+        self._cached: LruCache[str, CheckpointStream] = LruCache(_CACHED_STREAMS)
         self._lock = Lock()
 
     def stream(self, thread: str, namespace: str) -> CheckpointStream:
         """The stream of a thread and a namespace, whether or not it has records."""
         name = f"{PREFIX}{_quoted(thread)}/{_quoted(namespace)}"
         with self._lock:
-            return self._streams.get(name) or self._streams.put(
-                name, CheckpointStream(self._beside, name)
+            return self._cached.get(name) or self._cached.put(
+                name, CheckpointStream(self._streams, name)
             )
 
     def known(self, thread: str | None) -> list[tuple[str, str, CheckpointStream]]:
         """Thread, namespace and stream of all that have records, or of one thread's."""
         prefix = PREFIX if thread is None else f"{PREFIX}{_quoted(thread)}/"
-        heads = self._beside.streams(prefix)
+        heads = self._streams.streams(prefix)
         names = [head.stream.removeprefix(PREFIX).split("/") for head in heads]
         places = [(unquote(thread), unquote(namespace)) for thread, namespace in names]
         return [(*place, self.stream(*place)) for place in places]

@@ -60,7 +60,7 @@ class StrictSerializer(JsonPlusSerializer):
 
 EMPTY, WHOLE, LIST, DICT = "empty", "whole", "list", "dict"
 SPARE_DEPTH = 64
-"""How many more changes than parts a value may be made of before it is stored anew."""
+"""How many more changes than parts a value may be made of before it is stored whole again."""
 
 _IMMUTABLE = (str, bytes, int, float, bool, NoneType)
 _EXACTLY = (
@@ -74,7 +74,7 @@ Part = tuple[str, bytes]
 
 
 class RecordRef(NamedTuple):
-    """Where a record stands, and the digest that it must have."""
+    """The position of a record, and the digest that it must have."""
 
     position: int
     digest: str
@@ -132,7 +132,7 @@ def _split_list(serde: SerializerProtocol, items: list[object], live: CachedPart
 
 
 def _fingerprint(item: object) -> object:
-    """What tells later whether an object was changed in place."""
+    """A fingerprint that shows later whether an object was changed in place."""
     if type(item) in _IMMUTABLE:
         return True
     if not isinstance(item, BaseMessage) or item.__pydantic_extra__:
@@ -179,7 +179,7 @@ def join_value(serde: SerializerProtocol, value: ChannelValue) -> tuple[object, 
 def change_of(
     value: ChannelValue, base: ChannelValue | None, at: RecordRef | None, coding: str
 ) -> dict[str, Any]:
-    """A value for a record: all of it, or what changed since the base that stands `at` a place."""
+    """A value for a record: all of it, or what changed since its base."""
     kept = _shared_ends(value, base)
     if base is None or at is None or kept is None:
         return {"shape": value.shape, "parts": [_encode(part, coding) for part in value.parts]}
@@ -276,7 +276,7 @@ MAX_INDEXED = 512
 
 
 class CheckpointEntry(NamedTuple):
-    """A checkpoint: where it stands, what it follows, who made it.
+    """A checkpoint: its record, its parent, its run.
 
     `begins` when it is how LangGraph starts a thread.
     """
@@ -374,7 +374,7 @@ class CheckpointTree:
             if name in self.entries:
                 self.gone[name] = self.entries.pop(name)
         if kept is None:
-            # An earlier one may have been the newest: only the whole trail can tell.
+            # An earlier one may have been the newest: only the complete tree shows it.
             self._earlier_newest = "" if self.is_complete else "\uffff"
 
     def key(self, name: str) -> str:
@@ -387,7 +387,7 @@ class CheckpointTree:
 
     @property
     def newest(self) -> str | None:
-        """The checkpoint with the highest id; "" where only the whole trail could tell."""
+        """The checkpoint with the highest id; "" if only the complete tree shows it."""
         found = max(self.entries, default=None)
         if self.is_complete:
             return found
@@ -439,7 +439,7 @@ class LruCache(Generic[K, T]):
         return found
 
     def put(self, key: K, value: T) -> T:
-        """Keep a value, and let go of the one that wasn't used for longest."""
+        """Keep a value, and drop the least recently used one."""
         self._kept[key] = value
         self._kept.move_to_end(key)
         if len(self._kept) > self._limit:
@@ -459,19 +459,19 @@ class RecordDraft(NamedTuple):
 class CheckpointStream:
     """The checkpoints of one thread and namespace. Hold `lock` while using it."""
 
-    def __init__(self, beside: WorkspaceStreams, name: str) -> None:
+    def __init__(self, streams: WorkspaceStreams, name: str) -> None:
         """Nothing is read before `refresh`."""
         self.name = name
         self.lock = RLock()
         self.trail = CheckpointTree()
         self.live: dict[str, CachedParts] = {}
-        self._beside = beside
+        self._streams = streams
         self._documents: LruCache[RecordRef, dict[str, Any]] = LruCache(32)
         self._values: LruCache[tuple[RecordRef, str], ChannelValue] = LruCache(64)
 
     def refresh(self) -> CheckpointTree:
         """Bring the trail up to date; raises Damaged where a record isn't as written."""
-        with self._beside.context.store.reading() as reader:
+        with self._streams.context.store.reading() as reader:
             head = reader.head(self.name)
             position = head.position if head else 0
             if head is not None and position == self.trail.head.position:
@@ -484,7 +484,7 @@ class CheckpointStream:
         return self.trail
 
     def _beginning(self, head: RecordRef) -> CheckpointTree:
-        """A trail that stands where the last index record ends."""
+        """A tree that starts where the last index record ends."""
         last = self._checked(self._record(head.position), head)
         index = last.document()["index"] if last.kind != INDEX else last.position
         if not index:
@@ -498,7 +498,7 @@ class CheckpointStream:
         return trail
 
     def _record(self, position: int) -> Record | None:
-        with self._beside.context.store.reading() as reader:
+        with self._streams.context.store.reading() as reader:
             return reader.record(self.name, position)
 
     def _follow(self, records: Iterable[Record]) -> None:
@@ -546,8 +546,8 @@ class CheckpointStream:
         return document
 
     def by_key(self, key: str) -> RecordRef | None:
-        """Where the record with a key stands; meaningful as long as nobody writes."""
-        with self._beside.context.store.reading() as reader:
+        """The record with a key; valid as long as nobody writes."""
+        with self._streams.context.store.reading() as reader:
             record = reader.record_by_key(self.name, key)
         return RecordRef(record.position, record.digest) if record else None
 
@@ -576,9 +576,9 @@ class CheckpointStream:
         self._values.put((at, channel), value)
 
     def append(self, compose: Callable[[], RecordDraft | None]) -> RecordRef | None:
-        """Record what `compose` gives for the trail as it then is; anew if others were faster.
+        """Record what `compose` returns for the current tree; repeated if others were faster.
 
-        Gives where it stands, or None when there was nothing to record.
+        Returns the record, or None if there was nothing to record.
         """
         start = 0
         for _ in range(_ATTEMPTS):
@@ -590,7 +590,7 @@ class CheckpointStream:
             index = self.trail.index_due()
             drafts += [RecordDraft(INDEX, index)] if index else []
             try:
-                records = self._beside.add(*self._asides(drafts, start))
+                records = self._streams.add(*self._asides(drafts, start))
             except Conflict:
                 continue
             self._follow(records)
@@ -629,7 +629,7 @@ class CheckpointStream:
         self.trail = CheckpointTree()  # what was read so far may rest on the same damage
         problem = Problem(f"{self.name}@{position}", "chain_broken", "is not what was written")
         return Damaged(
-            "the checkpoints of this thread are damaged; nothing of them was decoded",
+            "the checkpoints of this thread are damaged; nothing was decoded",
             [problem],
             next_step="Run passdown verify to see how far it reaches, then restore a backup.",
         )

@@ -55,7 +55,7 @@ from passdown.adapters.langgraph.checkpoint_records import (
 from passdown.adapters.langgraph.checkpoint_streams import StrictSerializer, decode_part
 
 BRANCH = "__passdown_branch_from"
-"""In the config of a checkpoint that has a successor: who goes on from it means to branch off."""
+"""In the config of a checkpoint that has a successor: continuing from it means to branch."""
 
 
 class _CheckpointKey(NamedTuple):
@@ -298,7 +298,7 @@ def _all_entries(stream: CheckpointStream) -> builtins.list[CheckpointEntry]:
 
 
 def _starts_thread(place: _CheckpointKey, told: dict[str, Any]) -> bool:
-    """Whether this is how LangGraph starts a thread; subgraphs may start anew within one."""
+    """Whether this is how LangGraph starts a thread; subgraphs may start again within one."""
     is_first = (told.get("source"), told.get("step")) == ("input", -1)
     return is_first and not place.checkpoint and not place.namespace
 

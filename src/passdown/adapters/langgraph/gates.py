@@ -41,8 +41,8 @@ def ask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[P
     """Wait until every gate of a task has an answer and record it; gives the rejected ones.
 
     An answer counts for the gates that it names. One that leaves a gate out, or is wrong in
-    another way, changes nothing: the graph pauses again with every problem. What `agent` itself
-    handed on and had rejected isn't given: it may go on, and hand off anew.
+    another way, changes nothing: the graph pauses again with every problem. Rejected
+    handoffs of `agent` itself are left out: it may continue and hand off again.
     """
     place = running_node()
     for question in earlier_questions(workspace, place):

@@ -290,7 +290,7 @@ class HandoffGraph:
         for name, spec in self.builder.nodes.items():
             is_ours = self._nodes.get(name) is spec and step_config_of(spec.runnable) is not None
             if not is_ours and not (name == START_NODE and self._is_wired):
-                message = "is not wrapped: its work would not be handed on"
+                message = "is not wrapped: its work would not be handed off"
                 found.append(Problem(name, "unwrapped_node", message, "HandoffGraph.add_node"))
         return found
 

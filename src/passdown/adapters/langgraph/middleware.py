@@ -95,12 +95,12 @@ def _requested_items(items: object) -> str:
 
 def _lines(messages: list[Any], items: str) -> list[HistoryLine]:
     """The messages with these numbers in full; without numbers a list of all."""
-    told = [_message_line(each) for each in convert_to_messages(messages)]
+    texts = [_message_line(each) for each in convert_to_messages(messages)]
     if items.strip():
         return select_lines(
-            [HistoryLine(number, text) for number, text in enumerate(told, 1)], items
+            [HistoryLine(number, text) for number, text in enumerate(texts, 1)], items
         )
-    short = [" ".join(text.split())[:_EXCERPT] for text in told]
+    short = [" ".join(text.split())[:_EXCERPT] for text in texts]
     return [HistoryLine(number, text) for number, text in enumerate(short, 1)]
 
 
@@ -132,7 +132,7 @@ except ImportError as error:
 
 _KEPT_BRIEFS = 256
 _NEWEST = 2**62
-"""A version that no task reaches: only who handed on to whom is asked for."""
+"""A version that no task reaches: only sender and receiver are asked for."""
 
 
 class BriefedState(AgentState[Any]):

@@ -80,9 +80,9 @@ def handoff_node(
     state: type[Any] = AgentState,
     strict: bool = False,
 ) -> Any:
-    """The same node, which also hands the work on: sync or async as it was, or a runnable.
+    """The same node, which also hands off: sync or async as it was, or a runnable.
 
-    On entry it verifies the state against what was handed on and waits at gates; on exit it
+    On entry it verifies the state against what was handed off and waits at gates; on exit it
     records one handoff, as the output's `handoff` field says it or made from the output, and adds
     the context. The receiver is where a `Command` goes, else the handoff's `to_agent`, else
     `target`. Differences are logged and noted in `warnings`; when `strict`, IntegrityViolation.
@@ -208,13 +208,13 @@ def _plain_update(update: Any) -> Plain:
     if not isinstance(update, Mapping):
         given = f"{type(update).__name__} returned"
         problem = Problem("", "wrong_type", given, "a dict, a Command with a dict, or None")
-        raise InvalidInput("the agent's turn can't be handed on", [problem])
+        raise InvalidInput("the agent's turn can't be handed off", [problem])
     fields = dict(cast("Mapping[str, Any]", update))
     replaced = [name for name, value in fields.items() if isinstance(value, Overwrite)]
     if replaced:
         message = "Overwrite would drop what came before"
         problems = [Problem(name, "overwrite", message, "what is new") for name in replaced]
-        raise InvalidInput("the agent's turn can't be handed on", problems)
+        raise InvalidInput("the agent's turn can't be handed off", problems)
     return fields
 
 
@@ -237,16 +237,16 @@ def _requested_route(how: NodeWrapping, command: Any, given: Plain) -> Route | N
     names = [each for each in listed if isinstance(each, str)]
     problems: list[Problem] = []
     if len(names) != len(listed):
-        message = "Send gives the receiver another state than the one that is handed on"
+        message = "Send gives the receiver another state than the one that is handed off"
         problems.append(Problem("goto", "wrong_type", message, "the name of a node"))
-    told = given.get("handoff")
-    named = cast("Plain", told).get("to_agent") if isinstance(told, dict) else None
+    handoff = given.get("handoff")
+    named = cast("Plain", handoff).get("to_agent") if isinstance(handoff, dict) else None
     by_handoff = not names and bool(named)
     names = [str(named)] if by_handoff else names
     if command is None or command.graph is None:
         problems += _unknown_nodes(how.nodes, names)
     if problems:
-        raise InvalidInput("the agent's turn can't be handed on", problems)
+        raise InvalidInput("the agent's turn can't be handed off", problems)
     if not names:
         return None
     is_edge = by_handoff and how.nodes is None
@@ -292,7 +292,7 @@ def _send_back(how: NodeWrapping, turn: AgentTurn, rejected: list[Plain]) -> Any
             Problem(each["gate"], "human_gate", f"was rejected by {each['by']}: {each['reason']}")
             for each in reasons
         ]
-        step = "Hand the task off anew."
+        step = "Hand the task off again."
         raise GateRefused(f"{how.hop.task} can't go on", problems, next_step=step)
     update = handoff_update(turn.view, source, metadata={"rejected": reasons}, decisions=())
     update["warnings"] = [*turn.warnings, *reasons]

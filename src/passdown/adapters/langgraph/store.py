@@ -35,7 +35,7 @@ _REFUSED = "refused; nothing was changed"
 
 
 class StoredItem(NamedTuple):
-    """An item as it stands; its value is kept as text, so that nobody can change it by hand."""
+    """A stored item; its value is kept as text, so that callers can't change it."""
 
     namespace: Namespace
     key: str
@@ -255,7 +255,7 @@ class RecallStore(BaseStore):
         if problems:
             raise InvalidInput("the store can't be opened", problems)
         self._workspace = local_workspace(workspace, "RecallStore")
-        self._beside = WorkspaceStreams(self._workspace)
+        self._streams = WorkspaceStreams(self._workspace)
         self._stream = f"store/{name}"
         self._tag = f"store-{name}"
         self._agent = agent
@@ -337,7 +337,7 @@ class RecallStore(BaseStore):
 
     def _put(self, puts: list[PutOp]) -> None:
         aside = StreamEntry(self._stream, KIND, self._agent, put_rows(puts))
-        self._beside.add(aside)
+        self._streams.add(aside)
         self._refresh()
         stored = [self._items.get(op.namespace, op.key) for op in puts]
         nodes = [node for each in stored if (node := self._node(each))]
@@ -345,7 +345,7 @@ class RecallStore(BaseStore):
         self._learn(nodes, names.difference(node.id for node in nodes))
 
     def _refresh(self) -> None:
-        for record in self._beside.records(self._stream, after=self._items.position):
+        for record in self._streams.records(self._stream, after=self._items.position):
             self._items.apply(record.position, record.at, record.document())
 
     def _make_findable(self) -> None:
@@ -380,8 +380,8 @@ class RecallStore(BaseStore):
             return False
 
     def _learn(self, nodes: list[Node], gone: set[str]) -> None:
-        """Write nodes down. The items are recorded by now, so what can't be a node is passed over:
-        it is found by everything but a question.
+        """Record nodes. The items are recorded already, so what can't be a node is skipped: it is
+        found by everything but a query.
         """
         forget = sorted(node for node in gone if self._is_known(node))
         if not nodes and not forget:

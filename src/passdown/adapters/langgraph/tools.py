@@ -63,7 +63,7 @@ def handoff_tool(
     name: str = "",
     description: str = "",
 ) -> Any:
-    """A LangChain tool that hands the task on to `agent_name`.
+    """A LangChain tool that hands the task off to `agent_name`.
 
     The model's handoff is checked: with problems, it gets them all and stays where it is. Without,
     the handoff is recorded, from `from_agent` or else the task's holder, and the parent graph goes
@@ -90,10 +90,10 @@ def handoff_tool(
             return sent
         return _unless_rejected(sending, sent, await aask_people(workspace, task))
 
-    about = f"Hand the task on to {agent_name}, with what was done, decided and left open. "
+    about = f"Hand the task off to {agent_name}: what was done, what was decided, what is open. "
     return StructuredTool(
         name=title,
-        description=description or about + "Call it alone, when your part is done or stuck.",
+        description=description or about + "Call it alone, when you are done or blocked.",
         args_schema=compact_schema(),
         func=hand_on,
         coroutine=ahand_on,
@@ -162,7 +162,7 @@ def _called_with_others(messages: list[Any], call: str) -> list[Problem]:
 
 def _answer(sending: _HandoffTool, runtime: Any, summary: str) -> Any:
     return ToolMessage(
-        content=f"Handed on to {sending.agent_name}.\n{summary}",
+        content=f"Handed off to {sending.agent_name}.\n{summary}",
         name=sending.name,
         tool_call_id=runtime.tool_call_id,
         response_metadata={DESTINATION: sending.agent_name},
@@ -171,7 +171,7 @@ def _answer(sending: _HandoffTool, runtime: Any, summary: str) -> Any:
 
 def _refusal(sending: _HandoffTool, runtime: Any, problems: list[Problem]) -> Any:
     lines = [f"- {problem.line()}" for problem in dict.fromkeys(problems)]
-    said = ["Nothing was handed on. Mend all of this and call the tool again:", *lines]
+    said = ["No handoff was made. Fix these, then call the tool again:", *lines]
     return ToolMessage(
         content="\n".join(said),
         name=sending.name,
@@ -187,7 +187,7 @@ def _unless_rejected(sending: _HandoffTool, command: Any, rejected: list[Plain])
     answer: Any = cast("Plain", command.update)["messages"][-1]
     lines = [f"- {gate['blocker']}: {gate['reason']} ({gate['answered_by']})" for gate in rejected]
     return ToolMessage(
-        content="\n".join(["Nothing was handed on: it was rejected.", *lines]),
+        content="\n".join(["No handoff was made: it was rejected.", *lines]),
         name=sending.name,
         tool_call_id=answer.tool_call_id,
         status="error",

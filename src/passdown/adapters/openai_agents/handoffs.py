@@ -106,7 +106,7 @@ class NextStepInput:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockerInput:
-    """Something that is in the way."""
+    """Something that blocks the work."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _DESCRIBED
 
@@ -308,7 +308,7 @@ _SHOWN_RANGES = 4
 
 class HandoffHeld(GateRefused):
     """A person has to approve before the receiver may start; `recorded` says whether the handoff
-    itself stands in the ledger already.
+    itself is recorded.
     """
 
     code = "handoff_held"
@@ -330,8 +330,8 @@ class HandoffHeld(GateRefused):
 class BriefFilter:
     """An `input_filter` that records the handoff and gives the receiver the brief.
 
-    `new_items` stay as they are, so the session is whole. What a person said last goes on to the
-    receiver as it is, and so do results of tools that ran in the very turn of the handoff: no model
+    `new_items` stay as they are, so the session is complete. The last user messages are passed on
+    unchanged, and so do results of tools that ran in the very turn of the handoff: no model
     has read them yet.
     """
 
@@ -342,7 +342,7 @@ class BriefFilter:
         """Raises HandoffHeld, GateRefused or Conflict; the run ends with it."""
         output = [item for item in data.new_items if isinstance(item, HandoffOutputItem)][-1]
         if output.source_agent is output.target_agent:
-            return data  # sent back for repair: the sender goes on with everything it had
+            return data  # sent back to be fixed: the sender continues with all that it had
         given = await asyncio.to_thread(self._recorded, data, output)
         return data.clone(
             input_history=tuple(given),
@@ -469,7 +469,7 @@ class SinceHandoff:
     """A `call_model_input_filter`; threads and runs may share it."""
 
     def __init__(self, reader: BriefSettings, task: str) -> None:
-        """`reader` stands for whichever agent is asked."""
+        """`reader` is a template: the agent is filled in at each call."""
         self._reader, self._task = reader, task
         self._lock = threading.Lock()
         self._handed: list[_RecordedCall] = []
@@ -488,8 +488,8 @@ class SinceHandoff:
             if found is None:
                 return given
             place, handed = found
-            told = self._told(data, place, handed, int(document["version"]))
-        later = [*told, *given.input[place + 1 :]]
+            brief = self._brief(data, place, handed, int(document["version"]))
+        later = [*brief, *given.input[place + 1 :]]
         return ModelInputData(input=later, instructions=given.instructions)
 
     def _catch_up(self, count: int) -> None:
@@ -506,7 +506,7 @@ class SinceHandoff:
                 return place, known[item["call_id"]]
         return None
 
-    def _told(
+    def _brief(
         self, data: CallModelData[Any], place: int, handed: _RecordedCall, version: int
     ) -> list[TResponseInputItem]:
         """Made once for each version of the task, so that the model's view doesn't shift."""
@@ -536,7 +536,7 @@ if TYPE_CHECKING:
     Invoke = Callable[[Context, str], Awaitable[Agent[Any]]]
 
 MAX_REPAIRS = 3
-"""How often a sender may mend its payload before the run ends."""
+"""How often a sender may fix its handoff before the run ends."""
 
 _SETTINGS = ("task", "from_agent", "to_agent", "phase", "expect_version", "metadata")
 
@@ -570,8 +570,8 @@ def passdown_handoff(
     The model fills in a `HandoffPayload`; its problems go back to it. The receiver's input is the
     task's brief, within `budget` tokens, in place of the conversation, which stays readable. `task`
     may be a function of the run's context. The agents' names are recorded as `from_agent` and
-    `to_agent`, without spaces, if those aren't given. `on_handoff` is called with a payload that
-    will do, before it is recorded. A run ends with HandoffHeld while a person has to approve.
+    `to_agent`, without spaces, if those aren't given. `on_handoff` is called with a valid
+    payload, before it is recorded. A run ends with HandoffHeld while a person has to approve.
     """
     _check_agent(agent)
     name = to_agent or agent_name_of(agent.name, "to_agent")
@@ -626,7 +626,7 @@ def _task_of(task: str | Callable[[Context], str]) -> Callable[[Context | None],
 
 class _HandoffCalls:
     """What a handoff has to know of the turn that it ends: whose it is, how often it was sent
-    back. The SDK tells `is_enabled` alone which agent is asking.
+    back. Only `is_enabled` is given the calling agent by the SDK.
     """
 
     def __init__(self, terms: HandoffConfig, is_enabled: IsEnabled) -> None:
@@ -644,7 +644,7 @@ class _HandoffCalls:
         return bool(await answer if inspect.isawaitable(answer) else answer)
 
     def checking(self, invoke: Invoke) -> Invoke:
-        """`invoke`, for payloads that will do; others give the turn back."""
+        """`invoke`, for valid payloads; others give the turn back."""
 
         async def checked(context: Context, arguments: str) -> Agent[Any]:
             sender = self._senders[context]
@@ -667,7 +667,7 @@ class _HandoffCalls:
         return checked
 
     def _problems(self, context: Context, sender: Agent[Any], arguments: str) -> list[Problem]:
-        """What the model has to mend. Raises for what only the program or a person can mend."""
+        """What the model has to fix. Raises for what only the program or a person can fix."""
         try:
             given: object = json.loads(arguments)
         except (ValueError, RecursionError) as error:
@@ -713,7 +713,7 @@ def _transfer_message(usual: Callable[[AgentBase[Any]], str]) -> Callable[[Agent
 
 def _refusal(problems: Sequence[Problem]) -> str:
     lines = [f"- {problem.line()}" for problem in problems]
-    head = "The handoff was not made and nothing was recorded. Mend all of these and call it again:"
+    head = "No handoff was made; nothing was recorded. Fix these, then call the tool again:"
     return "\n".join([head, *lines])
 
 

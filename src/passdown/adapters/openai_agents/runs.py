@@ -45,8 +45,8 @@ SERVER_MANAGED = ("conversation_id", "previous_response_id", "auto_previous_resp
 
 
 def check_run(input: Given = "", **options: Any) -> None:
-    """Raise InvalidInput if a run with these options, or one that goes on from a saved state,
-    leaves its conversation to the server.
+    """Raise InvalidInput if a run with these options, or one resumed from a saved state, leaves
+    its conversation to the server.
     """
     state = input if isinstance(input, RunState) else None
     problems = [
@@ -104,8 +104,8 @@ class PassdownHooks(RunHooks[Any]):
 
     def __init__(self, workspace: AnyWorkspace, task: str = "", session_id: str = "") -> None:
         """Raises InvalidInput for a bad task or session id, or if neither is given."""
-        self._streams = _streams(task, session_id)
-        self._beside = WorkspaceStreams(local_workspace(workspace, "PassdownHooks"))
+        self._stream_names = _streams(task, session_id)
+        self._streams = WorkspaceStreams(local_workspace(workspace, "PassdownHooks"))
         self._runs: dict[int, _RunUsage] = {}
 
     async def on_agent_start(self, context: Context, agent: AgentBase[Any]) -> None:
@@ -151,8 +151,8 @@ class PassdownHooks(RunHooks[Any]):
         try:
             body |= _handoff_call(self._run(context), by) if context and by else {}
             body |= self._taken(context) if context else {}
-            asides = [StreamEntry(stream, kind, "agents-sdk", body) for stream in self._streams]
-            await asyncio.to_thread(self._beside.add, *asides)
+            entries = [StreamEntry(each, kind, "agents-sdk", body) for each in self._stream_names]
+            await asyncio.to_thread(self._streams.add, *entries)
         except Exception:  # noqa: BLE001 - a record is never worth a run
             _LOG.exception("%s of %s was not recorded", kind, body.get("active"))
 

@@ -70,7 +70,7 @@ class ItemLog:
         if problems:
             raise InvalidInput("there can be no such session", problems)
         self.session_id = session_id
-        self._beside = WorkspaceStreams(local_workspace(workspace, "LedgerSession"))
+        self._streams = WorkspaceStreams(local_workspace(workspace, "LedgerSession"))
         self._stream = STREAM + session_id
         self._reading = threading.Lock()
         self._position = 0
@@ -88,7 +88,7 @@ class ItemLog:
                 StreamEntry(self._stream, ADDED, "agents-sdk", body, f"{key}/{part}" if key else "")
                 for part, body in enumerate(_bodies(item, f"items[{index}]"))
             ]
-        records = self._beside.add(*asides) if asides else []
+        records = self._streams.add(*asides) if asides else []
         return [records[first].position for first in firsts]
 
     def all(self) -> list[SessionItem]:
@@ -103,7 +103,7 @@ class ItemLog:
 
     def last_number(self) -> int:
         """The number that comes last in the log; 0 while it is empty."""
-        return self._beside.position(self._stream)
+        return self._streams.position(self._stream)
 
     def hide_last(self) -> SessionItem | None:
         """Take the newest item that counts out of the view; None where there is none."""
@@ -116,7 +116,7 @@ class ItemLog:
                 return None
             body = {"hides": last.number}
             try:
-                self._beside.add(
+                self._streams.add(
                     StreamEntry(self._stream, HIDDEN, "agents-sdk", body, expect=position or None)
                 )
             except Conflict:
@@ -125,10 +125,10 @@ class ItemLog:
 
     def hide_all(self) -> None:
         """Take everything there is now out of the view."""
-        self._beside.add(StreamEntry(self._stream, CLEARED, "agents-sdk", {}))
+        self._streams.add(StreamEntry(self._stream, CLEARED, "agents-sdk", {}))
 
     def _catch_up(self) -> None:
-        for record in self._beside.records(self._stream, self._position):
+        for record in self._streams.records(self._stream, self._position):
             self._apply(record)
             self._position = record.position
 
@@ -281,7 +281,7 @@ class LedgerSession:
 def first_complete(items: Sequence[ItemData], start: int) -> int:
     """The first place from `start` on where a history may begin.
 
-    From there on no output stands without its call, and nothing without the reasoning before it.
+    From there on every output has its call, and every item the reasoning before it.
     """
     needs = _needed_items(items)
     earliest = best = len(items)
@@ -373,6 +373,6 @@ def history_lines(log: ItemLog, items: str) -> list[HistoryLine]:
 def _headline(item: dict[str, Any]) -> str:
     kind = str(item.get("type") or item.get("role") or "item")
     name = str(item.get("name") or item.get("call_id") or "")
-    told = item.get("output") or item.get("content") or item.get("arguments") or ""
-    text = " ".join(str(told).split())
+    content = item.get("output") or item.get("content") or item.get("arguments") or ""
+    text = " ".join(str(content).split())
     return " ".join(filter(None, [kind, name, text[:EXCERPT]]))

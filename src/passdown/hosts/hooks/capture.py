@@ -55,7 +55,7 @@ _GONE = "deleted"
 
 
 class TranscriptReader:
-    """What was seen so far; beside it what earlier pieces left open."""
+    """What a transcript has shown so far, and what earlier parts left open."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class TranscriptReader:
         self._ended: set[str] = set()
 
     def begin(self, id: object, command: object) -> None:
-        """A command was started; one that has ended is told again by some hosts."""
+        """A command was started; some hosts repeat one that has ended."""
         if not isinstance(id, str) or id in self._ended:
             return
         if isinstance(command, str) and command.strip():
@@ -156,7 +156,7 @@ def _status(status: object) -> str:
 
 
 def read_entry(seen: TranscriptReader, entry: JsonObject) -> None:
-    """Take in one line of a transcript, whoever wrote it."""
+    """Read one line of a transcript, in any host's form."""
     payload, message = entry.get("payload"), entry.get("message")
     if isinstance(payload, dict):
         seen.understood = True
@@ -360,7 +360,7 @@ def read_new_lines(path: str, read_to: int, limit: int = MAX_TRANSCRIPT_BYTES) -
 def parse_transcript(
     data: bytes, read_to: int, known: TranscriptState | None = None
 ) -> TranscriptPart:
-    """What the lines of a transcript show; lines that can't be read are passed over."""
+    """What the lines of a transcript show; lines that can't be read are skipped."""
     known = known or TranscriptState()
     seen = TranscriptReader(known.open_calls, known.todos, known.used_tokens)
     for line in data.split(b"\n"):
@@ -501,18 +501,18 @@ def draft_path(folder: str, task: str, beside: str) -> str:
 
 
 def draft_text(task: str, agent: str, session: HookSession, changed: Iterable[ChangedFile]) -> str:
-    """A handoff as far as it can be told from outside; its outcome and summary are missing.
+    """A handoff as far as it is known from outside; outcome and summary are missing.
 
     It begins with a digest of the rest, by which one that somebody worked on is known. Pure.
     """
     files = [each for each in changed if not path_problems(each.path, "")]
     open_todos = [todo for todo in session.todos if todo.get("status") == "open"]
     lines = [
-        "# To be completed, then recorded: passdown handoff FILE",
+        "# Complete this, then record it: passdown handoff FILE",
         "# outcome: completed | partial | failed | blocked",
         f"task: {_quoted(task)}",
         f"from_agent: {_quoted(agent)}",
-        "# to_agent: who goes on",
+        "# to_agent: who continues",
         'summary: ""',
         *_listed("artifacts", [_file(each) for each in files[:MAX_DRAFT_FILES]]),
         *(
@@ -568,7 +568,7 @@ def write_draft(folder: str, task: str, text: str) -> bool:
 
 
 def archive_draft(folder: str, task: str) -> None:
-    """Put a draft whose task was handed on out of the way; the last such one is kept."""
+    """Archive the draft of a task that was handed off; the last one is kept."""
     path = draft_file(folder, task)
     with suppress(OSError):
         own_files.make_folder(os.path.dirname(path))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 LOCK_WAIT_S = 0.3
-"""How long a hook waits for another writer; what it has to tell doesn't depend on it."""
+"""How long a hook waits for another writer; its context doesn't depend on it."""
 
 _GIT_S = 2.0
 _MARGIN_S = 0.3
@@ -107,7 +107,7 @@ def _session_start(visit: HookContext, session: HookSession) -> HookResponse:
 def _briefed(
     visit: HookContext, workspace: Workspace, session: HookSession, choice: TaskChoice
 ) -> tuple[HookSession, str]:
-    """The session bound to a task, and what is told of it."""
+    """The session bound to a task, and the text about it."""
     from passdown.hosts.hooks.messages import agent_of, brief_text, session_text
 
     call = visit.call
@@ -149,14 +149,14 @@ def _prompt_submit(visit: HookContext, session: HookSession) -> HookResponse:
     with visit.context() as workspace:
         session, texts = _prompted(visit, workspace, session, has_rules=has_rules)
     visit.keep(session)
-    told = {what: text.rstrip("\n") for what, text in texts.items() if text}
-    return _join_texts(call.host, told)
+    found = {what: text.rstrip("\n") for what, text in texts.items() if text}
+    return _join_texts(call.host, found)
 
 
 def _prompted(
     visit: HookContext, workspace: Workspace, session: HookSession, *, has_rules: bool
 ) -> tuple[HookSession, dict[str, str]]:
-    """The session after a prompt, and what there is to tell, by what it is."""
+    """The session after a prompt, and the texts for the agent, by what they are."""
     from passdown.hosts.hooks.messages import TaskChoice, choose_task, switch_text, tasks_named_in
 
     call = visit.call
@@ -304,7 +304,7 @@ def _checkpoint(
     task = workspace.task(name)
     session = _bound(session, task)
     if handoffs_of(task) > session.handoffs:
-        # Handed on: what was seen so far is told in that handoff, and a new turn begins.
+        # Handed off: that handoff has what was seen so far, and a new turn begins.
         archive_draft(folder, name)
         fresh = HookSession(transcript=session.transcript, read_to=session.read_to)
         fresh = fresh._replace(task=name, agent=session.agent, told=session.told)

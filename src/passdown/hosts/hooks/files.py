@@ -132,8 +132,8 @@ def last_lines(folder: str, limit: int = 200) -> list[dict[str, Any]]:
 
 
 class HookRun(NamedTuple):
-    """How a hook went when it last ran: when, what it told in how many characters, how long it
-    took, and what went wrong (empty: nothing).
+    """The last run of a hook: when, what it said in how many characters, how long it took, and
+    what went wrong (empty: nothing).
     """
 
     at: str
@@ -178,8 +178,8 @@ class HookSession(NamedTuple):
     `told` is the version of the task that its brief was made of, `started` the time of the first
     call and `commit` what was checked out then. `read_to` is how far its transcript was read and
     `understood` whether any line of it was; `commands`, `files`, `todos` and `subagents` are what
-    was found. `unfinished`: something was done since the last handoff, or nobody can tell.
-    `compacted`: the brief has to be told again.
+    was found. `unfinished`: something was done since the last handoff, or that is unknown.
+    `compacted`: the brief has to be given again.
     """
 
     task: str = ""

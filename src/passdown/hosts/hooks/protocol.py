@@ -171,7 +171,7 @@ def takes_context(host: str, event: str) -> bool:
 
 
 def takes_request(host: str, event: str) -> bool:
-    """Whether a stop can be held up at an event: never a subagent's, whose parent goes on."""
+    """Whether a stop can be delayed at an event; never a subagent's, whose parent continues."""
     return event != SUBAGENT_STOP and event in HOSTS[host].events
 
 
@@ -193,7 +193,7 @@ def _weight(text: str) -> int:
 
 
 def tokens_left(host: str, *texts: str) -> int:
-    """How many tokens a host takes at once beside some texts, by the counter of `counter_for`."""
+    """How many tokens a host takes at once in addition to some texts (see `counter_for`)."""
     known = HOSTS[host]
     counter = counter_for(host)
     # A little is left over: the host counts as it likes, and the texts are joined.
