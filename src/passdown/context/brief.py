@@ -22,6 +22,7 @@ from passdown.context.rendering import (
     STRUCTURED,
     BriefPage,
     BriefPart,
+    Selection,
     as_injection,
     brief_page,
     footer,
@@ -234,7 +235,7 @@ class BriefBuilder:
             return least(self._page)
         if self._level == "where":
             return "".join(self._page.head[:2]) + footer(self._page, self.left_out())
-        return self._render(self.facts, self._page, self._sorted(), self.left_out())
+        return self._render(Selection(self.facts, self._page, self._sorted(), self.left_out()))
 
     def _sorted(self) -> list[BriefPart]:
         """Parts in the order of the ranking, whatever the order in which they were taken."""
@@ -271,18 +272,13 @@ FORMATS = (*RENDERINGS, "summary")
 
 MAX_WAITING = 40
 MAX_BUDGET = 1_000_000_000
-# Each begins a line, which no stored text can.
-_VERSIONS = (
-    r"^(?:# )?\S+ for \S+, version (\d+) \(([0-9a-f]{12})\)\r?$",
-    r"^version: (\d+)\r?\ndigest: sha256:([0-9a-f]{12})[0-9a-f]{52}\r?$",
-    r"^\{\"task\": \"\S+\", \"version\": (\d+), \"digest\": \"sha256:([0-9a-f]{12})",
-    r"^Version: (\d+) \(sha256:([0-9a-f]{12})[0-9a-f]{52}\)\r?$",
+# Each begins a line, which no stored text can; groups: task, version, beginning of the digest.
+_ORIGINS = (
+    r"^(?:# )?(\S+) for \S+, version (\d+) \(([0-9a-f]{12})\)\r?$",
+    r"^task: (\S+)\r?\nversion: (\d+)\r?\ndigest: sha256:([0-9a-f]{12})[0-9a-f]{52}\r?$",
+    r"^\{\"task\": \"(\S+)\", \"version\": (\d+), \"digest\": \"sha256:([0-9a-f]{12})",
 )
-_TASKS = (
-    r"^(?:# )?(\S+) for \S+, version \d+ \([0-9a-f]{12}\)\r?$",
-    r"^task: (\S+)\r?\nversion: \d+\r?\ndigest: sha256:",
-    r"^\{\"task\": \"(\S+)\", \"version\": \d+, \"digest\": \"sha256:",
-)
+_SUMMARY_ORIGIN = r"^()Version: (\d+) \(sha256:([0-9a-f]{12})[0-9a-f]{52}\)\r?$"
 
 
 class BriefItem(NamedTuple):
@@ -388,9 +384,19 @@ def _finished_brief(
 
 def brief_version(text: str) -> tuple[int, str] | None:
     """The version and the beginning of the digest that a brief says it was made from."""
-    matches = (re.search(pattern, text, re.MULTILINE) for pattern in _VERSIONS)
-    found = min(filter(None, matches), key=lambda match: match.start(), default=None)
-    return (int(found[1]), found[2]) if found else None
+    found = _origin(text, (*_ORIGINS, _SUMMARY_ORIGIN))
+    return (int(found[2]), found[3]) if found else None
+
+
+def task_named_in(text: str) -> str:
+    """The task that a brief says it is of; empty where it doesn't say."""
+    found = _origin(text, _ORIGINS)
+    return found[1] if found else ""
+
+
+def _origin(text: str, patterns: Iterable[str]) -> re.Match[str] | None:
+    matches = (re.search(pattern, text, re.MULTILINE) for pattern in patterns)
+    return min(filter(None, matches), key=lambda match: match.start(), default=None)
 
 
 def request_problems(
@@ -406,13 +412,6 @@ def request_problems(
         known = " | ".join(formats)
         problems.append(Problem("format", "invalid_choice", f"{format!r:.40}", known))
     return problems
-
-
-def task_named_in(text: str) -> str:
-    """The task that a brief says it is of; empty where it doesn't say."""
-    matches = (re.search(pattern, text, re.MULTILINE) for pattern in _TASKS)
-    found = min(filter(None, matches), key=lambda match: match.start(), default=None)
-    return found[1] if found else ""
 
 
 def _has_place(row: ItemRow, format: str) -> bool:

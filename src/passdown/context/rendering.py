@@ -26,37 +26,25 @@ if TYPE_CHECKING:
     from passdown.core.rows import ItemRow
 
 
-SECTIONS = {
-    "h": "Handed over",
-    "k": "Waiting for a person",
-    "b": "Blockers",
-    "q": "Open questions",
-    "y": "Answered",
-    "n": "Next steps",
-    "t": "The task",
-    "r": "To read",
-    "d": "Decisions",
-    "g": "Gotchas",
-    "w": "Warnings",
-    "p": "Patterns",
-    "a": "Files",
+_KINDS = {
+    "h": ("Handed over", "handoff", "handoff"),
+    "k": ("Waiting for a person", "gate", "gate"),
+    "b": ("Blockers", "blocker", "blocker"),
+    "q": ("Open questions", "question", "question"),
+    "y": ("Answered", "answer", "answer"),
+    "n": ("Next steps", "next_step", "next step"),
+    "t": ("The task", "task_text", "task text"),
+    "r": ("To read", "reading", "file to read", "files to read"),
+    "d": ("Decisions", "decision", "decision"),
+    "g": ("Gotchas", "gotcha", "gotcha"),
+    "w": ("Warnings", "warning", "warning"),
+    "p": ("Patterns", "pattern", "pattern"),
+    "a": ("Files", "artifact", "file"),
 }
+"""By letter: the section, the name in data, and the noun; in the order of the sections."""
 
-PLURALS = {
-    "h": ("handoff", "handoffs"),
-    "k": ("gate", "gates"),
-    "b": ("blocker", "blockers"),
-    "q": ("question", "questions"),
-    "y": ("answer", "answers"),
-    "n": ("next step", "next steps"),
-    "t": ("task text", "task texts"),
-    "r": ("file to read", "files to read"),
-    "d": ("decision", "decisions"),
-    "g": ("gotcha", "gotchas"),
-    "w": ("warning", "warnings"),
-    "p": ("pattern", "patterns"),
-    "a": ("file", "files"),
-}
+SECTIONS = {letter: names[0] for letter, names in _KINDS.items()}
+KIND_NAMES = {letter: names[1] for letter, names in _KINDS.items()}
 
 _DIGEST = 12
 _SHORT_MARKERS = 8
@@ -71,7 +59,7 @@ class BriefPart(NamedTuple):
     length: str
     line: str
     stale: tuple[str, ...]
-    is_remote: bool
+    is_shared: bool
     entry: dict[str, Any]
     hints: tuple[str, ...] = ()
     stored: str = ""
@@ -139,12 +127,12 @@ def item_part(facts: BriefFacts, page: BriefPage, row: ItemRow, length: str) -> 
     """An item at a length; what we say of it carries the marker, which its author can't know."""
     content = facts.content(row)
     stale = facts.stale(row, content)
-    is_remote = row.task != facts.row.task
+    is_shared = row.task != facts.row.task
     if content.answer:
         line = _answer(row, content)
     else:
         line = _reference(row, content) if length == REFERENCE else _item_line(row, content, length)
-    if is_remote:
+    if is_shared:
         line = line.replace(f"- {row.letter}{row.ordinal}", f"- {row.address}", 1)
     stored, stale = line, tuple(one_line(text) for text in stale)
     if stale:
@@ -160,7 +148,7 @@ def item_part(facts: BriefFacts, page: BriefPage, row: ItemRow, length: str) -> 
         length=length,
         line=line,
         stale=stale,
-        is_remote=is_remote,
+        is_shared=is_shared,
         entry=content.entry,
         hints=hints,
         stored=stored,
@@ -223,7 +211,7 @@ def _story(story: dict[str, Any]) -> str:
 
 def heading(part: BriefPart, page: BriefPage) -> str:
     """The line above a part: its section, and whose words follow."""
-    where = ", all work" if part.is_remote else ""
+    where = ", all work" if part.is_shared else ""
     title = "Left open" if page.is_done and part.letter == "n" else SECTIONS[part.letter]
     return f"## {title}{where} [{page.marker} {part.author}]\n"
 
@@ -234,7 +222,7 @@ def footer(page: BriefPage, left_out: Mapping[str, int]) -> str:
     more = f" Of what it needs: passdown context {task}." if page.has_needs else ""
     if not left_out:
         return f"Nothing is left out.{more} All: passdown state {task}\n"
-    rest = ", ".join(counted(count, *PLURALS[letter]) for letter, count in left_out.items())
+    rest = ", ".join(counted(count, *_KINDS[letter][2:]) for letter, count in left_out.items())
     return f"Left out: {rest}.{more} All: passdown state {task}. One: passdown show {task}#ID\n"
 
 
@@ -247,60 +235,41 @@ def by_heading(parts: Sequence[BriefPart]) -> list[tuple[str, list[BriefPart]]]:
     """Parts by heading: sections in their order, authors as they come within a section."""
     groups: dict[tuple[str, bool, str], list[BriefPart]] = {}
     for part in parts:
-        groups.setdefault((part.letter, part.is_remote, part.author), []).append(part)
+        groups.setdefault((part.letter, part.is_shared, part.author), []).append(part)
     order = list(SECTIONS)
     keys = sorted(groups, key=lambda key: (order.index(key[0]), key[1]))
     return [(key[0], groups[key]) for key in keys]
 
 
+class Selection(NamedTuple):
+    """What a brief shows, and how many of each kind it leaves out."""
+
+    facts: BriefFacts
+    page: BriefPage
+    parts: Sequence[BriefPart]
+    left_out: Mapping[str, int]
+
+
 if TYPE_CHECKING:
-    Render = Callable[[BriefFacts, BriefPage, Sequence[BriefPart], Mapping[str, int]], str]
-
-KIND_NAMES = {
-    "h": "handoff",
-    "k": "gate",
-    "b": "blocker",
-    "q": "question",
-    "y": "answer",
-    "n": "next_step",
-    "t": "task_text",
-    "r": "reading",
-    "d": "decision",
-    "g": "gotcha",
-    "w": "warning",
-    "p": "pattern",
-    "a": "artifact",
-}
-"""Kinds by letter, as a brief's account names them."""
+    Render = Callable[[Selection], str]
 
 
-def markdown(
-    facts: BriefFacts, page: BriefPage, parts: Sequence[BriefPart], left_out: Mapping[str, int]
-) -> str:
+def markdown(chosen: Selection) -> str:
     """Headings that name section and author, one line for each item."""
-    lines = list(page.head)
-    for _, group in by_heading(parts):
-        lines.append(heading(group[0], page))
-        lines += [part.line for part in group]
-    return "".join([*lines, footer(page, left_out)])
+    lines = list(chosen.page.head)
+    for _, group in by_heading(chosen.parts):
+        lines += [heading(group[0], chosen.page), *(part.line for part in group)]
+    return "".join([*lines, footer(chosen.page, chosen.left_out)])
 
 
-def plain_text(
-    facts: BriefFacts, page: BriefPage, parts: Sequence[BriefPart], left_out: Mapping[str, int]
-) -> str:
+def plain_text(chosen: Selection) -> str:
     """The same without markup: headings end in a colon, items are set in."""
+    page = chosen.page
     lines = [page.head[0].removeprefix("# "), *page.head[1:]]
-    for _, group in by_heading(parts):
+    for _, group in by_heading(chosen.parts):
         lines.append(heading(group[0], page).removeprefix("## ").replace("]\n", "]:\n"))
         lines += ["  " + part.line.removeprefix("- ") for part in group]
-    return "".join([*lines, footer(page, left_out)])
-
-
-def brief_document(
-    facts: BriefFacts, page: BriefPage, parts: Sequence[BriefPart], left_out: Mapping[str, int]
-) -> dict[str, Any]:
-    """The selection as plain data: what YAML and JSON hold."""
-    return {**_top(facts), **_sections(parts), **_end(facts, left_out)}
+    return "".join([*lines, footer(page, chosen.left_out)])
 
 
 def _top(facts: BriefFacts) -> dict[str, Any]:
@@ -349,21 +318,19 @@ def _entry(part: BriefPart) -> dict[str, Any]:
     return {**entry, "stale": list(part.stale)} if part.stale else entry
 
 
-def as_json(
-    facts: BriefFacts, page: BriefPage, parts: Sequence[BriefPart], left_out: Mapping[str, int]
-) -> str:
+def as_json(chosen: Selection) -> str:
     """JSON on one line: as few tokens as it can take."""
-    return json.dumps(brief_document(facts, page, parts, left_out), ensure_ascii=False) + "\n"
+    facts = chosen.facts
+    data = {**_top(facts), **_sections(chosen.parts), **_end(facts, chosen.left_out)}
+    return json.dumps(data, ensure_ascii=False) + "\n"
 
 
-def as_yaml(
-    facts: BriefFacts, page: BriefPage, parts: Sequence[BriefPart], left_out: Mapping[str, int]
-) -> str:
+def as_yaml(chosen: Selection) -> str:
     """YAML in block style, in the order in which a reader wants it."""
-    pieces = [_yaml(json.dumps(_top(facts)))]
-    for name, entries in _sections(parts).items():
+    pieces = [_yaml(json.dumps(_top(chosen.facts)))]
+    for name, entries in _sections(chosen.parts).items():
         pieces += [f"{name}:\n", *(_yaml(json.dumps([entry])) for entry in entries)]
-    return "".join([*pieces, _yaml(json.dumps(_end(facts, left_out)))])
+    return "".join([*pieces, _yaml(json.dumps(_end(chosen.facts, chosen.left_out)))])
 
 
 @lru_cache(maxsize=50_000)
@@ -374,29 +341,31 @@ def _yaml(data: str) -> str:
     return yaml.safe_dump(json.loads(data), sort_keys=False, allow_unicode=True, width=2**20)
 
 
-def as_injection(
-    facts: BriefFacts, page: BriefPage, parts: Sequence[BriefPart], left_out: Mapping[str, int]
-) -> str:
+def as_injection(chosen: Selection) -> str:
     """For a task that depends on this one: files to read, patterns, warnings, next steps."""
     from passdown.context.related import NO_LIMIT, injection_text
 
     lists: dict[str, list[dict[str, Any]]] = {}
-    for part in parts:
+    for part in chosen.parts:
         entry = {**part.entry, "address": part.address, "agent": part.author}
         entry |= {"longest": NO_LIMIT, "stale": ", ".join(part.stale)}
         lists.setdefault(part.letter, []).append(entry)
-    context = {
-        "task_id": facts.row.task,
-        "title": one_line(facts.row.details.get("title") or ""),
-        "files_to_read": lists.get("r", []),
-        "patterns": lists.get("p", []),
-        "gotchas": lists.get("g", []),
-        "open_questions": lists.get("q", []),
-        "suggested_next_steps": lists.get("n", []),
-    }
-    text = injection_text(context)
-    return f"{text.rstrip()}\n\n{page.head[0].removeprefix('# ')}{footer(page, left_out)}"
+    row = chosen.facts.row
+    context = {"task_id": row.task, "title": one_line(row.details.get("title") or "")}
+    text = injection_text(
+        {**context, **{name: lists.get(letter, []) for letter, name in _INJECTED.items()}}
+    )
+    version = chosen.page.head[0].removeprefix("# ")
+    return f"{text.rstrip()}\n\n{version}{footer(chosen.page, chosen.left_out)}"
 
+
+_INJECTED = {
+    "r": "files_to_read",
+    "p": "patterns",
+    "g": "gotchas",
+    "q": "open_questions",
+    "n": "suggested_next_steps",
+}
 
 RENDERINGS: dict[str, Render] = {
     "markdown": markdown,
@@ -407,7 +376,7 @@ RENDERINGS: dict[str, Render] = {
 }
 
 ALL_KINDS = "".join(KIND_NAMES)
-FORMAT_KINDS = {"injection": "rpgqn"}
+FORMAT_KINDS = {"injection": "".join(_INJECTED)}
 """The kinds that a rendering has a place for, where it isn't all of them."""
 
 STRUCTURED: dict[Render, Callable[[BriefPage], str]] = {

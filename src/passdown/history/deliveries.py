@@ -13,11 +13,12 @@ from passdown.core.kinds import (
     parse_address,
     stream_of,
 )
+from passdown.core.types import NEWEST
 from passdown.errors import NotFound, unknown_task
 from passdown.ledger.writer import damaged_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from passdown.core.record import Record
     from passdown.core.rows import ItemRow
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from passdown.store.statements import Reader
 
 
-NEWEST = 2**62
 PAGE = 200
 MOST_SCANNED = 20_000
 _WITH_ARTIFACTS = ("switched", "artifact_saved")
@@ -171,35 +171,46 @@ def _when(delivery: JsonObject, length: str) -> JsonObject:
 def _recalls(reader: Reader, item: str, agent: str) -> Iterator[JsonObject]:
     """When an agent found an item by searching for it; a search is of no version or budget."""
     stream = deliveries_of(WORKSPACE_TASK)
-    before, scanned = NEWEST, 0
-    while scanned < MOST_SCANNED:
-        page = reader.records_before(stream, before, PAGE, author=agent, kinds=("recalled",))
-        for record in page:
-            body = _body(record)
-            if length := body["shown"].get(item):
-                line: JsonObject = {**_line(record), "version": None, "budget": None, "counter": ""}
-                yield {**_when(line, length), "query": body["query"]}
-        scanned += len(page)
-        if len(page) < PAGE:
-            return
-        before = page[-1].position
+
+    def page(before: int) -> list[Record]:
+        return reader.records_before(stream, before, PAGE, author=agent, kinds=("recalled",))
+
+    for record in _scanned(page, lambda record: record.position):
+        body = _body(record)
+        if length := body["shown"].get(item):
+            line: JsonObject = {**_line(record), "version": None, "budget": None, "counter": ""}
+            yield {**_when(line, length), "query": body["query"]}
 
 
 def _deliveries_to(reader: Reader, task: str, agent: str) -> Iterator[JsonObject]:
     """What an agent was shown of a task, newest first; of every task for what concerns all work."""
+    stream = deliveries_of(task)
+    if task == WORKSPACE_TASK:
+        found = _scanned(
+            lambda before: reader.latest(before, PAGE, DELIVERY_STREAM), lambda record: record.seq
+        )
+    else:
+        found = _scanned(
+            lambda before: reader.records_before(stream, before, PAGE),
+            lambda record: record.position,
+        )
+    for record in found:
+        if record.author == agent and record.kind in ("briefed", "switched"):
+            yield _line(record)
+
+
+def _scanned(
+    page: Callable[[int], list[Record]], number: Callable[[Record], int]
+) -> Iterator[Record]:
+    """Records newest first, page by page, up to `MOST_SCANNED`."""
     before, scanned = NEWEST, 0
     while scanned < MOST_SCANNED:
-        if task == WORKSPACE_TASK:
-            page = reader.latest(before, PAGE, DELIVERY_STREAM)
-        else:
-            page = reader.records_before(deliveries_of(task), before, PAGE)
-        for record in page:
-            if record.author == agent and record.kind in ("briefed", "switched"):
-                yield _line(record)
-        scanned += len(page)
-        if len(page) < PAGE:
+        found = page(before)
+        yield from found
+        scanned += len(found)
+        if len(found) < PAGE:
             return
-        before = page[-1].seq if task == WORKSPACE_TASK else page[-1].position
+        before = number(found[-1])
 
 
 def _reason(row: ItemRow, latest: JsonObject, status: str, *, is_later: bool) -> JsonObject:

@@ -16,6 +16,7 @@ from passdown.core.documents import item_document
 from passdown.core.items import sizes_of
 from passdown.core.kinds import LIVE, WORKSPACE_TASK, parse_address, stream_of
 from passdown.core.tokens import DEFAULT_COUNTER, units, vocabulary
+from passdown.core.types import NEWEST
 from passdown.core.values import NamedTuple
 from passdown.errors import unknown_task
 from passdown.history.items import CitedFiles, ItemTexts
@@ -44,7 +45,6 @@ NAMED_NEEDS = 5
 PAGE = 100
 _OPEN = ("b", "k", "n", "q", "r")
 _ELSEWHERE = "dgpw"
-_END = 2**62
 
 
 def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemRow]]:
@@ -133,13 +133,13 @@ def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
     if counts.get("q", 0) > live.get("q", 0):
         found += [
             item
-            for item in reader.items_before(row.task, "q", _END, LATEST_ANSWERS)
+            for item in reader.items_before(row.task, "q", NEWEST, LATEST_ANSWERS)
             if item.status == "answered" and item.note and not item.note.startswith("by ")
         ]
     if counts.get("k"):
         found += [
             item
-            for item in reader.items_before(row.task, "k", _END, LATEST_ANSWERS)
+            for item in reader.items_before(row.task, "k", NEWEST, LATEST_ANSWERS)
             if item.field == "blockers" and _is_settled(item)
         ]
     return found
@@ -178,12 +178,12 @@ class _ItemPool:
             }
             reader.ahead(
                 *(
-                    methodcaller("items_before", row.task, letter, _END, first[letter])
+                    methodcaller("items_before", row.task, letter, NEWEST, first[letter])
                     for letter in self._kinds
                 )
             )
             for letter in self._kinds:
-                self._take(letter, _END, first[letter])
+                self._take(letter, NEWEST, first[letter])
                 self._compare(letter, search)
             self._look_up(search.labels)
 
@@ -284,7 +284,6 @@ def _status(reader: Reader, task: str) -> str:
 
 
 MOST_RECORDS = 400
-_NEWEST = 2**62
 _RANK = {"blocker": 0, "high": 1, "medium": 2, "low": 3}
 
 
@@ -337,7 +336,7 @@ def turn_facts(reader: Reader, task: str, from_agent: str, to_agent: str) -> Jso
 def _turn(reader: Reader, task: str, agent: str) -> list[Record]:
     """The records of an agent's latest turn, newest first: back to the handoff that began it."""
     stream = stream_of(task)
-    own = reader.records_before(stream, _NEWEST, MOST_RECORDS, author=agent)
+    own = reader.records_before(stream, NEWEST, MOST_RECORDS, author=agent)
     if not own:
         return []
     handoffs = reader.records_before(stream, own[0].position, MOST_RECORDS, kinds=("handoff",))

@@ -24,7 +24,7 @@ from passdown.core.handle_files import (
 )
 from passdown.core.kinds import stream_of
 from passdown.errors import Problem
-from passdown.history.state import envelope, with_links
+from passdown.history.state import envelope, with_documents, with_links
 from passdown.ledger.durable_files import named_lock, read_text, rename_unreadable, replace_file
 
 if TYPE_CHECKING:
@@ -309,13 +309,6 @@ def render_page(reader: Reader, task: str, version: int, through: int) -> Handle
     page = HandlePage(task, version, superseded)
     rows = [row for row in reader.open_items(task) if row.position <= through]
     rows += reader.items_since(task, through)
-    records: dict[int, tuple[Record, JsonObject]] = {}
-    stream = stream_of(task)
-    for row in rows:
-        if row.position not in records:
-            record = reader.record(stream, row.position)
-            if record is None:
-                continue
-            records[row.position] = (record, record.document())
-        page.add(row, item_document(row, *records[row.position]))
+    for row, document in with_documents(reader, task, rows):
+        page.add(row, document)
     return page

@@ -176,9 +176,9 @@ def _behind_link(folder: str, file: str) -> str:
 
 
 def _read_profile(folder: str, file: str) -> bytes:
-    with open(_open(folder, file), "rb") as context:
+    with open(_open(folder, file), "rb") as profile:
         # One byte more than is allowed, should it have grown since it was measured.
-        data = context.read(MAX_BYTES + 1)
+        data = profile.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise _Unusable("too_large", f"{len(data):,} bytes or more", f"at most {MAX_BYTES:,}")
     return data
@@ -298,7 +298,7 @@ def load_registry(path: str, name: str = "") -> Registry:
 
     file = excerpt(name or path, 200)
     try:
-        document = load_yaml(_read_registry(path), max_bytes=MAX_BYTES)
+        document = load_yaml(_regular_bytes(path), max_bytes=MAX_BYTES)
     except InvalidInput as error:
         warnings = [problem._replace(level="warning") for problem in error.problems]
         return Registry(problems=with_file_name(file, warnings))
@@ -320,16 +320,6 @@ def load_registry(path: str, name: str = "") -> Registry:
 def with_file_name(file: str, problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Problems with the name of the file that they are in before their paths."""
     return tuple(p._replace(path=f"{file}: {p.path}" if p.path else file) for p in problems)
-
-
-def _read_registry(path: str) -> bytes:
-    # Without O_NONBLOCK, opening a pipe would wait for its other end.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError("is not a regular file")
-    with open(descriptor, "rb") as file:
-        return file.read(MAX_BYTES + 1)
 
 
 def _warning(path: str, code: str, message: str, expected: str = "") -> Problem:
@@ -502,7 +492,7 @@ def _regular_bytes(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | _NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is no regular file")
+            raise OSError("is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(MAX_BYTES + 1)
     finally:

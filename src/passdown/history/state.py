@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.documents import LISTS, item_document, state_document
 from passdown.core.kinds import LIVE, TASK_STREAM, origins_of, parse_address, stream_of, task_of
+from passdown.core.types import NEWEST
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
 from passdown.ledger.channel import CHANNEL_FIELD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from passdown.core.fold import Changes, TaskBefore
     from passdown.core.record import Record
@@ -101,17 +102,20 @@ def item_documents(
     reader: Reader, task: str, rows: Iterable[ItemRow]
 ) -> list[tuple[str, JsonObject]]:
     """(letter, document) of items, each record read once."""
-    stream = stream_of(task)
-    found: list[tuple[str, JsonObject]] = []
-    known: dict[int, tuple[Record, JsonObject]] = {}
+    return [(row.letter, document) for row, document in with_documents(reader, task, rows)]
+
+
+def with_documents(
+    reader: Reader, task: str, rows: Iterable[ItemRow]
+) -> Iterator[tuple[ItemRow, JsonObject]]:
+    """Items with their documents, each record read once; without those of missing records."""
+    known: dict[int, tuple[Record, JsonObject] | None] = {}
     for row in rows:
         if row.position not in known:
-            record = reader.record(stream, row.position)
-            if record is None:
-                continue
-            known[row.position] = (record, record.document())
-        found.append((row.letter, item_document(row, *known[row.position])))
-    return found
+            record = reader.record(stream_of(task), row.position)
+            known[row.position] = (record, record.document()) if record else None
+        if found := known[row.position]:
+            yield row, item_document(row, *found)
 
 
 def with_links(
@@ -204,7 +208,6 @@ def envelope(record: Record) -> JsonObject:
     }
 
 
-MAX_NUMBER = 2**62
 _EPHEMERAL = {"schema", "task_id", "version", "digest", "updated_at"}
 
 
@@ -226,7 +229,7 @@ def changes_after(reader: Reader, *, after: int | None, limit: int) -> JsonObjec
     None there is nothing: `last` is where the store ends.
     """
     if after is None:
-        newest = reader.latest(MAX_NUMBER, 1)
+        newest = reader.latest(NEWEST, 1)
         return {"changes": [], "last": newest[0].seq if newest else 0}
     _check_page(after + 1 if type(after) is int else after, limit)
     looked_at = list(islice(reader.tail(after), limit))
@@ -242,7 +245,7 @@ def _check_page(before: object, limit: object) -> None:
         if not isinstance(value, int) or isinstance(value, bool):
             message = f"{type(value).__name__} given"
             problems.append(Problem(name, "not_an_integer", message, "a whole number"))
-        elif not 1 <= value <= MAX_NUMBER:
+        elif not 1 <= value <= NEWEST:
             problems.append(Problem(name, "out_of_range", f"{value} given", "1 or more"))
     if problems:
         raise InvalidInput("the page is refused", problems)
