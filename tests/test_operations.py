@@ -14,7 +14,7 @@ from passdown.core.codec import decode, encode, field_names
 from passdown.core.graph import Edge, Node
 from passdown.errors import PassdownError, Problem
 from passdown.operations import OPERATIONS, Operation, load
-from passdown.testing.stubs import stubs
+from passdown.testing.stubs import generated
 from passdown.workspace import Workspace
 
 EVERY = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
@@ -31,6 +31,13 @@ def test_annotations_resolve_at_run_time(operation: Operation) -> None:
     hints = get_type_hints(load(operation.function))
     assert "return" in hints
     assert set(hints) == {*inspect.signature(load(operation.function)).parameters, "return"}
+
+
+@pytest.mark.parametrize("name", [name for name in passdown.__all__ if name[0] != "_"])
+def test_annotations_of_what_is_exported_resolve_at_run_time(name: str) -> None:
+    value = getattr(passdown, name)
+    if callable(value):
+        get_type_hints(value)
 
 
 @EVERY
@@ -57,9 +64,9 @@ def test_names_and_routes_are_unique() -> None:
     assert len(set(routes)) == len(routes)
 
 
-def test_the_stubs_are_those_of_the_table() -> None:
+def test_stubs_and_reference_are_those_of_the_table() -> None:
     """Written again by: python -m passdown.testing.stubs."""
-    for path, text in stubs().items():
+    for path, text in generated().items():
         assert Path(path).read_text() == text, f"{path} is stale: python -m passdown.testing.stubs"
 
 

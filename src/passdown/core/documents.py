@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from passdown.core.items import entry_of
 from passdown.core.kinds import KINDS, task_of
+from passdown.core.types import JsonObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from passdown.core.fold import Changes, TaskBefore
     from passdown.core.record import Record
     from passdown.core.rows import ItemRow, StatusChange
-    from passdown.core.types import JsonObject
 
 
 STATE_SCHEMA = "passdown/state/1"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from passdown.core.text import child_path
 from passdown.errors import IntegrityViolation
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 CHECKSUM_EXCLUDE = frozenset({"handoff_context"})
 INTEGRITY_EXCLUDE = frozenset({"current_agent", "handoff_context", "messages"})

@@ -24,7 +24,13 @@ from passdown.core.redaction import redact, removal_message
 from passdown.core.task_files import read_handoff_text, task_file_fields, task_file_title
 from passdown.core.text import excerpt, is_blank
 from passdown.errors import Conflict, InvalidInput, KeyReused, NotFound, Problem
-from passdown.imports.note_blocks import NoteItem, broken_report, is_report
+from passdown.imports.note_blocks import (
+    NoteExtraction,
+    NoteItem,
+    NoteSpan,
+    broken_report,
+    is_report,
+)
 from passdown.imports.note_handoffs import (
     LISTS,
     MAX_ENTRIES,
@@ -51,7 +57,6 @@ from passdown.workspace.handoff import NOTHING_CHANGED, hand_off
 
 if TYPE_CHECKING:
     from passdown.core.results import HandoffCommand
-    from passdown.imports.note_blocks import NoteExtraction, NoteSpan
 
 AnswerFunction = Callable[[str], str]
 Plain = dict[str, Any]

@@ -7,7 +7,8 @@ we wrote is written back byte for byte: sorted, one node or edge per line.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Literal, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Literal, NoReturn
 
 from passdown.core.arguments import text_list
 from passdown.core.graph import Edge, Graph, check_graph, graph_of
@@ -32,10 +33,6 @@ from passdown.ledger.durable_files import (
     replace_file,
     with_retries,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 GraphFormat = Literal["json", "dot"]
 GRAPH_FORMATS: tuple[GraphFormat, ...] = ("json", "dot")

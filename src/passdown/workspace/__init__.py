@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from passdown.core.settings import Settings
+from passdown.core.types import Clock
 from passdown.operations import load
 from passdown.workspace.context import Context
 from passdown.workspace.location import Location, locate, make_folder, name_store, new_location
@@ -16,8 +18,6 @@ from passdown.workspace.methods import with_operations
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from passdown.core.settings import Settings
-    from passdown.core.types import Clock
     from passdown.operations import Operation
     from passdown.workspace.streams import Streams
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from passdown.core.tokens import CounterLike
 from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.history.profiles import Profile
 from passdown.workspace.context import Context
-
-if TYPE_CHECKING:
-    from passdown.workspace.switches import Switch
+from passdown.workspace.switches import Switch
 
 
 def profile_document(profile: Profile) -> JsonObject:
