@@ -52,7 +52,7 @@ def measure(run: Run) -> Measured:
                 Target("exactly", 0),
             )
         )
-        found.figures[counter] = growth.document()
+        found.figures[counter] = growth.to_dict()
     found.rows.append(_many(run, personas))
     return found
 

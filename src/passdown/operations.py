@@ -117,7 +117,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "update_task",
         _ENTRIES + "update_task",
         "PATCH /api/tasks/{task}",
-        cli="task change",
+        cli="task set",
         status=200,
     ),
     Operation("task", _QUERIES + "task", "GET /api/tasks/{task}", cli="task show"),

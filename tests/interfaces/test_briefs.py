@@ -31,7 +31,7 @@ def test_what_is_printed_is_what_was_counted(
         found = as_json(*ask)
         assert found["format"] == form
         assert cli(*ask).out == found["text"].removesuffix("\n") + "\n"
-    assert cli("log", "T-1", "--briefs").out == "nobody was told anything yet\n"
+    assert cli("log", "T-1", "--briefs").out == "nothing was delivered yet\n"
 
 
 def test_json_accounts_for_every_part(filled: Path, as_json: Callable[..., Any]) -> None:
@@ -81,7 +81,7 @@ def test_check_says_whether_a_brief_still_holds(
     check = ("brief", "T-1", "--check", "brief.txt")
     assert cli(*check).out == "current: made from version 7\n"
     cli("warn", "T-1", "one more", "--agent", "coder")
-    assert cli(*check, code=1).out == "overtaken: made from version 7, T-1 is at 8\n"
+    assert cli(*check, code=1).out == "outdated: made from version 7, T-1 is at 8\n"
     assert as_json(*check, code=1) == {"is_current": False, "made_from": 7, "now": 8}
 
 

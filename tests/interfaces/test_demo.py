@@ -62,7 +62,7 @@ def test_the_demonstration_shows_a_whole_relay_and_leaves_nothing_behind(
         "code (2)",
         "waits: gate T-1#k1 is waiting for a person",
         "$ passdown gate approve 'T-1#k1' --by kim",
-        "R-1 goes on",
+        "R-1 continues",
         "(knowledge_update): done",
         "R-1 completed after",
         "suggested_next_steps[0].priority: 'urgent' is not one of the choices",

@@ -183,22 +183,20 @@ _SHAPES = ("brief", "switch", "measure", "schema", "doctor", "init", "plugin", "
 _LONG = 100
 
 
-def recorded_arguments() -> dict[str, list[Any]]:
-    """Every verb with its arguments: options, name, values, whether it is required, default."""
-    found: dict[str, list[Any]] = {}
+def recorded_arguments() -> dict[str, dict[str, Any]]:
+    """Every verb with its arguments: how many values, whether it is required, the choices."""
+    found: dict[str, dict[str, Any]] = {}
     for verb in VERBS:
         parser = parser_of(verb)
         for name, below in (parser.subverbs or {"": parser}).items():
-            found[f"{verb} {name}".strip()] = [
-                [
-                    action.option_strings or action.metavar or action.dest,
+            found[f"{verb} {name}".strip()] = {
+                str(" ".join(action.option_strings) or action.metavar or action.dest): [
                     action.nargs,
                     action.required,
                     list(action.choices) if action.choices else None,
-                    action.default,
                 ]
-                for action in below.offers
-            ]
+                for action in below.arguments
+            }
     return found
 
 

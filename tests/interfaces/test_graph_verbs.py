@@ -120,7 +120,7 @@ def test_show_gives_a_part(known: Path, as_json: Json) -> None:
     ("argv", "said"),
     [
         (("graph", "show", "--output", "x"), "--format"),
-        (("graph", "show", "--format", "dot", "--json"), "different forms"),
+        (("graph", "show", "--format", "dot", "--json"), "different formats"),
         (("graph", "show", "--type", "poem"), "invalid choice"),
         (("graph", "near"), "NODE"),
         (("knowledge", "add"), "name an ID"),
@@ -201,7 +201,7 @@ def test_the_word_that_an_edge_came_with_is_shown(known: Path, cli: Run) -> None
 
 def test_a_picture_says_what_it_shows(known: Path, cli: Run) -> None:
     drawn = cli("graph", "show", "--task", "T-1", "--depth", "2", "--format", "svg").out
-    assert '<title id="title">What is known: --task T-1 --depth 2</title>' in drawn
+    assert '<title id="title">Knowledge graph: --task T-1 --depth 2</title>' in drawn
     assert '<title id="title">What is known</title>' in cli("graph", "show", "--format", "svg").out
 
 
@@ -320,7 +320,7 @@ def test_sync_says_with_1_that_someone_should_look(known: Path, cli: Run, as_jso
     cli("knowledge", "add", "redis", "--type", "datastore", "--summary", "Redis 9", *BY)
     out = cli("knowledge", "sync", *BY, code=1).out
     assert "[conflict]" in out
-    assert "kept aside: " in out
+    assert "the old file is kept as " in out
     file.write_text("not a graph", "utf-8")
     found = as_json("knowledge", "sync", *BY, code=1)
     assert found["reports"][0]["code"] == "unreadable"
@@ -452,7 +452,7 @@ def test_what_graph_show_writes_can_be_added_again(
     assert told["left_out"] == {"nodes": len(derived), "edges": 1}
     assert as_json("graph", "show") == before
     cli("graph", "show", "--format", form, "--type", "decision", "--output", "decisions")
-    said = "nothing to write down; left out, since records say the same: 2 nodes and 1 edge\n"
+    said = "nothing to write; left out, since records say the same: 2 nodes and 1 edge\n"
     assert cli("knowledge", "add", "--file", "decisions", *BY).out == said
     whole = known / "whole"
     whole.write_text(whole.read_text().replace("Sessions in Redis", "Sessions in Memcached"))

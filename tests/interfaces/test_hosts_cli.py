@@ -36,11 +36,11 @@ def test_one_command_sets_every_host_up_and_one_undoes_it(project: Path, cli: Ru
     assert tree(project) == before, "--check writes nothing"
     done = cli("init", "--host", ALL).out
     assert "trusted" in done, "what is left for the user to do is said"
-    assert cli("init", "--check").out == "everything is as it should be\n"
-    assert "everything is as it should be" in cli("init", "--host", ALL).out
+    assert cli("init", "--check").out == "everything is up to date\n"
+    assert "everything is up to date" in cli("init", "--host", ALL).out
     cli("init", "--remove")
     assert tree(project) == before
-    assert "nothing of ours is here" in cli("init", "--remove").out
+    assert "no host setup found; nothing to remove" in cli("init", "--remove").out
     assert (project / ".passdown/ledger.db").exists(), "records stay"
 
 
@@ -147,7 +147,7 @@ def test_a_plugin_is_written_whole_and_the_same_every_time(
     first = tree(project / "p")
     cli("plugin", "q", "--host", name)
     assert tree(project / "q") == first
-    assert cli("plugin", "p", "--host", name, "--check").out == "everything is as it should be\n"
+    assert cli("plugin", "p", "--host", name, "--check").out == "everything is up to date\n"
     assert as_json("plugin", "p", "--host", name)["written"] == []
     (project / "p/hooks/hooks.json").write_text("{}", "utf-8")
     assert "hooks/hooks.json" in cli("plugin", "p", "--host", name, "--check", code=1).out

@@ -178,7 +178,7 @@ def test_the_store_is_found(
 def test_init_twice_is_fine(project: Path, cli: Run) -> None:
     config = project / ".passdown" / "config.toml"
     before = config.read_text("utf-8")
-    assert "was there already" in cli("init").out
+    assert "exists already" in cli("init").out
     assert config.read_text("utf-8") == before
     assert json.loads(cli("init", "--json").out)["made"] is False
 

@@ -110,12 +110,12 @@ def test_inbox_summary_and_history(filled: Path, cli: Run, as_json: Callable[...
         "T-1   7        coder  partial  held by a gate",
     ]
     assert as_json("inbox", "reviewer")[0]["from_agent"] == "coder"
-    assert "nothing waits" in cli("inbox", "nobody").out
+    assert "nothing is waiting" in cli("inbox", "nobody").out
     text = as_json("summary", "T-1")["summary"]
     (filled / "prompt.txt").write_text(text, "utf-8")
     assert as_json("summary", "T-1", "--check", "prompt.txt")["is_current"] is True
     cli("warn", "T-1", "later")
-    assert "overtaken" in cli("summary", "T-1", "--check", "prompt.txt", code=1).out
+    assert "outdated" in cli("summary", "T-1", "--check", "prompt.txt", code=1).out
     (filled / "prompt.txt").write_text("no version here", "utf-8")
     assert "no_version" in cli("summary", "T-1", "--check", "prompt.txt", code=1).err
     entry = as_json("history", "T-1", "src/login.py")[0]
@@ -208,7 +208,7 @@ def test_small_writes(filled: Path, cli: Run, as_json: Callable[..., Any]) -> No
 def test_gates(filled: Path, cli: Run, as_json: Callable[..., Any]) -> None:
     assert [gate["address"] for gate in as_json("gate", "list")] == ["T-1#k2"]
     told = cli("gate", "approve", "T-1#k2", "--by", "kim", "--reason", "fine").out
-    assert "approved: reviewer can go on with T-1" in told
+    assert "approved: reviewer can continue with T-1" in told
     assert as_json("gate", "list", "T-1") == []
     answered = as_json("gate", "list", "--all")[-1]
     assert (answered["status"], answered["answered_by"]) == ("approved", "kim")
@@ -222,7 +222,7 @@ def test_gates(filled: Path, cli: Run, as_json: Callable[..., Any]) -> None:
 
 def test_after_a_rejection(filled: Path, cli: Run) -> None:
     told = cli("gate", "reject", "T-1#k2", "--by", "kim", "--reason", "no").out
-    assert "rejected: T-1 is back with coder, who hands it off anew" in told
+    assert "rejected: T-1 is back with coder, who has to hand it off again" in told
     assert "came back" in cli("inbox", "coder").out
 
 

@@ -131,7 +131,7 @@ def test_what_an_agent_is_made_of_has_to_be_there_before_anything_starts(
     [
         (("run",), "--resume"),
         (("run", "x.yaml"), "--task"),
-        (("run", "x.yaml", "--resume", "R-1"), "--resume goes on"),
+        (("run", "x.yaml", "--resume", "R-1"), "--resume continues"),
         (("run", "x.yaml", "--task", "T-1", "--detach", "--no-wait"), "never waits"),
         (("run", "x.yaml", "--task", "T-1", "--lease", "0"), "seconds"),
         (("worker", "--slots", "0"), "--slots"),
@@ -247,12 +247,12 @@ def test_an_answer_from_another_process_lets_a_waiting_run_go_on(
     while "gate reject" not in shown:
         shown += process.stdout.readline()
     answer = cli("gate", "approve", "T-1#k1", "--by", "kim").out.splitlines()
-    assert answer[-1] == "R-1 goes on"
+    assert answer[-1] == "R-1 continues"
     out, _ = process.communicate(timeout=240)
     assert process.returncode == 0, out
     assert "waits: gate T-1#k1 is waiting for a person" in shown
     assert "passdown gate approve T-1#k1 --by NAME" in shown
-    assert "goes on" in out
+    assert "continues" in out
 
 
 def test_without_waiting_the_run_ends_with_1_and_is_resumed_after_the_answer(
@@ -287,7 +287,7 @@ def test_an_interrupt_ends_the_agents_and_says_how_to_go_on(
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=240)
     assert process.returncode == 130, out
-    assert out.splitlines()[-1] == "go on with it: passdown run --resume R-1"
+    assert out.splitlines()[-1] == "continue it: passdown run --resume R-1"
     assert not is_alive(pid)
     found = as_json("runs", "R-1")
     assert found["status"] == "running"

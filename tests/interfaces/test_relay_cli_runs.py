@@ -155,7 +155,7 @@ def test_a_damaged_run_is_named_and_hides_no_other(
 def test_agents_are_listed_with_state_task_and_time(
     project: Path, task: str, cli: Run, as_json: Callable[..., Any]
 ) -> None:
-    assert "no agent has moved yet" in cli("agents").out
+    assert "no agent activity yet" in cli("agents").out
     with passdown.open(str(project)) as ws:
         states = AgentStates(ws)
         states.lease("coder.R-1", task, "R-1")

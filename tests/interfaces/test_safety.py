@@ -90,7 +90,7 @@ def test_reindex_and_doctor(filled: Path, cli: Run, as_json: Callable[..., Any])
 def test_one_is_not_many(filled: Path, cli: Run) -> None:
     assert "7 records in 1 stream\n" in cli("verify").out
     assert "1 stream is in" in cli("export", "a.passdown").out
-    assert "1 head is in" in cli("heads", "export", "heads.json").out
+    assert "1 head written to" in cli("heads", "export", "heads.json").out
 
 
 @pytest.mark.parametrize("of", ["handoff", "task", "state"])

@@ -6,16 +6,17 @@ rules are looked up when they are needed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from passdown.cli.main import VERBS
-from passdown.cli.parsing import AGENT, DOMAIN, FILE, HIDDEN, RUN, TASK
+from passdown.cli.parsing import AGENT, DOMAIN, FILE, HIDDEN, RUN, TASK, command
 from passdown.cli.session import UsageError
 
 if TYPE_CHECKING:
-    from argparse import Action, Namespace
+    from argparse import Action
 
     from passdown.cli.parsing import Parser
+    from passdown.cli.session import Session
 
 
 _FILES = (FILE, "DIR", "PATH")
@@ -38,37 +39,40 @@ class _Level(NamedTuple):
     lines: dict[str, str]
 
 
-def completion(parser: Parser) -> None:
-    """The arguments of `completion`."""
-    parser.show(
-        'eval "$(passdown completion bash)"',
-        'eval "$(passdown completion zsh)"',
-        "passdown completion fish > ~/.config/fish/completions/passdown.fish",
-    )
-    parser.add_argument("shell", nargs="?", choices=("bash", "zsh", "fish"))
-    parser.add_argument("--offer", choices=("agents", "rules", "runs"), help=HIDDEN)
-    parser.set_defaults(run=_completion, store=None)
-
-
-def _completion(args: Namespace) -> int:
-    if args.offer:
-        return _offer(args)
-    if not args.shell:
+@command(
+    "completion",
+    'eval "$(passdown completion bash)"',
+    'eval "$(passdown completion zsh)"',
+    "passdown completion fish > ~/.config/fish/completions/passdown.fish",
+    has_store=False,
+    has_json=False,
+    hidden=("offer",),
+    help={"shell": "the shell"},
+)
+def completion(
+    session: Session,
+    shell: Literal["bash", "zsh", "fish"] | None = None,
+    *,
+    offer: Literal["agents", "rules", "runs"] | None = None,
+) -> None:
+    """Print a completion script for your shell."""
+    if offer:
+        _print_names(session, offer)
+        return
+    if not shell:
         raise UsageError("name a shell: bash, zsh or fish")
     scripts = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
-    print(scripts[args.shell](), end="")
-    return 0
+    print(scripts[shell](), end="")
 
 
-def _offer(args: Namespace) -> int:
+def _print_names(session: Session, offer: str) -> None:
     """Print names, one a line; shells expand what they are offered, so only plain ones."""
-    from passdown.cli.session import workspace_of
     from passdown.core.names import id_problems
 
-    with workspace_of(args) as workspace:
-        if args.offer == "agents":
+    with session.open() as workspace:
+        if offer == "agents":
             names = list(workspace.context.agents())
-        elif args.offer == "runs":
+        elif offer == "runs":
             from passdown.relay.runs import Runs
 
             names = list(Runs(workspace).positions())
@@ -78,7 +82,6 @@ def _offer(args: Namespace) -> int:
     for name in dict.fromkeys(names):
         if not id_problems(name, "name"):
             print(name)
-    return 0
 
 
 def _levels() -> list[_Level]:
@@ -101,7 +104,7 @@ def _level(path: str, parser: Parser) -> _Level:
     values: dict[str, str] = {}
     lines: dict[str, str] = {}
     place = ""
-    for action in parser.offers:
+    for action in parser.arguments:
         if action.help == HIDDEN:
             continue
         if not action.option_strings:

@@ -10,14 +10,14 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.cli.output import counted, heading, labelled, line, verbatim
+from passdown.cli.parsing import command
 from passdown.errors import PassdownError
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Callable
 
-    from passdown.cli.parsing import Parser
     from passdown.cli.relays import Progress
+    from passdown.cli.session import Session
     from passdown.relay.run import Run
     from passdown.workspace import Workspace
 
@@ -33,32 +33,34 @@ _NEXT_COMMANDS = (
 )
 
 
-def demo(parser: Parser) -> None:
-    """The arguments of `demo`."""
-    parser.show("passdown demo", "passdown demo --keep ./passdown-demo")
-    parser.add_argument("--keep", metavar="DIR", help="a new folder; what was made stays there")
-    parser.set_defaults(run=_demo)
-
-
-def _demo(args: Namespace) -> int:
+@command(
+    "demo",
+    "",
+    "--keep ./passdown-demo",
+    has_store=False,
+    has_json=False,
+    help={"keep": "DIR: a new folder; what was made stays there"},
+)
+def demo(_session: Session, *, keep: str | None = None) -> None:
+    """Watch four agents build a small program, offline."""
     import tempfile
 
     check_programs()
-    if args.keep:
-        _refuse_existing(args.keep)
-        Stage(os.path.abspath(args.keep)).play((*RELAY_CHAPTERS, *STORY_CHAPTERS))
-        line(f"Kept in {args.keep}. Look further:")
-        line(f"cd {args.keep}", 2)
-        for command in _NEXT_COMMANDS:
-            line(f"passdown {command}", 2)
-        return 0
+    chapters = (*RELAY_CHAPTERS, *STORY_CHAPTERS)
+    if keep:
+        _refuse_existing(keep)
+        Stage(os.path.abspath(keep)).play(chapters)
+        line(f"Kept in {keep}. Look further:")
+        line(f"cd {keep}", 2)
+        for text in _NEXT_COMMANDS:
+            line(f"passdown {text}", 2)
+        return
     with tempfile.TemporaryDirectory(prefix="passdown-demo-") as folder:
-        Stage(os.path.join(folder, "shop")).play((*RELAY_CHAPTERS, *STORY_CHAPTERS))
-    line("Look further: passdown demo --keep DIR leaves everything to explore; docs/relay.md says")
-    line("how to write a relay of your own agents. Without a relay:")
-    for command in ("passdown init", "passdown help handoff", "passdown template"):
-        line(command, 2)
-    return 0
+        Stage(os.path.join(folder, "shop")).play(chapters)
+    line("Look further: passdown demo --keep DIR keeps everything; docs/relay.md says how to write")
+    line("a relay of your own agents. Without a relay:")
+    for text in ("passdown init", "passdown help handoff", "passdown template"):
+        line(text, 2)
 
 
 def _refuse_existing(folder: str) -> None:

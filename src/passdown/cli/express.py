@@ -2,134 +2,205 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from passdown.cli.parsing import FILE, TASK, listed, with_agent, with_store
-from passdown.cli.relays import seconds_option
-from passdown.cli.session import (
-    UsageError,
-    author,
-    is_server_url,
-    read_input,
-    store_of,
-    workspace_of,
-)
+from passdown.cli.output import line, pairs, short_time, table
+from passdown.cli.parsing import Author, command, seconds
+from passdown.cli.session import UsageError, read_input
+from passdown.core.text import visible
 from passdown.errors import InvalidInput, PassdownError, Problem
+from passdown.relay.express import express_record, express_records
+from passdown.relay.express import send as send_item
 
 if TYPE_CHECKING:
-    from argparse import Namespace
+    from collections.abc import Sequence
 
-    from passdown.cli.parsing import Parser
+    from passdown.cli.session import Session
     from passdown.core.types import JsonObject
     from passdown.relay.express import ExpressRecord
     from passdown.relay.worker import RelayWorker
     from passdown.workspace import Workspace
 
-
 _POLL_S = 0.2
 _RESEND_S = 2.0
 _MAX_FAILURES = 3
+_SEND = {"wait": "bool", "here": "bool", "wait_room": "float", "relay_store": "str"}
+_ITEM = {"id": "str", "task": "str", "base": "str"}
+_TYPES = {"wait_room": seconds}
+_HELP = {
+    "by": "who wants it, and carries it out",
+    "reason": "why it is wanted",
+    "id": "ID: default: made from its content",
+    "task": "the task that it belongs to",
+    "base": "REF: what it changes; default: HEAD",
+    "wait": "wait for the result",
+    "here": "carry it out in this process, now",
+    "wait_room": "SECONDS: wait so long for a full lane",
+    "relay_store": "URL: the engine's database",
+}
 
 
-def express(parser: Parser) -> None:
-    """The arguments of `express` and the verbs below it."""
-    _add_send_verbs(parser)
-    queue = parser.subverb(
-        "queue",
-        "queue an item again that is recorded",
-        "passdown express queue x1",
-        run=_express_queue,
-    )
-    queue.add_argument("id", metavar="ID")
-    _add_send_options(queue)
-    found = parser.subverb(
-        "list",
-        "list all items",
-        "passdown express list",
-        "passdown express list --status promoted",
-        run=_express_list,
-    )
-    found.add_argument(
-        "--status", metavar="STATUS", default="", help="such as sent, done, promoted"
-    )
-    with_store(found)
-    show = parser.subverb(
-        "show", "one item and what became of it", "passdown express show x1", run=_express_show
-    )
-    show.add_argument("id", metavar="ID")
-    with_store(show)
+@command(
+    "express send",
+    "item.json --wait",
+    "- --here < item.yaml",
+    fields=_SEND,
+    types=_TYPES,
+    help={
+        **_HELP,
+        "file": "JSON or YAML, or - for stdin",
+        "by": "who wants it, where the file doesn't say",
+    },
+)
+def express_send(session: Session, file: str, *, by: Author, **send: Any) -> int:
+    """Send an item from a file."""
+    item = _from_file(file)
+    if isinstance(item, dict):
+        item = {"by": by, **cast("JsonObject", item)}
+    return _send(session, item, send)
 
 
-def _add_send_verbs(parser: Parser) -> None:
-    send = parser.subverb(
-        "send",
-        "send an item from a file",
-        "passdown express send item.json --wait",
-        "cat item.yaml | passdown express send - --here",
-        run=lambda args: _send(args, _item_from_file(args)),
-    )
-    send.add_argument("file", metavar=FILE, help="JSON or YAML, or - for standard input")
-    with_agent(send, "--by", "who wants it, where the file doesn't say")
-    _add_send_options(send)
-    knowledge = parser.subverb(
-        "knowledge",
-        "bring entries to the knowledge file",
-        """passdown express knowledge --entry '{"id": "Redis", "type": "component"}' """
-        "--reason 'we chose it' --wait",
-        "passdown express knowledge entries.json --action replace --reason 'tidied up'",
-        run=lambda args: _send(args, _knowledge(args)),
-    )
-    knowledge.add_argument("file", metavar=FILE, nargs="?", help="a JSON or YAML list of entries")
-    listed(knowledge, "--entry", "JSON", "one entry")
-    knowledge.add_argument("--action", choices=("append", "replace"), default="append")
-    knowledge.add_argument("--file-path", metavar="PATH", default="", help="default: knowledge.dot")
-    fix = parser.subverb(
-        "fix",
-        "change files at once",
-        "passdown express fix --message 'Stop the crash' src/run.py=fixed.py --wait",
-        "passdown express fix --message 'Stop the crash' --patch fix.diff",
-        run=lambda args: _send(args, _fix(args)),
-    )
-    fix.add_argument("files", metavar="PATH=FILE", nargs="*", help="a path and its new content")
-    fix.add_argument("--patch", metavar=FILE, help="a unified diff instead")
-    fix.add_argument("--message", metavar="TEXT", required=True, help="the commit's")
-    for each in (knowledge, fix, _add_file_verb(parser)):
-        _add_item_options(each, needs_reason=each is not fix)
-        _add_send_options(each)
+@command(
+    "express knowledge",
+    """--entry '{"id": "Redis", "type": "component"}' --reason 'we chose it' --wait""",
+    "entries.json --action replace --reason 'tidied up'",
+    fields={**_ITEM, **_SEND},
+    types=_TYPES,
+    flags={"entries": "--entry"},
+    help={
+        **_HELP,
+        "file": "a JSON or YAML list of entries",
+        "entries": "JSON: one entry",
+        "file_path": "PATH: default: knowledge.dot",
+    },
+)
+def express_knowledge(
+    session: Session,
+    file: str | None = None,
+    *,
+    entries: Sequence[str] = (),
+    action: Literal["append", "replace"] = "append",
+    file_path: str = "",
+    reason: str,
+    by: Author,
+    **options: Any,
+) -> int:
+    """Add entries to the knowledge file."""
+    from passdown.core.parsing import load_json
+
+    if bool(file) == bool(entries):
+        raise UsageError("name a FILE with entries, or each of them with --entry")
+    content = [load_json(text) for text in entries] or _from_file(file or "")
+    item = {"kind": "knowledge_update", "by": by, "reason": reason, "entries": content}
+    path = {"file_path": file_path} if file_path else {}
+    return _send(session, {**item, "action": action, **_item(options), **path}, options)
 
 
-def _add_file_verb(parser: Parser) -> Parser:
-    file = parser.subverb(
-        "file",
-        "write, append to or delete one file",
-        "passdown express file NOTES.md --content notes.md --reason 'asked for'",
-        run=lambda args: _send(args, _file(args)),
-    )
-    file.add_argument("path", metavar="PATH")
-    file.add_argument("--content", metavar=FILE, help="the file that has it, or -")
-    file.add_argument("--action", choices=("write", "append", "delete"), default="write")
-    return file
+@command(
+    "express fix",
+    "--message 'Stop the crash' src/run.py=fixed.py --wait",
+    "--message 'Stop the crash' --patch fix.diff",
+    fields={**_ITEM, **_SEND},
+    types=_TYPES,
+    help={
+        **_HELP,
+        "files": "PATH=FILE: a path and its new content",
+        "patch": "FILE: a unified diff instead",
+        "message": "the commit's",
+    },
+)
+def express_fix(
+    session: Session,
+    files: Sequence[str] = (),
+    *,
+    patch: str | None = None,
+    message: str,
+    reason: str | None = None,
+    by: Author,
+    **options: Any,
+) -> int:
+    """Change files at once."""
+    if bool(files) == bool(patch):
+        raise UsageError("name each change as PATH=FILE, or one --patch FILE")
+    item: JsonObject = {"kind": "hot_fix", "by": by, "reason": reason or message}
+    item["message"] = message
+    if patch:
+        item["patch"] = _read_text(patch)
+    else:
+        item["files"] = {}
+    for given in files:
+        path, mark, source = given.partition("=")
+        if not mark or not path or not source:
+            raise UsageError(f"{given!r} is not PATH=FILE")
+        item["files"][path] = _read_text(source)
+    return _send(session, {**item, **_item(options)}, options)
 
 
-def _add_item_options(parser: Parser, *, needs_reason: bool) -> None:
-    """What every item says, whatever its kind."""
-    parser.add_argument("--reason", metavar="TEXT", required=needs_reason, help="why it is wanted")
-    parser.add_argument("--id", metavar="ID", default="", help="default: made from what it says")
-    parser.add_argument("--task", metavar=TASK, default="", help="the task that it belongs to")
-    parser.add_argument("--base", metavar="REF", default="", help="what it changes; default: HEAD")
-    with_agent(parser, "--by", "who wants it, and carries it out")
+@command(
+    "express file",
+    "NOTES.md --content notes.md --reason 'asked for'",
+    fields={**_ITEM, **_SEND},
+    types=_TYPES,
+    help={**_HELP, "path": "PATH: the file", "content": "FILE: the file that has it, or -"},
+)
+def express_file(
+    session: Session,
+    path: str,
+    *,
+    content: str | None = None,
+    action: Literal["write", "append", "delete"] = "write",
+    reason: str,
+    by: Author,
+    **options: Any,
+) -> int:
+    """Write, append to or delete one file."""
+    if (content is None) != (action == "delete"):
+        raise UsageError("--content is needed unless the --action is delete")
+    item: JsonObject = {"kind": "file_task", "by": by, "reason": reason}
+    item |= {"path": path, "action": action, **_item(options)}
+    if content:
+        item["content"] = _read_text(content)
+    return _send(session, item, options)
 
 
-def _add_send_options(parser: Parser) -> None:
-    """How an item is brought to whoever carries it out."""
-    parser.add_argument("--wait", action="store_true", help="wait for the result")
-    parser.add_argument("--here", action="store_true", help="carry it out in this process, now")
-    parser.add_argument(
-        "--wait-room", metavar="SECONDS", type=seconds_option, help="wait so long for a full lane"
-    )
-    parser.add_argument("--relay-store", metavar="URL", default="", help="the engine's database")
-    with_store(parser)
+@command(
+    "express queue",
+    "x1",
+    fields=_SEND,
+    types=_TYPES,
+    help={**_HELP, "id": "ID: of a recorded item"},
+)
+def express_queue(session: Session, id: str, **send: Any) -> int:
+    """Queue a recorded item again."""
+    with session.open() as workspace:
+        record = express_record(workspace, id)
+        if session.is_remote:
+            _refuse_here(send)
+            record = send_item(workspace, record.item.to_dict())
+        return _deliver(session, workspace, record, send)
+
+
+@command(
+    "express list",
+    "",
+    "--status promoted",
+    help={"status": "STATUS: such as sent, done, promoted"},
+)
+def express_list(session: Session, *, status: str = "") -> None:
+    """List all items."""
+    with session.open() as workspace:
+        found = express_records(workspace, status=status)
+    session.show(found, _print_records)
+
+
+@command("express show", "x1", help={"id": "ID: of the item"})
+def express_show(session: Session, id: str) -> None:
+    """Show one item and its result."""
+    with session.open() as workspace:
+        record = express_record(workspace, id)
+    session.show(record, _print_record)
 
 
 def _from_file(path: str) -> object:
@@ -139,51 +210,9 @@ def _from_file(path: str) -> object:
     return load_json(data) if path.endswith(".json") else load_yaml(data)
 
 
-def _item_from_file(args: Namespace) -> object:
-    """The item of a file; who sends it wants it, unless it says who."""
-    item = _from_file(args.file)
-    if not isinstance(item, dict):
-        return item
-    return {"by": author(args), **cast("JsonObject", item)}
-
-
-def _item(args: Namespace, kind: str, **content: object) -> JsonObject:
-    """An item as plain data; what is empty is left out and gets its default."""
-    common = {"id": args.id, "task": args.task, "base": args.base}
-    item: JsonObject = {"kind": kind, "by": author(args), "reason": args.reason, **content}
-    return {**item, **{name: value for name, value in common.items() if value}}
-
-
-def _knowledge(args: Namespace) -> JsonObject:
-    from passdown.core.parsing import load_json
-
-    if bool(args.file) == bool(args.entry):
-        raise UsageError("name a FILE with entries, or each of them with --entry")
-    entries = [load_json(text) for text in args.entry] or _from_file(args.file)
-    item = _item(args, "knowledge_update", entries=entries, action=args.action)
-    return {**item, "file_path": args.file_path} if args.file_path else item
-
-
-def _fix(args: Namespace) -> JsonObject:
-    if bool(args.files) == bool(args.patch):
-        raise UsageError("name each change as PATH=FILE, or one --patch FILE")
-    args.reason = args.reason or args.message
-    if args.patch:
-        return _item(args, "hot_fix", message=args.message, patch=_read_text(args.patch))
-    files: dict[str, str] = {}
-    for given in args.files:
-        path, mark, source = given.partition("=")
-        if not mark or not path or not source:
-            raise UsageError(f"{given!r} is no PATH=FILE")
-        files[path] = _read_text(source)
-    return _item(args, "hot_fix", message=args.message, files=files)
-
-
-def _file(args: Namespace) -> JsonObject:
-    if (args.content is None) != (args.action == "delete"):
-        raise UsageError("--content is needed unless the --action is delete")
-    item = _item(args, "file_task", path=args.path, action=args.action)
-    return {**item, "content": _read_text(args.content)} if args.content else item
+def _item(options: dict[str, Any]) -> JsonObject:
+    """What every item may say; what is empty is left out and gets its default."""
+    return {name: options[name] for name in _ITEM if options[name]}
 
 
 def _read_text(path: str) -> str:
@@ -194,21 +223,19 @@ def _read_text(path: str) -> str:
         raise InvalidInput("the input can't be read", [problem]) from error
 
 
-def _send(args: Namespace, item: object) -> int:
+def _send(session: Session, item: object, send: dict[str, Any]) -> int:
     """Record an item, then carry it out or queue it."""
-    from passdown.relay.express import send
-
-    if args.here and (args.wait or args.wait_room):
+    if send["here"] and (send["wait"] or send["wait_room"]):
         raise UsageError("--here carries it out at once; leave --wait and --wait-room out")
-    if is_server_url(store_of(args)):
-        _refuse_here(args)
-    with workspace_of(args) as workspace:
-        return _deliver(args, workspace, send(workspace, item))
+    if session.is_remote:
+        _refuse_here(send)
+    with session.open() as workspace:
+        return _deliver(session, workspace, send_item(workspace, item), send)
 
 
-def _refuse_here(args: Namespace) -> None:
+def _refuse_here(send: dict[str, Any]) -> None:
     """A server queues by itself, and carries nothing out on this machine."""
-    named = [name for name in ("here", "wait_room", "relay_store") if getattr(args, name)]
+    named = [name for name in ("here", "wait_room", "relay_store") if send[name]]
     if named:
         option = "--" + named[0].replace("_", "-")
         raise UsageError(
@@ -216,46 +243,33 @@ def _refuse_here(args: Namespace) -> None:
         )
 
 
-def _express_queue(args: Namespace) -> int:
-    from passdown.relay.express import express_record, send
+def _deliver(
+    session: Session, workspace: Workspace, record: ExpressRecord, send: dict[str, Any]
+) -> int:
+    """Carry an item out or queue it, and print the result; 1 when it became a task."""
+    if send["here"]:
+        from passdown.relay.agents import AgentStates
+        from passdown.relay.express import carry_out
 
-    with workspace_of(args) as workspace:
-        record = express_record(workspace, args.id)
-        if is_server_url(store_of(args)):
-            _refuse_here(args)
-            record = send(workspace, record.item.to_dict())
-        return _deliver(args, workspace, record)
-
-
-def _deliver(args: Namespace, workspace: Workspace, record: ExpressRecord) -> int:
-    if args.here:
-        return _run_here(workspace, record, as_json=args.json)
-    if is_server_url(store_of(args)):
-        record = _wait(workspace, record) if args.wait else record
+        carry_out(workspace, record.item, states=AgentStates(workspace))
+        record = express_record(workspace, record.item.id)
+    elif session.is_remote:
+        record = _wait(workspace, record) if send["wait"] else record
     elif not record.is_over:
-        record = _enqueue(args, workspace, record)
-    return _print_result(record, as_json=args.json)
+        record = _enqueue(workspace, record, send)
+    session.show(record, _print_result)
+    return 1 if record.status == "promoted" else 0
 
 
-def _run_here(workspace: Workspace, record: ExpressRecord, *, as_json: bool) -> int:
-    from passdown.relay.agents import AgentStates
-    from passdown.relay.express import carry_out, express_record
-
-    carry_out(workspace, record.item, states=AgentStates(workspace))
-    return _print_result(express_record(workspace, record.item.id), as_json=as_json)
-
-
-def _enqueue(args: Namespace, workspace: Workspace, record: ExpressRecord) -> ExpressRecord:
-    """Queue it, and wait for it where that is wanted; what goes wrong is told together with what
-    is recorded already.
-    """
+def _enqueue(workspace: Workspace, record: ExpressRecord, send: dict[str, Any]) -> ExpressRecord:
+    """Queue it, and wait for it where that is wanted; an error says what is recorded already."""
     try:
         from passdown.relay.worker import EngineOptions, RelayWorker, open_engine
 
-        with open_engine(workspace, EngineOptions(url=args.relay_store)) as engine:
+        with open_engine(workspace, EngineOptions(url=send["relay_store"] or "")) as engine:
             work = RelayWorker(workspace, engine)
-            work.send_express(record.item.id, wait_s=args.wait_room or 0.0)
-            return _wait(workspace, record, work) if args.wait else record
+            work.send_express(record.item.id, wait_s=send["wait_room"] or 0.0)
+            return _wait(workspace, record, work) if send["wait"] else record
     except Exception as error:
         said = error.message if isinstance(error, PassdownError) else str(error)
         code = error.code if isinstance(error, PassdownError) else "not_queued"
@@ -270,11 +284,9 @@ def _enqueue(args: Namespace, workspace: Workspace, record: ExpressRecord) -> Ex
 def _wait(
     workspace: Workspace, record: ExpressRecord, work: RelayWorker | None = None
 ) -> ExpressRecord:
-    """What became of an item; it is queued again where a worker failed at it, a few times. Behind
-    a server that is seen to there.
+    """Wait for the result of an item; where a worker failed at it, queue it again, a few times.
+    Without `work`, the server does that.
     """
-    from passdown.relay.express import express_record
-
     failures, looked_at, is_told = 0, time.monotonic(), False
     while not record.is_over:
         time.sleep(_POLL_S)
@@ -283,7 +295,8 @@ def _wait(
             continue
         looked_at = time.monotonic()
         if not is_told and not record.is_over and not work.is_served():
-            _warn_no_worker(record.item.id)
+            text = f"{record.item.id} waits: there is no worker; passdown worker starts one. "
+            print(visible(f"{text}Ctrl-C leaves it queued."), file=sys.stderr, flush=True)
             is_told = True
         failures += work.send_express(record.item.id)
         if failures > _MAX_FAILURES:
@@ -291,28 +304,12 @@ def _wait(
     return record
 
 
-def _warn_no_worker(item: str) -> None:
-    import sys
-
-    from passdown.core.text import visible
-
-    said = f"{item} waits: there is no worker; passdown worker starts one. Ctrl-C leaves it queued."
-    print(visible(said), file=sys.stderr, flush=True)
-
-
-def _print_result(record: ExpressRecord, *, as_json: bool) -> int:
-    """Say what became of an item; 1 when it became a task."""
-    from passdown.cli.output import line, pairs, print_json
-
-    code = 1 if record.status == "promoted" else 0
-    if as_json:
-        print_json(record.to_dict())
-        return code
+def _print_result(record: ExpressRecord) -> None:
     item, facts = record.item, record.facts
     if not record.is_over:
         line(f"{item.id} is queued; a worker, or a run in the foreground, carries it out")
         line(f"passdown express show {item.id}", 2)
-        return code
+        return
     done = facts.get("done", {})
     asked = cast("JsonObject", done.get("pull_request") or {})
     line(f"{item.id} ({item.kind}): {record.status}")
@@ -322,25 +319,16 @@ def _print_result(record: ExpressRecord, *, as_json: bool) -> int:
             ("commit", done.get("commit") or ("nothing had to change" if done else "")),
             ("files", done.get("files")),
             ("pull request", asked.get("url") or asked.get("problem")),
-            ("bring it on", asked.get("suggestion")),
+            ("to merge", asked.get("suggestion")),
             ("reports", [f"{r['path']}: {r['message']}" for r in done.get("reports", ())]),
             ("why", facts.get("failed", {}).get("why")),
             ("task", facts.get("promoted", {}).get("task")),
         ],
         2,
     )
-    return code
 
 
-def _express_list(args: Namespace) -> int:
-    from passdown.cli.output import print_json, short_time, table
-    from passdown.relay.express import express_records
-
-    with workspace_of(args) as workspace:
-        found = express_records(workspace, status=args.status)
-    if args.json:
-        print_json([record.to_dict() for record in found])
-        return 0
+def _print_records(found: Sequence[ExpressRecord]) -> None:
     rows = [
         [
             record.item.id,
@@ -356,32 +344,13 @@ def _express_list(args: Namespace) -> int:
     ]
     names = ("id", "kind", "status", "by", "sent (UTC)", "branch or task", "about")
     table(names, rows, "no express items", whole=("id", "status"), short=("about",))
-    return 0
 
 
-def _express_show(args: Namespace) -> int:
-    from passdown.cli.output import line, pairs, print_json, short_time
-    from passdown.relay.express import express_record
-
-    with workspace_of(args) as workspace:
-        record = express_record(workspace, args.id)
-    if args.json:
-        print_json(record.to_dict())
-        return 0
+def _print_record(record: ExpressRecord) -> None:
     item = record.item
-    pairs(
-        [
-            ("id", item.id),
-            ("kind", item.kind),
-            ("status", record.status),
-            ("by", item.by),
-            ("reason", item.reason),
-            ("task", item.task),
-            ("base", item.base),
-        ]
-    )
+    names = ("id", "kind", "by", "reason", "task", "base")
+    pairs([("status", record.status), *((name, getattr(item, name)) for name in names)])
     pairs(list(item.content.items()), 2)
     for kind, at in record.times.items():
         line(f"{short_time(at)}  {kind}")
         pairs(list(record.facts.get(kind, {}).items()), 4)
-    return 0

@@ -4,133 +4,190 @@ from __future__ import annotations
 
 import os
 import re
-from re import sub
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from passdown.cli.output import (
+    approve_hint,
     counted,
     labelled,
     line,
+    print_check,
+    print_command,
     print_json,
     print_problems,
     progress_bar,
     table,
     verbatim,
 )
-from passdown.cli.parsing import FILE, TASK, listed, whole_number, with_agent, with_store
-from passdown.cli.session import UsageError, author, read_input, store_of, workspace_of
-from passdown.core.kinds import FILE_LISTS
+from passdown.cli.parsing import Author, command
+from passdown.cli.session import UsageError, plain, read_input
+from passdown.core.kinds import OUTCOMES, PHASES
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from passdown.cli.parsing import Parser
-    from passdown.core.schema import Field
+    from passdown.cli.session import Session
     from passdown.core.types import JsonObject
     from passdown.imports.note_migration import Migration
     from passdown.workspace import Workspace
 
 
-Document = dict[str, Any]
+class _ListFlag(NamedTuple):
+    """A flag that adds an entry to a list of the handoff: a text, or the parts of one with `::`."""
 
+    flag: str
+    metavar: str
+    help: str
+    keys: tuple[str, ...] = ()
+
+    def entry(self, text: str) -> object:
+        """The entry that a flag's text means."""
+        if not self.keys:
+            return text
+        if len(self.keys) == 1:
+            return {self.keys[0]: text}
+        first, second = _split_pair(text)
+        if not first or not (second or self.flag == "--blocker"):
+            raise UsageError(f"{self.flag} takes two texts with ' :: ' between them")
+        more = {"severity": "medium"} if self.flag == "--gotcha" else {}
+        return {self.keys[0]: first, **({self.keys[1]: second} if second else {}), **more}
+
+
+_LISTS = {
+    "artifacts": _ListFlag("--file", "PATH", "an artifact", ("path",)),
+    "decisions": _ListFlag(
+        "--decision", "TEXT::WHY", "a decision, '::' and its reason", ("summary", "rationale")
+    ),
+    "patterns_discovered": _ListFlag(
+        "--pattern",
+        "TEXT::PLACE",
+        "a way of doing things, '::' and where it is used",
+        ("pattern", "location"),
+    ),
+    "gotchas": _ListFlag(
+        "--gotcha",
+        "TEXT::HOW",
+        "something to watch out for, '::' and how to avoid it",
+        ("issue", "mitigation"),
+    ),
+    "warnings": _ListFlag("--warning", "TEXT", "a warning that stays with the task"),
+    "suggested_next_steps": _ListFlag("--next", "TEXT", "a step that comes next", ("step",)),
+    "dependencies_for_next": _ListFlag(
+        "--read", "PATH::WHY", "a file to read first, '::' and why", ("file", "reason")
+    ),
+    "open_questions": _ListFlag("--question", "TEXT", "an open question", ("question",)),
+    "resolves": _ListFlag("--resolves", "ITEM", "an open item that this step closed"),
+    "blockers": _ListFlag(
+        "--blocker",
+        "TEXT::FIX",
+        "what is in the way, '::' and what would help",
+        ("blocker", "suggested_resolution"),
+    ),
+}
+_FIELDS = {
+    "task": "--task ID",
+    "from_agent": "--from NAME",
+    "to_agent": "--to NAME",
+    "outcome": f"--outcome {'|'.join(OUTCOMES)}",
+    "phase": f"--phase {'|'.join(PHASES)}",
+    "summary": "--summary TEXT",
+    "expect_version": "--expect-version N",
+}
+_FIX_FLAGS = {
+    **_FIELDS,
+    **{
+        name: f"{each.flag} '{each.metavar.replace('::', ' :: ')}'"
+        if "::" in each.metavar
+        else f"{each.flag} {each.metavar}"
+        for name, each in _LISTS.items()
+    },
+    "files_created": "--file PATH",
+    "files_modified": "--file PATH",
+    "blockers.blocking_tasks": "--blocks TASK",
+}
 _NEW_TASK = "passdown task new ID --title TEXT"
 
 
-def handoff(parser: Parser) -> None:
-    """The arguments of `handoff`."""
-    parser.show(
-        "passdown handoff tasks/T-1.md --to tester --phase testing",
-        "passdown handoff --task T-1 --to coder --outcome completed --next 'write the form'",
-        "passdown handoff --task T-1 --outcome blocked --blocker 'no key :: ask ops' --blocks T-2",
-        "passdown handoff note.yaml --changed-git --dry-run",
-    )
-    parser.add_argument("file", metavar=FILE, nargs="?", help="YAML, JSON or a task file; - reads")
-    for field in _flagged_fields().values():
-        _add_flag(parser, field)
-    listed(parser, "--blocks", TASK, "a task that waits for each --blocker")
-    parser.add_argument(
-        "--changed",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="a changed file that the handoff has to name; may be repeated",
-    )
-    parser.add_argument("--changed-git", action="store_true", help="changed files as git has them")
-    parser.add_argument("--key", help="makes a retry safe: the same key gives the same record")
-    parser.add_argument("--rebase", action="store_true", help="add to a task that has moved on")
-    parser.add_argument("--dry-run", action="store_true", help="check only; nothing is recorded")
-    with_store(parser)
-    parser.set_defaults(run=_handoff)
-
-
-def _flagged_fields() -> dict[str, Field]:
-    """The fields of a handoff that have a flag."""
-    from passdown.core.handoff import Handoff
-    from passdown.core.schema import fields_of
-
-    return {name: field for name, field in fields_of(Handoff).items() if field.flag}
-
-
-def _add_flag(parser: Parser, field: Field) -> None:
-    flag, choices = field.flag, field.type.expected().split(" | ")
-    if flag is None:
-        return
-    if isinstance(field.default, tuple):
-        parser.add_argument(
-            flag.option,
-            dest=field.name,
-            metavar=flag.metavar,
-            action="append",
-            default=[],
-            help=f"{flag.help}; may be repeated",
-        )
-    elif choices != [""]:
-        parser.add_argument(flag.option, dest=field.name, choices=choices, help=flag.help or None)
-    else:
-        is_number = field.name == "expect_version"
-        parser.add_argument(
-            flag.option,
-            dest=field.name,
-            metavar=flag.metavar,
-            type=whole_number if is_number else str,
-            help=flag.help or None,
-        )
-
-
-def _handoff(args: Namespace) -> int:
-    from passdown.cli.output import print_check, print_command
-
-    if args.file is None and not (args.task and args.outcome):
+@command(
+    "handoff",
+    "tasks/T-1.md --to tester --phase testing",
+    "--task T-1 --to coder --outcome completed --next 'write the form'",
+    "--task T-1 --outcome blocked --blocker 'no key :: ask ops' --blocks T-2",
+    "note.yaml --changed-git --dry-run",
+    fields={
+        **dict.fromkeys(_FIELDS, "str"),
+        "expect_version": "int",
+        **dict.fromkeys(_LISTS, "list[str]"),
+    },
+    choices={"outcome": OUTCOMES, "phase": PHASES},
+    flags={"blocks": "--blocks", **{name: each.flag for name, each in _LISTS.items()}},
+    help={
+        "file": "YAML, JSON or a task file, or - for stdin",
+        "from_agent": "default: who holds the task",
+        "to_agent": "the receiver",
+        "outcome": "how the step ended",
+        "phase": "the phase that the task moves to",
+        "summary": "the state of the work",
+        "blocks": "TASK: a task that waits for each --blocker",
+        "changed": "PATH: a changed file that the handoff has to name",
+        "changed_git": "changed files as git has them",
+        "rebase": "add to a task that has moved on",
+        "dry_run": "check only; nothing is recorded",
+        **{name: f"{each.metavar}: {each.help}" for name, each in _LISTS.items()},
+    },
+)
+def handoff(
+    session: Session,
+    file: str | None = None,
+    *,
+    blocks: Sequence[str] = (),
+    changed: Sequence[str] = (),
+    changed_git: bool = False,
+    key: str | None = None,
+    rebase: bool = False,
+    dry_run: bool = False,
+    **given: Any,
+) -> int:
+    """Hand a task on, from a file or from flags."""
+    if file is None and not (given["task"] and given["outcome"]):
         raise UsageError("name a FILE, or at least --task and --outcome")
-    if args.blocks and not args.blockers:
+    if blocks and not given["blockers"]:
         raise UsageError("--blocks names tasks that wait for a --blocker; name that as well")
-    text = None if args.file is None else read_input(args.file)
-    with workspace_of(args) as workspace:
-        changed = _changed_files(workspace, args)
-        fields, task = _fields_beside(text, args)
-        given: Document | bytes = {} if text is None else text
-        if args.dry_run:
-            check = workspace.check_handoff(
-                given, rebase=args.rebase, changed_files=changed, **fields
-            )
-            problems = tuple(_explained(workspace, task, check.problems, args))
-            return print_check(check._replace(problems=problems), as_json=args.json)
+    lists = {name: [flag.entry(text) for text in given[name]] for name, flag in _LISTS.items()}
+    if blocks:
+        lists["blockers"] = [{**b, "blocking_tasks": list(blocks)} for b in lists["blockers"]]  # type: ignore[dict-item]
+    fields = {name: given[name] for name in _FIELDS if given[name] is not None}
+    text = None if file is None else read_input(file)
+    task = _check_contradictions(text, file or "", fields)
+    fields |= {name: entries for name, entries in lists.items() if entries}
+    fields.setdefault("from_agent", os.environ.get("PASSDOWN_AGENT") or None)
+    with session.open() as workspace:
+        fields |= {
+            "rebase": rebase,
+            "changed_files": _changed_files(workspace, changed, changed_git),
+        }
+        # A file is passed on as it is: a task file is recorded once.
+        data: JsonObject | bytes = {} if text is None else text
+        if dry_run:
+            check = workspace.check_handoff(data, **fields)
+            problems = tuple(_explained(workspace, task, check.problems, file))
+            check = check._replace(problems=problems)
+            session.show(check, print_check)
+            return 0 if check.ok else 1
         try:
-            command = workspace.hand_off(
-                given, key=args.key, rebase=args.rebase, changed_files=changed, **fields
-            )
+            receipt = workspace.hand_off(data, key=key, **fields)
         except InvalidInput as error:
-            problems = _explained(workspace, task, error.problems, args)
+            problems = tuple(_explained(workspace, task, error.problems, file))
             raise InvalidInput(error.message, problems, next_step=error.next_step) from error
-    return print_command(command, as_json=args.json)
+    session.show(receipt, print_command)
+    return 0
 
 
 def _explained(
-    workspace: Workspace, task: object, problems: Iterable[Problem], args: Namespace
+    workspace: Workspace, task: object, problems: Iterable[Problem], file: str | None
 ) -> Iterator[Problem]:
-    """The problems of a handoff, a task that isn't there among them; with flags for flags."""
+    """The problems of a handoff, with an unknown task among them; fixes are flags for flags."""
     known = tuple(problems)
     if isinstance(task, str) and not any(problem.path == "task" for problem in known):
         try:
@@ -138,79 +195,40 @@ def _explained(
         except NotFound as error:
             yield Problem("task", "not_found", error.message, "a task that exists", _NEW_TASK)
     for problem in known:
-        # A file is mended in the file; of what was typed, the flag is what one has to type.
-        yield problem if args.file is not None else problem._replace(fix=_fix_as_flag(problem))
+        yield problem if file is not None else problem._replace(fix=_fix_as_flag(problem))
 
 
 def _fix_as_flag(problem: Problem) -> str:
     """What to try, in flags: the flag of a field that is missing, else what was proposed."""
     if problem.code == "same_agent":
         return "another --to, or none"
-    is_told = problem.fix and problem.code != "required"
-    return problem.fix if is_told or problem.level != "error" else _flag_of(problem.path)
+    if (problem.fix and problem.code != "required") or problem.level != "error":
+        return problem.fix
+    field = re.sub(r"\[\d+\]", "", problem.path)
+    return _FIX_FLAGS.get(field) or _FIX_FLAGS.get(field.partition(".")[0], "")
 
 
-def _flag_of(path: str) -> str:
-    """The flag that gives the field at a path, as it is typed."""
-    name, _, part = re.sub(r"\[\d+\]", "", path).partition(".")
-    if part == "blocking_tasks":
-        return "--blocks TASK"
-    field = _flagged_fields().get("artifacts" if name in FILE_LISTS else name)
-    if field is None or field.flag is None:
-        return ""
-    value = field.type.expected().replace(" | ", "|") or field.flag.metavar
-    first, _, second = value.partition("::")
-    return (
-        f"{field.flag.option} '{first} :: {second}'" if second else f"{field.flag.option} {value}"
-    )
+def _check_contradictions(text: bytes | None, file: str, fields: JsonObject) -> object:
+    """Check that no flag contradicts the file; gives the task that is meant.
 
-
-def _fields_beside(text: bytes | None, args: Namespace) -> tuple[Document, object]:
-    """What the flags say beside a file, and the task that is meant.
-
-    Flags fill what the file leaves out and add to its lists; one that contradicts it is a usage
-    error. The file itself is passed on as it is: a task file is recorded once.
+    Flags fill what the file leaves out and add to its lists.
     """
     from passdown.core.intake import read_handoff
 
-    data: Document = {}
+    data: JsonObject = {}
     try:
         data = read_handoff(text).data if text is not None else {}
     except InvalidInput as error:
-        _refuse_without_section(text or b"", args.file, error)
-    fields: Document = {}
-    for name, field in _flagged_fields().items():
-        value = getattr(args, name)
-        if value is None or value == []:
-            continue
-        if isinstance(value, list):
-            fields[name] = [_entry(field, text) for text in cast("list[str]", value)]
-            continue
+        _refuse_without_section(text or b"", file, error)
+    for name, value in fields.items():
         if data.get(name) and str(data[name]) != str(value):
-            option = field.flag.option if field.flag else name
-            raise UsageError(f"{option} contradicts the file, where {name} is {data[name]!r:.80}")
-        fields[name] = value
-    for blocker in fields.get("blockers", ()) if args.blocks else ():
-        blocker["blocking_tasks"] = list(args.blocks)
-    fields.setdefault("from_agent", os.environ.get("PASSDOWN_AGENT") or None)
-    return fields, fields.get("task") or data.get("task")
-
-
-def _entry(field: Field, text: str) -> Any:
-    """The entry that the value of a repeated flag stands for."""
-    flag = field.flag
-    if flag is None or not flag.fields:
-        return text
-    if len(flag.fields) == 1:
-        return {flag.fields[0]: text}
-    parts = dict(zip(flag.fields, _split_pair(text), strict=True))
-    if flag.needs_all and not all(parts.values()):
-        raise UsageError(f"{flag.option} takes two texts with ' :: ' between them")
-    return {name: part for name, part in parts.items() if part} | dict(flag.also)
+            flag = _FIELDS[name].partition(" ")[0]
+            raise UsageError(f"{flag} contradicts the file, where {name} is {data[name]!r:.80}")
+    return fields.get("task") or data.get("task")
 
 
 def _split_pair(text: str) -> tuple[str, str]:
-    """What stands before and after `::`; one with spaces around it comes first, so that a text
+    """The texts before and after `::`; one with spaces around it comes first, so that a text
     may hold a name such as `std::move`.
     """
     spaced = text.find(" :: ")
@@ -229,56 +247,67 @@ def _refuse_without_section(text: bytes, path: str, error: Exception) -> None:
         raise no_handoff() from error
 
 
-def _changed_files(workspace: Workspace, args: Namespace) -> list[str] | None:
+def _changed_files(
+    workspace: Workspace, changed: Sequence[str], changed_git: bool
+) -> list[str] | None:
     """What the handoff's file lists must account for; None where nobody said."""
-    if args.changed_git:
+    if changed_git:
         from passdown.workspace.repository import uncommitted_paths
 
-        return [*args.changed, *uncommitted_paths(workspace.root)]
-    return args.changed or None
+        return [*changed, *uncommitted_paths(workspace.root)]
+    return list(changed) or None
 
 
 _GIT_TIMEOUT_S = 10.0
 
 
-def draft(parser: Parser) -> None:
-    """The arguments of `draft`."""
-    parser.show("passdown draft", "passdown draft T-1 --agent coder", "passdown draft T-1 --print")
-    parser.add_argument("task", metavar=TASK, nargs="?", help="default: the only open task")
-    with_agent(parser, help="who hands off")
-    parser.add_argument("--print", action="store_true", help="show it; write nothing")
-    with_store(parser)
-    parser.set_defaults(run=_draft)
-
-
-def _draft(args: Namespace) -> int:
+@command(
+    "draft",
+    "",
+    "T-1 --agent coder",
+    "T-1 --print",
+    flags={"is_preview": "--print"},
+    help={
+        "task": "default: the only open task",
+        "agent": "who hands off; default: PASSDOWN_AGENT, else who worked on it",
+        "is_preview": "show it; write nothing",
+    },
+)
+def draft(
+    session: Session,
+    task: str | None = None,
+    *,
+    agent: str | None = None,
+    is_preview: bool = False,
+) -> None:
+    """Write a draft of a handoff from what was seen of the work."""
     from passdown.hosts.hooks.capture import changed_files, draft_path, draft_text, write_draft
     from passdown.hosts.hooks.files import HookSessions
     from passdown.workspace.location import locate
 
-    place = locate(store_of(args), create=False)
-    with workspace_of(args) as workspace:
-        name = args.task or _only_open_task(workspace)
+    location = locate(session.store, create=False)
+    with session.open() as workspace:
+        name = task or _only_open_task(workspace)
         holder = str(workspace.task(name)["holder"])
-    session = HookSessions(place.folder).newest_of(name)
-    agent = args.agent or os.environ.get("PASSDOWN_AGENT") or session.agent or holder
-    text = draft_text(name, agent, session, changed_files(session, place.root, _GIT_TIMEOUT_S))
-    is_kept = not args.print and write_draft(place.folder, name, text)
-    path = draft_path(place.folder, name, os.getcwd())
-    if args.json:
-        print_json({"task": name, "file": path, "written": is_kept, "text": text})
-    elif args.print:
-        verbatim(text.rstrip("\n"))
-    elif is_kept:
-        line(f"kept {path}; complete it, then: passdown handoff {path}")
-    else:
-        line(f"{path} was worked on already and stays as it is")
-    return 0
+    seen = HookSessions(location.folder).newest_of(name)
+    agent = agent or os.environ.get("PASSDOWN_AGENT") or seen.agent or holder
+    text = draft_text(name, agent, seen, changed_files(seen, location.root, _GIT_TIMEOUT_S))
+    is_kept = not is_preview and write_draft(location.folder, name, text)
+    path = draft_path(location.folder, name, os.getcwd())
+
+    def print_text(_: object) -> None:
+        if is_preview:
+            verbatim(text.rstrip("\n"))
+        elif is_kept:
+            line(f"wrote {path}; complete it, then: passdown handoff {path}")
+        else:
+            line(f"{path} has been edited already and is left as it is")
+
+    session.show({"task": name, "file": path, "written": is_kept, "text": text}, print_text)
 
 
 def _only_open_task(workspace: Workspace) -> str:
     """The task that is meant where none is named."""
-    from passdown.cli.session import UsageError
     from passdown.hosts.hooks.files import HookSession
     from passdown.hosts.hooks.messages import choose_task
     from passdown.workspace.location import branch_and_commit
@@ -289,40 +318,40 @@ def _only_open_task(workspace: Workspace) -> str:
     return choice.task
 
 
-def ingest(parser: Parser) -> None:
-    """The arguments of `ingest`."""
-    parser.show("passdown ingest tasks/*.md", "passdown ingest tasks/T-1.md --agent coder --json")
-    parser.add_argument("files", metavar=FILE, nargs="+", help="task files with a ## Handoff")
-    with_agent(parser, help="who hands off, where a file names nobody")
-    with_store(parser)
-    parser.set_defaults(run=_ingest)
-
-
-def _ingest(args: Namespace) -> int:
+@command(
+    "ingest",
+    "tasks/*.md",
+    "tasks/T-1.md --agent coder --json",
+    help={
+        "files": "task files with a ## Handoff",
+        "agent": "who hands off, where a file names nobody",
+    },
+)
+def ingest(session: Session, files: list[str], *, agent: Author) -> int:
+    """Record the handoffs in task files; the same file twice changes nothing."""
     results: list[JsonObject] = []
-    with workspace_of(args) as workspace:
-        for path in args.files:
-            result: JsonObject = {
-                "file": path,
-                "task": "",
-                "made_task": False,
-                "task_fields": [],
-                "left_out": [],
-            }
+    with session.open() as workspace:
+        for path in files:
+            empty: JsonObject = {"made_task": False, "task_fields": [], "left_out": []}
+            result: JsonObject = {"file": path, "task": "", **empty}
             try:
-                ingest_file(workspace, path, author(args), result)
+                ingest_file(workspace, path, agent, result)
             except PassdownError as error:
                 result.update(result="refused", error=error.to_dict(), text=str(error))
             results.append(result)
-            if not args.json:
+            if not session.as_json:
                 _print_ingested(result)
     refused = sum(result["result"] == "refused" for result in results)
-    if args.json:
-        print_json([{k: v for k, v in result.items() if k != "text"} for result in results])
+    if session.as_json:
+        _print_results(results)
     elif len(results) > 1:
         taken = len(results) - refused
         line(f"{taken} of {len(results)} files {'is' if taken == 1 else 'are'} recorded")
     return 1 if refused else 0
+
+
+def _print_results(results: list[JsonObject]) -> None:
+    print_json([{k: v for k, v in result.items() if k != "text"} for result in results])
 
 
 def ingest_file(workspace: Workspace, path: str, agent: str, result: JsonObject) -> None:
@@ -403,7 +432,7 @@ def _print_ingested(result: JsonObject) -> None:
     for each in result["left_out"]:
         line(f"left out: {each}", 2)
     for gate in result["held_by"]:
-        line(f"held by {gate} (passdown gate approve {gate} --by NAME)", 2)
+        line(f"held by {approve_hint(gate)}", 2)
     warnings = [Problem(**warning) for warning in result["warnings"]]
     print_problems(w for w in warnings if w.code != "recommended")
 
@@ -411,33 +440,6 @@ def _print_ingested(result: JsonObject) -> None:
 ENDINGS = (".md", ".markdown", ".txt", ".json")
 PROGRESS_FROM = 5
 _MAIN = ("summary", "issue", "pattern", "step", "question", "blocker", "path", "file", "name")
-
-
-def migrate(parser: Parser) -> None:
-    """The arguments of `migrate`."""
-    parser.show(
-        "passdown migrate notes/handover.md --dry-run",
-        "passdown migrate notes/ --agent coder",
-        "passdown migrate note.md --prompt > prompt.txt",
-        "passdown migrate note.md --answer answer.json",
-    )
-    parser.add_argument("files", metavar=FILE, nargs="+", help="notes, folders of notes, patterns")
-    parser.add_argument(
-        "--task", metavar=TASK, default="", help="the task, where a note names none"
-    )
-    with_agent(parser, help="who hands off, where a note names nobody")
-    parser.add_argument(
-        "--minimum", metavar="0..1", type=_fraction, default=0.5, help="leave out what is less sure"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="show what would be recorded")
-    parser.add_argument(
-        "--prompt", action="store_true", help="print the prompt for a model instead"
-    )
-    parser.add_argument("--answer", metavar=FILE, help="a model's answer to that prompt")
-    parser.add_argument("--ask", action="store_true", help="let PASSDOWN_MIGRATE_COMMAND answer it")
-    parser.add_argument("--no-write", action="store_true", help="record, but leave the files alone")
-    with_store(parser)
-    parser.set_defaults(run=_migrate)
 
 
 def _fraction(text: str) -> float:
@@ -452,46 +454,76 @@ def _fraction(text: str) -> float:
     return found
 
 
-def _migrate(args: Namespace) -> int:
-    paths = _note_files(args.files)
-    if len(paths) > 1 and (args.task or args.answer or args.prompt):
+@command(
+    "migrate",
+    "notes/handover.md --dry-run",
+    "notes/ --agent coder",
+    "note.md --prompt > prompt.txt",
+    "note.md --answer answer.json",
+    types={"minimum": _fraction},
+    flags={"write_back": "--no-write"},
+    help={
+        "files": "notes, folders of notes, patterns",
+        "task": "the task, where a note names none",
+        "agent": "who hands off, where a note names nobody",
+        "minimum": "0..1: leave out what is less certain",
+        "dry_run": "show what would be recorded",
+        "prompt": "print the prompt for a model instead",
+        "answer": "FILE: a model's answer to that prompt",
+        "ask": "let PASSDOWN_MIGRATE_COMMAND answer it",
+        "write_back": "record, but leave the files alone",
+    },
+)
+def migrate(
+    session: Session,
+    files: list[str],
+    *,
+    prompt: bool = False,
+    answer: str | None = None,
+    minimum: float = 0.5,
+    agent: Author,
+    task: str = "",
+    ask: bool = False,
+    dry_run: bool = False,
+    write_back: bool = True,
+) -> int:
+    """Turn freeform notes into handoffs."""
+    paths = _note_files(files)
+    if len(paths) > 1 and (task or answer or prompt):
         raise UsageError("--task, --answer and --prompt are for one file")
-    if args.prompt:
-        return _print_prompt(paths[0], as_json=args.json)
-    answer = _answer_from_file(args.answer) if args.answer else None
+    if prompt:
+        _print_prompt(session, paths[0])
+        return 0
+    options = {
+        "agent": agent,
+        "task": task,
+        "answer": _answer_from_file(answer) if answer else None,
+        "ask": ask,
+        "minimum": minimum,
+        "dry_run": dry_run,
+        "write_back": write_back,
+    }
     results: list[JsonObject] = []
     draw = progress_bar("migrating") if len(paths) > PROGRESS_FROM else None
-    with workspace_of(args) as workspace:
+    with session.open() as workspace:
         for number, path in enumerate(paths, start=1):
-            result = _migrate_one(workspace, path, args, answer)
-            results.append(result)
+            results.append(_migrate_one(workspace, path, options))
             if draw:
                 draw(number, len(paths))
-            if not args.json:
-                _print_migrated(result, is_alone=len(paths) == 1)
-    if args.json:
-        print_json([{k: v for k, v in result.items() if k != "text"} for result in results])
+            if not session.as_json:
+                _print_migrated(results[-1], is_alone=len(paths) == 1)
+    if session.as_json:
+        _print_results(results)
     elif len(results) > 1:
         _print_total(results)
     return 1 if any(result["result"] == "refused" for result in results) else 0
 
 
-def _migrate_one(
-    workspace: Workspace, named: _NoteFile, args: Namespace, answer: Callable[[str], str] | None
-) -> JsonObject:
+def _migrate_one(workspace: Workspace, named: _NoteFile, options: dict[str, Any]) -> JsonObject:
     path = named.path
     try:
         _check_note_file(named)
-        found = workspace.imports.migrate(
-            path if path != "-" else _note_from_stdin(),
-            task=args.task,
-            agent=author(args),
-            answer=answer,
-            ask=args.ask,
-            minimum=args.minimum,
-            dry_run=args.dry_run,
-            write_back=not args.no_write,
-        )
+        found = workspace.imports.migrate(path if path != "-" else _note_from_stdin(), **options)
     except PassdownError as error:
         refused = {"file": path, "result": "refused", "error": error.to_dict()}
         return {**refused, "text": str(error)}
@@ -542,7 +574,7 @@ def _matching_files(pattern: str) -> list[_NoteFile]:
     first = next(n for n, part in enumerate(whole.parts) if _has_wildcard(part))
     folder = Path(*whole.parts[:first])
     # Whatever isn't `**` by itself means what one star means.
-    parts = [part if part == "**" else sub(r"\*+", "*", part) for part in whole.parts[first:]]
+    parts = [part if part == "**" else re.sub(r"\*+", "*", part) for part in whole.parts[first:]]
     parts += ["*"] if parts[-1] == "**" else []
     is_shown = any(part.startswith(".") for part in parts)
     found: list[str] = []
@@ -595,19 +627,15 @@ def _answer_from_file(path: str) -> Callable[[str], str]:
     return lambda _: text
 
 
-def _print_prompt(named: _NoteFile, *, as_json: bool) -> int:
+def _print_prompt(session: Session, named: _NoteFile) -> None:
     from passdown.imports.note_handoffs import note_prompt
     from passdown.imports.note_items import extract_note
 
     _check_note_file(named)
-    path = named.path
-    text = read_input(path).decode("utf-8", "replace")
-    prompt = note_prompt(text, extract_note(text, os.path.basename(path)))
-    if as_json:
-        print_json({"file": path, "prompt": prompt})
-    else:
-        print(prompt, end="")
-    return 0
+    text = read_input(named.path).decode("utf-8", "replace")
+    prompt = note_prompt(text, extract_note(text, os.path.basename(named.path)))
+    document = {"file": named.path, "prompt": prompt}
+    session.show(document, lambda _: print(prompt, end=""))
 
 
 def _migration_document(path: str, found: Migration) -> JsonObject:
@@ -626,7 +654,7 @@ def _migration_document(path: str, found: Migration) -> JsonObject:
         "kept": found.kept,
         "ambiguous": [span._asdict() for span in found.ambiguous],
         "handoff": found.handoff,
-        "problems": [problem.to_dict() for problem in found.problems],
+        "problems": plain(found.problems),
     }
 
 
@@ -682,38 +710,25 @@ def _print_shared_tasks(planned: list[str]) -> None:
         line(f"{count} notes suggest {task}: the first gets it, the others their path in the name")
 
 
-def schema(parser: Parser) -> None:
-    """The arguments of `schema`."""
-    parser.show("passdown schema", "passdown schema state")
-    parser.add_argument(
-        "of", choices=("handoff", "task", "state"), nargs="?", default="handoff", help="of what"
-    )
-    parser.add_argument("--json", action="store_true", help="always so")
-    parser.set_defaults(run=_schema)
-
-
-def _schema(args: Namespace) -> int:
-    from passdown.cli.output import print_json
+@command("schema", "", "state", has_store=False, help={"of": "of what"})
+def schema(_session: Session, of: Literal["handoff", "task", "state"] = "handoff") -> None:
+    """Print the JSON Schema of a handoff, a task or a state."""
     from passdown.core import handle_files, intake
 
-    made_by = handle_files if args.of == "state" else intake
-    print_json(getattr(made_by, f"{args.of}_schema")())
-    return 0
+    made_by = handle_files if of == "state" else intake
+    print_json(getattr(made_by, f"{of}_schema")())
 
 
-def template(parser: Parser) -> None:
-    """The arguments of `template`."""
-    parser.show(
-        "passdown template --task T-1 --title 'Login form' > tasks/T-1.md",
-        "passdown template",
-    )
-    parser.add_argument("--task", metavar="ID", default="TASK-ID", help="the task's id")
-    parser.add_argument("--title", metavar="TEXT", default="Name", help="the task's title")
-    parser.set_defaults(run=_template)
-
-
-def _template(args: Namespace) -> int:
+@command(
+    "template",
+    "--task T-1 --title 'Login form' > tasks/T-1.md",
+    "",
+    has_store=False,
+    has_json=False,
+    help={"task": "ID: the task's id", "title": "the task's title"},
+)
+def template(_session: Session, *, task: str = "TASK-ID", title: str = "Name") -> None:
+    """Print an empty task file with a handoff section."""
     from passdown.core.task_files import task_template
 
-    print(task_template(args.task, args.title), end="")
-    return 0
+    print(task_template(task, title), end="")

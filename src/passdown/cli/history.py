@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from passdown.cli.output import (
     heading,
     line,
     pairs,
     print_freshness,
+    print_item,
+    print_items,
     print_json,
     short_digest,
     short_time,
     shown,
     table,
+    title_of,
     verbatim,
 )
-from passdown.cli.parsing import AGENT, TASK, whole_number, with_store
-from passdown.cli.session import UsageError, workspace_of
+from passdown.cli.parsing import command, operation
+from passdown.cli.session import UsageError, read_input
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from passdown.cli.parsing import Parser
+    from passdown.cli.session import Session
     from passdown.core.types import JsonObject
     from passdown.workspace import Workspace
 
-
-_STATE_SHAPES = ("state-file", "switch-artifact")
 _STATE_LISTS = (
     "blockers",
     "questions",
@@ -43,54 +42,49 @@ _STATE_LISTS = (
 )
 
 
-def state(parser: Parser) -> None:
-    """The arguments of `state`."""
-    parser.show(
-        "passdown state T-1",
-        "passdown state T-1 --at 3 --json",
-        "passdown state T-1 --files",
-    )
-    parser.add_argument("task", metavar=TASK)
-    parser.add_argument("--at", metavar="VERSION", type=whole_number, help="a past version")
-    other = parser.add_mutually_exclusive_group()
-    for action in (
-        other.add_argument("--as", dest="shape", choices=_STATE_SHAPES, help="another JSON shape"),
-        other.add_argument(
-            "--budget", metavar="TOKENS", type=whole_number, help="which artifacts fit inline"
-        ),
-        other.add_argument(
-            "--files",
-            action="store_true",
-            help="artifacts: same, changed or missing on disk; exit code 1 unless all are the same",
-        ),
-    ):
-        parser.offers.append(action)
-    with_store(parser)
-    parser.set_defaults(run=_state)
-
-
-def _state(args: Namespace) -> int:
-    if args.at is not None and (args.files or args.budget is not None):
-        raise UsageError(
-            "--at shows a past version; --files and --budget are about the present one"
-        )
-    with workspace_of(args) as workspace:
-        if args.files:
-            return _print_file_states(workspace, args)
-        if args.budget is not None:
-            return _print_inline_plan(workspace, args)
-        document = workspace.files.state_document(args.task, args.at)
-        if args.shape:
-            print_json(_shaped(workspace, document, args.shape))
-        elif args.json:
-            print_json(document)
+@command(
+    "state",
+    "T-1",
+    "T-1 --at 3 --json",
+    "T-1 --files",
+    flags={"shape": "--as"},
+    exclusive=("shape", "budget", "files"),
+    help={
+        "at": "VERSION: a past version",
+        "shape": "another JSON shape",
+        "budget": "which artifacts fit inline",
+        "files": "artifacts: same, changed or missing on disk; exit code 1 unless all are the same",
+    },
+)
+def state(
+    session: Session,
+    task: str,
+    *,
+    at: int | None = None,
+    shape: Literal["state-file", "switch-artifact"] | None = None,
+    budget: int | None = None,
+    files: bool = False,
+) -> int:
+    """Show a task's whole state, now or at a version."""
+    if at is not None and (files or budget is not None):
+        raise UsageError("--at shows a past version; --files and --budget are about the present")
+    with session.open() as workspace:
+        if files:
+            found = workspace.artifacts(task)
+            session.show(found, _print_file_states)
+            return int(any(entry["now"] != "same" for entry in found))
+        if budget is not None:
+            session.show(workspace.files.inline_plan(task, budget), _print_inline_plan)
+            return 0
+        document = workspace.files.state_document(task, at)
+        if shape:
+            print_json(_shaped(workspace, document, shape))
         else:
-            _print_state(document)
+            session.show(document, _print_state)
     return 0
 
 
 def _shaped(workspace: Workspace, document: JsonObject, shape: str) -> JsonObject:
-    """The state in one of the neighbouring shapes."""
     from passdown.core.handoff_formats import state_file, switch_artifact
 
     if shape == "state-file":
@@ -99,7 +93,6 @@ def _shaped(workspace: Workspace, document: JsonObject, shape: str) -> JsonObjec
 
 
 def _print_state(state: JsonObject) -> None:
-    from passdown.cli.output import print_items
     from passdown.core.kinds import phase_before
 
     heading(f"{state['task_id']}  {state['title']}")
@@ -125,59 +118,34 @@ def _print_state(state: JsonObject) -> None:
         print_items(name.replace("_", " "), state[name])
 
 
-def _print_file_states(workspace: Workspace, args: Namespace) -> int:
-    """1 when an artifact isn't what was handed over."""
-    found = workspace.artifacts(args.task)
-    if args.json:
-        print_json(found)
-    else:
-        names = ("now", "path", "type", "size_bytes", "version")
-        rows = [[entry.get(name) for name in names] for entry in found]
-        table(("now", "path", "type", "bytes", "version"), rows, "no artifacts")
-    return 0 if all(entry["now"] == "same" for entry in found) else 1
+def _print_file_states(found: list[JsonObject]) -> None:
+    names = ("now", "path", "type", "size_bytes", "version")
+    rows = [[entry.get(name) for name in names] for entry in found]
+    table(("now", "path", "type", "bytes", "version"), rows, "no artifacts")
 
 
-def _print_inline_plan(workspace: Workspace, args: Namespace) -> int:
-    plan = workspace.files.inline_plan(args.task, args.budget)
-    if args.json:
-        print_json(plan)
-        return 0
+def _print_inline_plan(plan: JsonObject) -> None:
     line(f"{plan['used_tokens']} of {plan['budget_tokens']} tokens (four bytes each)")
     rows = [("inline", path) for path in plan["inline"]]
     rows += [("reference", path) for path in plan["references"]]
     table(("as", "path"), rows, "no artifacts")
+
+
+@command(
+    "summary",
+    "T-1",
+    "T-1 --check prompt.txt",
+    help={"check": "FILE: whether this summary is still current"},
+)
+def summary(session: Session, task: str, *, check: str | None = None, tokens: int = 500) -> int:
+    """Print a task in a few lines, or check whether a summary is still current."""
+    with session.open() as workspace:
+        if check:
+            text = _unwrapped(read_input(check).decode(errors="replace"))
+            return print_freshness(session, workspace.context.check(task, text), task)
+        text = workspace.context.summary(task, tokens)
+    session.show({"task": task, "summary": text}, lambda found: verbatim(found["summary"]))
     return 0
-
-
-def summary(parser: Parser) -> None:
-    """The arguments of `summary`."""
-    parser.show("passdown summary T-1", "passdown summary T-1 --check prompt.txt")
-    parser.add_argument("task", metavar=TASK)
-    parser.add_argument("--check", metavar="FILE", help="whether this summary is still current")
-    parser.add_argument("--tokens", metavar="N", type=whole_number, default=500, help="at most")
-    with_store(parser)
-    parser.set_defaults(run=_summary)
-
-
-def _summary(args: Namespace) -> int:
-    with workspace_of(args) as workspace:
-        if args.check:
-            return _check_summary(workspace, args)
-        text = workspace.context.summary(args.task, args.tokens)
-    if args.json:
-        print_json({"task": args.task, "summary": text})
-    else:
-        verbatim(text)
-    return 0
-
-
-def _check_summary(workspace: Workspace, args: Namespace) -> int:
-    """1 when the summary has been overtaken."""
-    from passdown.cli.session import read_input
-
-    text = read_input(args.check).decode(errors="replace")
-    found = workspace.context.check(args.task, _unwrapped(text))
-    return print_freshness(found, args.task, as_json=args.json)
 
 
 def _unwrapped(text: str) -> str:
@@ -193,34 +161,16 @@ def _unwrapped(text: str) -> str:
     )
 
 
-def inbox(parser: Parser) -> None:
-    """The arguments of `inbox`."""
-    parser.show("passdown inbox coder", "passdown inbox coder --json")
-    parser.add_argument("agent", metavar=AGENT)
-    with_store(parser)
-    parser.set_defaults(run=_inbox)
-
-
-def _inbox(args: Namespace) -> int:
-    with workspace_of(args) as workspace:
-        found = [_with_handoff(workspace, entry) for entry in workspace.inbox(args.agent)]
-    if args.json:
-        print_json(found)
-        return 0
-    rows = [
-        [
-            entry["task"],
-            entry["position"],
-            entry["from_agent"],
-            entry["outcome"],
-            _inbox_state(entry),
-            entry["summary"],
-        ]
-        for entry in found
-    ]
+@command("inbox", "coder", "coder --json")
+def inbox(session: Session, agent: str) -> None:
+    """List the handoffs that wait for an agent."""
+    with session.open() as workspace:
+        found = [_with_handoff(workspace, entry) for entry in workspace.inbox(agent)]
     names = ("task", "version", "from", "outcome", "state", "summary")
-    table(names, rows, f"nothing waits for {args.agent}", whole=names[:4])
-    return 0
+    fields = ("task", "position", "from_agent", "outcome", "state", "summary")
+    rows = [[_inbox_state(e) if f == "state" else e[f] for f in fields] for e in found]
+    empty = f"nothing is waiting for {agent}"
+    session.show(found, lambda _: table(names, rows, empty, whole=names[:4]))
 
 
 def _with_handoff(workspace: Workspace, entry: JsonObject) -> JsonObject:
@@ -233,52 +183,43 @@ def _with_handoff(workspace: Workspace, entry: JsonObject) -> JsonObject:
 def _inbox_state(entry: JsonObject) -> str:
     if entry["held"]:
         return "held by a gate"
-    return "came back" if entry["from_agent"] == entry["agent"] else "waits"
+    return "returned" if entry["from_agent"] == entry["agent"] else "waiting"
 
 
-def log(parser: Parser) -> None:
-    """The arguments of `log`."""
-    parser.show(
-        "passdown log",
-        "passdown log T-1 --limit 5",
-        "passdown log T-1 --before 12 --json",
-        "passdown log T-1 --briefs",
-    )
-    parser.add_argument("task", metavar=TASK, nargs="?")
-    parser.add_argument(
-        "--briefs", action="store_true", help="what was told to whom, instead of records"
-    )
-    parser.add_argument("--limit", metavar="N", type=whole_number, default=50, help="at most")
-    parser.add_argument(
-        "--before",
-        metavar="N",
-        type=whole_number,
-        help="older than this version; without a task, than this sequence number",
-    )
-    with_store(parser)
-    parser.set_defaults(run=_log)
+@command(
+    "log",
+    "",
+    "T-1 --limit 5",
+    "T-1 --before 12 --json",
+    "T-1 --briefs",
+    help={
+        "briefs": "what was delivered to whom, instead of records",
+        "before": "older than this version; without a task, than this sequence number",
+    },
+)
+def log(
+    session: Session,
+    task: str | None = None,
+    *,
+    briefs: bool = False,
+    limit: int = 50,
+    before: int | None = None,
+) -> None:
+    """List records, newest first."""
+    older = {} if before is None else {"before": before}
+    with session.open() as workspace:
+        ask = workspace.context.deliveries if briefs else workspace.log
+        found = ask(task, limit=limit, **older)
+    print_text = _print_deliveries if briefs else _print_log
+    session.show(found, lambda found: print_text(found, task, limit))
 
 
-def _log(args: Namespace) -> int:
-    before = {} if args.before is None else {"before": args.before}
-    with workspace_of(args) as workspace:
-        ask = workspace.context.deliveries if args.briefs else workspace.log
-        found = ask(args.task, limit=args.limit, **before)
-    if args.json:
-        print_json(found)
-    elif args.briefs:
-        _print_briefs(found, args)
-    else:
-        _print_log(found, args)
-    return 0
-
-
-def _print_log(found: list[JsonObject], args: Namespace) -> None:
-    first = "version" if args.task else "seq"
+def _print_log(found: list[JsonObject], task: str | None, limit: int) -> None:
+    first = "version" if task else "seq"
     rows = [
         [
             entry[first],
-            "" if args.task else f"{entry['task']} v{entry['version']}",
+            "" if task else f"{entry['task']} v{entry['version']}",
             short_time(entry["at"]),
             _record_author(entry),
             entry["kind"],
@@ -288,13 +229,13 @@ def _print_log(found: list[JsonObject], args: Namespace) -> None:
     ]
     names = (first, "task", "at (UTC)", "author", "kind", "what")
     table(names, rows, "nothing recorded", whole=names[:-1], short=("what",))
-    _print_older(rows, args.limit)
+    _print_older(rows, limit)
 
 
 def _record_author(entry: JsonObject) -> str:
-    """Who wrote a record, and, where it came in a bundle, who brought it."""
-    brought = entry.get("imported")
-    return f"{entry['author']}, by {brought['by']}'s bundle" if brought else entry["author"]
+    """Who wrote a record, and, where it came in a bundle, who imported it."""
+    imported = entry.get("imported")
+    return f"{entry['author']}, by {imported['by']}'s bundle" if imported else entry["author"]
 
 
 def _print_older(rows: list[list[Any]], limit: int) -> None:
@@ -302,13 +243,13 @@ def _print_older(rows: list[list[Any]], limit: int) -> None:
         line(f"older: --before {rows[-1][0]}")
 
 
-def _print_briefs(found: list[JsonObject], args: Namespace) -> None:
+def _print_deliveries(found: list[JsonObject], task: str | None, limit: int) -> None:
     """Print deliveries: when, to whom, from which version, how long, what was left out or asked."""
-    first = "number" if args.task else "seq"
+    first = "number" if task else "seq"
     rows = [
         [
             entry[first],
-            "" if args.task else entry["task"],
+            "" if task else entry["task"],
             short_time(entry["at"]),
             entry["kind"].replace("_", " "),
             entry["agent"],
@@ -322,37 +263,35 @@ def _print_briefs(found: list[JsonObject], args: Namespace) -> None:
     ]
     counts = ("version", "tokens", "shown", "left out")
     names = (first, "task", "at (UTC)", "kind", "to", *counts, "asked")
-    table(names, rows, "nobody was told anything yet", whole=names[:-1], short=("asked",))
-    _print_older(rows, args.limit)
+    table(names, rows, "nothing was delivered yet", whole=names[:-1], short=("asked",))
+    _print_older(rows, limit)
 
 
-def show(parser: Parser) -> None:
-    """The arguments of `show`."""
-    parser.show("passdown show T-1#d3", "passdown show T-1#b1 --json")
-    parser.add_argument("item", metavar="ITEM", help="an address such as T-1#d3, or node:ID")
-    with_store(parser)
-    parser.set_defaults(run=_show)
-
-
-def _show(args: Namespace) -> int:
-    from passdown.cli.knowledge import written_node
-    from passdown.cli.output import print_item
+@command(
+    "show",
+    "T-1#d3",
+    "T-1#b1 --json",
+    help={"item": "an address such as T-1#d3, or node:ID"},
+)
+def show(session: Session, item: str) -> None:
+    """Show one item and the record it came from."""
+    from passdown.cli.knowledge import show_node, written_node
     from passdown.errors import NotFound
 
-    with workspace_of(args) as workspace:
-        if args.item.startswith("node:"):
-            from passdown.cli.knowledge import print_node
-
-            return print_node(workspace, args.item, as_json=args.json)
+    with session.open() as workspace:
+        if item.startswith("node:"):
+            show_node(session, workspace, item)
+            return
         try:
-            found = workspace.show(args.item)
+            found = workspace.show(item)
         except NotFound as error:
-            if written_node(workspace, args.item) is None:
+            if written_node(workspace, item) is None:
                 raise
-            raise NotFound(error.message, next_step=f"Did you mean node:{args.item}?") from error
-    if args.json:
-        print_json(found)
-        return 0
+            raise NotFound(error.message, next_step=f"Did you mean node:{item}?") from error
+    session.show(found, _print_found_item)
+
+
+def _print_found_item(found: JsonObject) -> None:
     source = found.pop("source")
     print_item(found)
     line()
@@ -360,91 +299,62 @@ def _show(args: Namespace) -> int:
     names = ("task", "version", "author", "at", "kind")
     digests = [(name, short_digest(source[name])) for name in ("digest", "previous")]
     pairs([*((name, source[name]) for name in names), *digests, *_origin(source)], 2)
-    return 0
 
 
 def _origin(source: JsonObject) -> list[tuple[str, str]]:
-    """Through which door a record came, or who brought it in which bundle."""
-    brought = source.get("imported")
-    if not brought:
+    """The channel that wrote a record, or who imported it in which bundle."""
+    imported = source.get("imported")
+    if not imported:
         return [("via", source["via"])] if "via" in source else []
-    through = f" via {brought['via']}" if "via" in brought else ""
-    found = [("brought by", f"{brought['by']}{through}, {short_time(brought['at'])}")]
-    if "bundle" in brought:
-        found.append(("bundle", short_digest(brought["bundle"])))
-    if "claimed_via" in brought:
-        found.append(("claims via", brought["claimed_via"]))
+    through = f" via {imported['via']}" if "via" in imported else ""
+    found = [("imported by", f"{imported['by']}{through}, {short_time(imported['at'])}")]
+    if "bundle" in imported:
+        found.append(("bundle", short_digest(imported["bundle"])))
+    if "claimed_via" in imported:
+        found.append(("claims via", imported["claimed_via"]))
     return found
-
-
-def diff(parser: Parser) -> None:
-    """The arguments of `diff`."""
-    parser.show("passdown diff T-1 3 7", "passdown diff T-1 3 7 --json")
-    parser.add_argument("task", metavar=TASK)
-    parser.add_argument("old", metavar="V1", type=whole_number)
-    parser.add_argument("new", metavar="V2", type=whole_number)
-    with_store(parser)
-    parser.set_defaults(run=_diff)
-
-
-def _diff(args: Namespace) -> int:
-    with workspace_of(args) as workspace:
-        found = workspace.diff(args.task, args.old, args.new)
-    if args.json:
-        print_json(found)
-    else:
-        print_diff(found)
-    return 0
 
 
 def print_diff(found: JsonObject) -> None:
     """Print what differs: fields, then items added, changed and gone."""
-    from passdown.cli.output import title_of
-
     heading(f"{found['task']}  version {found['old']} to {found['new']}")
-    before = len(found["fields"])
+    fields = found["fields"].items()
     pairs(
-        [
-            (name.replace("_", " "), f"{shown(was['old']) or '-'} -> {shown(was['new']) or '-'}")
-            for name, was in found["fields"].items()
-        ],
-        2,
+        [(name.replace("_", " "), _old_and_new(was["old"], was["new"])) for name, was in fields], 2
     )
     count = 0
     for mark, part in (("+", "added"), ("~", "changed"), ("-", "removed")):
-        for entries in found[part].values():
-            for entry in entries:
-                count += 1
-                item = entry if part != "changed" else entry["new"]
-                line(f"{mark} {item['address']}  {title_of(item)}{_changed_fields(entry, part)}", 2)
-    if not count and not before:
+        for entry in (entry for entries in found[part].values() for entry in entries):
+            count += 1
+            item = entry if part != "changed" else entry["new"]
+            line(f"{mark} {item['address']}  {title_of(item)}{_changed_fields(entry, part)}", 2)
+    if not count and not fields:
         line("nothing differs", 2)
 
 
 def _changed_fields(entry: JsonObject, part: str) -> str:
-    """The fields of an item that changed."""
     if part != "changed":
         return ""
     old, new = entry["old"], entry["new"]
     names = [name for name in new if old.get(name) != new[name] and name != "address"]
-    return "".join(f"; {n}: {shown(old.get(n)) or '-'} -> {shown(new[n])}" for n in names)
+    return "".join(f"; {name}: {_old_and_new(old.get(name), new[name])}" for name in names)
 
 
-def history(parser: Parser) -> None:
-    """The arguments of `history`."""
-    parser.show("passdown history T-1 src/login.py")
-    parser.add_argument("task", metavar=TASK)
-    parser.add_argument("path", metavar="PATH", help="relative to the project")
-    with_store(parser)
-    parser.set_defaults(run=_history)
+def _old_and_new(old: object, new: object) -> str:
+    return f"{shown(old) or '-'} -> {shown(new) or '-'}"
 
 
-def _history(args: Namespace) -> int:
-    with workspace_of(args) as workspace:
-        found = workspace.files.history(args.task, args.path)
-    if args.json:
-        print_json(found)
-        return 0
+operation(
+    "diff",
+    "diff",
+    print_diff,
+    "T-1 3 7",
+    "T-1 3 7 --json",
+    help={"old": "V1: the older version", "new": "V2: the newer version"},
+)
+
+
+def _print_path_history(found: list[JsonObject]) -> None:
     rows = [
         [
             entry["version"],
@@ -455,7 +365,14 @@ def _history(args: Namespace) -> int:
         ]
         for entry in found
     ]
-    headers = ("version", "at (UTC)", "agent", "change", "bytes", "sha256", "note")
-    empty = f"{args.task} has no entry for {args.path}"
-    table(headers, rows, empty, whole=headers[:-1])
-    return 0
+    names = ("version", "at (UTC)", "agent", "change", "bytes", "sha256", "note")
+    table(names, rows, "the task has no entry for this path", whole=names[:-1])
+
+
+operation(
+    "history",
+    "files.history",
+    _print_path_history,
+    "T-1 src/login.py",
+    help={"path": "PATH: relative to the project"},
+)

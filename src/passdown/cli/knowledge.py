@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from passdown.cli.output import (
     counted,
@@ -17,183 +17,97 @@ from passdown.cli.output import (
     shown,
     table,
     verbatim,
+    write_text,
 )
-from passdown.cli.parsing import (
-    FILE,
-    TAG,
-    TASK,
-    listed,
-    several,
-    token_budget,
-    whole_number,
-    with_agent,
-    with_store,
-)
-from passdown.cli.session import UsageError, author, read_input, workspace_of
-from passdown.core.graph import CHOICES, KNOWLEDGE_STATUSES, NODE_TYPES, RELATIONS
+from passdown.cli.parsing import Author, comma_list, command
+from passdown.cli.session import UsageError, plain, read_input
+from passdown.core.graph import CHOICES, KNOWLEDGE_STATUSES, NODE_TYPES, RELATIONS, is_reference
+from passdown.core.knowledge import edge_document, node_document
+from passdown.core.rows import NODE_PREFIX
+from passdown.errors import InvalidInput, NotFound, Problem
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from passdown.cli.parsing import Parser
+    from passdown.cli.session import Session
     from passdown.core.graph import Edge, Graph, Node
     from passdown.core.types import JsonObject
     from passdown.workspace import Workspace
     from passdown.workspace.knowledge_packs import Pack
     from passdown.workspace.knowledge_sync import KnowledgeSync
 
-
-NODE = "NODE"
-_FORMATS = ("text", "json", "dot", "mermaid", "svg")
-_DIRECTIONS = ("out", "in", "both")
 _TOP = 50
 _MAX_NODES = 5
+_NODE = "NODE: T-1#d3, task:T-1, agent:NAME, file:PATH or an id"
+_TYPES = "TYPE: only nodes of this type"
+_SYNC_SCHEMA = "passdown/sync/1"
+_SYNC_FILE = "knowledge.dot"
 
 
-def graph(parser: Parser) -> None:
-    """The arguments of `graph` and the verbs below it."""
-    _show_parser(parser)
-    near = parser.subverb(
-        "near",
-        "what can be reached from a node, and how",
-        "passdown graph near T-1#d2",
-        "passdown graph near file:src/login.py --direction in --depth 2 --relation relates_to",
-        run=_graph_near,
-    )
-    near.add_argument("node", metavar=NODE, help="T-1#d3, task:T-1, agent:NAME, file:PATH or an id")
-    near.add_argument(
-        "--depth", metavar="N", type=whole_number, default=1, help="steps; default: 1"
-    )
-    near.add_argument("--direction", choices=_DIRECTIONS, default="both", help="default: both")
-    _add_choices(near, "--relation", "relations", RELATIONS, "over these edges alone")
-    with_store(near)
-    _tag_parsers(parser)
-
-
-def _tag_parsers(parser: Parser) -> None:
-    tagged = parser.subverb(
-        "tagged",
-        "nodes under some tags, those that share most of them first",
-        "passdown graph tagged auth web",
-        "passdown graph tagged auth --type gotcha --json",
-        run=_graph_tagged,
-    )
-    tagged.add_argument("tags", metavar=TAG, nargs="+", type=several)
-    _add_types(tagged)
-    tagged.add_argument(
-        "--limit", metavar="N", type=whole_number, default=10, help="at most; default: 10"
-    )
-    about = parser.subverb(
-        "about",
-        "which tasks found something about a tag",
-        "passdown graph about auth",
-        "passdown graph about auth --type gotcha --type decision",
-        run=_graph_about,
-    )
-    about.add_argument("tag", metavar=TAG)
-    _add_choices(about, "--type", "types", NODE_TYPES, "what was found; default: patterns")
-    tags = parser.subverb(
-        "tags",
-        "tags with the nodes under them, the most used first",
-        "passdown graph tags",
-        "passdown graph tags --limit 200",
-        run=_graph_tags,
-    )
-    tags.add_argument(
-        "--limit", metavar="N", type=whole_number, help=f"at most; default: {_TOP}, all in JSON"
-    )
-    for each in (tagged, about, tags):
-        with_store(each)
-
-
-def _show_parser(parser: Parser) -> None:
-    show = parser.subverb(
-        "show",
-        "the graph, or the part of it around nodes, a task or tags",
-        "passdown graph show",
-        "passdown graph show --around T-1#d2 --depth 2",
-        "passdown graph show --task T-1 --format svg --output graph.svg",
-        "passdown graph show --tag auth --type decision --format mermaid",
-        run=_graph_show,
-    )
-    listed(show, "--around", NODE, "start from this node")
-    show.add_argument(
-        "--depth", metavar="N", type=whole_number, default=1, help="steps from there; default: 1"
-    )
-    show.add_argument("--task", metavar=TASK, default="", help="start from this task")
-    listed(show, "--tag", TAG, "start from what is under it", "tags")
-    _add_types(show)
-    show.add_argument(
-        "--format", choices=_FORMATS, default="text", help="svg and mermaid: pictures"
-    )
-    show.add_argument("--output", metavar=FILE, help="write it to this file")
-    with_store(show)
-
-
-def _add_choices(parser: Parser, option: str, dest: str, words: tuple[str, ...], help: str) -> None:
-    """An option that takes one of some words and may be repeated."""
-    name = option.removeprefix("--").upper()
-    parser.add_argument(
-        option,
-        dest=dest,
-        metavar=name,
-        action="append",
-        choices=words,
-        default=[],
-        help=f"{help}; may be repeated: {', '.join(words)}",
-    )
-
-
-def _add_types(parser: Parser) -> None:
-    _add_choices(parser, "--type", "types", NODE_TYPES, "nodes of this type alone")
-
-
-def _graph_show(args: Namespace) -> int:
-    if args.output and args.format == "text":
-        raise UsageError("--output wants a --format: json, dot, mermaid or svg")
-    if args.json and args.format not in ("text", "json"):
-        raise UsageError("--json and --format name different forms")
-    form = "json" if args.json else args.format
-    part = {name: getattr(args, name) for name in ("depth", "task", "tags", "types")}
-    part["around"] = [node_id(name) for name in args.around]
-    with workspace_of(args) as workspace:
-        for name in part["around"]:
+@command(
+    "graph show",
+    "",
+    "--around T-1#d2 --depth 2",
+    "--task T-1 --format svg --output graph.svg",
+    "--tag auth --type decision --format mermaid",
+    like="knowledge.graph",
+    choices={"types": NODE_TYPES},
+    flags={"around": "--around"},
+    help={
+        "around": "NODE: start from this node",
+        "task": "start from this task",
+        "tags": "start from nodes with this tag",
+        "types": _TYPES,
+        "format": "svg and mermaid: pictures",
+        "output": "FILE: write it to this file",
+    },
+)
+def graph_show(
+    session: Session,
+    *,
+    around: Sequence[str] = (),
+    format: Literal["text", "json", "dot", "mermaid", "svg"] = "text",
+    output: str | None = None,
+    **part: Any,
+) -> None:
+    """Show the graph, or the part of it around nodes, a task or tags."""
+    if output and format == "text":
+        raise UsageError("--output needs a --format: json, dot, mermaid or svg")
+    if session.as_json and format not in ("text", "json"):
+        raise UsageError("--json and --format name different formats")
+    form = "json" if session.as_json else format
+    nodes = [node_id(name) for name in around]
+    with session.open() as workspace:
+        for name in nodes:
             node_or_hint(workspace, name)
-        found = workspace.knowledge.graph(**part)
+        found = workspace.knowledge.graph(around=nodes, **part)
     if form == "text":
         print_graph(found.nodes, found.edges)
-        return 0
+        return
     from passdown.knowledge.graph_files import graph_starts, graph_text
 
-    starts = graph_starts(found, around=part["around"], task=args.task, tags=args.tags)
-    text = graph_text(found, form, _title(args), starts)
-    if args.output:
-        write_text(args.output, text)
+    starts = graph_starts(found, around=nodes, task=part["task"], tags=part["tags"])
+    text = graph_text(found, form, _title(around, **part), starts)
+    if output:
+        write_text(output, text)
     elif form == "json":
         import json
 
         print_json(json.loads(text))
     else:
         verbatim(text.removesuffix("\n"))
-    return 0
 
 
-def _title(args: Namespace) -> str:
+def _title(
+    around: Sequence[str], *, task: str, tags: Sequence[str], depth: int, types: Sequence[str]
+) -> str:
     """What a picture shows, in the words of the command that asked for it."""
-    parts = [f"--around {name}" for name in args.around]
-    parts += [f"--task {args.task}"] if args.task else []
-    parts += [f"--tag {tag}" for tag in args.tags]
-    parts += [f"--depth {args.depth}"] if parts and args.depth != 1 else []
-    parts += [f"--type {name}" for name in args.types]
-    return f"What is known: {' '.join(parts)}" if parts else ""
-
-
-def write_text(path: str, text: str) -> None:
-    """Put a text into a file and say so."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    line(f"written to {path}")
+    parts = [f"--around {name}" for name in around]
+    parts += [f"--task {task}"] if task else []
+    parts += [f"--tag {tag}" for tag in tags]
+    parts += [f"--depth {depth}"] if parts and depth != 1 else []
+    parts += [f"--type {name}" for name in types]
+    return f"Knowledge graph: {' '.join(parts)}" if parts else ""
 
 
 def print_graph(nodes: Iterable[Node], edges: Iterable[Edge]) -> None:
@@ -221,15 +135,11 @@ def _relation_words(edge: Edge) -> str:
 
 def node_id(text: str) -> str:
     """A node's id; search gives written nodes as `node:ID`."""
-    from passdown.core.rows import NODE_PREFIX
-
     return text.removeprefix(NODE_PREFIX)
 
 
 def node_or_hint(workspace: Workspace, name: str) -> Node:
     """A node that has to be known; where it isn't, the error names what was probably meant."""
-    from passdown.errors import NotFound
-
     try:
         return workspace.knowledge.graph(around=[name], depth=0).nodes[0]
     except NotFound as error:
@@ -240,36 +150,41 @@ def node_or_hint(workspace: Workspace, name: str) -> Node:
 
 
 def _is_known_node(workspace: Workspace, name: str) -> bool:
-    from passdown.errors import NotFound
-
     try:
         return bool(workspace.knowledge.graph(around=[name], depth=0).nodes)
     except NotFound:
         return False
 
 
-def _graph_near(args: Namespace) -> int:
-    start = node_id(args.node)
-    with workspace_of(args) as workspace:
+@command(
+    "graph near",
+    "T-1#d2",
+    "file:src/login.py --direction in --depth 2 --relation relates_to",
+    choices={"relations": RELATIONS},
+    help={"node": _NODE, "relations": "RELATION: only over these edges", "depth": "steps"},
+)
+def graph_near(
+    session: Session,
+    node: str,
+    *,
+    depth: int = 1,
+    direction: Literal["out", "in", "both"] = "both",
+    relations: Sequence[str] = (),
+) -> None:
+    """Show what can be reached from a node, and how."""
+    start = node_id(node)
+    with session.open() as workspace:
         node_or_hint(workspace, start)
         found = workspace.knowledge.neighbours(
-            start, depth=args.depth, direction=args.direction, relations=args.relations
+            start, depth=depth, direction=direction, relations=relations
         )
-    if args.json:
-        print_json(
-            [
-                {
-                    "node": reached.node,
-                    "depth": reached.depth,
-                    "path": [list(edge.key) for edge in reached.path],
-                }
-                for reached in found
-            ]
-        )
-        return 0
+    document = [
+        {"node": each.node, "depth": each.depth, "path": [list(edge.key) for edge in each.path]}
+        for each in found
+    ]
     rows = [[reached.depth, reached.node, _path_text(start, reached.path)] for reached in found]
-    table(("steps", "node", "by way of"), rows, f"nothing leads from or to {start}")
-    return 0
+    empty = f"nothing leads from or to {start}"
+    session.show(document, lambda _: table(("steps", "node", "by way of"), rows, empty))
 
 
 def _path_text(start: str, path: Iterable[Edge]) -> str:
@@ -283,63 +198,67 @@ def _path_text(start: str, path: Iterable[Edge]) -> str:
     return text
 
 
-def _graph_tagged(args: Namespace) -> int:
-    with workspace_of(args) as workspace:
-        tags = [tag for given in args.tags for tag in given]
-        found = workspace.knowledge.tagged(tags, types=args.types, limit=args.limit)
-    if args.json:
-        print_json(
-            [
-                {**_node_document(tagged.node), "score": tagged.score, "shared": list(tagged.tags)}
-                for tagged in found
-            ]
-        )
-        return 0
+@command(
+    "graph tagged",
+    "auth web",
+    "auth --type gotcha --json",
+    choices={"types": NODE_TYPES},
+    types={"tags": comma_list},
+    help={"tags": "TAG: one of them is enough", "types": _TYPES},
+)
+def graph_tagged(
+    session: Session, tags: list[list[str]], *, types: Sequence[str] = (), limit: int = 10
+) -> None:
+    """List nodes with some tags, those that share most of them first."""
+    with session.open() as workspace:
+        asked = [tag for given in tags for tag in given]
+        found = workspace.knowledge.tagged(asked, types=types, limit=limit)
+    document = [
+        {**node_document(tagged.node), "score": tagged.score, "shared": list(tagged.tags)}
+        for tagged in found
+    ]
     rows = [[f"{t.score:.2f}", t.node.id, t.node.type, t.tags, t.node.summary] for t in found]
-    table(("score", "node", "type", "shared", "summary"), rows, "nothing is tagged so")
-    return 0
+    names = ("score", "node", "type", "shared", "summary")
+    session.show(document, lambda _: table(names, rows, "nothing has these tags"))
 
 
-def _node_document(node: Node) -> dict[str, object]:
-    from passdown.core.knowledge import node_document
-
-    return node_document(node)
-
-
-def _graph_about(args: Namespace) -> int:
-    with workspace_of(args) as workspace:
-        types = {"types": args.types} if args.types else {}
-        found = workspace.knowledge.tasks_about(args.tag, **types)
-        others = {} if found else workspace.knowledge.tasks_about(args.tag, types=NODE_TYPES)
-    if args.json:
-        print_json(found)
-        return 0
+@command(
+    "graph about",
+    "auth",
+    "auth --type gotcha --type decision",
+    choices={"types": NODE_TYPES},
+    help={"tag": "TAG: what it is about", "types": "TYPE: what was found; default: patterns"},
+)
+def graph_about(session: Session, tag: str, *, types: Sequence[str] = ()) -> None:
+    """List the tasks that found something about a tag."""
+    with session.open() as workspace:
+        found = workspace.knowledge.tasks_about(tag, **({"types": types} if types else {}))
+        others = {} if found else workspace.knowledge.tasks_about(tag, types=NODE_TYPES)
     rows = [
         [task, node["id"], node["type"], node["summary"]]
         for task, nodes in found.items()
         for node in nodes
     ]
-    kinds = " or ".join(args.types) or "pattern"
     there = sorted({node["type"] for nodes in others.values() for node in nodes})
     hint = f"; there is more with {' '.join(f'--type {name}' for name in there)}" if there else ""
-    empty = f"no task found a {kinds} about {args.tag}{hint}"
-    table(("task", "node", "type", "summary"), rows, empty)
-    return 0
+    empty = f"no task found a {' or '.join(types) or 'pattern'} about {tag}{hint}"
+    session.show(found, lambda _: table(("task", "node", "type", "summary"), rows, empty))
 
 
-def _graph_tags(args: Namespace) -> int:
-    with workspace_of(args) as workspace:
+@command("graph tags", "", "--limit 200", help={"limit": f"at most; default: {_TOP}, all in JSON"})
+def graph_tags(session: Session, *, limit: int | None = None) -> None:
+    """List tags with the nodes under them, the most used first."""
+    with session.open() as workspace:
         found = workspace.knowledge.graph().tag_index()
     ordered = sorted(found, key=lambda tag: (-len(found[tag]), tag))
-    if args.json:
-        print_json({tag: found[tag] for tag in ordered[: args.limit]})
-        return 0
-    shown = ordered[: _TOP if args.limit is None else args.limit]
-    rows = [[tag, len(found[tag]), _first_nodes(found[tag])] for tag in shown]
-    table(("tag", "nodes", "which"), rows, "nothing is tagged yet", short=("which",))
-    if len(ordered) > len(shown):
-        line(f"and {counted(len(ordered) - len(shown), 'more tag')} (--limit)")
-    return 0
+    if session.as_json:
+        print_json({tag: found[tag] for tag in ordered[:limit]})
+        return
+    kept = ordered[: _TOP if limit is None else limit]
+    rows = [[tag, len(found[tag]), _first_nodes(found[tag])] for tag in kept]
+    table(("tag", "nodes", "which"), rows, "no tags yet", short=("which",))
+    if len(ordered) > len(kept):
+        line(f"and {counted(len(ordered) - len(kept), 'more tag')} (--limit)")
 
 
 def _first_nodes(nodes: list[str]) -> str:
@@ -347,10 +266,106 @@ def _first_nodes(nodes: list[str]) -> str:
     return ", ".join(nodes[:_MAX_NODES]) + more
 
 
+_ATTRIBUTES = ("description", *CHOICES, "status", "path")
+
+
+@command(
+    "knowledge add",
+    "session-store --type component --summary 'Sessions live in Redis' --tag auth "
+    "--edge uses:redis",
+    "session-store --edge must_follow:T-1#d2",
+    "session-store --tag web    # the rest of it stays as it is",
+    "no-globals --type rule --summary 'No global state' --priority high",
+    "--file graph.dot",
+    fields=dict.fromkeys(("type", "summary", *_ATTRIBUTES), "str"),
+    choices={"type": NODE_TYPES, "status": KNOWLEDGE_STATUSES, **CHOICES},
+    flags={"others": "--set"},
+    help={
+        "node": "ID: names the node for good",
+        "type": "what the node stands for",
+        "summary": "one line, at most 100 characters",
+        "description": "the rest",
+        **dict.fromkeys(CHOICES, "of the node"),
+        "status": "default: current",
+        "path": "PATH: the file that it is about",
+        "others": "NAME=VALUE: any other attribute; NAME= removes it",
+        "replace": "of a known node, keep nothing that isn't given",
+        "edges": f"RELATION:TARGET: from the node; {', '.join(RELATIONS)}",
+        "file": "a graph as JSON or DOT, or - for stdin",
+        "task": "where it was found; default: all work",
+    },
+)
+def knowledge_add(
+    session: Session,
+    node: str | None = None,
+    *,
+    tags: Sequence[str] = (),
+    others: Sequence[str] = (),
+    edges: Sequence[str] = (),
+    replace: bool = False,
+    file: str | None = None,
+    task: str | None = None,
+    key: str | None = None,
+    agent: Author,
+    **fields: str | None,
+) -> None:
+    """Write a node, its edges, or a file of both."""
+    attributes = {name: value for name in _ATTRIBUTES if (value := fields[name])}
+    has_node = any((tags, others, attributes, fields["type"], fields["summary"]))
+    if file:
+        if node or has_node or edges or replace:
+            raise UsageError("--file has its own nodes and edges: give a file or an ID, not both")
+        _add_file(session, file, agent=agent, task=task, key=key)
+        return
+    if not node:
+        raise UsageError("name an ID for the node, or a --file")
+    if not has_node and not edges:
+        raise UsageError("say what it is (--type and --summary), or give it an --edge")
+    name = node_id(node)
+    new = {
+        "id": name,
+        "type": fields["type"] or "",
+        "summary": fields["summary"] or "",
+        "tags": list(tags),
+        "attributes": {**attributes, **_pairs_of(others)},
+    }
+    with session.open() as workspace:
+        old = written_node(workspace, name)
+        nodes = [new if replace else merged_node(old, new)] if has_node else []
+        found = [_edge(name, text) for text in edges]
+        receipt = workspace.knowledge.add(nodes, found, agent=agent, task=task, key=key)
+        changes = node_changes(old, written_node(workspace, name))
+    if session.as_json:
+        print_json({**receipt.to_dict(), "changes": changes})
+        return
+    told = [warning for warning in receipt.warnings if warning.code != "replaced"]
+    print_receipt(receipt._replace(warnings=tuple(told)))
+    pairs(
+        [
+            (name, f"{shown(change['old']) or '-'} -> {shown(change['new']) or '-'}")
+            for name, change in changes.items()
+        ],
+        2,
+    )
+
+
+def _pairs_of(texts: Sequence[str]) -> dict[str, str]:
+    for text in texts:
+        if "=" not in text:
+            raise UsageError(f"--set {text}: expected NAME=VALUE")
+    return {text.partition("=")[0]: text.partition("=")[2] for text in texts}
+
+
+def _edge(source: str, text: str) -> JsonObject:
+    relation, mark, target = text.partition(":")
+    if not mark or not target:
+        raise UsageError(f"--edge {text}: expected RELATION:TARGET")
+    return {"source": source, "relation": relation, "target": node_id(target)}
+
+
 def written_node(workspace: Workspace, name: str) -> Node | None:
     """A node that somebody wrote down; None for what is unknown or stands for itself."""
     from passdown.core.graph import is_reference
-    from passdown.errors import NotFound
 
     try:
         return (
@@ -409,26 +424,27 @@ class _NewEntries(NamedTuple):
         return f"left out, since records say the same: {' and '.join(said)}" if said else ""
 
 
-def add_file(args: Namespace) -> int:
-    """Write down what a file holds; its edges may lead to what is known already."""
-    with workspace_of(args) as workspace:
-        found = _read_graph_file(workspace, args.file)
+def _add_file(
+    session: Session, path: str, *, agent: str, task: str | None, key: str | None
+) -> None:
+    """Write what a file holds; its edges may lead to what is known already."""
+    with session.open() as workspace:
+        found = _read_graph_file(workspace, path)
+        left_out = {"nodes": found.nodes_said, "edges": found.edges_said}
         if found.note and not found.nodes and not found.edges:
-            return _nothing_new(found, as_json=args.json)
-        receipt = workspace.knowledge.add(
-            found.nodes, found.edges, agent=author(args), task=args.task, key=args.key
-        )
-    if args.json:
-        print_json({**receipt.to_dict(), "left_out": _left_out(found)})
-        return 0
-    print_receipt(receipt, as_json=False)
+            document: JsonObject = {"items": [], "is_replay": True, "left_out": left_out}
+            session.show(document, lambda _: line(f"nothing to write; {found.note}"))
+            return
+        receipt = workspace.knowledge.add(found.nodes, found.edges, agent=agent, task=task, key=key)
+    if session.as_json:
+        print_json({**receipt.to_dict(), "left_out": left_out})
+        return
+    print_receipt(receipt)
     if found.note:
         line(found.note, 2)
-    return 0
 
 
 def _read_graph_file(workspace: Workspace, path: str) -> _NewEntries:
-    from passdown.errors import InvalidInput, Problem
     from passdown.knowledge.graph_files import MAX_BYTES, read_graph
 
     try:
@@ -454,237 +470,69 @@ def _new_entries(file: Graph, known: Graph) -> _NewEntries:
     return _NewEntries(nodes, edges, len(file.nodes) - len(nodes), len(file.edges) - len(edges))
 
 
-def _nothing_new(found: _NewEntries, *, as_json: bool) -> int:
-    if as_json:
-        print_json({"items": [], "is_replay": True, "left_out": _left_out(found)})
-    else:
-        line(f"nothing to write down; {found.note}")
-    return 0
+@command(
+    "knowledge show",
+    "session-store",
+    "T-1#d2 --json",
+    help={"node": "ID: of a written node; also T-1#d3, task:T-1..."},
+)
+def knowledge_show(session: Session, node: str) -> None:
+    """Show one node and its edges."""
+    with session.open() as workspace:
+        show_node(session, workspace, node)
 
 
-def _left_out(found: _NewEntries) -> dict[str, int]:
-    return {"nodes": found.nodes_said, "edges": found.edges_said}
-
-
-_ID = "ID"
-_SYNC_SCHEMA = "passdown/sync/1"
-_SYNC_FILE = "knowledge.dot"
-_COUNTERS = ("o200k_base", "cl100k_base", "chars4")
-
-
-def knowledge(parser: Parser) -> None:
-    """The arguments of `knowledge` and the verbs below it."""
-    _add_parser(parser)
-    show = parser.subverb(
-        "show",
-        "one node and its edges",
-        "passdown knowledge show session-store",
-        "passdown knowledge show T-1#d2 --json",
-        run=_knowledge_show,
-    )
-    show.add_argument("node", metavar=_ID, help="of a written node; also T-1#d3, task:T-1...")
-    forget = parser.subverb(
-        "forget",
-        "take a written node out of the graph, or only edges of it; history keeps both",
-        "passdown knowledge forget session-store",
-        "passdown knowledge forget session-store --edge uses:redis",
-        run=_knowledge_forget,
-    )
-    forget.add_argument("node", metavar=_ID)
-    listed(forget, "--edge", "RELATION:TARGET", "forget this edge and keep the node", "edges")
-    with_agent(forget)
-    sync = parser.subverb(
-        "sync",
-        "bring the knowledge file and the graph together; exit code 1 when a person should look",
-        "passdown knowledge sync",
-        "passdown knowledge sync docs/knowledge.json --agent planner",
-        run=_knowledge_sync,
-    )
-    sync.add_argument("file", metavar=FILE, nargs="?", help="default: knowledge.dot of the project")
-    with_agent(sync)
-    _pack_parser(parser)
-    for each in (show, forget, sync):
-        with_store(each)
-
-
-def _pack_parser(parser: Parser) -> None:
-    pack = parser.subverb(
-        "pack",
-        "the part of the graph that has to do with a task, for its prompt",
-        "passdown knowledge pack T-1",
-        "passdown knowledge pack T-1 --nodes 10 --budget 800 --depth 2 --format json",
-        run=_knowledge_pack,
-    )
-    pack.add_argument("task", metavar=TASK)
-    pack.add_argument(
-        "--nodes", metavar="N", type=whole_number, default=20, help="at most; default: 20"
-    )
-    pack.add_argument(
-        "--depth", metavar="N", type=whole_number, default=1, help="steps around; default: 1"
-    )
-    pack.add_argument(
-        "--budget", metavar="TOKENS", type=token_budget, default=1500, help="default: 1500"
-    )
-    pack.add_argument("--counter", choices=_COUNTERS, help="what counts; default: the settings'")
-    pack.add_argument("--format", choices=("dot", "json"), default="dot", help="default: dot")
-    with_store(pack)
-
-
-def _add_parser(parser: Parser) -> None:
-    add = parser.subverb(
-        "add",
-        "write down a node, its edges, or a file of both",
-        "passdown knowledge add session-store --type component --summary 'Sessions live in Redis' "
-        "--tag auth --edge uses:redis",
-        "passdown knowledge add session-store --edge must_follow:T-1#d2",
-        "passdown knowledge add session-store --tag web    # the rest of it stays as it is",
-        "passdown knowledge add no-globals --type rule --summary 'No global state' --priority high",
-        "passdown knowledge add --file graph.dot",
-        run=_knowledge_add,
-    )
-    add.add_argument("node", metavar=_ID, nargs="?", help="of the node; names it for good")
-    add.add_argument("--type", choices=NODE_TYPES, help="what the node stands for")
-    add.add_argument("--summary", metavar="TEXT", help="one line, at most 100 characters")
-    add.add_argument("--description", metavar="TEXT", help="the rest")
-    listed(add, "--tag", TAG, "lowercase, hyphenated", "tags")
-    for name, words in CHOICES.items():
-        add.add_argument(f"--{name}", choices=words, help="of the node")
-    add.add_argument("--status", choices=KNOWLEDGE_STATUSES, help="default: current")
-    add.add_argument("--path", metavar="PATH", help="the file that it is about")
-    listed(add, "--set", "NAME=VALUE", "any other attribute; NAME= takes it away", "others")
-    add.add_argument(
-        "--replace", action="store_true", help="of a known node, keep nothing that isn't given"
-    )
-    listed(add, "--edge", "RELATION:TARGET", f"from the node; {', '.join(RELATIONS)}", "edges")
-    add.add_argument("--file", metavar=FILE, help="a graph as JSON or DOT; - reads it")
-    add.add_argument("--task", metavar=TASK, help="where it was found; default: all work")
-    add.add_argument("--key", help="makes a retry safe: the same key gives the same record")
-    with_agent(add)
-    with_store(add)
-
-
-_ATTRIBUTES = ("description", *CHOICES, "status", "path")
-
-
-def _knowledge_add(args: Namespace) -> int:
-
-    fields = ("type", "summary", *_ATTRIBUTES, "tags", "others", "edges")
-    given = [name for name in fields if getattr(args, name)]
-    if args.file:
-        if args.node or given or args.replace:
-            raise UsageError(
-                "--file brings its own nodes and edges: give a file or an ID, not both"
-            )
-
-        return add_file(args)
-    if not args.node:
-        raise UsageError("name an ID for the node, or a --file")
-    if not given:
-        raise UsageError("say what it is (--type and --summary), or give it an --edge")
-    node = _given_node(args)
-    edges = [_edge(node["id"], text) for text in args.edges]
-    with workspace_of(args) as workspace:
-        old = written_node(workspace, node["id"])
-        merged = node if args.replace else merged_node(old, node)
-        new = [] if given == ["edges"] else [merged]
-        receipt = workspace.knowledge.add(
-            new, edges, agent=author(args), task=args.task, key=args.key
-        )
-        changes = node_changes(old, written_node(workspace, node["id"]))
-    if args.json:
-        print_json({**receipt.to_dict(), "changes": changes})
-        return 0
-    told = [warning for warning in receipt.warnings if warning.code != "replaced"]
-    print_receipt(receipt._replace(warnings=tuple(told)), as_json=False)
-    pairs(
-        [
-            (name, f"{shown(change['old']) or '-'} -> {shown(change['new']) or '-'}")
-            for name, change in changes.items()
-        ],
-        2,
-    )
-    return 0
-
-
-def _given_node(args: Namespace) -> JsonObject:
-    """A node as the arguments have it."""
-    attributes = {name: getattr(args, name) for name in _ATTRIBUTES if getattr(args, name)}
-    for text in args.others:
-        name, mark, value = text.partition("=")
-        if not mark:
-            raise UsageError(f"--set {text}: expected NAME=VALUE")
-        attributes[name] = value
-    fields = {"id": _node_id(args.node), "type": args.type or "", "summary": args.summary or ""}
-    return {**fields, "tags": args.tags, "attributes": attributes}
-
-
-def _node_id(text: str) -> str:
-
-    return node_id(text)
-
-
-def _edge(source: str, text: str) -> JsonObject:
-    relation, mark, target = text.partition(":")
-    if not mark or not target:
-        raise UsageError(f"--edge {text}: expected RELATION:TARGET")
-    return {"source": source, "relation": relation, "target": _node_id(target)}
-
-
-def _knowledge_show(args: Namespace) -> int:
-    with workspace_of(args) as workspace:
-        return print_node(workspace, args.node, as_json=args.json)
-
-
-def print_node(workspace: Workspace, name: str, *, as_json: bool) -> int:
+def show_node(session: Session, workspace: Workspace, name: str) -> None:
     """Print a node and every edge that leads from it or to it."""
-    from passdown.core.knowledge import edge_document, node_document
-
-    name = _node_id(name)
+    name = node_id(name)
     found = node_or_hint(workspace, name)
     leading = workspace.knowledge.edges(source=name)
     coming = [edge for edge in workspace.knowledge.edges(target=name) if edge.source != edge.target]
-    document = node_document(found)
-    if as_json:
-        print_json({**document, "edges": [edge_document(edge) for edge in (*leading, *coming)]})
-        return 0
+    edges = [*leading, *coming]
+    if session.as_json:
+        document = node_document(found)
+        print_json({**document, "edges": [edge_document(edge) for edge in edges]})
+        return
     heading(f"{found.id}  {found.summary}")
     pairs([("type", found.type), ("tags", found.tags), *found.attributes.items()], 2)
-    if leading or coming:
+    if edges:
         line()
-    for edge in (*leading, *coming):
+    for edge in edges:
         line(arrow(edge), 2)
-    return 0
 
 
-def _knowledge_forget(args: Namespace) -> int:
-    name = _node_id(args.node)
-    keys = [(e["source"], e["relation"], e["target"]) for e in (_edge(name, t) for t in args.edges)]
-    with workspace_of(args) as workspace:
+@command(
+    "knowledge forget",
+    "session-store",
+    "session-store --edge uses:redis",
+    help={"node": "ID: of the node", "edges": "RELATION:TARGET: only this edge of the node"},
+)
+def knowledge_forget(
+    session: Session, node: str, *, edges: Sequence[str] = (), agent: Author
+) -> None:
+    """Remove a written node from the graph, or only edges of it; history keeps both."""
+    name = node_id(node)
+    keys = [(e["source"], e["relation"], e["target"]) for e in (_edge(name, t) for t in edges)]
+    with session.open() as workspace:
         gone = [edge for key in keys for edge in _known_edge(workspace, key)]
         if not keys:
             coming = [e for e in workspace.knowledge.edges(target=name) if e.source != name]
             gone = [*workspace.knowledge.edges(source=name), *coming]
         nodes = [] if keys else [name]
-        receipt = workspace.knowledge.add(agent=author(args), forget_nodes=nodes, forget_edges=keys)
-    if args.json:
-        from passdown.core.knowledge import edge_document
-
-        edges = [edge_document(edge) for edge in gone]
-        print_json({**receipt.to_dict(), "forgotten_edges": edges})
-        return 0
-    print_receipt(receipt, as_json=False)
-
+        receipt = workspace.knowledge.add(agent=agent, forget_nodes=nodes, forget_edges=keys)
+    if session.as_json:
+        edges_gone = [edge_document(edge) for edge in gone]
+        print_json({**receipt.to_dict(), "forgotten_edges": edges_gone})
+        return
+    print_receipt(receipt)
     for edge in gone:
         line(f"forgotten: {arrow(edge)}", 2)
-    return 0
 
 
 def _known_edge(workspace: Workspace, key: tuple[str, str, str]) -> list[Edge]:
     source, relation, target = key
     found = workspace.knowledge.edges(source=source, relation=relation, target=target)
     if not found:
-        from passdown.errors import NotFound
-
         raise NotFound(
             f"there is no edge {source} -> {relation} -> {target}",
             next_step="passdown knowledge show ID lists the edges of a node.",
@@ -692,53 +540,44 @@ def _known_edge(workspace: Workspace, key: tuple[str, str, str]) -> list[Edge]:
     return found
 
 
-def _knowledge_sync(args: Namespace) -> int:
-    """1 when a file was kept aside or a conflict was found."""
-    with workspace_of(args) as workspace:
-        path = _from_root(args.file, workspace.root) if args.file else ""
+@command(
+    "knowledge sync",
+    "",
+    "docs/knowledge.json --agent planner",
+    help={"file": "default: knowledge.dot of the project"},
+)
+def knowledge_sync(session: Session, file: str | None = None, *, agent: Author) -> int:
+    """Synchronise the knowledge file and the graph; exit code 1 on a conflict."""
+    with session.open() as workspace:
+        path = _from_root(file, workspace.root) if file else ""
         target = os.path.normpath(os.path.join(workspace.root, path or _SYNC_FILE))
         before = workspace.knowledge.edges()
-        if not os.path.lexists(target) and not _has_written_nodes(workspace):
-            return _nothing_to_sync(target, as_json=args.json)
-        found = workspace.knowledge.sync(path, agent=author(args))
+        is_empty = all(is_reference(node.id) for node in workspace.knowledge.graph().nodes)
+        if is_empty and not os.path.lexists(target):
+            from passdown.workspace.knowledge_sync import KnowledgeSync
+
+            nothing = KnowledgeSync(target, 0, 0, (), False, "", ())
+            said = f"nothing to sync: no written nodes, and {target} doesn't exist"
+            session.show(_sync_document(nothing, False), lambda _: line(said))
+            return 0
+        found = workspace.knowledge.sync(path, agent=agent)
         is_updated = bool(found.taken) or workspace.knowledge.edges() != before
-    if args.json:
-        _print_sync_json(found, is_updated=is_updated)
-    else:
-        _print_sync(found, is_updated)
+    session.show(_sync_document(found, is_updated), lambda _: _print_sync(found, is_updated))
     return 1 if found.reports else 0
 
 
 def _from_root(path: str, root: str) -> str:
-    """A file named from the current folder, as it is named from the project's; whether it may be
-    outside of that, only an absolute path says.
+    """A path relative to the current folder, made relative to the project's; an absolute one may
+    be outside of it.
     """
     if os.path.isabs(path):
         return path
     return os.path.relpath(os.path.abspath(path), os.path.realpath(root))
 
 
-def _has_written_nodes(workspace: Workspace) -> bool:
-    from passdown.core.graph import is_reference
-
-    return not all(is_reference(node.id) for node in workspace.knowledge.graph().nodes)
-
-
-def _nothing_to_sync(target: str, *, as_json: bool) -> int:
-    """The answer where neither side has anything: an empty file would be of no use."""
-    if as_json:
-        from passdown.workspace.knowledge_sync import KnowledgeSync
-
-        _print_sync_json(KnowledgeSync(target, 0, 0, (), False, "", ()), is_updated=False)
-    else:
-        line(f"nothing to sync: nothing is written down, and there is no {target}")
-    return 0
-
-
-def _print_sync_json(found: KnowledgeSync, *, is_updated: bool) -> None:
-    reports = [report.to_dict() for report in found.reports]
-    document = {**found._asdict(), "taken": list(found.taken), "reports": reports}
-    print_json({"schema": _SYNC_SCHEMA, **document, "is_graph_changed": is_updated})
+def _sync_document(found: KnowledgeSync, is_updated: bool) -> JsonObject:
+    document = {**found._asdict(), "taken": list(found.taken), "reports": plain(found.reports)}
+    return {"schema": _SYNC_SCHEMA, **document, "is_graph_changed": is_updated}
 
 
 def _print_sync(found: KnowledgeSync, is_updated: bool) -> None:
@@ -751,37 +590,34 @@ def _print_sync(found: KnowledgeSync, is_updated: bool) -> None:
     size = f"{counted(found.nodes, 'node')}, {counted(found.edges, 'edge')}"
     line(f"{said}, {found.path}: {size}")
     if found.taken:
-        line(f"taken over from the file: {', '.join(found.taken)}", 2)
+        line(f"taken from the file: {', '.join(found.taken)}", 2)
     if found.kept_aside:
-        line(f"kept aside: {found.kept_aside}", 2)
+        line(f"the old file is kept as {found.kept_aside}", 2)
     print_problems(found.reports)
 
 
-def _knowledge_pack(args: Namespace) -> int:
-    with workspace_of(args) as workspace:
-        found = workspace.knowledge.pack(
-            args.task,
-            nodes=args.nodes,
-            budget=args.budget,
-            depth=args.depth,
-            counter=args.counter,
-            format=args.format,
-        )
-    if args.json:
-        print_json(_pack_document(found))
-        return 0
+def _print_pack(found: Pack) -> None:
     if found.text:
         verbatim(found.text.removesuffix("\n"))
     left = f"; {found.left_out} had no room" if found.left_out else ""
     size = f"{counted(len(found.graph.nodes), 'node')}, {counted(found.tokens, 'token')}{left}"
-    print(size if found.text or left else f"no node has a word of {args.task}'s", file=sys.stderr)
-    return 0
+    has_any = found.text or left
+    print(size if has_any else f"no node matches a word of {found.task}", file=sys.stderr)
 
 
-def _pack_document(found: Pack) -> JsonObject:
-    from passdown.core.knowledge import edge_document, node_document
-
-    return {
+@command(
+    "knowledge pack",
+    "T-1",
+    "T-1 --nodes 10 --budget 800 --depth 2 --format json",
+    like="knowledge.pack",
+    choices={"format": ("dot", "json")},
+    help={"nodes": "at most", "budget": "TOKENS: at most", "format": "of the text"},
+)
+def knowledge_pack(session: Session, task: str, **options: Any) -> None:
+    """Print the part of the graph that has to do with a task, for its prompt."""
+    with session.open() as workspace:
+        found = workspace.knowledge.pack(task, **options)
+    document = {
         "task": found.task,
         "terms": list(found.terms),
         "nodes": [node_document(node) for node in found.graph.nodes],
@@ -790,3 +626,4 @@ def _pack_document(found: Pack) -> JsonObject:
         "left_out": found.left_out,
         "text": found.text,
     }
+    session.show(document, lambda _: _print_pack(found))

@@ -15,7 +15,6 @@ from passdown.core.values import NamedTuple
 from passdown.errors import PassdownError
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Sequence
 
     from passdown.cli.parsing import Parser
@@ -74,7 +73,6 @@ def main(argv: Sequence[str]) -> int:
         rest = [*rest[1:], "--help"]
     if rest[0] == "hook" and not {"-h", "--help"}.intersection(rest):
         # Hosts call it all day, and read exit code 2 as an order to stop: nothing parses it.
-
         return answer_hook(rest[1:], store)
     if rest[0] not in VERBS:
         return _unknown(rest)
@@ -82,44 +80,39 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(verb: str, argv: list[str], store: str | None) -> int:
+    from passdown.cli.parsing import run_command
+
     try:
-        args = parser_of(verb).parse(argv)
+        command, values = parser_of(verb).parse(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
     except UsageError as error:
         return _usage_error(str(error), error.prog, argv)
-    if store and getattr(args, "store", store) is None:
-        args.store = store
-    return _execute(verb, args, argv)
-
-
-def _execute(verb: str, args: Namespace, argv: Sequence[str]) -> int:
+    as_json = bool(values.get("json"))
     try:
-        return args.run(args)
+        return run_command(command, values, store)
     except UsageError as error:
         return _usage_error(str(error), f"passdown {verb}", argv)
-    except PassdownError as error:
-        return _refused(error, args)
     except BrokenPipeError:
         raise
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        message = f"{where}{error.strerror or error}"
-        return _refused(PassdownError(message, code="system_error"), args)
     except Exception as error:  # noqa: BLE001
-        return _unexpected(error, args)
+        return _refused(_known(error), as_json=as_json)
 
 
-def _unexpected(error: Exception, args: Namespace) -> int:
-    """A fault of ours: said in one line, whole where PASSDOWN_DEBUG asks for it."""
+def _known(error: Exception) -> PassdownError:
+    """An error as one of ours; a bug is raised with its traceback where PASSDOWN_DEBUG is set."""
+    if isinstance(error, PassdownError):
+        return error
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return PassdownError(f"{where}{error.strerror or error}", code="system_error")
     if os.environ.get("PASSDOWN_DEBUG"):
         raise error
-    found = PassdownError(
+    return PassdownError(
         f"unexpected {type(error).__name__}: {error}",
-        next_step="This is a fault in Passdown. PASSDOWN_DEBUG=1 shows where; please report it.",
+        next_step="This is a bug in Passdown. PASSDOWN_DEBUG=1 shows where; please report it.",
         code="unexpected",
     )
-    return _refused(found, args)
 
 
 def _usage_error(message: str, prog: str, argv: Sequence[str]) -> int:
@@ -132,10 +125,10 @@ def _usage_error(message: str, prog: str, argv: Sequence[str]) -> int:
     return 2
 
 
-def _refused(error: PassdownError, args: Namespace) -> int:
+def _refused(error: PassdownError, *, as_json: bool) -> int:
     from passdown.cli.output import print_error
 
-    print_error(error, as_json=bool(getattr(args, "json", False)))
+    print_error(error, as_json=as_json)
     return 1
 
 
@@ -143,13 +136,10 @@ def parser_of(verb: str) -> Parser:
     """The parser of a verb, from the module that holds it."""
     from importlib import import_module
 
-    from passdown.cli.parsing import Parser
+    from passdown.cli.parsing import parser_for
 
-    parser = Parser(f"passdown {verb}", VERBS[verb].line)
-    module = import_module(MODULES[verb])
-    add_arguments = getattr(module, "import_" if verb == "import" else verb)
-    add_arguments(parser)
-    return parser
+    import_module(MODULES[verb])
+    return parser_for(verb, VERBS[verb].line)
 
 
 def _leading_store(argv: list[str]) -> tuple[str | None, list[str]]:
@@ -267,8 +257,7 @@ MODULES = {
         ("passdown.cli.setup", "init"),
         ("passdown.cli.demo", "demo"),
         ("passdown.cli.server", "mcp"),
-        ("passdown.cli.main", "hook"),
-        ("passdown.cli.setup", "plugin"),
+        ("passdown.cli.setup", "hook plugin"),
         ("passdown.cli.tasks", "task"),
         ("passdown.cli.handoffs", "handoff"),
         ("passdown.cli.handoffs", "draft"),
@@ -320,28 +309,12 @@ def overview() -> str:
             "",
             "passdown help VERB (or passdown VERB --help) shows options and examples.",
             "--store URL or PASSDOWN_STORE names a store; default: the nearest .passdown/ folder.",
-            "Exit codes: 0 done, 1 refused or found wanting, 2 misuse.",
+            "Exit codes: 0 done, 1 refused or problems found, 2 usage error.",
         ]
     )
 
 
 _STORE_OPTION = "--store"
-
-
-def hook(parser: Parser) -> None:
-    """The arguments of `hook`, for its help; calls don't come this way."""
-    parser.show(
-        "passdown hook claude session-start < call.json",
-        "passdown hook codex stop < call.json",
-    )
-    parser.add_argument("host", metavar="HOST", help="as init --host writes it")
-    parser.add_argument("event", metavar="EVENT", help="session-start, stop and others")
-    parser.add_argument(_STORE_OPTION, metavar="URL", help="a store's address, file or folder")
-    parser.set_defaults(run=_run_hook)
-
-
-def _run_hook(args: Namespace) -> int:
-    return answer_hook([args.host, args.event], args.store)
 
 
 def answer_hook(words: Sequence[str], store: str | None) -> int:

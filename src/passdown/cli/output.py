@@ -16,6 +16,7 @@ from passdown.core.text import visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from passdown.cli.session import Session
     from passdown.core.results import Check, HandoffCommand, Receipt
     from passdown.core.types import JsonObject
     from passdown.errors import PassdownError, Problem
@@ -142,6 +143,13 @@ def line(text: str = "", indent: int = 0) -> None:
 def verbatim(text: str) -> None:
     """Print text that is copied elsewhere: visible, and never wrapped."""
     print(visible(text, keep_newlines=True))
+
+
+def write_text(path: str, text: str) -> None:
+    """Put a text into a file and say so."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    line(f"written to {path}")
 
 
 def counted(number: int, word: str, plural: str = "") -> str:
@@ -315,16 +323,18 @@ def print_error(error: PassdownError, *, as_json: bool) -> None:
         print(visible(str(error), keep_newlines=True), file=sys.stderr)
 
 
-def print_freshness(found: Freshness, task: str, *, as_json: bool) -> int:
-    """Whether a text that was made from a version still holds; 1 when it doesn't."""
-    if as_json:
-        print_json(found._asdict())
-    elif found.is_current:
-        line(f"current: made from version {found.made_from}")
-    elif found.made_from == found.now:
-        line(f"overtaken: version {found.now} of {task} has another digest here: another history?")
-    else:
-        line(f"overtaken: made from version {found.made_from}, {task} is at {found.now}")
+def print_freshness(session: Session, found: Freshness, task: str) -> int:
+    """Print whether a text is from the current version; gives 1 when it isn't."""
+
+    def print_text(found: Freshness) -> None:
+        if found.is_current:
+            line(f"current: made from version {found.made_from}")
+        elif found.made_from == found.now:
+            line(f"outdated: version {found.now} of {task} has another digest: another history?")
+        else:
+            line(f"outdated: made from version {found.made_from}, {task} is at {found.now}")
+
+    session.show(found, print_text)
     return 0 if found.is_current else 1
 
 
@@ -409,40 +419,30 @@ def print_item(item: JsonObject) -> None:
     pairs([(name, value) for name, value in rest if value is not False], 6)
 
 
-def print_receipt(receipt: Receipt, *, as_json: bool) -> int:
+def print_receipt(receipt: Receipt) -> None:
     """Print the version and the items of a small write."""
-    if as_json:
-        print_json(receipt.to_dict())
-        return 0
     said = "was recorded already" if receipt.is_replay else "recorded"
     items = f": {', '.join(receipt.items)}" if receipt.items else ""
     line(f"{said}, {receipt.task_id} version {receipt.version}{items}")
     print_problems(receipt.warnings)
-    return 0
 
 
-def print_command(command: HandoffCommand, *, as_json: bool) -> int:
+def print_command(command: HandoffCommand) -> None:
     """Print what the receiver of a handoff is given."""
-    if as_json:
-        print_json(command.to_dict())
-        return 0
     said = "was recorded already" if command.is_replay else "recorded"
     line(f"{said}, {command.task_id} version {command.version}")
-    answer = [f"{gate} (passdown gate approve {gate} --by NAME)" for gate in command.held_by]
     delta = command.state_delta
     files = counted(delta["artifacts_added"], "artifact")
+    state = "state" if command.state_file.startswith("/api/") else "state file"
     pairs(
         [
             ("to", command.target_agent),
             ("phase", command.phase),
             ("outcome", command.outcome),
-            ("held by", answer),
-            ("complete", f"{command.completeness} of 100"),
+            ("held by", [approve_hint(gate) for gate in command.held_by]),
+            ("detail score", f"{command.completeness}/100"),
             ("added", f"{files}, {counted(delta['decisions_made'], 'decision')}"),
-            (
-                "state" if command.state_file.startswith("/api/") else "state file",
-                command.state_file,
-            ),
+            (state, command.state_file),
             ("digest", short_digest(command.digest)),
         ],
         2,
@@ -450,16 +450,16 @@ def print_command(command: HandoffCommand, *, as_json: bool) -> int:
     print_problems(command.warnings)
     line()
     verbatim(command.context_summary)
-    return 0
 
 
-def print_check(check: Check, *, as_json: bool) -> int:
-    """Print what a dry run found; 1 when the handoff would be refused."""
-    if as_json:
-        print_json(check.to_dict())
-    else:
-        print(styled("would be recorded", "green") if check.ok else styled("refused", "red"))
-        pairs([("complete", f"{check.completeness} of 100")], 2)
-        print_problems(sorted(check.problems, key=lambda problem: problem.level != "error"))
-        line("nothing was changed (dry run)")
-    return 0 if check.ok else 1
+def approve_hint(gate: str) -> str:
+    """A gate, and how a person lets it pass."""
+    return f"{gate} (passdown gate approve {gate} --by NAME)"
+
+
+def print_check(check: Check) -> None:
+    """Print what a dry run found."""
+    print(styled("would be recorded", "green") if check.ok else styled("refused", "red"))
+    pairs([("detail score", f"{check.completeness}/100")], 2)
+    print_problems(sorted(check.problems, key=lambda problem: problem.level != "error"))
+    line("nothing was changed (dry run)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
@@ -13,32 +12,34 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.cli.output import counted, cut, has_colours, styled, terminal_width
-from passdown.cli.parsing import FILE, RUN, TASK, whole_number, with_agent, with_store
-from passdown.cli.session import (
-    UsageError,
-    author,
-    is_server_url,
-    read_input,
-    start_tracing,
-    workspace_of,
+from passdown.cli.output import (
+    counted,
+    cut,
+    has_colours,
+    heading,
+    line,
+    styled,
+    table,
+    terminal_width,
 )
+from passdown.cli.parsing import Author, command, seconds
+from passdown.cli.runs import print_run_status, print_turns
+from passdown.cli.session import UsageError, is_server_url, read_input, start_tracing
 from passdown.core.text import visible
-from passdown.errors import PassdownError, StoreBusy
+from passdown.core.times import stamp
+from passdown.errors import InvalidInput, PassdownError, Problem, StoreBusy
 from passdown.relay.engine import database_faults
-from passdown.relay.run import REVIEW
-from passdown.relay.runs import HERE, leg_name, next_commands, turn_document
+from passdown.relay.run import REVIEW, WAITING
+from passdown.relay.runs import HERE, Runs, leg_name, next_commands, run_document, turn_document
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Callable, Generator
 
-    from passdown.cli.parsing import Parser
+    from passdown.cli.session import Session
     from passdown.relay.engine.database import Worker
     from passdown.relay.express import ExpressResult
     from passdown.relay.run import LegRun, Relay, Run
-    from passdown.relay.runs import Runs
     from passdown.relay.turns import ExchangeEvent
     from passdown.relay.worker import EngineOptions
     from passdown.workspace import Workspace
@@ -268,8 +269,8 @@ class Progress:
             f"{self._at()}  {name}{styled(said, _STYLES.get(said, 'bold'))}{visible(why)}"
         )
         if run.status == "waiting":
-            for command in next_commands(run):
-                self._screen.keep(f"{' ' * len(self._at())}  {command}")
+            for text in next_commands(run):
+                self._screen.keep(f"{' ' * len(self._at())}  {text}")
 
     def _track(self, key: tuple[str, int], run: Run, turn: LegRun, event: ExchangeEvent) -> None:
         """Remember what is under way, to be drawn."""
@@ -417,20 +418,19 @@ def _lock_path(workspace: Workspace, run: str) -> str:
 
 
 def resume_hint(workspace: Workspace, run: Run) -> str:
-    """Who will go on with a run that can, or how to: one line."""
+    """Who continues a run, or how to, in one line."""
     if is_server_url(workspace.store_url):
-        return f"{run.run} goes on where the server is"
+        return f"{run.run} continues where the server is"
     if run.lane == HERE:
         if is_run_locked(workspace, run.run):
-            return f"{run.run} goes on"
-        return f"{run.run} can go on, but no process has it: passdown run --resume {run.run}"
+            return f"{run.run} continues"
+        return f"{run.run} can continue, but no process runs it: passdown run --resume {run.run}"
     if _has_worker(workspace):
-        return f"{run.run} goes on"
-    return f"{run.run} goes on as soon as there is a worker: passdown worker"
+        return f"{run.run} continues"
+    return f"{run.run} continues as soon as there is a worker: passdown worker"
 
 
 def _has_worker(workspace: Workspace) -> bool:
-
     try:
         return bool(live_workers(workspace))
     except PassdownError:
@@ -468,124 +468,91 @@ def stop_signals(tell: Callable[[str], None], *said: str) -> Generator[tuple[thr
             signal.signal(number, handler)
 
 
-_MAX_SECONDS = 86_400.0
+_MAX_SLOTS = 64
+_FINISHING_NOTE = "finishing open turns; once more ends it"
+_ENGINE: dict[str, Any] = {
+    "types": {"lease": seconds},
+    "help": {
+        "lease": "SECONDS: after so long without a heartbeat, a worker is lost; default: 30",
+        "relay_store": "URL: the engine's database; default: PASSDOWN_RELAY_URL, else beside the "
+        "store",
+    },
+}
 
 
-def run(parser: Parser) -> None:
-    """The arguments of `run`."""
-    parser.show(
-        "passdown run relay.yaml --task T-1",
-        "passdown run relay.yaml --task T-1 --no-wait --json",
-        "passdown run relay.yaml --task T-1 --detach",
-        "passdown run --resume R-1",
-    )
-    parser.add_argument("relay", metavar=FILE, nargs="?", help="a relay: YAML, or TOML by its name")
-    parser.add_argument("--task", metavar=TASK, help="the task that the agents work on")
-    parser.add_argument("--resume", metavar=RUN, help="instead: go on where this run was")
-    with_agent(parser, "--by", "who starts it")
-    parser.add_argument(
-        "--detach", action="store_true", help="leave it to workers (passdown worker)"
-    )
-    parser.add_argument(
-        "--no-wait", action="store_true", help="end with 1 where a person is waited for"
-    )
-    add_engine_options(parser)
-    with_store(parser)
-    parser.set_defaults(run=_run)
-
-
-def add_engine_options(parser: Parser) -> None:
-    """The options of verbs that start the engine."""
-    parser.add_argument(
-        "--lease",
-        metavar="SECONDS",
-        type=seconds_option,
-        help="silent for so long, a worker is lost and others take over; default: 30",
-    )
-    parser.add_argument(
-        "--relay-store",
-        metavar="URL",
-        default="",
-        help="the engine's database; default: PASSDOWN_RELAY_URL, else beside the store",
-    )
-
-
-def seconds_option(text: str) -> float:
-    """An argument that is a time: more than no seconds, and at most a day."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found <= _MAX_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds up to 86,400")
-    return found
-
-
-def engine_options(args: Namespace, workspace: Workspace) -> EngineOptions:
-    """How the engine is set up by the arguments; raises MissingExtra without its library, and
-    InvalidInput for an address that is none.
-    """
-    from passdown.relay.engine.database import relay_url
-    from passdown.relay.worker import EngineOptions
-    from passdown.workspace.streams import WorkspaceStreams
-
-    relay_url(
-        WorkspaceStreams(workspace).context.place.folder, args.relay_store, workspace.store_url
-    )
-    options = EngineOptions(url=args.relay_store)
-    return options._replace(lease_s=args.lease) if args.lease else options
-
-
-def _run(args: Namespace) -> int:
-    if args.resume:
-        if args.relay or args.task or args.detach:
-            raise UsageError(
-                "--resume goes on with a run as it is; leave FILE, --task, --detach out"
-            )
-        return _resume(args)
-    if not args.relay or not args.task:
+@command(
+    "run",
+    "relay.yaml --task T-1",
+    "relay.yaml --task T-1 --no-wait --json",
+    "relay.yaml --task T-1 --detach",
+    "--resume R-1",
+    types=_ENGINE["types"],
+    help={
+        **_ENGINE["help"],
+        "relay": "FILE: a relay: YAML, or TOML by its name",
+        "task": "the task that the agents work on",
+        "resume": "RUN: instead: continue this run",
+        "by": "who starts it",
+        "detach": "leave it to workers (passdown worker)",
+        "wait": "end with 1 where a person has to answer",
+    },
+)
+def run(
+    session: Session,
+    relay: str | None = None,
+    *,
+    task: str | None = None,
+    resume: str | None = None,
+    by: Author,
+    detach: bool = False,
+    wait: bool = True,
+    lease: float | None = None,
+    relay_store: str = "",
+) -> int:
+    """Run a relay of agents on a task, and watch it."""
+    if resume and (relay or task or detach):
+        raise UsageError("--resume continues a run as it is; leave FILE, --task, --detach out")
+    if not resume and not (relay and task):
         raise UsageError("name a relay FILE and a --task, or a run with --resume")
-    return _start(args)
-
-
-def _start(args: Namespace) -> int:
-    from passdown.relay.runs import HERE, Runs
-
-    if args.detach and args.no_wait:
+    if detach and not wait:
         raise UsageError("--detach never waits; leave --no-wait out")
-    relay = relay_at(args.relay)
-    with workspace_of(args) as workspace:
-        check_agents(relay, workspace)
-        options = engine_options(args, workspace)  # without the engine, nothing is recorded either
-        if args.detach:
+    found = relay_at(relay) if relay else None
+    with session.open() as workspace:
+        if found:
+            check_agents(found, workspace)
+        options = _engine_options(workspace, relay_store, lease)  # without it, nothing is recorded
+        runs = Runs(workspace)
+        if found and detach:
             from passdown.relay.worker import start_detached
 
             with database_faults():
-                started = start_detached(
-                    workspace, relay, args.task, by=author(args), options=options
-                )
-            return _print_detached(started, as_json=args.json)
-        runs = Runs(workspace)
-        started = runs.start(relay, args.task, by=author(args), lane=HERE)
-        return _run_here(args, workspace, runs, started)
-
-
-def _resume(args: Namespace) -> int:
-    from passdown.relay.runs import HERE, Runs
-
-    with workspace_of(args) as workspace:
-        runs = Runs(workspace)
-        found = runs.get(args.resume)
-        options = engine_options(args, workspace)
-        if found.lane != HERE:
-            resumed = runs.resume(found.run, by=author(args))
+                started = start_detached(workspace, found, task or "", by=by, options=options)
+            return _show_detached(session, started)
+        if found:
+            started = runs.start(found, task or "", by=by, lane=HERE)
+            return _run_here(session, workspace, started, options=options, wait=wait)
+        left = runs.get(resume or "")
+        if left.lane != HERE:
             from passdown.relay.worker import requeue
 
-            requeue(workspace, found.run, options)
-            return _print_detached(resumed, as_json=args.json)
-        with run_lock(workspace, found.run):
-            resumed = runs.resume(found.run, by=author(args))
-        return _run_here(args, workspace, runs, resumed)
+            resumed = runs.resume(left.run, by=by)
+            requeue(workspace, left.run, options)
+            return _show_detached(session, resumed)
+        with run_lock(workspace, left.run):
+            resumed = runs.resume(left.run, by=by)
+        return _run_here(session, workspace, resumed, options=options, wait=wait)
+
+
+def _engine_options(workspace: Workspace, url: str, lease: float | None) -> EngineOptions:
+    """The settings of the engine; raises MissingExtra without its library, and InvalidInput for an
+    address that is none.
+    """
+    from passdown.relay.engine.database import relay_url
+    from passdown.relay.worker import EngineOptions
+
+    relay_url(WorkspaceStreams(workspace).context.place.folder, url, workspace.store_url)
+    options = EngineOptions(url=url)
+    return options._replace(lease_s=lease) if lease else options
 
 
 def relay_at(path: str) -> Relay:
@@ -596,10 +563,9 @@ def relay_at(path: str) -> Relay:
 
 
 def check_agents(relay: Relay, workspace: Workspace) -> None:
-    """Look for every profile that is named and make every runner once, so that nothing that isn't
-    there stops a run half-way, or is left out silently.
+    """Look for every profile that is named and make every runner once, so that nothing missing
+    stops a run half-way, or is left out silently.
     """
-    from passdown.errors import InvalidInput, Problem
     from passdown.relay.relay_file import agent_runner
 
     problems: list[Problem] = []
@@ -623,27 +589,25 @@ def check_agents(relay: Relay, workspace: Workspace) -> None:
         raise InvalidInput("the relay is refused; nothing was started", problems)
 
 
-def _print_detached(run: Run, *, as_json: bool) -> int:
-    from passdown.cli.output import line, print_json
-    from passdown.relay.runs import run_document
+def _show_detached(session: Session, run: Run) -> int:
+    def print_text(_: object) -> None:
+        line(f"{run.run}: {run.relay.name} on {run.task} is left to workers")
+        line("passdown worker serves it, as many as you like", 2)
+        line(f"passdown runs {run.run} shows where it is", 2)
 
-    if as_json:
-        print_json(run_document(run, run.started_at))
-        return 0
-    line(f"{run.run}: {run.relay.name} on {run.task} is left to workers")
-    line("passdown worker serves it, as many as you like", 2)
-    line(f"passdown runs {run.run} shows where it is", 2)
+    session.show(run_document(run, run.started_at), print_text)
     return 0
 
 
-def _run_here(args: Namespace, workspace: Workspace, runs: Runs, run: Run) -> int:
+def _run_here(
+    session: Session, workspace: Workspace, run: Run, *, options: EngineOptions, wait: bool
+) -> int:
     """Run it here, show it, and give the exit code."""
-    from passdown.relay.run import WAITING
     from passdown.relay.worker import ProgressCallbacks, run_here
 
     start_tracing()
-    progress = Progress(screen_for(as_json=args.json), as_json=args.json)
-    if not args.json:
+    progress = Progress(screen_for(as_json=session.as_json), as_json=session.as_json)
+    if not session.as_json:
         print_start(run)
     callbacks = ProgressCallbacks(progress.turn, progress.run, progress.express)
     with (
@@ -654,120 +618,99 @@ def _run_here(args: Namespace, workspace: Workspace, runs: Runs, run: Run) -> in
         progress.ticking(),
     ):
         found = run_here(
-            workspace,
-            run.run,
-            options=engine_options(args, workspace),
-            callbacks=callbacks,
-            waits=not args.no_wait,
-            halt=halt,
+            workspace, run.run, options=options, callbacks=callbacks, waits=wait, halt=halt
         )
-    is_left = not found.ended_at and not (args.no_wait and found.status == WAITING)
-    return _print_end(workspace, runs.get(run.run), as_json=args.json, is_left=is_left)
-
-
-def print_start(run: Run) -> None:
-    """Print which run this is."""
-    from passdown.cli.output import counted, heading
-
-    agents = counted(len(run.relay.agents), "agent")
-    legs = counted(len(run.relay.legs), "leg")
-    heading(f"{run.run}: {run.relay.name} on {run.task} ({agents}, {legs})")
-
-
-def _print_end(workspace: Workspace, run: Run, *, as_json: bool, is_left: bool) -> int:
-    import json
-
-    from passdown.cli.output import line
-    from passdown.cli.runs import print_run_status, print_turns
-    from passdown.core.times import stamp
-    from passdown.relay.runs import run_document
-    from passdown.workspace.streams import WorkspaceStreams
-
+    is_left = not found.ended_at and (wait or found.status != WAITING)
+    run = Runs(workspace).get(run.run)
     now = stamp(WorkspaceStreams(workspace).now())
-    if as_json:
-        document: dict[str, Any] = {"event": "over", **run_document(run, now)}
-        print(json.dumps(document))
+    if session.as_json:
+        print(json.dumps({"event": "over", **run_document(run, now)}))
     else:
         line()
         print_turns(run)
         line()
         print_run_status(run, now)
         if is_left:
-            line(f"go on with it: passdown run --resume {run.run}")
+            line(f"continue it: passdown run --resume {run.run}")
     if is_left:
         return INTERRUPTED
     return 0 if run.status == "completed" else 1
 
 
-_MAX_SLOTS = 64
-_FINISHING_NOTE = "finishing what is under way; once more ends it"
+def print_start(run: Run) -> None:
+    """Print which run this is."""
+    agents = counted(len(run.relay.agents), "agent")
+    legs = counted(len(run.relay.legs), "leg")
+    heading(f"{run.run}: {run.relay.name} on {run.task} ({agents}, {legs})")
 
 
-def worker(parser: Parser) -> None:
-    """The arguments of `worker`."""
-    parser.show(
-        "passdown worker",
-        "passdown worker --slots 4 --lease 60",
-        "passdown worker --list",
-    )
-    parser.add_argument(
-        "--slots", metavar="N", type=whole_number, help="turns taken at once; default: 1"
-    )
-    parser.add_argument("--list", action="store_true", help="instead: the workers there are")
-    add_engine_options(parser)
-    with_store(parser)
-    parser.set_defaults(run=_worker)
-
-
-def _worker(args: Namespace) -> int:
-    if args.list:
-        if args.slots is not None or args.lease is not None:
-            raise UsageError("--list takes no turns; leave --slots and --lease out")
-        return _worker_list(args)
-    if args.slots is not None and not 1 <= args.slots <= _MAX_SLOTS:
+@command(
+    "worker",
+    "",
+    "--slots 4 --lease 60",
+    "--list",
+    types=_ENGINE["types"],
+    flags={"is_list": "--list"},
+    help={
+        **_ENGINE["help"],
+        "slots": "turns taken at once; default: 1",
+        "is_list": "instead: list the workers",
+    },
+)
+def worker(
+    session: Session,
+    *,
+    slots: int | None = None,
+    is_list: bool = False,
+    lease: float | None = None,
+    relay_store: str = "",
+) -> None:
+    """Take turns of runs, and express items, until stopped."""
+    if is_list and (slots is not None or lease is not None):
+        raise UsageError("--list takes no turns; leave --slots and --lease out")
+    if slots is not None and not 1 <= slots <= _MAX_SLOTS:
         raise UsageError(f"--slots has to be from 1 to {_MAX_SLOTS}")
-    return _worker_serve(args)
+    with session.open() as workspace:
+        if is_list:
+            found = [_worker_document(each) for each in workers_of(workspace, relay_store)]
+            session.show(found, _print_workers)
+            return
+        options = _engine_options(workspace, relay_store, lease)
+        _serve_turns(session, workspace, slots=slots or 1, options=options)
 
 
-def _worker_serve(args: Namespace) -> int:
+def _serve_turns(
+    session: Session, workspace: Workspace, *, slots: int, options: EngineOptions
+) -> None:
     from passdown.relay.worker import ProgressCallbacks, run_worker
 
     start_tracing()
-    slots = args.slots or 1
-    progress = Progress(screen_for(as_json=args.json), as_json=args.json, names_runs=True)
+    as_json = session.as_json
+    progress = Progress(screen_for(as_json=as_json), as_json=as_json, names_runs=True)
     callbacks = ProgressCallbacks(progress.turn, progress.run, progress.express)
     signals = stop_signals(progress.say, _FINISHING_NOTE, "ending the agents at work")
-    with workspace_of(args) as workspace, signals as (stop, halt), relay_warnings(progress.say):
-        options = engine_options(args, workspace)
-        turns = "1 turn" if slots == 1 else f"{slots} turns"
+    with signals as (stop, halt), relay_warnings(progress.say):
+        turns = counted(slots, "turn")
         progress.say(f"worker {os.getpid()} serves {workspace.root}: {turns} at once")
         with progress.ticking(), database_faults():
             run_worker(
                 workspace, slots=slots, options=options, callbacks=callbacks, stop=stop, halt=halt
             )
         progress.say("done; what waits is left to others")
-    return 0
 
 
-def _worker_list(args: Namespace) -> int:
-    from passdown.cli.output import print_json, table
+def _worker_document(worker: Worker) -> dict[str, Any]:
+    silent = round(worker.silent_s, 1)
+    return {**worker._asdict(), "silent_s": silent, "state": worker_state(worker)}
 
-    with workspace_of(args) as workspace:
-        found = workers_of(workspace, args.relay_store)
-    documents = [
-        {**each._asdict(), "silent_s": round(each.silent_s, 1), "state": worker_state(each)}
-        for each in found
-    ]
-    if args.json:
-        print_json(documents)
-        return 0
+
+def _print_workers(found: list[dict[str, Any]]) -> None:
     rows = [
         [d["worker"], d["state"], d["pid"], f"{d['silent_s']} s ago", f"{d['lease_s']:g} s"]
-        for d in documents
+        for d in found
     ]
-    names = ("worker", "state", "process", "last beat", "lease")
+    names = ("worker", "state", "process", "last heartbeat", "lease")
     table(names, rows, "no workers; passdown worker starts one", whole=("worker", "state"))
-    return 0
 
 
 def worker_state(worker: Worker) -> str:
@@ -781,7 +724,6 @@ def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
     """All workers that have signed on and not off; nothing is made where none ever was."""
     from passdown.relay.engine.database import relay_url, run_statement, workers
     from passdown.relay.worker import EngineOptions, open_engine
-    from passdown.workspace.streams import WorkspaceStreams
 
     address = relay_url(WorkspaceStreams(workspace).context.place.folder, url, workspace.store_url)
     if address.startswith("sqlite:///"):

