@@ -139,7 +139,7 @@ def test_what_an_agent_is_made_of_has_to_be_there_before_anything_starts(
         (("runs", "--stop"), "RUN"),
         (("runs", "R-1", "--guidance", "x"), "--answer"),
         (("express", "fix", "--message", "x"), "PATH=FILE"),
-        (("express", "fix", "--message", "x", "a.py"), "no PATH=FILE"),
+        (("express", "fix", "--message", "x", "a.py"), "is not PATH=FILE"),
         (("express", "knowledge", "--reason", "x"), "--entry"),
         (("express", "file", "a.txt", "--reason", "x"), "--content"),
     ],
@@ -262,7 +262,7 @@ def test_without_waiting_the_run_ends_with_1_and_is_resumed_after_the_answer(
     assert "passdown gate reject T-1#k1 --by NAME --reason TEXT" in out
     assert "passdown gate approve T-1#k1 --by NAME" in cli("runs", "R-1").out
     said = cli("gate", "approve", "T-1#k1", "--by", "kim").out.splitlines()
-    assert said[-1] == "R-1 can go on, but no process has it: passdown run --resume R-1"
+    assert said[-1] == "R-1 can continue, but no process runs it: passdown run --resume R-1"
     assert "R-1 completed" in program("run", "--resume", "R-1").out
 
 

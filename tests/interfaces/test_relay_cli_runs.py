@@ -86,7 +86,7 @@ def test_a_review_is_answered_with_the_command_that_is_shown(
     argv = command.replace("NAME", "kim").replace("TEXT", "mind-the-gap").split()[1:]
     said = cli(*argv).out
     assert "answered: continue" in said
-    assert "no process has it: passdown run --resume R-1" in said
+    assert "no process runs it: passdown run --resume R-1" in said
     turns = as_json("runs", "R-1")["turns"]
     assert turns[-1]["guidance"] == "mind-the-gap"
     assert "waits for no review" in cli(*argv, code=1).err

@@ -237,7 +237,7 @@ def test_a_prompt_goes_on_where_no_context_can_be_made(team: Path, tmp_path: Pat
     out, said = hook(team, b"@coder go on", "--task", "T-9")
     assert out == b"@coder go on"
     assert "T-9" in said
-    assert "went on unchanged" in said
+    assert "passed on unchanged" in said
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     out, said = hook(elsewhere, b"@coder go on", "--task", "T-1")
@@ -260,7 +260,7 @@ def test_an_artifact_waits_for_its_agent_and_is_consumed_once(
     assert "-to-tester-" in file.name
     assert file.suffix == ".yaml"
     assert (team / ".passdown" / ".gitignore").read_text("utf-8").startswith("*\n")
-    assert "waits" in program("artifact", "list", "--agent", "tester").out
+    assert "waiting" in program("artifact", "list", "--agent", "tester").out
     waiting = as_json("artifact", "list", "--agent", "tester")
     assert [(entry["file"], entry["consumed"]) for entry in waiting] == [(file.name, False)]
     assert "consumed: false" in file.read_text("utf-8")

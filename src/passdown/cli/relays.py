@@ -262,7 +262,7 @@ class Progress:
             status = {"status": run.status, "why": run.why, "next": next_commands(run)}
             self._json({"event": "run", "run": run.run, **status})
             return
-        said = {"waiting": "waits", "running": "goes on"}.get(run.status, run.status)
+        said = {"waiting": "waits", "running": "continues"}.get(run.status, run.status)
         why = f": {run.why.splitlines()[0]}" if run.why else ""
         name = f"{run.run} " if self._names_runs else ""
         self._screen.keep(
