@@ -57,9 +57,9 @@ def check_command(words: list[str]) -> None:
     """A command line of passdown's own parses, and names hosts that a server would take."""
     verb, *rest = words
     assert verb in VERBS, words
-    args = parser_of(verb).parse(rest)
+    _, args = parser_of(verb).parse(rest)
     if verb == "serve":
-        assert args.port == PORT
+        assert args["port"] == PORT
         assert checked_names(args.allowed_host)
 
 

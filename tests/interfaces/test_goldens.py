@@ -188,7 +188,8 @@ def recorded_arguments() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for verb in VERBS:
         parser = parser_of(verb)
-        for name, below in (parser.subverbs or {"": parser}).items():
+        for name in parser.subverbs or ("",):
+            below = parser.below(name) if name else parser
             found[f"{verb} {name}".strip()] = {
                 str(" ".join(action.option_strings) or action.metavar or action.dest): [
                     action.nargs,

@@ -223,7 +223,7 @@ def test_gates(filled: Path, cli: Run, as_json: Callable[..., Any]) -> None:
 def test_after_a_rejection(filled: Path, cli: Run) -> None:
     told = cli("gate", "reject", "T-1#k2", "--by", "kim", "--reason", "no").out
     assert "rejected: T-1 is back with coder, who has to hand it off again" in told
-    assert "came back" in cli("inbox", "coder").out
+    assert "returned" in cli("inbox", "coder").out
 
 
 def test_two_gates(filled: Path, cli: Run) -> None:

@@ -267,7 +267,7 @@ def test_an_artifact_waits_for_its_agent_and_is_consumed_once(
     assert file.name in program("switch", "--task", "T-1", "--to", "tester").out
     assert handoffs(team) == [file]
     assert "consumed: true" in file.read_text("utf-8")
-    assert "nothing waits for tester" in program("artifact", "list", "--agent", "tester").out
+    assert "nothing is waiting for tester" in program("artifact", "list", "--agent", "tester").out
     assert [e["consumed"] for e in as_json("artifact", "list", "--task", "T-1")] == [True]
     consuming = [entry.get("consumed") for entry in as_json("log", "T-1", "--briefs")]
     assert consuming == [[file.name], None]

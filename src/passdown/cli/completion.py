@@ -93,7 +93,7 @@ def _levels() -> list[_Level]:
         if parser.subverbs:
             lines = {name: sub.line for name, sub in parser.subverbs.items()}
             found.append(_Level(verb, list(parser.subverbs), {}, "", lines))
-            found += [_level(f"{verb} {name}", sub) for name, sub in parser.subverbs.items()]
+            found += [_level(f"{verb} {name}", parser.below(name)) for name in parser.subverbs]
         else:
             found.append(_level(verb, parser))
     return found

@@ -268,11 +268,11 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser for one command. `arguments` are its own, `subverbs` the parsers below it."""
+    """A parser for one command, or for a verb with commands below it: `subverbs`."""
 
     def __init__(self, prog: str, line: str = "", command: Command | None = None) -> None:
         self.arguments: list[argparse.Action] = []
-        self.subverbs: dict[str, Parser] = {}
+        self.subverbs: dict[str, Command] = {}
         self.line = line
         self.command = command
         self.examples = command.examples if command else ()
@@ -309,7 +309,7 @@ class Parser(argparse.ArgumentParser):
         if self.command:
             return self.command, vars(self.parse_args(argv))
         if argv and argv[0] in self.subverbs:
-            return self.subverbs[argv[0]].parse(argv[1:])
+            return self.below(argv[0]).parse(argv[1:])
         self.epilog = self._verbs_below()
         self.usage = f"{self.prog} VERB ..."
         if not argv or argv[0] == "--json":
@@ -320,6 +320,11 @@ class Parser(argparse.ArgumentParser):
             self.error(f"there is no {self.prog} {argv[0]}{hint} ({known})")
         self.parse_args(argv)
         raise AssertionError  # --help has ended it
+
+    def below(self, name: str) -> Parser:
+        """The parser of a command below this verb; its operation is loaded only then."""
+        command = self.subverbs[name]
+        return Parser(f"passdown {command.name}", command.line, command)
 
     def _verbs_below(self) -> str:
         lines = [f"  {name:<9} {sub.line}" for name, sub in self.subverbs.items()]
@@ -341,9 +346,11 @@ def parser_for(verb: str, line: str) -> Parser:
     if verb in COMMANDS:
         return Parser(f"passdown {verb}", line, COMMANDS[verb])
     parser = Parser(f"passdown {verb}", line)
-    for name, below in COMMANDS.items():
-        if name.startswith(f"{verb} "):
-            parser.subverbs[name.partition(" ")[2]] = Parser(f"passdown {name}", below.line, below)
+    parser.subverbs = {
+        name.partition(" ")[2]: below
+        for name, below in COMMANDS.items()
+        if name.startswith(f"{verb} ")
+    }
     return parser
 
 
