@@ -60,7 +60,7 @@ def check_command(words: list[str]) -> None:
     _, args = parser_of(verb).parse(rest)
     if verb == "serve":
         assert args["port"] == PORT
-        assert checked_names(args.allowed_host)
+        assert checked_names(args["allowed_hosts"])
 
 
 def only(docker: list[tuple[str, str]], word: str) -> str:
