@@ -205,7 +205,7 @@ def test_what_waits_is_found_in_a_new_process_and_consumed_once(workspace: Works
     (waiting,) = elsewhere(workspace.root, look)
     assert (waiting["file"], waiting["consumed"]) == (saved["file"], False)
     assert waiting["artifact"]["next_action"] == "go on with part 1"
-    switch = "s = ws.switch('T-1', to='tester')\nprint(json.dumps([s.text, s.artifact_file]))"
+    switch = "s = ws.switch('T-1', to_agent='tester')\nprint(json.dumps([s.text, s.artifact_file]))"
     text, file = elsewhere(workspace.root, switch)
     assert file == saved["file"]
     assert f".passdown/handoffs/{file}" in text
