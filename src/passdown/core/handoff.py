@@ -8,7 +8,7 @@ in a record's body. Nothing here reads a clock or a disk.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
@@ -30,6 +30,7 @@ from passdown.core.schema import (
     AGENT,
     ANY_TEXT,
     COUNT,
+    EMPTY,
     LINES,
     PATH,
     SHA256,
@@ -54,7 +55,7 @@ from passdown.core.times import parse_time, stamp
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from passdown.core.types import JsonObject
 
@@ -489,7 +490,7 @@ def as_plain(value: object) -> Any:
     names = _field_names(kind)
     if names:
         pairs = ((name, as_plain(getattr(value, name))) for name in names)
-        return {name: part for name, part in pairs if part not in _EMPTY}
+        return {name: part for name, part in pairs if part not in EMPTY}
     if isinstance(value, datetime):
         # A time without a zone is passed on as it is, for the check to name it.
         return stamp(value) if value.tzinfo else value.isoformat()
@@ -500,7 +501,6 @@ def as_plain(value: object) -> Any:
 
 
 _SCALARS = frozenset({str, int, bool, float, type(None)})
-_EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
 @cache
@@ -535,71 +535,36 @@ def _stored_fields() -> dict[str, str]:
     return {field.name: field.stored for field in declared if field.name not in _NOT_STORED}
 
 
-def all_artifacts(handoff: Handoff) -> list[Artifact]:
-    """Everything a handoff says of files, one artifact per path."""
-    found: dict[str, Artifact] = {}
-    for made in handoff.files_created:
-        found[made.path] = Artifact(
-            path=made.path, change="created", lines=made.lines, note=made.purpose
-        )
-    for changed in handoff.files_modified:
-        found[changed.path] = Artifact(
-            path=changed.path,
-            change=changed.change_type,
-            lines=changed.lines,
-            note=changed.description,
-        )
-    for artifact in handoff.artifacts:
-        known = found.get(artifact.path)
-        found[artifact.path] = _merged(known, artifact) if known else artifact
-    return [a if a.type else replace(a, type=artifact_type(a.path)) for a in found.values()]
+def all_artifacts(handoff: JsonObject) -> list[JsonObject]:
+    """Everything that a checked handoff says of files, one artifact per path."""
+    found: dict[str, JsonObject] = {}
+    for made in handoff.get("files_created", ()):
+        facts = {"change": "created", "lines": made["lines"], "note": made["purpose"]}
+        found[made["path"]] = {"path": made["path"], **facts}
+    for changed in handoff.get("files_modified", ()):
+        facts = {"change": changed["change_type"], "note": changed["description"]}
+        found[changed["path"]] = {"path": changed["path"], "lines": changed["lines"], **facts}
+    for artifact in handoff.get("artifacts", ()):
+        # The file lists say what changed; the artifact has type, hash and size.
+        found[artifact["path"]] = {**artifact, **found.get(artifact["path"], {})}
+        if artifact.get("note"):
+            found[artifact["path"]]["note"] = artifact["note"]
+    return [
+        {**each, "type": each.get("type") or artifact_type(each["path"])} for each in found.values()
+    ]
 
 
-def _merged(known: Artifact, artifact: Artifact) -> Artifact:
-    """What the file lists say, with type, hash and size from the artifact."""
-    return replace(
-        artifact,
-        change=known.change,
-        lines=known.lines,
-        note=artifact.note or known.note,
-    )
-
-
-def handoff_body(plain: JsonObject, artifacts: Iterable[Artifact]) -> JsonObject:
-    """The body of a handoff's record, from its plain form and its measured artifacts."""
+def handoff_body(handoff: JsonObject, artifacts: list[JsonObject]) -> JsonObject:
+    """The body of a handoff's record, from its checked data and its measured artifacts."""
     names = _stored_fields()
-    body = {names[name]: part for name, part in plain.items() if name in names}
-    written = [as_plain(artifact) for artifact in artifacts]
-    return {**body, "artifacts": written} if written else body
+    body = {names[name]: part for name, part in handoff.items() if name in names}
+    return {**body, "artifacts": artifacts} if artifacts else body
 
 
-def handoff_from_body(task: str, body: JsonObject) -> Handoff:
-    """The handoff that a record's body holds."""
-    stored = {name: body[field] for name, field in _stored_fields().items() if field in body}
-    handoff = value_of(Handoff, {**stored, "task": task, "artifacts": body.get("artifacts", [])})
-    artifacts = handoff.artifacts
-    return replace(
-        handoff,
-        files_created=tuple(_created(a) for a in artifacts if a.change == "created"),
-        files_modified=tuple(_modified(a) for a in artifacts if _is_modified(a)),
-    )
-
-
-def _created(artifact: Artifact) -> FileCreated:
-    return FileCreated(path=artifact.path, purpose=artifact.note, lines=artifact.lines)
-
-
-def _is_modified(artifact: Artifact) -> bool:
-    return artifact.change in ("add", "modify", "delete", "refactor") and bool(artifact.lines)
-
-
-def _modified(artifact: Artifact) -> FileModified:
-    return FileModified(
-        path=artifact.path,
-        lines=artifact.lines,
-        change_type=artifact.change,
-        description=artifact.note,
-    )
+def handoff_from_body(task: str, body: JsonObject) -> JsonObject:
+    """The handoff that a record's body holds, as plain data."""
+    names = {stored: name for name, stored in _stored_fields().items()}
+    return {"task": task, **{names.get(name, name): part for name, part in body.items()}}
 
 
 _STATE_PARTS: dict[str, type[Any]] = {

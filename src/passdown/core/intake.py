@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.handoff import (
@@ -25,8 +24,10 @@ from passdown.core.handoff_formats import to_handoff_format
 from passdown.core.items import fingerprint
 from passdown.core.kinds import FILE_LISTS
 from passdown.core.schema import (
+    EMPTY,
     KEPT,
     Checks,
+    Part,
     aliases_of,
     check,
     fields_of,
@@ -51,7 +52,6 @@ _ENTRIES: dict[str, type[Any]] = {
     "gate": GateResult,
     "mark": StatusMark,
 }
-_EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
 class GivenHandoff(NamedTuple):
@@ -70,7 +70,7 @@ class GivenHandoff(NamedTuple):
         data = dict(self.data)
         for name, value in named_by_shape(Handoff, fields).items():
             known = data.get(name)
-            if known in _EMPTY and value is not None:
+            if known in EMPTY and value is not None:
                 data[name] = value
             elif isinstance(known, list) and isinstance(value, list | tuple):
                 data[name] = [*cast("list[Any]", known), *cast("list[Any]", value)]
@@ -128,12 +128,17 @@ def renamed_problems(problems: Iterable[Problem], names: Mapping[str, str]) -> l
 
 
 class CheckedHandoff(NamedTuple):
-    """The outcome of a check: the handoff (None when it has errors), and every problem, up to as
-    many as `errors.limited_problems` lists.
+    """The outcome of a check: the handoff as it is recorded (None when it has errors), and every
+    problem, up to as many as `errors.limited_problems` lists.
     """
 
-    handoff: Handoff | None
+    data: JsonObject | None
     problems: tuple[Problem, ...]
+
+    @property
+    def handoff(self) -> Handoff | None:
+        """The handoff as a value."""
+        return None if self.data is None else value_of(Handoff, self.data)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -159,7 +164,7 @@ def check_handoff(data: object, *, changed_files: Sequence[str] | None = None) -
     problems = limited_problems((*checks.unknown, *rules, *recommendations(plain)))
     if any(problem.level == "error" for problem in problems):
         return CheckedHandoff(None, problems)
-    return CheckedHandoff(_handoff_value(plain), problems)
+    return CheckedHandoff(_recorded(plain), problems)
 
 
 def check_task(data: object) -> tuple[JsonObject, list[Problem]]:
@@ -220,39 +225,30 @@ def _rules_on_faulty(
     return [p for p in broken_rules(raw, changed_files) if p.path not in reported]
 
 
-def _handoff_value(plain: JsonObject) -> Handoff:
-    """The value of a checked handoff; undeclared fields are kept in its metadata."""
+def _recorded(plain: JsonObject) -> JsonObject:
+    """A checked handoff as it is recorded; undeclared fields are kept in its metadata."""
     extra: JsonObject = {}
-    handoff = value_of(Handoff, plain, extra)
-    metadata = {**extra.pop("", {}), **handoff.metadata, **extra}
-    return replace(
-        handoff,
-        patterns_discovered=tuple(_with_ids(handoff.patterns_discovered, "pattern")),
-        gotchas=tuple(_with_ids(handoff.gotchas, "gotcha")),
-        metadata=metadata,
-    )
+    _give_ids(plain["patterns_discovered"], Pattern, "pattern")
+    _give_ids(plain["gotchas"], Gotcha, "gotcha")
+    found = Part(Handoff).recorded(plain, "", extra)
+    metadata = as_plain({**extra.pop("", {}), **plain["metadata"], **extra})
+    return {**found, "metadata": metadata} if metadata else found
 
 
-def _with_ids(entries: tuple[Any, ...], prefix: str) -> list[Any]:
+def _give_ids(entries: list[JsonObject], kind: type[Any], prefix: str) -> None:
     """Give ids to entries without one: made from the content, so the same text has the same id."""
-    taken = {entry.id for entry in entries}
+    taken = {entry["id"] for entry in entries}
     numbers: dict[str, int] = {}
-    result: list[Any] = []
     for entry in entries:
-        identity = entry.id
-        if not identity:
-            plain = {
-                name: list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
-                for name, value in asdict(entry).items()
-            }
-            base = identity = f"{prefix}-{fingerprint(plain)[:8]}"
+        if not entry["id"]:
+            content = {name: entry[name] for name in fields_of(kind)}
+            base = identity = f"{prefix}-{fingerprint(content)[:8]}"
             while identity in taken:
                 # Each number is tried once, however many entries say the same.
                 numbers[base] = numbers.get(base, 1) + 1
                 identity = f"{base}-{numbers[base]}"
-        taken.add(identity)
-        result.append(replace(entry, id=identity))
-    return result
+            entry["id"] = identity
+            taken.add(identity)
 
 
 # -- rules across fields: what an outcome demands, what is recommended, how detailed it is

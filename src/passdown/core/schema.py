@@ -37,7 +37,8 @@ MAX_ENTRIES = 10_000
 MAX_INTEGER = 2**53 - 1
 KEPT = "it is kept under metadata"
 _CLOSE = 0.8
-_EMPTY = ("", None)
+EMPTY: tuple[object, ...] = (None, "", [], {})
+"""What counts as left out."""
 _UNSET: Any = object()
 
 
@@ -191,8 +192,12 @@ class Type:
         """Plain data under the names of its shapes, not checked."""
         return value
 
-    def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
-        """The value that its plain form stands for; `extra` collects undeclared fields by path."""
+    def value(self, plain: Any) -> Any:
+        """The Python value that plain data stands for."""
+        return plain
+
+    def recorded(self, plain: Any, path: str, extra: JsonObject) -> Any:
+        """Checked data as it is recorded; `extra` collects undeclared fields by path."""
         return plain
 
     def schema(self, definitions: JsonObject) -> JsonObject:
@@ -230,7 +235,7 @@ class Time(Text):
     def __init__(self) -> None:
         super().__init__(_time_problems, lambda text: stamp(parse_time(text)))
 
-    def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
+    def value(self, plain: Any) -> Any:
         """The aware time."""
         return parse_time(plain) if plain else None
 
@@ -369,9 +374,13 @@ class Optional(Type):
         """The other type's."""
         return self.of.named(value)
 
-    def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
+    def value(self, plain: Any) -> Any:
         """The value of what isn't null."""
-        return None if plain is None else self.of.value(plain, path, extra)
+        return None if plain is None else self.of.value(plain)
+
+    def recorded(self, plain: Any, path: str, extra: JsonObject) -> Any:
+        """The other type's, of what isn't null."""
+        return None if plain is None else self.of.recorded(plain, path, extra)
 
     def schema(self, definitions: JsonObject) -> JsonObject:
         """Either of both."""
@@ -413,9 +422,13 @@ class List(Type):
             return value
         return [self.of.named(entry) for entry in cast("list[Any]", value)]
 
-    def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
+    def value(self, plain: Any) -> Any:
         """The values of its entries."""
-        return tuple(self.of.value(part, f"{path}[{i}]", extra) for i, part in enumerate(plain))
+        return tuple(self.of.value(part) for part in plain)
+
+    def recorded(self, plain: Any, path: str, extra: JsonObject) -> Any:
+        """Each entry as it is recorded."""
+        return [self.of.recorded(part, f"{path}[{i}]", extra) for i, part in enumerate(plain)]
 
     def schema(self, definitions: JsonObject) -> JsonObject:
         """An array."""
@@ -508,18 +521,25 @@ class Part(Type):
             found[own] = fields[own].type.named(part) if own in fields else part
         return found
 
-    def value(self, plain: Any, path: str = "", extra: JsonObject | None = None) -> Any:
-        """The shape's value; fields that it doesn't declare go to `extra`."""
+    def value(self, plain: Any) -> Any:
+        """The shape's value; fields that it doesn't declare are passed over."""
         fields = fields_of(self.of)
         given = cast("JsonObject", plain).items()
-        known = {
-            name: fields[name].type.value(part, child_path(path, name), extra)
-            for name, part in given
-            if name in fields
+        return self.of(**{name: fields[name].type.value(v) for name, v in given if name in fields})
+
+    def recorded(self, plain: Any, path: str, extra: JsonObject) -> Any:
+        """The shape's declared fields that aren't empty."""
+        fields = fields_of(self.of)
+        given = cast("JsonObject", plain)
+        undeclared = {name: part for name, part in given.items() if name not in fields}
+        if undeclared:
+            extra[path] = undeclared
+        found = {
+            name: field.type.recorded(given[name], child_path(path, name), extra)
+            for name, field in fields.items()
+            if name in given
         }
-        if extra is not None and len(known) < len(given):
-            extra[path] = {name: part for name, part in given if name not in fields}
-        return self.of(**known)
+        return {name: part for name, part in found.items() if part not in EMPTY}
 
     def schema(self, definitions: JsonObject) -> JsonObject:
         """A reference to the shape's own schema."""
@@ -533,7 +553,9 @@ def _read_field(field: Field, given: Mapping[Any, Any], path: str, checks: Check
     value = given.get(field.name, _UNSET)
     where = child_path(path, field.name)
     if not field.is_required:
-        is_left_out = value is _UNSET or value is None or (value == "" and field.default in _EMPTY)
+        is_left_out = (
+            value is _UNSET or value is None or (value == "" and field.default in ("", None))
+        )
         if is_left_out:
             return field.plain_default()
     elif value is _UNSET:
@@ -588,9 +610,9 @@ def check(kind: type[Any], data: object) -> tuple[JsonObject, Checks]:
     return Part(kind).read(cast("dict[str, Any]", data), "", checks), checks
 
 
-def value_of(kind: type[Shape], plain: JsonObject, extra: JsonObject | None = None) -> Shape:
-    """The value of a shape from its plain form; `extra` collects undeclared fields by path."""
-    return Part(kind).value(plain, "", extra)
+def value_of(kind: type[Shape], plain: JsonObject) -> Shape:
+    """The value of a shape from its plain form."""
+    return Part(kind).value(plain)
 
 
 def json_schema(kind: type[Any]) -> JsonObject:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.fold import RECORD_KINDS
-from passdown.core.handoff import as_plain, handoff_body, handoff_from_body
+from passdown.core.handoff import all_artifacts, handoff_body, handoff_from_body
 from passdown.core.intake import check_entry, check_handoff, check_task
 from passdown.core.items import cited_paths_of_body
 from passdown.core.kinds import KINDS, parse_address, task_of
@@ -121,14 +121,11 @@ def _cited(body: Body) -> list[Problem]:
 
 
 def _handoff(task: str, body: Body) -> list[Problem]:
-    value = handoff_from_body(task, body)
-    plain = as_plain(value)
-    if handoff_body(plain, value.artifacts) != {k: v for k, v in body.items() if k != "cited"}:
+    rest = {name: part for name, part in body.items() if name != "cited"}
+    checked = check_handoff(handoff_from_body(task, rest))
+    if checked.data is not None and handoff_body(checked.data, all_artifacts(checked.data)) != rest:
         return [Problem("body", "not_as_written", "is not how a handoff is written", "its form")]
-    # The lists of files are another view of the artifacts, which may say less of a file than a list
-    # has to.
-    views = ("files_created", "files_modified")
-    return list(check_handoff({k: v for k, v in plain.items() if k not in views}).errors)
+    return list(checked.errors)
 
 
 def _task(task: str, body: Body) -> list[Problem]:

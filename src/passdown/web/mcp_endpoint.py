@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.core.handoff import as_plain
 from passdown.core.intake import check_handoff
 from passdown.core.parsing import load_json
 from passdown.core.text import visible
@@ -245,6 +244,6 @@ def _handoff_of_caller(call: ApiRequest, given: JsonObject) -> JsonObject:
         return given
     checked = check_handoff(handoff.data)
     key = given.get("key")
-    if key is None and handoff.is_task_file and checked.handoff is not None:
-        key = handoff_key(as_plain(checked.handoff))
+    if key is None and handoff.is_task_file and checked.data is not None:
+        key = handoff_key(checked.data)
     return {**handoff.data, "key": key}

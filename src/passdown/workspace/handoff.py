@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.core.handoff import Artifact, Handoff, all_artifacts, as_plain, handoff_body
+from passdown.core.handoff import all_artifacts, handoff_body
 from passdown.core.intake import (
     NOTHING_CHANGED,
     HandoffLike,
@@ -42,6 +41,7 @@ from passdown.workspace.task_context import handoff_command
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from passdown.core.types import JsonObject
     from passdown.ledger import Written
     from passdown.store.statements import Reader
     from passdown.workspace.files import CallerFiles
@@ -71,36 +71,35 @@ def hand_off(
     data = given.data
     checked = check_fields(data, changed_files=changed_files)
     unnamed = context.files.unnamed(data)
-    if checked.handoff is None or unnamed:
+    if checked.data is None or unnamed:
         slips = [each for each in checked.warnings if each.code in ("unknown_field", MORE_PROBLEMS)]
         problems = (*checked.errors, *slips, *unnamed, *_files_anyway(context, data))
         written_as = given.as_written(problems)
         raise InvalidInput("the handoff is refused", written_as, next_step=NOTHING_CHANGED)
     _check_key(key)
     is_content_key = key is None and not given.is_task_file
-    plain = as_plain(checked.handoff)
-    key = key or handoff_key(plain)
-    value = _signed(context, checked.handoff, key, latest_only=is_content_key)
-    plain["from_agent"] = value.from_agent
-    artifacts, disk = _measured(context, value)
+    key = key or handoff_key(checked.data)
+    plain = _signed(context, checked.data, key, latest_only=is_content_key)
+    artifacts, disk = _measured(context, plain)
+    task = plain["task"]
     entry = Entry(
-        task=value.task,
+        task=task,
         kind="handoff",
-        author=value.from_agent,
+        author=plain["from_agent"],
         body=context.with_hashes(handoff_body(plain, artifacts)),
         key=key,
-        expect_version=value.expect_version,
+        expect_version=plain.get("expect_version"),
         rebase=rebase,
         is_content_key=is_content_key,
     )
     notices: list[Problem] = []
-    guard = handoff_guard(value.task, context.settings, disk, notices)
+    guard = handoff_guard(task, context.settings, disk, notices)
     alike = memory_warnings(context, entry.body)
     written = context.ledger.append(entry, guard)
     warnings = [*checked.warnings, *notices, *_redactions(written)]
     warnings += [] if written.is_replay else alike
     warnings += context.mirror(written)
-    warnings += [*_needs(context, value), *_left_open(context, value, written)]
+    warnings += [*_needs(context, plain), *_left_open(context, plain, written)]
     return handoff_command(context, written, limited_problems(warnings), completeness(plain))
 
 
@@ -147,48 +146,49 @@ def check_handoff(
         data = given.data
         checked = check_fields(data, changed_files=changed_files)
         unnamed = context.files.unnamed(data)
-        if checked.handoff is None or unnamed:
+        if checked.data is None or unnamed:
             problems = (*checked.problems, *unnamed, *_files_anyway(context, data))
             return Check(limited_problems(given.as_written(problems)), 0, data)
-        key = handoff_key(as_plain(checked.handoff))
-        value = _signed(context, checked.handoff, key, latest_only=not given.is_task_file)
+        key = handoff_key(checked.data)
+        plain = _signed(context, checked.data, key, latest_only=not given.is_task_file)
     except InvalidInput as error:
         return Check(error.problems, 0, data)
     except NotFound as error:
         return Check((_no_task(error),), 0, data)
-    artifacts, disk = _measured(context, value)
-    plain = as_plain(value)
-    body = handoff_body(plain, artifacts)
+    artifacts, disk = _measured(context, plain)
+    task, body = plain["task"], handoff_body(plain, artifacts)
     with context.store.reading() as reader:
         try:
-            before = task_before(reader, value.task, "handoff", body)
-            gates = handoff_reasons(reader, value.task, before, body, context.settings)
-            gates += [] if rebase else _stale(reader, value)
-            gates += handoff_notices(reader, value.task, before, body)
+            before = task_before(reader, task, "handoff", body)
+            gates = handoff_reasons(reader, task, before, body, context.settings)
+            gates += [] if rebase else _stale(reader, plain)
+            gates += handoff_notices(reader, task, before, body)
         except NotFound as error:
             gates = [_no_task(error)]
     alike = memory_warnings(context, body)
-    problems = (*checked.problems, *disk, *gates, *_needs(context, value, body), *alike)
+    problems = (*checked.problems, *disk, *gates, *_needs(context, plain, body), *alike)
     return Check(limited_problems(problems), completeness(plain), body)
 
 
-def _needs(context: Context, handoff: Handoff, body: dict[str, Any] | None = None) -> list[Problem]:
+def _needs(context: Context, handoff: JsonObject, body: JsonObject | None = None) -> list[Problem]:
     """What the receiver declares that it needs and doesn't get."""
-    if not handoff.to_agent or not (context.settings.needs or context.has_profiles):
+    to_agent = handoff.get("to_agent")
+    if not to_agent or not (context.settings.needs or context.has_profiles):
         return []
     from passdown.workspace.task_context import need_warnings
 
-    return need_warnings(context, handoff.task, handoff.to_agent, body)
+    return need_warnings(context, handoff["task"], to_agent, body)
 
 
-def _left_open(context: Context, handoff: Handoff, written: Written) -> list[Problem]:
+def _left_open(context: Context, handoff: JsonObject, written: Written) -> list[Problem]:
     """The next steps of others that a completed turn says nothing of: done, or still to do?"""
-    if handoff.outcome != "completed" or handoff.suggested_next_steps or written.is_replay:
+    is_listed = bool(handoff.get("suggested_next_steps"))
+    if handoff["outcome"] != "completed" or is_listed or written.is_replay:
         return []
     if not written.changes.header["counts"].get("n", 0):
         return []
     with context.store.reading() as reader:
-        rows = reader.open_items(handoff.task, ("n",))
+        rows = reader.open_items(handoff["task"], ("n",))
     if not rows:
         return []
     first = rows[0]
@@ -208,54 +208,56 @@ def _no_task(error: NotFound) -> Problem:
     return Problem("task", "not_found", error.message, "a task that exists")
 
 
-def _stale(reader: Reader, handoff: Handoff) -> list[Problem]:
-    row = reader.task(handoff.task)
-    if row is None or handoff.expect_version in (None, row.version):
+def _stale(reader: Reader, handoff: JsonObject) -> list[Problem]:
+    task, expected = handoff["task"], handoff.get("expect_version")
+    row = reader.task(task)
+    if row is None or expected in (None, row.version):
         return []
-    message = f"{handoff.task} is at version {row.version}, not {handoff.expect_version}"
+    message = f"{task} is at version {row.version}, not {expected}"
     return [Problem("expect_version", "conflict", message, str(row.version))]
 
 
-def _signed(context: Context, handoff: Handoff, key: str, *, latest_only: bool) -> Handoff:
+def _signed(context: Context, handoff: JsonObject, key: str, *, latest_only: bool) -> JsonObject:
     """The handoff with its sender: the task's holder where none is named.
 
     A repeat has the sender of the first time, though the task has another holder since.
     """
-    if handoff.from_agent:
+    if handoff.get("from_agent"):
         return handoff
+    task = handoff["task"]
     with context.store.reading() as reader:
-        known = repeated_record(reader, handoff.task, key, latest_only=latest_only)
-        row = reader.task(handoff.task)
+        known = repeated_record(reader, task, key, latest_only=latest_only)
+        row = reader.task(task)
     if row is None:
-        raise unknown_task(handoff.task)
+        raise unknown_task(task)
     sender = known.author if known else row.holder
-    if sender == handoff.to_agent:
-        problem = same_agent(f"{sender} holds {handoff.task}")
+    if sender == handoff.get("to_agent"):
+        problem = same_agent(f"{sender} holds {task}")
         raise InvalidInput("the handoff is refused", [problem], next_step=NOTHING_CHANGED)
-    return dataclasses.replace(handoff, from_agent=sender)
+    return {**handoff, "from_agent": sender}
 
 
-def _measured(context: Context, handoff: Handoff) -> tuple[list[Artifact], list[Problem]]:
-    """The artifacts with hash and size from disk, and what stands against them."""
-    found: list[Artifact] = []
+def _measured(context: Context, handoff: JsonObject) -> tuple[list[JsonObject], list[Problem]]:
+    """The artifacts with hash and size from disk, and the problems with them."""
+    found: list[JsonObject] = []
     problems: list[Problem] = []
     places: dict[str, str] = {}
     for name in FILE_LISTS:
-        places |= {p.path: f"{name}[{i}].path" for i, p in enumerate(getattr(handoff, name))}
+        places |= {p["path"]: f"{name}[{i}].path" for i, p in enumerate(handoff.get(name, ()))}
     files = context.files
     for artifact in all_artifacts(handoff):
-        where = places[artifact.path]
-        on_disk = files.measure(artifact.path, where)
+        path: str = artifact["path"]
+        where = places[path]
+        on_disk = files.measure(path, where)
         if on_disk.problem is not None:
             problems.append(on_disk.problem)
-        elif on_disk.sha256 is None and artifact.change != "delete":
+        elif on_disk.sha256 is None and artifact.get("change") != "delete":
             if context.settings.artifacts_on_disk:
-                problems.append(_not_there(files, artifact.path, where))
+                problems.append(_not_there(files, path, where))
             found.append(artifact)
             continue
-        found.append(
-            dataclasses.replace(artifact, sha256=on_disk.sha256, size_bytes=on_disk.size_bytes)
-        )
+        size = {"sha256": on_disk.sha256, "size_bytes": on_disk.size_bytes}
+        found.append({k: v for k, v in {**artifact, **size}.items() if v is not None})
     return found, problems
 
 
