@@ -25,12 +25,12 @@ from passdown.history.profiles import Profile
 from passdown.imports.job import ImportResult
 from passdown.imports.note_migration import AnswerFunction, Migration
 from passdown.knowledge.graph import ReachedNode, TaggedNode
+from passdown.knowledge.packs import Pack
+from passdown.knowledge.sync import KnowledgeSync
 from passdown.ledger.bundles import BundleImport
 from passdown.ledger.verification import Verification
 from passdown.operations import Operation
 from passdown.search.embedders import Embed
-from passdown.workspace.knowledge_packs import Pack
-from passdown.workspace.knowledge_sync import KnowledgeSync
 from passdown.workspace.maintenance import Rebuild
 from passdown.workspace.prompts import Prompt
 from passdown.workspace.rules import RulesInjected

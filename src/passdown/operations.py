@@ -88,7 +88,7 @@ def load(reference: str) -> Any:
 
 
 _ENTRIES = "passdown.workspace.entries:"
-_GRAPH = "passdown.workspace.graph_access:"
+_GRAPH = "passdown.knowledge.graph:"
 _HANDOFF = "passdown.workspace.handoff:"
 _MAINTENANCE = "passdown.workspace.maintenance:"
 _PROMPTS = "passdown.workspace.prompts:"
@@ -352,7 +352,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "knowledge.pack",
-        "passdown.workspace.knowledge_packs:pack",
+        "passdown.knowledge.packs:pack",
         "GET /api/tasks/{task}/pack",
         cli="knowledge pack",
         is_heavy=True,
@@ -360,15 +360,25 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "knowledge.sync",
-        "passdown.workspace.knowledge_sync:sync_knowledge",
+        "passdown.knowledge.sync:sync_knowledge",
         "",
         cli="knowledge sync",
         has_client=True,
     ),
     Operation(
-        "knowledge.journal", _GRAPH + "journal", "GET /api/journal", cli="journal", is_heavy=True
+        "knowledge.journal",
+        "passdown.knowledge.journal:journal",
+        "GET /api/journal",
+        cli="journal",
+        is_heavy=True,
     ),
-    Operation("knowledge.audit", _GRAPH + "audit", "GET /api/audit", cli="audit", is_heavy=True),
+    Operation(
+        "knowledge.audit",
+        "passdown.knowledge.audit:audit",
+        "GET /api/audit",
+        cli="audit",
+        is_heavy=True,
+    ),
     Operation(
         "imports.run",
         "passdown.imports.importer:import_from",

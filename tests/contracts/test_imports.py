@@ -47,6 +47,11 @@ def test_every_contract_is_kept(project_root: Path) -> None:
         ("cli/planted.py", "import passdown.store", "Interfaces use the workspace"),
         ("context/planted.py", "import sqlite3", "Context is pure"),
         ("search/planted.py", "import passdown.store.sqlite", "The ledger never names a database"),
+        (
+            "imports/planted.py",
+            "import passdown.store.sqlite",
+            "Knowledge and imports never name a database",
+        ),
         ("store/planted.py", "import mcp", "Frameworks stay in their own file"),
         ("core/planted.py", "import langgraph.graph", "Only its adapter knows LangGraph"),
         ("adapters/planted.py", "import langchain.agents", "Only its adapter knows LangGraph"),

@@ -12,8 +12,8 @@ from passdown.core.graph import Node
 from passdown.core.settings import DEFAULTS
 from passdown.errors import InvalidInput
 from passdown.imports.importer import detect_format
+from passdown.knowledge.graph import add_knowledge, graph
 from passdown.workspace import open as open_workspace
-from passdown.workspace.graph_access import add_knowledge, graph
 from tests.importing.sources import (
     MADR_BULLETS,
     MADR_FRONT,

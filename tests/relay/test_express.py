@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import passdown
 from passdown.core.graph import Edge, Node, graph_of
 from passdown.errors import GateRefused, InvalidInput, KeyReused, NotFound
-from passdown.knowledge.merge import updated
+from passdown.knowledge.sync import update_graph
 from passdown.relay import express_items as express
 from passdown.relay.agents import AgentStates
 from passdown.relay.express import carry_out, express_record, express_records, send
@@ -610,7 +610,7 @@ def test_an_update_loses_nothing_and_forgets_no_conflict(data: st.DataObject) ->
     edges = st.builds(Edge, names, st.just("uses"), st.just("file:a.py"))
     graphs = st.builds(graph_of, st.lists(nodes, max_size=4), st.lists(edges, max_size=1))
     file, entries, ledger = (data.draw(graphs) for _ in range(3))
-    made = updated(file, entries, ledger, is_only=False)
+    made = update_graph(file, entries, ledger, is_only=False)
     found = {n.id: n for n in made.file.nodes}
     known = {n.id: n for n in ledger.nodes}
     disputed = {report.path for report in made.reports}
@@ -621,7 +621,7 @@ def test_an_update_loses_nothing_and_forgets_no_conflict(data: st.DataObject) ->
         else:
             assert found[entry.id] == entry
     assert all(taken in entries.nodes for taken in made.nodes)
-    only = updated(file, entries, ledger, is_only=True)
+    only = update_graph(file, entries, ledger, is_only=True)
     assert only.file == entries
     assert {n.id for n in file.nodes} - {n.id for n in entries.nodes} <= set(only.lost)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from passdown.core.graph import Graph
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput, NotFound
-from passdown.knowledge.graph import neighbours
+from passdown.knowledge.graph import reachable
 from passdown.knowledge.graph_files import read_graph
 from passdown.testing import full_handoff
 from tests.sizes import example_count
@@ -199,9 +199,9 @@ def test_a_walk_ends_at_its_limit(ws: Workspace) -> None:
     with ws._context.store.reading() as reader:  # pyright: ignore[reportPrivateUsage]
         for relations in ((), ("uses", "calls")):
             for limit in (1, 5, 8, 9):
-                found = neighbours(reader, "hub", relations=relations, limit=limit)
+                found = reachable(reader, "hub", relations=relations, limit=limit)
                 assert len({place.node for place in found}) == len(found) == min(limit, 8)
-        assert len(neighbours(reader, "n0", depth=2, direction="both", limit=3)) == 3
+        assert len(reachable(reader, "n0", depth=2, direction="both", limit=3)) == 3
 
 
 # -- packs

@@ -21,7 +21,14 @@ from passdown.cli.output import (
 )
 from passdown.cli.parsing import Author, comma_list, command
 from passdown.cli.session import UsageError, plain, read_input
-from passdown.core.graph import CHOICES, KNOWLEDGE_STATUSES, NODE_TYPES, RELATIONS, is_reference
+from passdown.core.graph import (
+    CHOICES,
+    KNOWLEDGE_STATUSES,
+    NODE_TYPES,
+    RELATIONS,
+    is_reference,
+    relation_label,
+)
 from passdown.core.knowledge import edge_document, node_document
 from passdown.core.rows import NODE_PREFIX
 from passdown.errors import InvalidInput, NotFound, Problem
@@ -32,9 +39,9 @@ if TYPE_CHECKING:
     from passdown.cli.session import Session
     from passdown.core.graph import Edge, Graph, Node
     from passdown.core.types import JsonObject
+    from passdown.knowledge.packs import Pack
+    from passdown.knowledge.sync import KnowledgeSync
     from passdown.workspace import Workspace
-    from passdown.workspace.knowledge_packs import Pack
-    from passdown.workspace.knowledge_sync import KnowledgeSync
 
 _TOP = 50
 _MAX_NODES = 5
@@ -124,13 +131,7 @@ def print_graph(nodes: Iterable[Node], edges: Iterable[Edge]) -> None:
 
 def arrow(edge: Edge) -> str:
     """An edge as it is read aloud."""
-    return f"{edge.source} -> {_relation_words(edge)} -> {edge.target}"
-
-
-def _relation_words(edge: Edge) -> str:
-    from passdown.knowledge.graph_files import edge_label
-
-    return edge_label(edge)
+    return f"{edge.source} -> {relation_label(edge)} -> {edge.target}"
 
 
 def node_id(text: str) -> str:
@@ -193,7 +194,7 @@ def _path_text(start: str, path: Iterable[Edge]) -> str:
     for edge in path:
         is_forward = edge.source == at
         at = edge.target if is_forward else edge.source
-        words = _relation_words(edge)
+        words = relation_label(edge)
         text += f" -> {words} -> {at}" if is_forward else f" <- {words} <- {at}"
     return text
 
@@ -554,7 +555,7 @@ def knowledge_sync(session: Session, file: str | None = None, *, agent: Author) 
         before = workspace.knowledge.edges()
         is_empty = all(is_reference(node.id) for node in workspace.knowledge.graph().nodes)
         if is_empty and not os.path.lexists(target):
-            from passdown.workspace.knowledge_sync import KnowledgeSync
+            from passdown.knowledge.sync import KnowledgeSync
 
             nothing = KnowledgeSync(target, 0, 0, (), False, "", ())
             said = f"nothing to sync: no written nodes, and {target} doesn't exist"

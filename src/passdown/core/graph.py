@@ -138,6 +138,12 @@ def _sorted_attributes(attributes: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType({name: attributes[name] for name in sorted(attributes)})
 
 
+def relation_label(edge: Edge) -> str:
+    """An edge's relation, with the name that it came with: `relates_to (owns)`."""
+    name = edge.attributes.get("name", "")
+    return f"{edge.relation} ({name})" if name else edge.relation
+
+
 def summary_line(text: str) -> str:
     """A text as a node's summary: its first 100 characters on one line, a cut marked by `…`."""
     flat = " ".join(text.split())

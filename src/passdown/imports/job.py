@@ -25,9 +25,9 @@ from passdown.errors import (
     ProblemsError,
     StoreError,
 )
+from passdown.knowledge.graph import add_knowledge
 from passdown.workspace.entries import create_task
 from passdown.workspace.files import bytes_at, irregular_file_problems, is_beneath
-from passdown.workspace.graph_access import add_knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -12,55 +12,54 @@ from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.index_entries import COMPARED_LETTERS
 from passdown.core.kinds import DELIVERY_STREAM, KINDS, LIVE, parse_address
 from passdown.core.similarity import similar_groups
+from passdown.core.types import NEWEST, JsonObject, Progress
 from passdown.history.items import CitedFiles, ItemTexts
 from passdown.search.existing import current_decisions
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from passdown.core.rows import ItemRow
-    from passdown.core.types import JsonObject
     from passdown.ledger.project_files import Project
     from passdown.store.entries import IndexedEntry
     from passdown.store.statements import Reader
 
 
-if TYPE_CHECKING:
-    Progress = Callable[[int, int], None]
-
-
 FINDINGS = ("duplicates", "stale", "never_recalled", "orphaned", "forked")
 _AUDITED = (*(KINDS[letter].word for letter in COMPARED_LETTERS), "warning")
-_NEWEST = 2**62
 _PAGE = 500
 
 
-def audit(
-    reader: Reader, project: Project, *, limit: int = 20, progress: Progress | None = None
-) -> JsonObject:
-    """Find active entries that may need attention.
+def audit(context: Context, *, limit: int = 20, progress: Progress | None = None) -> JsonObject:
+    """Find duplicate, outdated, never-used and orphaned entries.
 
     `duplicates` are groups of items of one kind in nearly the same words; `stale` cite files that
     have changed; `never_recalled` were in no brief and no search result that was recorded;
     `orphaned` are written nodes without an edge, and items whose files are all gone; `forked` are
     superseded decisions with several active successors. `incomplete` names findings for which only
     the likeliest entries were compared, since there were too many.
+
+    Args:
+        limit: The largest number of findings of each kind.
+        progress: Called with how many entries are done, and of how many.
     """
     raise_problems("can't be audited", number_problems(limit, "limit", 1))
-    live = [entry for kind in _AUDITED for entry in _live(reader, kind)]
-    counts: dict[str, int] = defaultdict(int)
-    for entry in live:
-        counts[entry.kind] += 1
-    stale, gone = _by_files(reader, project, live, progress)
-    told = _delivered_addresses(reader)
-    duplicates, is_complete = _duplicates(reader, live)
-    found: dict[str, list[Any]] = {
-        "duplicates": duplicates,
-        "stale": stale,
-        "never_recalled": [e.address for e in live if e.address not in told],
-        "orphaned": [*_unconnected(reader), *gone],
-        "forked": list(_forked(reader)),
-    }
+    with context.store.reading() as reader:
+        live = [entry for kind in _AUDITED for entry in _live(reader, kind)]
+        counts: dict[str, int] = defaultdict(int)
+        for entry in live:
+            counts[entry.kind] += 1
+        stale, gone = _by_files(reader, context.project, live, progress)
+        delivered = _delivered_addresses(reader)
+        duplicates, is_complete = _duplicates(reader, live)
+        found: dict[str, list[Any]] = {
+            "duplicates": duplicates,
+            "stale": stale,
+            "never_recalled": [e.address for e in live if e.address not in delivered],
+            "orphaned": [*_unconnected(reader), *gone],
+            "forked": list(_forked(reader)),
+        }
     return {
         "schema": "passdown/audit/1",
         "standing": dict(sorted(counts.items())),
@@ -71,7 +70,7 @@ def audit(
 
 
 def _live(reader: Reader, kind: str) -> Iterator[IndexedEntry]:
-    before = _NEWEST
+    before = NEWEST
     while page := reader.entries_of_kind(kind, before=before, limit=_PAGE):
         yield from (entry for entry in page if entry.status in LIVE)
         before = page[-1].id
@@ -125,7 +124,7 @@ def _row(reader: Reader, address: str) -> ItemRow | None:
 def _delivered_addresses(reader: Reader) -> set[str]:
     """Every address that was delivered to some agent."""
     told: set[str] = set()
-    before = _NEWEST
+    before = NEWEST
     while page := reader.latest(before, _PAGE, DELIVERY_STREAM):
         for record in page:
             told.update(record.document().get("shown", ()))

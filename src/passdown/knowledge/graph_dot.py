@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
 from passdown.core.text import excerpt
-from passdown.knowledge.graph_json import Draft, Drafts, Field
+from passdown.knowledge.graph_files import Draft, Drafts, Field
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator

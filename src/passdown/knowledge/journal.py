@@ -9,40 +9,43 @@ from passdown.core.index_entries import SEVERITY_ORDER
 from passdown.core.items import one_line
 from passdown.core.kinds import parse_address
 from passdown.core.similarity import is_similar
+from passdown.core.types import NEWEST, JsonObject
 from passdown.errors import unknown_task
 from passdown.history.items import ItemTexts
+from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from passdown.core.rows import ItemRow
-    from passdown.core.types import JsonObject
     from passdown.store.entries import IndexedEntry
     from passdown.store.statements import Reader
 
 
-MOST_PLACES = 200
-MOST_BLOCKERS = 200
-MOST_GOTCHAS = 200
 _PAGE = 500
 _PLAIN_FOLDERS = ("src", "lib", "app", "pkg", "packages", "crates", "source")
 
 
-def journal(reader: Reader, task: str = "", *, limit: int = MOST_PLACES) -> JsonObject:
-    """The journal of one task, or of everything: `context_map`, `active_blockers`, `gotchas`.
+def journal(context: Context, task: str = "", *, limit: int = 200) -> JsonObject:
+    """Where things are, active blockers and gotchas: of a task, or of all work.
 
     A place is listed once, as the latest handoff left it. Gotchas come by severity; those that say
-    nearly the same are one entry that names each. Of all tasks together only those of high severity
-    are listed: these are what every task has to know. `more` says which lists were cut.
+    nearly the same are one entry that names each. Of all work only gotchas of high severity are
+    listed. `more` says which lists were cut.
+
+    Args:
+        task: Only what concerns this task.
+        limit: The largest number of entries in each list.
     """
     problems = number_problems(limit, "limit", 1, 2**40) + text_type_problems(task=task)
     raise_problems("no such journal", problems)
-    if task and reader.task(task) is None:
-        raise unknown_task(task)
-    records = ItemTexts(reader)
-    places = [_place(row, records) for row in reader.context_map(task, limit + 1)]
-    blockers = [_blocker(row, records) for row in reader.open_everywhere("b", task, limit + 1)]
-    gotchas = _gotchas(reader, records, task, limit + 1)
+    with context.store.reading() as reader:
+        if task and reader.task(task) is None:
+            raise unknown_task(task)
+        records = ItemTexts(reader)
+        places = [_place(row, records) for row in reader.context_map(task, limit + 1)]
+        blockers = [_blocker(row, records) for row in reader.open_everywhere("b", task, limit + 1)]
+        gotchas = _gotchas(reader, records, task, limit + 1)
     lists = {"context_map": places, "active_blockers": blockers, "gotchas": gotchas}
     return {
         "schema": "passdown/journal/1",
@@ -109,7 +112,7 @@ def _gotchas(reader: Reader, records: ItemTexts, task: str, limit: int) -> list[
 
 def _current_gotchas(reader: Reader, task: str) -> Iterator[tuple[IndexedEntry, ItemRow]]:
     """Gotchas of a task, or those of high severity of all, newest first."""
-    before = 2**62
+    before = NEWEST
     while page := reader.entries_of_kind("gotcha", task=task, before=before):
         for entry in page:
             address = parse_address(entry.address)

@@ -14,7 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import east_asian_width
 
-from passdown.core.graph import NODE_TYPES, Node, summary_line
+from passdown.core.graph import NODE_TYPES, Node, relation_label, summary_line
 from passdown.core.text import visible
 
 if TYPE_CHECKING:
@@ -74,12 +74,6 @@ class PictureGraph(NamedTuple):
         listed = " and ".join(part for part in left if part)
         kept = "nearest" if self.is_around else "best connected"
         return f"Left out: {listed}; shown are the {kept}." if listed else ""
-
-
-def relation_label(edge: Edge) -> str:
-    """An edge's relation, with the name that it came with: `relates_to (owns)`."""
-    name = edge.attributes.get("name", "")
-    return f"{edge.relation} ({name})" if name else edge.relation
 
 
 def inactive_status(node: Node) -> str:

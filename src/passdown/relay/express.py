@@ -25,8 +25,9 @@ from passdown.errors import (
     PassdownError,
     Problem,
 )
+from passdown.knowledge.graph import written_graph
 from passdown.knowledge.graph_files import read_graph, write_graph
-from passdown.knowledge.merge import updated
+from passdown.knowledge.sync import update_graph
 from passdown.relay.agent_states import CODING, DONE, ERROR, SETUP, START
 from passdown.relay.express_items import (
     ExpressItem,
@@ -46,7 +47,6 @@ from passdown.relay.git import (
     open_pull_request,
 )
 from passdown.relay.runs import connection_of
-from passdown.workspace.graph_access import written_graph
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -495,7 +495,7 @@ class ExpressPlan:
         """Merge entries into a knowledge file and the ledger."""
         entries = graph_of(change.nodes, change.edges)
         file = self._read_graph(change.path)
-        made = updated(file, entries, self._ledger, is_only=change.action == "learn_only")
+        made = update_graph(file, entries, self._ledger, is_only=change.action == "learn_only")
         form = "json" if change.path.endswith(".json") else "dot"
         self._put(change.path, write_graph(made.file, form).encode())
         self.nodes += made.nodes

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from passdown.core.types import Heads, JsonObject, Progress
     from passdown.history.profiles import Profile, Profiles
     from passdown.knowledge.graph import TaggedNode
+    from passdown.knowledge.sync import KnowledgeSync
     from passdown.ledger.bundles import BundleImport
     from passdown.ledger.verification import Verification
     from passdown.remote import RemoteWorkspace
     from passdown.remote.connection import HttpReply
-    from passdown.workspace.knowledge_sync import KnowledgeSync
     from passdown.workspace.prompts import Prompt
     from passdown.workspace.switches import Switch
 
@@ -355,7 +355,7 @@ def knowledge_add(
     """Add nodes and edges to the knowledge graph, checked before they are sent."""
     from passdown.core.knowledge import edge_document, node_document
     from passdown.core.results import Receipt
-    from passdown.workspace.graph_access import knowledge_input
+    from passdown.knowledge.graph import knowledge_input
 
     given = knowledge_input(nodes, edges, forget_nodes, forget_edges)
     body: JsonObject = {
@@ -404,8 +404,8 @@ def knowledge_tasks_about(
 
 def knowledge_sync(ws: RemoteWorkspace, path: str = "", *, agent: str) -> KnowledgeSync:
     """Sync the knowledge file here with the graph of the server."""
+    from passdown.knowledge.sync import sync_file
     from passdown.remote.streams import RemoteKnowledge, sync_folders
-    from passdown.workspace.knowledge_sync import sync_file
 
     return sync_file(RemoteKnowledge(ws), sync_folders(ws.store_url), path, agent=agent)
 

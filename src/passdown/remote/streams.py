@@ -12,14 +12,14 @@ from passdown.core.record import Head, Record
 from passdown.core.types import NEWEST
 from passdown.errors import Problem
 from passdown.knowledge.graph_files import read_graph
+from passdown.knowledge.sync import SyncFolders, WrittenKnowledge
 from passdown.remote.connection import HEAVY_TIMEOUT_S, Deadline, not_passdown
-from passdown.workspace.knowledge_sync import SyncFolders, WrittenKnowledge
 from passdown.workspace.streams import READ_BY_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from passdown.knowledge.merge import Merge
+    from passdown.knowledge.sync import Merge
     from passdown.ledger.writer import StreamEntry
     from passdown.remote import RemoteWorkspace
 

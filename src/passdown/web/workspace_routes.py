@@ -14,7 +14,9 @@ from passdown.core.kinds import AGENT_STREAM
 from passdown.core.knowledge import edge_document, node_document
 from passdown.core.times import stamp
 from passdown.errors import InvalidInput, NotFound, Problem
+from passdown.knowledge.graph import ended_early
 from passdown.knowledge.graph_files import write_graph
+from passdown.knowledge.sync import written_since
 from passdown.relay.express import express_record, express_records, queue_express_item, send
 from passdown.relay.run import ENDINGS, RUNNING, VERDICTS, WAITING
 from passdown.relay.runs import Runs, follow_up, listed_document, readable_runs, run_document
@@ -38,8 +40,6 @@ from passdown.web.openapi import (
 from passdown.web.requests import ApiResult, ApiRoute, page_result, read_route
 from passdown.web.task_routes import AGENT, ITEM_ID, TASK_ID, TASK_PATH, verification_document
 from passdown.workspace.context import context_of
-from passdown.workspace.graph_access import ended_early
-from passdown.workspace.knowledge_sync import written_since
 from passdown.workspace.maintenance import bundle_of, import_data, import_document
 from passdown.workspace.prompts import Profile, profile_document, profile_sent, prompt_with
 from passdown.workspace.streams import READ_BY_ALL, WorkspaceStreams, recorded_via

@@ -24,13 +24,13 @@ from passdown.history.profiles import Profile
 from passdown.imports.job import ImportResult
 from passdown.imports.note_migration import AnswerFunction, Migration
 from passdown.knowledge.graph import ReachedNode, TaggedNode
+from passdown.knowledge.packs import Pack
+from passdown.knowledge.sync import KnowledgeSync
 from passdown.ledger.bundles import BundleImport
 from passdown.ledger.verification import Verification
 from passdown.operations import Operation
 from passdown.search.embedders import Embed
 from passdown.workspace.context import Context
-from passdown.workspace.knowledge_packs import Pack
-from passdown.workspace.knowledge_sync import KnowledgeSync
 from passdown.workspace.location import Location
 from passdown.workspace.maintenance import Rebuild
 from passdown.workspace.prompts import Prompt
@@ -930,13 +930,23 @@ class KnowledgeGroup:
     def journal(self, task: str = "", *, limit: int = 200) -> JsonObject:
         """Where things are, active blockers and gotchas: of a task, or of all work.
 
+        A place is listed once, as the latest handoff left it. Gotchas come by severity; those that say
+        nearly the same are one entry that names each. Of all work only gotchas of high severity are
+        listed. `more` says which lists were cut.
+
         Args:
             task: Only what concerns this task.
-            limit: The largest number of places.
+            limit: The largest number of entries in each list.
         """
         ...
     def audit(self, *, limit: int = 20, progress: Progress | None = None) -> JsonObject:
         """Find duplicate, outdated, never-used and orphaned entries.
+
+        `duplicates` are groups of items of one kind in nearly the same words; `stale` cite files that
+        have changed; `never_recalled` were in no brief and no search result that was recorded;
+        `orphaned` are written nodes without an edge, and items whose files are all gone; `forked` are
+        superseded decisions with several active successors. `incomplete` names findings for which only
+        the likeliest entries were compared, since there were too many.
 
         Args:
             limit: The largest number of findings of each kind.

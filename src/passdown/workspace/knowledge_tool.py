@@ -32,9 +32,9 @@ from passdown.core.knowledge import graph_values, reserved_problems
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.text import visible
 from passdown.errors import GateRefused, InvalidInput, Problem
+from passdown.knowledge.graph import written_graph
 from passdown.knowledge.graph_files import read_graph
-from passdown.workspace.graph_access import written_graph
-from passdown.workspace.knowledge_sync import DEFAULT_FILE, sync_path
+from passdown.knowledge.sync import DEFAULT_FILE, sync_path
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from passdown.core.index_entries import KNOWLEDGE, NODE_LETTERS
 from passdown.core.kinds import KINDS, LIVE
 from passdown.core.rows import NODE_PREFIX
 from passdown.core.tokens import CounterLike, counter_of
+from passdown.core.types import NEWEST
 from passdown.core.words import words
 from passdown.errors import InvalidInput, Problem, unknown_task
-from passdown.knowledge.graph import neighbours, subgraph
+from passdown.knowledge.graph import reachable, subgraph
 from passdown.knowledge.graph_files import GRAPH_FORMATS, write_graph
 from passdown.search.query import SearchFilter
 from passdown.search.ranking import Search
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 
 MAX_TERMS = 20
 MIN_GATHERED = 20
-"""So many nodes are gathered at least, whatever a pack has room for: what it leaves out is counted
-among the same, whether nodes or tokens set the limit.
+"""At least so many nodes are considered, so that what is left out is counted among the same nodes
+whichever limit applies.
 """
-_END = 2**62
 MAX_PACK_NODES = 500
 _KINDS = (*(KINDS[letter].word for letter in NODE_LETTERS), KNOWLEDGE)
 _SETTLED = frozenset({"superseded", "reverted", "retracted", "deprecated", "legacy"})
@@ -119,7 +119,7 @@ def _text(value: Any) -> str:
 def _own(reader: Reader, task: str, most: int) -> list[str]:
     """The task's own decisions and lessons that hold, the newest first."""
     found = [
-        row for letter in NODE_LETTERS for row in reader.items_before(task, letter, _END, most)
+        row for letter in NODE_LETTERS for row in reader.items_before(task, letter, NEWEST, most)
     ]
     found.sort(key=lambda row: (-row.position, row.letter, row.ordinal))
     return [row.address for row in found if row.status in LIVE][:most]
@@ -144,7 +144,7 @@ def _names(reader: Reader, task: str, terms: Sequence[str], nodes: int, depth: i
     best = list(dict.fromkeys([*own[: max(1, nodes // 2)], *best, *own]))
     names = dict.fromkeys(best)
     for name in best[:wanted]:
-        around = neighbours(reader, name, depth=depth, direction="both", limit=MAX_PACK_NODES)
+        around = reachable(reader, name, depth=depth, direction="both", limit=MAX_PACK_NODES)
         names.update(dict.fromkeys(place.node for place in around))
     return list(names)
 

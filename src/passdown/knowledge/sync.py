@@ -1,0 +1,486 @@
+"""Three-way sync of the knowledge graph and its file.
+
+Compares ledger, file and what both said last time. A change on one side is taken over by
+the other. Where both changed, the ledger wins and the difference is reported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from passdown.core.graph import Edge, Graph, Node, graph_of, is_reference
+from passdown.core.index_entries import node_of
+from passdown.core.knowledge import (
+    edge_document,
+    is_derived_edge,
+    is_reserved,
+    node_document,
+    normal_id,
+    reserved_problems,
+    with_normal_ids,
+)
+from passdown.core.text import has_lone_surrogate
+from passdown.core.types import NEWEST
+from passdown.errors import InvalidInput, Problem
+from passdown.knowledge.graph import add_knowledge, written_graph
+from passdown.knowledge.graph_files import read_graph, write_graph
+from passdown.ledger.durable_files import (
+    named_lock,
+    read_bytes,
+    read_text,
+    rename_unreadable,
+    replace_file,
+    with_retries,
+)
+from passdown.workspace.context import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from passdown.core.record import Record
+    from passdown.store.statements import Reader
+
+    Part = Node | Edge
+
+
+DEFAULT_FILE = "knowledge.dot"
+_PAGE = 200
+
+
+class KnowledgeSync(NamedTuple):
+    """Result of a sync. `taken` are the nodes that the ledger took over from the file; `kept_aside`
+    is the new name of a file that can't be read or that was changed on both sides.
+    """
+
+    path: str
+    nodes: int
+    edges: int
+    taken: tuple[str, ...]
+    is_changed: bool
+    kept_aside: str
+    reports: tuple[Problem, ...]
+
+
+class WrittenKnowledge(NamedTuple):
+    """The written graph up to the record `seq`, and warnings about nodes that several agents wrote
+    differently.
+    """
+
+    graph: Graph
+    seq: int
+    reports: tuple[Problem, ...]
+
+
+class KnowledgeSource(Protocol):
+    """The ledger that a file is synced with: local, or behind a server."""
+
+    def written(self, since: int) -> WrittenKnowledge:
+        """The written graph; reports are about records after `since`."""
+        ...
+
+    def add(self, merge: Merge, agent: str) -> None:
+        """Record what a file says."""
+        ...
+
+
+class SyncFolders(NamedTuple):
+    """The project's folder, its private folder, and the folder for the state of the last sync."""
+
+    root: str
+    private: str
+    memory: str
+
+
+class _LocalKnowledge:
+    """The ledger of a store that is open in this process."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def written(self, since: int) -> WrittenKnowledge:
+        with self._context.store.reading() as reader:
+            reports = _conflicting_nodes(reader, since)
+            return WrittenKnowledge(written_graph(reader), reader.totals()[1], tuple(reports))
+
+    def add(self, merge: Merge, agent: str) -> None:
+        add_knowledge(self._context, merge.nodes, merge.edges, agent=agent)
+
+
+def written_since(context: Context, since: int = 0) -> WrittenKnowledge:
+    """The written graph of a local workspace."""
+    return _LocalKnowledge(context).written(since)
+
+
+def sync_knowledge(context: Context, path: str = "", *, agent: str) -> KnowledgeSync:
+    """Sync the knowledge file with the graph, both ways; conflicts are reported.
+
+    A file that can't be read is kept under another name.
+
+    Args:
+        path: The file; knowledge.dot by default, JSON by its ending.
+        agent: Who records what the file says.
+    """
+    folder = context.place.folder
+    places = SyncFolders(context.root, folder, os.path.join(folder, "knowledge"))
+    return sync_file(_LocalKnowledge(context), places, path, agent=agent)
+
+
+def sync_file(
+    side: KnowledgeSource, places: SyncFolders, path: str, *, agent: str
+) -> KnowledgeSync:
+    """Sync a knowledge file with the graph; either may have changed since the last sync.
+
+    A file that can't be read is renamed and reported, or refused if it was never synced before.
+    Parts of it that only other records may state are reported and left out. Nodes that several
+    agents wrote differently since the last sync are reported; the newest version is kept.
+    """
+    target = sync_path(places.root, path or DEFAULT_FILE, places.private)
+    form = "json" if target.endswith(".json") else "dot"
+    remembered = os.path.join(places.memory, _base_name(places.root, target))
+    os.makedirs(places.memory, mode=0o700, exist_ok=True)
+    with named_lock(places.memory, "sync"):
+        base = _read_base(remembered)
+        data = with_retries(f"reading {target}", lambda: read_bytes(target))
+        data = data.replace(b"\r\n", b"\n") if data is not None else None
+        text = data.decode(errors="replace") if data is not None else None
+        ledger, _, reports = side.written(base.seq)
+        file, aside, trouble = _read_file(target, data, ledger, is_known=base is not NO_SYNC_BASE)
+        if file is not None:
+            file, trouble = _without_reserved(file)
+        merge = merge_graphs(ledger, file, base) if file is not None else Merge((), (), ())
+        if any(report.code == "conflict" for report in merge.reports):
+            aside = _copy_aside(target, text or "")
+        if merge.nodes or merge.edges:
+            side.add(merge, agent)
+        ledger, seq, _ = side.written(NEWEST)
+        new = write_graph(ledger, form)
+        if new != text:
+            with_retries(
+                f"writing {target}", lambda: replace_file(target, new, is_project_file=True)
+            )
+        _write_base(remembered, sync_base(ledger, seq))
+    return KnowledgeSync(
+        path=target,
+        nodes=len(ledger.nodes),
+        edges=len(ledger.edges),
+        taken=tuple(node.id for node in merge.nodes),
+        is_changed=new != text,
+        kept_aside=aside,
+        reports=(*trouble, *reports, *merge.reports),
+    )
+
+
+def _read_file(
+    target: str, data: bytes | None, ledger: Graph, *, is_known: bool
+) -> tuple[Graph | None, str, tuple[Problem, ...]]:
+    """The file's graph, or None with the new name of an unreadable file and a warning.
+
+    Raises InvalidInput for an unreadable file that was never synced.
+    """
+    if not data:
+        return (None, "", ())
+    try:
+        known = {node.id for node in ledger.nodes}
+        file = read_graph(data.decode(), known=known)
+        spelled = with_normal_ids(*file, lambda name: name if name in known else normal_id(name))
+        return (graph_of(*spelled), "", ())
+    except (InvalidInput, UnicodeDecodeError) as error:
+        why = error.problems[0].line() if isinstance(error, InvalidInput) else str(error)
+        if not is_known:
+            raise not_a_graph(target, why) from error
+        aside = rename_unreadable(target)
+        message = f"can't be read and was kept as {os.path.basename(aside)}: {why}"
+        fix = "fix it and give it the name of the file again, or leave it"
+        return (None, aside, (Problem(target, "unreadable", message, "", fix, "warning"),))
+
+
+def _without_reserved(file: Graph) -> tuple[Graph, tuple[Problem, ...]]:
+    """A file's graph without parts that only other records may state, and warnings for them."""
+    reports = [p._replace(level="warning") for p in reserved_problems(file.nodes, file.edges)]
+    nodes = [node for node in file.nodes if not is_reserved(node.id)]
+    edges = [edge for edge in file.edges if not is_derived_edge(edge.key)]
+    return graph_of(nodes, edges), tuple(reports)
+
+
+def _base_name(root: str, target: str) -> str:
+    """The name of the file with the state of the last sync; files may share their last name."""
+    place = os.path.relpath(target, os.path.realpath(root))
+    digest = hashlib.blake2b(os.fsencode(place), digest_size=6).hexdigest()
+    return f"{os.path.basename(target)[:100]}-{digest}.base"
+
+
+def _copy_aside(target: str, text: str) -> str:
+    aside = f"{target}.conflict-{os.urandom(3).hex()}"
+    replace_file(aside, text)
+    return aside
+
+
+def _conflicting_nodes(reader: Reader, since: int) -> list[Problem]:
+    """Warnings for nodes that several agents wrote differently since a record."""
+    said: dict[str, dict[str, str]] = {}
+    for record in _learned_since(reader, since):
+        for data in record.document().get("nodes", ()):
+            digest = part_digest(graph_of([node_of(data)], ()).nodes[0])
+            said.setdefault(data["id"], {}).setdefault(digest, record.author)
+    return [
+        _node_conflict(name, list(by.values()))
+        for name, by in sorted(said.items())
+        if len(by) > 1 and len(set(by.values())) > 1
+    ]
+
+
+def _learned_since(reader: Reader, seq: int) -> Iterator[Record]:
+    """The records of knowledge after a record, newest first."""
+    before = NEWEST
+    while page := reader.latest(before, _PAGE, kinds=["learned"]):
+        for record in page:
+            if record.seq <= seq:
+                return
+            yield record
+        before = page[-1].seq
+
+
+def _node_conflict(name: str, authors: list[str]) -> Problem:
+    message = f"was written differently by {', '.join(sorted(set(authors)))}"
+    fix = f"the newest version, by {authors[0]}, is kept; record what should hold"
+    return Problem(f"nodes.{name}", "conflict", message, "one meaning for each id", fix, "warning")
+
+
+def _read_base(path: str) -> SyncBase:
+    """The state of the last sync; empty if there is none, or it can't be read."""
+    try:
+        document: Any = json.loads(read_text(path) or "{}")
+        return SyncBase(int(document["seq"]), dict(document["digests"]))
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return NO_SYNC_BASE
+
+
+def _write_base(path: str, base: SyncBase) -> None:
+    text = json.dumps({"seq": base.seq, "digests": dict(base.digests)}, ensure_ascii=False)
+    if read_text(path) != text:
+        replace_file(path, text)
+
+
+# Merging
+
+
+class SyncBase(NamedTuple):
+    """State at the last sync: the ledger's last record, and digests of nodes and edges by name."""
+
+    seq: int
+    digests: Mapping[str, str]
+
+
+NO_SYNC_BASE = SyncBase(0, {})
+
+
+class Merge(NamedTuple):
+    """What the ledger takes over from the file, and warnings."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    reports: tuple[Problem, ...]
+
+
+def edge_name(edge: Edge) -> str:
+    """The name of an edge in a `SyncBase`."""
+    return json.dumps(edge.key, ensure_ascii=False)
+
+
+def part_digest(part: Part) -> str:
+    """A short digest of a node or an edge."""
+    document = node_document(part) if isinstance(part, Node) else edge_document(part)
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def sync_base(graph: Graph, seq: int) -> SyncBase:
+    """The state to store once graph and file are the same."""
+    return SyncBase(seq, {name: part_digest(part) for name, part in _parts_of(graph).items()})
+
+
+def merge_graphs(ledger: Graph, file: Graph, base: SyncBase) -> Merge:
+    """Compare ledger, file and the last sync; a part that both changed is a conflict."""
+    ours, theirs = _parts_of(ledger), _parts_of(file)
+    taken: list[Part] = []
+    reports: list[Problem] = []
+    for name, part in theirs.items():
+        own = ours.get(name)
+        before = base.digests.get(name)
+        if own == part or part_digest(part) == before:
+            continue
+        if own is None or part_digest(own) == before:
+            taken.append(part)
+        else:
+            reports.append(_conflict_warning(part, own))
+    for name, part in ours.items():
+        if name not in theirs and base.digests.get(name) == part_digest(part):
+            reports.append(_put_back_warning(part))
+    return Merge(
+        tuple(part for part in taken if isinstance(part, Node)),
+        tuple(part for part in taken if isinstance(part, Edge)),
+        tuple(reports),
+    )
+
+
+def _parts_of(graph: Graph) -> dict[str, Part]:
+    return {_part_name(part): part for part in (*graph.nodes, *graph.edges)}
+
+
+def _part_name(part: Part) -> str:
+    return edge_name(part) if isinstance(part, Edge) else part.id
+
+
+def _problem_path(part: Part) -> str:
+    return f"nodes.{part.id}" if isinstance(part, Node) else f"edges.{' '.join(part.key)}"
+
+
+def _conflict_warning(theirs: Part, ours: Part) -> Problem:
+    said = [
+        f"{p.summary!r}" if isinstance(p, Node) else f"{dict(p.attributes)}" for p in (theirs, ours)
+    ]
+    message = f"was changed in the file ({said[0]}) and in the ledger ({said[1]})"
+    fix = "the ledger's version is kept; record what should hold with knowledge add"
+    return Problem(
+        _problem_path(theirs), "conflict", message, "a change on one side", fix, "warning"
+    )
+
+
+def _put_back_warning(part: Part) -> Problem:
+    message = "was removed from the file; it is there again"
+    fix = "remove it from the graph with knowledge forget"
+    return Problem(_problem_path(part), "put_back", message, "", fix, "warning")
+
+
+class KnowledgeUpdate(NamedTuple):
+    """Result of an update: the file's graph, what the ledger takes over, warnings, and the names of
+    removed parts.
+    """
+
+    file: Graph
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    reports: tuple[Problem, ...]
+    lost: tuple[str, ...]
+
+
+def update_graph(file: Graph, entries: Graph, ledger: Graph, *, is_only: bool) -> KnowledgeUpdate:
+    """Add entries to a file's graph, or, with `is_only`, replace it by them."""
+    held, brought, known = _parts_of(file), _parts_of(entries), _parts_of(ledger)
+    wished = brought if is_only else held | brought
+    merge = merge_graphs(ledger, _graph(wished.values()), sync_base(file, 0))
+    conflicts = tuple(report for report in merge.reports if report.code == "conflict")
+    taken = {
+        _part_name(part): part
+        for part in (*merge.nodes, *merge.edges)
+        if _part_name(part) in brought
+    }
+    taken |= {name: part for name, part in brought.items() if name not in known}
+    lost = tuple(sorted(held.keys() - wished.keys()))
+    if not is_only:
+        disputed = {report.path for report in conflicts}
+        stands = {
+            n: known[n] for n, p in wished.items() if n in known and _problem_path(p) in disputed
+        }
+        wished = _with_ends(wished | stands, known)
+    news = _graph(taken.values())
+    reports = (*conflicts, *(_taken_out(held[name]) for name in lost))
+    return KnowledgeUpdate(_graph(wished.values()), news.nodes, news.edges, reports, lost)
+
+
+def _with_ends(parts: dict[str, Part], known: dict[str, Part]) -> dict[str, Part]:
+    """Parts with the nodes that their edges lead to and only the ledger has: a file with an edge to
+    an unknown node can't be read.
+    """
+    ends = {end for p in parts.values() if isinstance(p, Edge) for end in (p.source, p.target)}
+    missing = {end for end in ends - parts.keys() if end in known and not is_reference(end)}
+    return parts | {name: known[name] for name in missing}
+
+
+def _graph(parts: Iterable[Part]) -> Graph:
+    listed = list(parts)
+    return graph_of(
+        (part for part in listed if isinstance(part, Node)),
+        (part for part in listed if isinstance(part, Edge)),
+    )
+
+
+def _taken_out(part: Part) -> Problem:
+    message = "was in the file and is not among the entries that replace it"
+    fix = "git has the file as it was, and the graph still knows it; append brings it back"
+    return Problem(_problem_path(part), "taken_out", message, "", fix, "warning")
+
+
+# The path of the file
+
+_ENDINGS = (".dot", ".gv", ".json")
+_LEFT_ALONE = "the knowledge file was left alone"
+
+
+def sync_path(root: str, path: object, private: str) -> str:
+    """The real path of the knowledge file that `path` names, relative to the project.
+
+    A path in the project, or relative to it, has to stay in it once links are followed, and out of
+    `private`, the store's folder, and `.git`. A path outside has to be absolute, no link, and in an
+    existing folder. It has to be a regular file, or none yet, with the ending of a graph file.
+    Raises InvalidInput.
+    """
+    given = _text(path)
+    base = os.path.realpath(root)
+    named = os.path.normpath(os.path.join(root, given))
+    target = os.path.realpath(named)
+    if _is_beneath(target, base):
+        parts = os.path.relpath(target, base).split(os.sep)
+        if _is_beneath(target, os.path.realpath(private)) or ".git" in parts:
+            raise _refused(given, target, "is among files that keep the project's history")
+    elif not os.path.isabs(given) or _is_beneath(named, os.path.abspath(root), base):
+        raise _refused(given, target, "leads out of the project")
+    elif os.path.islink(named):
+        raise _refused(given, target, "is a link outside of the project")
+    elif not os.path.isdir(os.path.dirname(target)):
+        raise _refused(given, target, "is in a folder that is not there")
+    if not named.lower().endswith(_ENDINGS):
+        expected = f"a name that ends with {', '.join(_ENDINGS)}"
+        message = f"{given[:200]!r} is not the name of a graph"
+        raise InvalidInput(_LEFT_ALONE, [Problem("path", "not_a_graph", message, expected)])
+    try:
+        is_file = stat.S_ISREG(os.lstat(target).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return target
+    except OSError as error:
+        raise _refused(given, target, error.strerror or "can't be looked at") from error
+    if not is_file:
+        raise _refused(given, target, "is not a regular file")
+    return target
+
+
+def not_a_graph(target: str, why: str) -> InvalidInput:
+    """The refusal of a file that holds something else."""
+    message = f"{target[:400]} is there and holds no graph: {why}"
+    expected = "a file that isn't there yet, or a graph as JSON or DOT"
+    fix = "name another file, or fix this one"
+    return InvalidInput(_LEFT_ALONE, [Problem("path", "not_a_graph", message, expected, fix)])
+
+
+def _text(path: object) -> str:
+    if not isinstance(path, str):
+        problem = Problem("path", "wrong_type", type(path).__name__, "the path of a file")
+    elif "\0" in path or has_lone_surrogate(path):
+        problem = Problem("path", "invalid_path", "holds what no path can", "the path of a file")
+    else:
+        return path
+    raise InvalidInput("no such knowledge file", [problem])
+
+
+def _is_beneath(path: str, *folders: str) -> bool:
+    return any(os.path.commonpath([path, folder]) == folder for folder in folders)
+
+
+def _refused(given: str, target: str, why: str) -> InvalidInput:
+    expected = "a regular file in the project, or an absolute path that is no link"
+    message = f"{given[:200]!r} ({target[:400]}) {why}"
+    return InvalidInput(_LEFT_ALONE, [Problem("path", "unsafe_path", message, expected)])
