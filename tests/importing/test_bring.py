@@ -581,7 +581,7 @@ def test_the_form_is_told_by_what_is_there(project: Imports) -> None:
     assert detect_format(str(found["adr"])) == "adr"
     assert detect_format(str(found["beads"].parent)) == "beads"
     assert detect_format(str(found["memory"])) == "memory"
-    with pytest.raises(InvalidInput, match=r"several forms: .*adr"):
+    with pytest.raises(InvalidInput, match=r"several formats: .*adr"):
         detect_format(str(project.root))
     found_beads = project.bring(project.root, format="beads")
     assert found_beads.form == "beads"
@@ -590,11 +590,11 @@ def test_the_form_is_told_by_what_is_there(project: Imports) -> None:
 @pytest.mark.parametrize(
     ("how", "code"),
     [
-        ({"form": "odd"}, "invalid_choice"),
+        ({"format": "odd"}, "invalid_choice"),
         ({"agent": "system"}, "reserved_name"),
         ({"task": "../x"}, "invalid_id"),
-        ({"form": "beads"}, "no_file"),
-        ({"form": "memory"}, "no_file"),
+        ({"format": "beads"}, "no_file"),
+        ({"format": "memory"}, "no_file"),
         ({}, "unknown_form"),
     ],
 )
@@ -613,7 +613,7 @@ def test_what_makes_no_sense_changes_nothing(
 
 def test_arguments_of_another_kind_are_refused_all_at_once(project: Imports) -> None:
     """With their names, and not as a fault of ours; a path object is a path."""
-    wrong: Any = {"form": 5, "agent": 5, "task": ["x"], "progress": "yes"}
+    wrong: Any = {"format": 5, "agent": 5, "task": ["x"], "progress": "yes"}
     for source in (5, None, b"x"):
         with pytest.raises(InvalidInput) as caught:
             project.workspace.imports.run(source, **wrong)  # pyright: ignore[reportArgumentType]
@@ -638,7 +638,7 @@ def test_a_source_of_which_nothing_can_be_taken(project: Imports) -> None:
     empty.mkdir()
     (empty / "0001-a.md").write_bytes(b"\xff")
     for source, how in (
-        (empty, {"form": "adr"}),
+        (empty, {"format": "adr"}),
         (project.root / "nowhere", {}),
         (write_lines(project.root / "i.jsonl", [issue("../1"), issue("../2")]), {}),
     ):

@@ -82,11 +82,11 @@ def test_a_bundle_is_a_bundle_as_ever(
     ("argv", "words"),
     [
         (("nowhere",), "is not there"),
-        (("plain.txt",), "has no form that is known"),
+        (("plain.txt",), "has no known format"),
         (("plain.txt", "--from", "adr"), "there is no ADR"),
         (("plain.txt", "--from", "beads"), "invalid_json"),
         (("plain.txt", "--from", "bundle"), "not a bundle"),
-        (("empty",), "has no form that is known"),
+        (("empty",), "has no known format"),
     ],
 )
 def test_what_cant_be_read_is_refused(

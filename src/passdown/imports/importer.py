@@ -180,9 +180,9 @@ def _detect(source: ImportSource) -> tuple[str, tuple[str, ...]]:
     if len(found) == 1:
         return found[0], tuple(name for name, format in formats.items() if format == found[0])
     choices = " | ".join(found or IMPORT_FORMATS)
-    message = f"holds several forms: {', '.join(found)}" if found else "has no form that is known"
-    fix = f"name the form with --from, one of {choices}, or a file or folder that has only one"
-    problem = Problem(source.path[:200], "unknown_form", message, "one form", fix)
+    message = f"has several formats: {', '.join(found)}" if found else "has no known format"
+    fix = f"name the format with --from, one of {choices}, or a file or folder that has only one"
+    problem = Problem(source.path[:200], "unknown_form", message, "one format", fix)
     raise InvalidInput(NOTHING_IMPORTED, [problem])
 
 
