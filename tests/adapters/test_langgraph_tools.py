@@ -13,8 +13,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from passdown.adapters.langgraph import HandoffGraph, handoff_tool, transitions
-from passdown.adapters.langgraph.tools import compact_schema
 from passdown.adapters.states import AgentState, plain
+from passdown.adapters.tools import handoff_schema
 from passdown.core.intake import check_handoff
 from passdown.errors import InvalidInput
 from tests.adapters.scripted_chat import (
@@ -70,18 +70,19 @@ def handoffs(ws: Workspace) -> list[tuple[str, str, str]]:
 
 def test_the_schema_is_short_and_what_it_asks_for_is_a_handoff(ws: Workspace) -> None:
     """Every field comes from the handoff's own schema; a filled one passes the check."""
-    schema = compact_schema()
+    schema = handoff_schema()
     assert list(schema["properties"]) == [
         "outcome",
         "summary",
         "decisions",
-        "suggested_next_steps",
+        "next_steps",
         "blockers",
-        "files_created",
-        "files_modified",
+        "files",
+        "questions",
+        "resolves",
     ]
     assert schema["properties"]["outcome"]["enum"] == ["completed", "partial", "failed", "blocked"]
-    assert len(json.dumps(schema)) < 3_000
+    assert len(json.dumps(schema)) < 1_800
     assert "$ref" not in json.dumps(schema)
     assert check_handoff({**GOOD, "task": "T-1"}).handoff is not None
     tool = handoff_tool("coder", workspace=ws, task="T-1")

@@ -186,7 +186,7 @@ def test_a_model_can_hand_off_with_any_outcome(
     assert go(agent("planner", [[said]], handoffs=[hand(coder, ws)])).last_agent is coder
     assert ws.show("T-1#h1")["outcome"] == outcome
     schema = hand(coder, ws).input_json_schema
-    offered = schema["$defs"]["BlockerInput"]["properties"]
+    offered = schema["properties"]["blockers"]["items"]["properties"]
     assert set(fields) <= set(offered)
     assert outcome in schema["properties"]["outcome"]["enum"]
 

@@ -7,6 +7,7 @@ import re
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown.core.handoff_templates import tool_schema
 from passdown.core.settings import Settings
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput, Problem
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from passdown.aio import AsyncWorkspace
     from passdown.core.tokens import Counter, CounterLike
+    from passdown.core.types import JsonObject
 
     AnyWorkspace = Workspace | AsyncWorkspace
 
@@ -121,6 +123,63 @@ def format_ranges(numbers: Iterable[int], most: int = 4) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in pieces)
 
 
+_HANDOFF_PARTS: dict[str, tuple[str, ...]] = {
+    "outcome": (),
+    "summary": (),
+    "decisions": ("summary", "rationale", "alternatives"),
+    "suggested_next_steps": ("step", "priority"),
+    "blockers": ("blocker", "suggested_resolution", "blocking_tasks", "requires_human"),
+    "artifacts": ("path", "change", "note"),
+    "open_questions": ("question", "blocking"),
+    "resolves": (),
+}
+_SHORT_NAMES = {
+    "suggested_next_steps": "next_steps",
+    "artifacts": "files",
+    "open_questions": "questions",
+}
+_SET_BY_PROGRAM = frozenset(
+    "task task_id from_agent from agent to_agent to phase metadata expect_version".split()
+)
+
+
+def handoff_schema() -> JsonObject:
+    """The JSON Schema of what a model fills in to hand off."""
+    return tool_schema(_HANDOFF_PARTS, required=("outcome", "summary"), renamed=_SHORT_NAMES)
+
+
+def handoff_of(arguments: JsonObject, **fields: str) -> JsonObject:
+    """A handoff from a model's arguments and the fields that the program sets."""
+    given = {name: value for name, value in arguments.items() if name not in _SET_BY_PROGRAM}
+    return {**given, **fields}
+
+
+def handoff_problems(arguments: JsonObject, found: Iterable[Problem]) -> list[Problem]:
+    """What a model has to fix: errors, fields that would be lost, an empty summary."""
+    lost = [
+        Problem(name, "unknown_field", "can't be set here", "", "leave it out")
+        for name in arguments
+        if name in _SET_BY_PROGRAM
+    ]
+    unknown = [
+        each if each.fix else each._replace(fix="leave it out")
+        for each in found
+        if each.code == "unknown_field"
+    ]
+    errors = [each for each in found if each.level == "error"]
+    summary = arguments.get("summary") or ""
+    if isinstance(summary, str) and not summary.strip():
+        lost.append(Problem("summary", "required", "is missing", "the state of the work"))
+    return list(dict.fromkeys([*lost, *errors, *unknown]))
+
+
+def refusal_text(problems: Iterable[Problem]) -> str:
+    """The answer to a model whose handoff has problems."""
+    lines = [f"- {problem.line()}" for problem in problems]
+    head = "No handoff was made; nothing was recorded. Fix these, then call the tool again:"
+    return "\n".join([head, *lines])
+
+
 class BriefSettings(NamedTuple):
     """Whose brief is made, from which workspace, and how long it may be."""
 
@@ -159,26 +218,26 @@ class BriefSettings(NamedTuple):
 def brief_settings(
     workspace: AnyWorkspace, agent: str, budget: object, counter: CounterLike
 ) -> BriefSettings:
-    """Checked settings; without a budget, the workspace's. Raises InvalidInput.
+    """Checked settings. Raises InvalidInput.
 
     Checked early, because a recorded handoff without a brief leaves its receiver with nothing.
     """
     found = workspace_of(workspace)
-    given = _settings(found).brief_budget if budget is None else budget
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
         expected = "a whole number of tokens, 1 or more"
         problem = Problem("budget", "out_of_range", f"{str(budget)[:40]!r} given", expected)
         raise InvalidInput("the brief can't be made", [problem])
     workspace_counter(found, counter)
-    return BriefSettings(found, agent, given, counter)
+    return BriefSettings(found, agent, budget, counter)
 
 
 def workspace_counter(workspace: AnyWorkspace, given: CounterLike) -> Counter:
     """The given counter, or the workspace's. Raises InvalidInput."""
-    return counter_of(given, _settings(workspace_of(workspace)).counter)
+    return counter_of(given, workspace_settings(workspace_of(workspace)).counter)
 
 
-def _settings(workspace: Workspace) -> Settings:
+def workspace_settings(workspace: Workspace) -> Settings:
+    """The settings of a workspace; the defaults if it is behind a server."""
     streams = WorkspaceStreams(workspace)
     return streams.context.settings if streams.is_local else Settings()
 

@@ -30,6 +30,8 @@ from passdown.adapters.tools import (
     fit_lines,
     select_lines,
     workspace_counter,
+    workspace_of,
+    workspace_settings,
 )
 from passdown.core.names import agent_problems
 from passdown.errors import InvalidInput, MissingExtra
@@ -170,7 +172,9 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         wrong = agent_problems(agent, "agent")
         if wrong:
             raise InvalidInput("the brief can't be given", wrong)
-        self._brief_settings = brief_settings(workspace, agent, budget, counter)
+        found = workspace_of(workspace)
+        tokens = workspace_settings(found).brief_budget if budget is None else budget
+        self._brief_settings = brief_settings(found, agent, tokens, counter)
         self._workspace, self._task, self._agent = self._brief_settings.workspace, task, agent
         self.tools = [history_tool(self._workspace, counter)]
         self._lock = threading.Lock()

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from passdown.adapters.langgraph.compat import Command, StructuredTool, ToolMessage
 from passdown.adapters.langgraph.gates import aask_people, ask_people
 from passdown.adapters.states import handoff_context_of, handoff_update
-from passdown.adapters.tools import local_workspace, workspace_of
-from passdown.core.handoff_templates import tool_schema
+from passdown.adapters.tools import (
+    handoff_of,
+    handoff_problems,
+    handoff_schema,
+    local_workspace,
+    refusal_text,
+    workspace_of,
+)
 from passdown.core.names import agent_problems
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, Problem
 
@@ -26,16 +32,6 @@ Plain = dict[str, Any]
 DESTINATION = "__handoff_destination"
 """Where a tool leads, in its metadata and on its message; swarm and supervisor look for it."""
 
-_PARTS: dict[str, tuple[str, ...]] = {
-    "outcome": (),
-    "summary": (),
-    "decisions": ("summary", "rationale", "alternatives"),
-    "suggested_next_steps": ("step", "priority"),
-    "blockers": ("blocker", "suggested_resolution", "blocking_tasks", "requires_human"),
-    "files_created": ("path", "purpose"),
-    "files_modified": ("path", "lines", "change_type", "description"),
-}
-
 
 class _HandoffTool(NamedTuple):
     """What every call of one tool has in common."""
@@ -45,13 +41,6 @@ class _HandoffTool(NamedTuple):
     workspace: AnyWorkspace
     task: str
     from_agent: str
-
-
-def compact_schema() -> Plain:
-    """The JSON Schema of what a model has to fill in: outcome, summary, decisions, next steps,
-    blockers and files, each with the fields that matter most.
-    """
-    return tool_schema(_PARTS, required=("outcome", "summary"), is_short=False)
 
 
 def handoff_tool(
@@ -76,15 +65,13 @@ def handoff_tool(
     title = name or "transfer_to_" + re.sub(r"\W+", "_", agent_name).lower()
     sending = _HandoffTool(title, agent_name, workspace, task, from_agent)
 
-    def hand_on(runtime: Any, **fields: Any) -> Any:
+    def hand_off(runtime: Any, **fields: Any) -> Any:
         sent = _record_handoff(sending, runtime, fields)
-        return (
-            sent
-            if _is_refused(sent)
-            else _unless_rejected(sending, sent, ask_people(workspace, task))
-        )
+        if _is_refused(sent):
+            return sent
+        return _unless_rejected(sending, sent, ask_people(workspace, task))
 
-    async def ahand_on(runtime: Any, **fields: Any) -> Any:
+    async def ahand_off(runtime: Any, **fields: Any) -> Any:
         sent = await asyncio.to_thread(_record_handoff, sending, runtime, fields)
         if _is_refused(sent):
             return sent
@@ -94,9 +81,9 @@ def handoff_tool(
     return StructuredTool(
         name=title,
         description=description or about + "Call it alone, when you are done or blocked.",
-        args_schema=compact_schema(),
-        func=hand_on,
-        coroutine=ahand_on,
+        args_schema=handoff_schema(),
+        func=hand_off,
+        coroutine=ahand_off,
         metadata={DESTINATION: agent_name},
     )
 
@@ -114,14 +101,14 @@ def _record_handoff(sending: _HandoffTool, runtime: Any, fields: Plain) -> Any:
     alone = _called_with_others(messages, runtime.tool_call_id)
     workspace = workspace_of(sending.workspace)
     source = sending.from_agent or str(workspace.task(sending.task)["holder"])
-    document = {**fields, "task": sending.task, "to_agent": sending.agent_name}
-    document["from_agent"] = source
-    missing = Problem("summary", "required", "is missing", "what was done, in a few sentences")
-    problems = [*alone, *([] if fields.get("summary") else [missing])]
+    fixed = {"task": sending.task, "from_agent": source, "to_agent": sending.agent_name}
+    document = handoff_of(fields, **fixed)
+    # Run again after an interrupt, the task is held by this very handoff.
+    checked = workspace.check_handoff(document).problems
+    found = [each for each in checked if each.code != "human_gate"]
+    problems = [*alone, *handoff_problems(fields, found)]
     if problems:
-        found = workspace.check_handoff(document).problems
-        known = [each for each in found if each.level == "error" or each.code == "unknown_field"]
-        return _refusal(sending, runtime, [*problems, *known])
+        return _refusal(sending, runtime, problems)
     try:
         command = workspace.hand_off(document)
     except (InvalidInput, GateRefused) as error:
@@ -170,10 +157,8 @@ def _answer(sending: _HandoffTool, runtime: Any, summary: str) -> Any:
 
 
 def _refusal(sending: _HandoffTool, runtime: Any, problems: list[Problem]) -> Any:
-    lines = [f"- {problem.line()}" for problem in dict.fromkeys(problems)]
-    said = ["No handoff was made. Fix these, then call the tool again:", *lines]
     return ToolMessage(
-        content="\n".join(said),
+        content=refusal_text(problems),
         name=sending.name,
         tool_call_id=runtime.tool_call_id,
         status="error",

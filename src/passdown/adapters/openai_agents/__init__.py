@@ -17,7 +17,6 @@ except (ImportError, AttributeError) as _error:
 
 from passdown.adapters.openai_agents.handoffs import (
     HandoffHeld,
-    HandoffPayload,
     opening_input,
     passdown_handoff,
     since_handoff,
@@ -35,7 +34,6 @@ from passdown.adapters.openai_agents.sessions import LedgerSession, TranscriptIt
 
 __all__ = [
     "HandoffHeld",
-    "HandoffPayload",
     "LedgerSession",
     "PassdownHooks",
     "TranscriptItem",

@@ -16,8 +16,7 @@ import threading
 import unicodedata
 from contextvars import ContextVar
 from copy import deepcopy
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import agents
@@ -31,14 +30,20 @@ from agents.items import (
     ToolCallOutputItem,
 )
 from agents.run import ModelInputData
+from agents.strict_schema import ensure_strict_json_schema
 
 from passdown.adapters.openai_agents.sessions import MODULE, handed_log
 from passdown.adapters.tools import (
     HISTORY_TOOL,
     brief_settings,
     format_ranges,
+    handoff_of,
+    handoff_problems,
+    handoff_schema,
     local_workspace,
+    refusal_text,
 )
+from passdown.core.intake import check_handoff
 from passdown.core.names import MAX_AGENT, agent_problems
 from passdown.core.record import digest_bytes
 from passdown.errors import GateRefused, InvalidInput, Problem
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
     from agents.run import CallModelData
 
     from passdown.adapters.tools import AnyWorkspace, BriefSettings
+    from passdown.core.handoff import Handoff as HandoffValue
     from passdown.core.tokens import CounterLike
     from passdown.workspace import Workspace
 
@@ -73,142 +79,6 @@ def agent_name_of(name: str, path: str) -> str:
             f"the agent's name {name[:60]!r} can't be recorded", problems, next_step=step
         )
     return short
-
-
-_LEDGER_NAMES = {
-    "next_steps": "suggested_next_steps",
-    "questions": "open_questions",
-    "files": "artifacts",
-}
-_DESCRIBED: dict[str, Any] = {"use_attribute_docstrings": True}
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecisionInput:
-    """What was chosen."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _DESCRIBED
-
-    summary: str
-    rationale: str
-    """Why; never empty."""
-    alternatives: tuple[str, ...] = ()
-    """What else was considered."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NextStepInput:
-    """What should happen next."""
-
-    step: str
-    priority: Literal["high", "medium", "low"] = "medium"
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockerInput:
-    """Something that blocks the work."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _DESCRIBED
-
-    blocker: str
-    suggested_resolution: str = ""
-    """Needed if outcome is failed."""
-    blocking_tasks: tuple[str, ...] = ()
-    """Ids of tasks that it holds up; needed if outcome is blocked."""
-    requires_human: bool = False
-    """True holds the task until a person approves."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileInput:
-    """A file that was made, changed or deleted."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _DESCRIBED
-
-    path: str
-    """Relative to the project."""
-    change: Literal["created", "modify", "delete"] = "modify"
-    note: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuestionInput:
-    """Something unresolved."""
-
-    question: str
-    blocking: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class HandoffPayload:
-    """Everything the next agent needs: it sees this instead of the conversation."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _DESCRIBED
-
-    outcome: Literal["completed", "partial", "failed", "blocked"]
-    """How your part ended; unless completed, name blockers, and if partial next steps too."""
-    summary: str
-    """The state of the work in a few sentences."""
-    decisions: tuple[DecisionInput, ...] = ()
-    next_steps: tuple[NextStepInput, ...] = ()
-    blockers: tuple[BlockerInput, ...] = ()
-    files: tuple[FileInput, ...] = ()
-    questions: tuple[QuestionInput, ...] = ()
-    resolves: tuple[str, ...] = ()
-    """Addresses of open items that you settled, such as T-1#n2."""
-
-
-_FIELDS = tuple(field.name for field in fields(HandoffPayload))
-
-
-def compact_schema(schema: Any) -> Any:
-    """A JSON schema without what only repeats it: titles, and defaults of fields that have to be
-    filled in anyway.
-    """
-    if isinstance(schema, list):
-        return [compact_schema(part) for part in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    nodes = cast("dict[str, Any]", schema)
-    return {
-        name: {key: compact_schema(part) for key, part in value.items()}
-        if name in ("properties", "$defs")  # below these, keys are names of ours
-        else compact_schema(value)
-        for name, value in nodes.items()
-        if name not in ("title", "default")
-    }
-
-
-def as_handoff(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The model's arguments under the names of the handoff schema; values stay as they are."""
-    return {_LEDGER_NAMES.get(name, name): arguments[name] for name in _FIELDS if name in arguments}
-
-
-def payload_problems(arguments: dict[str, Any]) -> list[Problem]:
-    """What the ledger would take and a receiver couldn't use: an empty summary, and arguments that
-    are none of the payload's, which would be lost.
-    """
-    known = ", ".join(_FIELDS)
-    summary = arguments.get("summary", "")
-    is_empty = isinstance(summary, str) and not summary.strip()
-    empty = Problem("summary", "required", "is empty", "the state of the work")
-    return ([empty] if is_empty else []) + [
-        Problem(name[:60], "unknown_field", "is no field of this handoff", f"one of {known}")
-        for name in arguments
-        if name not in _FIELDS
-    ]
-
-
-def with_payload_names(problems: Iterable[Problem]) -> list[Problem]:
-    """Problems of a handoff, addressed by the names that the model has filled in."""
-    return [problem._replace(path=_payload_path(problem.path)) for problem in problems]
-
-
-def _payload_path(path: str) -> str:
-    for ours, ledgers in _LEDGER_NAMES.items():
-        if path == ledgers or path.startswith((ledgers + "[", ledgers + ".")):
-            return ours + path.removeprefix(ledgers)
-    return path
 
 
 if TYPE_CHECKING:
@@ -234,7 +104,7 @@ class HandoffConfig(NamedTuple):
         """A handoff as the workspace takes it."""
         fixed = {"task": task, "from_agent": sender, "to_agent": self.reader.agent}
         phase = {"phase": self.phase} if self.phase else {}
-        return {**as_handoff(arguments), **fixed, **phase}
+        return handoff_of(arguments, **fixed, **phase)
 
 
 def brief_items(
@@ -532,7 +402,7 @@ def _recorded_call(handoff: dict[str, Any]) -> _RecordedCall:
 if TYPE_CHECKING:
     Context = RunContextWrapper[Any]
     IsEnabled = bool | Callable[[Context, Agent[Any]], bool | Awaitable[bool]]
-    Callback = Callable[[Context, HandoffPayload], Any]
+    Callback = Callable[[Context, HandoffValue], Any]
     Invoke = Callable[[Context, str], Awaitable[Agent[Any]]]
 
 MAX_REPAIRS = 3
@@ -567,29 +437,27 @@ def passdown_handoff(
 ) -> Handoff[Any, Agent[Any]]:
     """A handoff to `agent` that is recorded in the ledger; put it into an agent's `handoffs`.
 
-    The model fills in a `HandoffPayload`; its problems go back to it. The receiver's input is the
-    task's brief, within `budget` tokens, in place of the conversation, which stays readable. `task`
-    may be a function of the run's context. The agents' names are recorded as `from_agent` and
-    `to_agent`, without spaces, if those aren't given. `on_handoff` is called with a valid
-    payload, before it is recorded. A run ends with HandoffHeld while a person has to approve.
+    The model fills it in; its problems go back to it. The receiver's input is the task's brief,
+    within `budget` tokens, in place of the conversation, which stays readable. `task` may be a
+    function of the run's context. The agents' names are recorded as `from_agent` and `to_agent`,
+    without spaces, if those aren't given. `on_handoff` is called with a valid `Handoff` before it
+    is recorded. A run ends with HandoffHeld while a person has to approve.
     """
     _check_agent(agent)
     name = to_agent or agent_name_of(agent.name, "to_agent")
     found = local_workspace(workspace, "passdown_handoff")
     reader = brief_settings(found, name, budget, counter)
     terms = HandoffConfig(reader, _task_of(task), from_agent, phase)
-    turns = _HandoffCalls(terms, is_enabled)
+    calls = _HandoffCalls(agent, terms, is_enabled, on_handoff)
     made = agents.handoff(
         agent,
         tool_name_override=tool_name,
         tool_description_override=description,
-        on_handoff=on_handoff or _accept,
-        input_type=HandoffPayload,
         input_filter=cast("Any", BriefFilter(terms)),
-        is_enabled=turns.is_enabled,
+        is_enabled=calls.is_enabled,
     )
-    made.input_json_schema = compact_schema(made.input_json_schema)
-    made.on_invoke_handoff = turns.checking(made.on_invoke_handoff)
+    made.input_json_schema = ensure_strict_json_schema(handoff_schema())
+    made.on_invoke_handoff = calls.invoke
     cast("Any", made).get_transfer_message = _transfer_message(made.get_transfer_message)
     return made
 
@@ -629,9 +497,15 @@ class _HandoffCalls:
     back. Only `is_enabled` is given the calling agent by the SDK.
     """
 
-    def __init__(self, terms: HandoffConfig, is_enabled: IsEnabled) -> None:
-        self._terms = terms
-        self._is_enabled = is_enabled
+    def __init__(
+        self,
+        receiver: Agent[Any],
+        terms: HandoffConfig,
+        is_enabled: IsEnabled,
+        on_handoff: Callback | None,
+    ) -> None:
+        self._receiver, self._terms = receiver, terms
+        self._is_enabled, self._on_handoff = is_enabled, on_handoff
         self._senders: WeakKeyDictionary[Context, Agent[Any]] = WeakKeyDictionary()
         self._repairs: WeakKeyDictionary[Context, int] = WeakKeyDictionary()
 
@@ -643,58 +517,48 @@ class _HandoffCalls:
         answer = self._is_enabled(context, sender)
         return bool(await answer if inspect.isawaitable(answer) else answer)
 
-    def checking(self, invoke: Invoke) -> Invoke:
-        """`invoke`, for valid payloads; others give the turn back."""
+    async def invoke(self, context: Context, arguments: str) -> Agent[Any]:
+        """The receiver, for a valid handoff; else the sender, which has its turn again."""
+        sender = self._senders[context]
+        handoff, problems = await asyncio.to_thread(self._check, context, sender, arguments)
+        if handoff is not None:
+            answer = self._on_handoff(context, handoff) if self._on_handoff else None
+            if inspect.isawaitable(answer):
+                await answer
+            self._repairs.pop(context, None)
+            return self._receiver
+        self._repairs[context] = self._repairs.get(context, 0) + 1
+        if self._repairs[context] > MAX_REPAIRS:
+            raise ModelBehaviorError(refusal_text(problems))
+        _refusal.set(refusal_text(problems))
+        return sender
 
-        async def checked(context: Context, arguments: str) -> Agent[Any]:
-            sender = self._senders[context]
-            problems = await asyncio.to_thread(self._problems, context, sender, arguments)
-            if not problems:
-                try:
-                    accepted = await invoke(context, arguments)
-                except ModelBehaviorError as error:
-                    problems = [Problem("", "invalid_payload", str(error), "the tool's schema")]
-                else:
-                    self._repairs.pop(context, None)
-                    return accepted
-            text = _refusal(problems)
-            self._repairs[context] = self._repairs.get(context, 0) + 1
-            if self._repairs[context] > MAX_REPAIRS:
-                raise ModelBehaviorError(text)
-            _refusal_text.set(text)
-            return sender
-
-        return checked
-
-    def _problems(self, context: Context, sender: Agent[Any], arguments: str) -> list[Problem]:
-        """What the model has to fix. Raises for what only the program or a person can fix."""
+    def _check(
+        self, context: Context, sender: Agent[Any], arguments: str
+    ) -> tuple[HandoffValue | None, list[Problem]]:
+        """The handoff, or what the model has to fix. Raises for what it can't fix."""
         try:
             given: object = json.loads(arguments)
         except (ValueError, RecursionError) as error:
-            return [Problem("", "invalid_json", str(error)[:200], "a JSON object")]
+            return None, [Problem("", "invalid_json", str(error)[:200], "a JSON object")]
         if not isinstance(given, dict):
-            return [Problem("", "wrong_type", "no JSON object", "a JSON object")]
-        terms, payload = self._terms, cast("dict[str, Any]", given)
+            return None, [Problem("", "wrong_type", "no JSON object", "a JSON object")]
+        terms, fields = self._terms, cast("dict[str, Any]", given)
         task = terms.task_of(context)
-        check = terms.reader.workspace.check_handoff(
-            terms.handoff(payload, task, terms.sender(sender))
-        )
-        problems = [each for each in check.problems if each.level == "error"]
-        unknown = [
-            each._replace(fix="leave it out")
-            for each in check.problems
-            if each.code == "unknown_field"
-        ]
-        held = [each.path for each in problems if each.code == "human_gate"]
+        document = terms.handoff(fields, task, terms.sender(sender))
+        check = terms.reader.workspace.check_handoff(document)
+        errors = [each for each in check.problems if each.level == "error"]
+        held = [each.path for each in errors if each.code == "human_gate"]
         if held:
             raise HandoffHeld(task, held, recorded=False)
-        settings = [each for each in problems if each.path in _SETTINGS]
+        settings = [each for each in errors if each.path in _SETTINGS]
         if settings:
             raise InvalidInput("this handoff can't be recorded", settings)
-        return with_payload_names([*problems, *unknown, *payload_problems(payload)])
+        problems = handoff_problems(fields, check.problems)
+        return (None if problems else check_handoff(document).handoff), problems
 
 
-_refusal_text: ContextVar[str] = ContextVar("passdown_sent_back", default="")
+_refusal: ContextVar[str] = ContextVar("passdown_sent_back", default="")
 
 
 def _transfer_message(usual: Callable[[AgentBase[Any]], str]) -> Callable[[AgentBase[Any]], str]:
@@ -704,18 +568,8 @@ def _transfer_message(usual: Callable[[AgentBase[Any]], str]) -> Callable[[Agent
     """
 
     def message(agent: AgentBase[Any]) -> str:
-        text = _refusal_text.get()
-        _refusal_text.set("")
+        text = _refusal.get()
+        _refusal.set("")
         return text or usual(agent)
 
     return message
-
-
-def _refusal(problems: Sequence[Problem]) -> str:
-    lines = [f"- {problem.line()}" for problem in problems]
-    head = "No handoff was made; nothing was recorded. Fix these, then call the tool again:"
-    return "\n".join([head, *lines])
-
-
-def _accept(_context: Context, _payload: HandoffPayload) -> None:
-    """Nothing to do: the payload was checked before, and is recorded after."""
