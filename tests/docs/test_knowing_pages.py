@@ -52,7 +52,7 @@ def test_the_commands_of_the_page_print_what_the_page_says(name: str, tmp_path: 
     assert done.returncode == 0, done.stderr
     recorded, _, shown = settled(done.stdout).partition(settled(block(name, "text")))
     made, mark, rest = recorded.partition("recorded,")
-    assert made.startswith("made a workspace\n")
+    assert made.startswith("created a workspace\n")
     assert {line.partition(",")[0] for line in (mark + rest).splitlines()} == {"recorded"}
     assert shown == ""
 

@@ -112,7 +112,6 @@ def print_why(found: JsonObject) -> None:
 
 operation(
     "why",
-    "context.why",
     print_why,
     "T-1#d3 --agent coder",
     "T-1#d3 --agent coder --json",

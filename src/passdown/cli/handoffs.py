@@ -21,7 +21,8 @@ from passdown.cli.output import (
 )
 from passdown.cli.parsing import Author, command
 from passdown.cli.session import UsageError, plain, read_input
-from passdown.core.kinds import OUTCOMES, PHASES
+from passdown.core.handoff import Blocker, Handoff
+from passdown.core.schema import Choice, Field, Flag, List, fields_of
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem
 
 if TYPE_CHECKING:
@@ -33,80 +34,41 @@ if TYPE_CHECKING:
     from passdown.workspace import Workspace
 
 
-class _ListFlag(NamedTuple):
-    """A flag that adds an entry to a list of the handoff: a text, or the parts of one with `::`."""
-
-    flag: str
-    metavar: str
-    help: str
-    keys: tuple[str, ...] = ()
-
-    def entry(self, text: str) -> object:
-        """The entry that a flag's text means."""
-        if not self.keys:
-            return text
-        if len(self.keys) == 1:
-            return {self.keys[0]: text}
-        first, second = _split_pair(text)
-        if not first or not (second or self.flag == "--blocker"):
-            raise UsageError(f"{self.flag} takes two texts with ' :: ' between them")
-        more = {"severity": "medium"} if self.flag == "--gotcha" else {}
-        return {self.keys[0]: first, **({self.keys[1]: second} if second else {}), **more}
-
-
-_LISTS = {
-    "artifacts": _ListFlag("--file", "PATH", "an artifact", ("path",)),
-    "decisions": _ListFlag(
-        "--decision", "TEXT::WHY", "a decision, '::' and its reason", ("summary", "rationale")
-    ),
-    "patterns_discovered": _ListFlag(
-        "--pattern",
-        "TEXT::PLACE",
-        "a way of doing things, '::' and where it is used",
-        ("pattern", "location"),
-    ),
-    "gotchas": _ListFlag(
-        "--gotcha",
-        "TEXT::HOW",
-        "something to watch out for, '::' and how to avoid it",
-        ("issue", "mitigation"),
-    ),
-    "warnings": _ListFlag("--warning", "TEXT", "a warning that stays with the task"),
-    "suggested_next_steps": _ListFlag("--next", "TEXT", "a step that comes next", ("step",)),
-    "dependencies_for_next": _ListFlag(
-        "--read", "PATH::WHY", "a file to read first, '::' and why", ("file", "reason")
-    ),
-    "open_questions": _ListFlag("--question", "TEXT", "an open question", ("question",)),
-    "resolves": _ListFlag("--resolves", "ITEM", "an open item that this step closed"),
-    "blockers": _ListFlag(
-        "--blocker",
-        "TEXT::FIX",
-        "what is in the way, '::' and what would help",
-        ("blocker", "suggested_resolution"),
-    ),
-}
-_FIELDS = {
-    "task": "--task ID",
-    "from_agent": "--from NAME",
-    "to_agent": "--to NAME",
-    "outcome": f"--outcome {'|'.join(OUTCOMES)}",
-    "phase": f"--phase {'|'.join(PHASES)}",
-    "summary": "--summary TEXT",
-    "expect_version": "--expect-version N",
-}
-_FIX_FLAGS = {
-    **_FIELDS,
-    **{
-        name: f"{each.flag} '{each.metavar.replace('::', ' :: ')}'"
-        if "::" in each.metavar
-        else f"{each.flag} {each.metavar}"
-        for name, each in _LISTS.items()
-    },
-    "files_created": "--file PATH",
-    "files_modified": "--file PATH",
-    "blockers.blocking_tasks": "--blocks TASK",
-}
+_FLAGGED = {name: field for name, field in fields_of(Handoff).items() if field.flag}
+_FLAGS = {name: field.flag for name, field in _FLAGGED.items() if field.flag}
+_LISTS = tuple(name for name, field in _FLAGGED.items() if isinstance(field.type, List))
 _NEW_TASK = "passdown task new ID --title TEXT"
+
+
+def _entry(flag: Flag, text: str) -> object:
+    """The entry of a list that a flag's text means: a text, or the fields on both sides of `::`."""
+    if not flag.fields:
+        return text
+    values = (text,) if len(flag.fields) == 1 else _split_pair(text)
+    if not values[0] or not (all(values) or not flag.needs_all):
+        raise UsageError(f"{flag.option} takes two texts with ' :: ' between them")
+    given = {name: value for name, value in zip(flag.fields, values, strict=True) if value}
+    return {**given, **dict(flag.also)}
+
+
+def _fix_flags() -> dict[str, str]:
+    """The flag to type for each field that a problem may name."""
+    found = {name: _fix_flag(field) for name, field in _FLAGGED.items()}
+    found |= dict.fromkeys(("files_created", "files_modified"), found["artifacts"])
+    for part in fields_of(Blocker).values():
+        if part.flag:
+            found[f"blockers.{part.name}"] = _fix_flag(part)
+    return found
+
+
+def _fix_flag(field: Field) -> str:
+    flag = field.flag or Flag("", "", "")
+    if isinstance(field.type, Choice):
+        return f"{flag.option} {'|'.join(word for word in field.type.words if word)}"
+    if "::" in flag.metavar:
+        return f"{flag.option} '{flag.metavar.replace('::', ' :: ')}'"
+    metavar = {"TASK": "ID", "AGENT": "NAME"}.get(flag.metavar, flag.metavar)
+    return f"{flag.option} {metavar if field.name != 'blocking_tasks' else flag.metavar}"
 
 
 @command(
@@ -115,27 +77,19 @@ _NEW_TASK = "passdown task new ID --title TEXT"
     "--task T-1 --to coder --outcome completed --next 'write the form'",
     "--task T-1 --outcome blocked --blocker 'no key :: ask ops' --blocks T-2",
     "note.yaml --changed-git --dry-run",
-    fields={
-        **dict.fromkeys(_FIELDS, "str"),
-        "expect_version": "int",
-        **dict.fromkeys(_LISTS, "list[str]"),
-    },
-    choices={"outcome": OUTCOMES, "phase": PHASES},
-    flags={"blocks": "--blocks", **{name: each.flag for name, each in _LISTS.items()}},
+    shape="Handoff",
+    without=[name for name in fields_of(Handoff) if name not in _FLAGS],
+    flags={"blocks": "--blocks", **{name: flag.option for name, flag in _FLAGS.items()}},
     help={
         "file": "YAML, JSON or a task file, or - for stdin",
-        "from_agent": "default: who holds the task",
-        "to_agent": "the receiver",
-        "outcome": "how the step ended",
-        "phase": "the phase that the task moves to",
-        "summary": "the state of the work",
         "blocks": "TASK: a task that waits for each --blocker",
         "changed": "PATH: a changed file that the handoff has to name",
         "changed_git": "changed files as git has them",
-        "rebase": "add to a task that has moved on",
+        "rebase": "add to a task that has changed since",
         "dry_run": "check only; nothing is recorded",
-        **{name: f"{each.metavar}: {each.help}" for name, each in _LISTS.items()},
+        **{name: f"{flag.metavar}: {flag.help}" for name, flag in _FLAGS.items() if flag.metavar},
     },
+    needs_none=True,
 )
 def handoff(
     session: Session,
@@ -154,10 +108,10 @@ def handoff(
         raise UsageError("name a FILE, or at least --task and --outcome")
     if blocks and not given["blockers"]:
         raise UsageError("--blocks names tasks that wait for a --blocker; name that as well")
-    lists = {name: [flag.entry(text) for text in given[name]] for name, flag in _LISTS.items()}
+    lists = {name: [_entry(_FLAGS[name], text) for text in given.pop(name)] for name in _LISTS}
     if blocks:
         lists["blockers"] = [{**b, "blocking_tasks": list(blocks)} for b in lists["blockers"]]  # type: ignore[dict-item]
-    fields = {name: given[name] for name in _FIELDS if given[name] is not None}
+    fields = {name: value for name, value in given.items() if value is not None}
     text = None if file is None else read_input(file)
     task = _check_contradictions(text, file or "", fields)
     fields |= {name: entries for name, entries in lists.items() if entries}
@@ -205,7 +159,8 @@ def _fix_as_flag(problem: Problem) -> str:
     if (problem.fix and problem.code != "required") or problem.level != "error":
         return problem.fix
     field = re.sub(r"\[\d+\]", "", problem.path)
-    return _FIX_FLAGS.get(field) or _FIX_FLAGS.get(field.partition(".")[0], "")
+    flags = _fix_flags()
+    return flags.get(field) or flags.get(field.partition(".")[0], "")
 
 
 def _check_contradictions(text: bytes | None, file: str, fields: JsonObject) -> object:
@@ -222,7 +177,7 @@ def _check_contradictions(text: bytes | None, file: str, fields: JsonObject) -> 
         _refuse_without_section(text or b"", file, error)
     for name, value in fields.items():
         if data.get(name) and str(data[name]) != str(value):
-            flag = _FIELDS[name].partition(" ")[0]
+            flag = _FLAGS[name].option
             raise UsageError(f"{flag} contradicts the file, where {name} is {data[name]!r:.80}")
     return fields.get("task") or data.get("task")
 

@@ -346,7 +346,6 @@ def _old_and_new(old: object, new: object) -> str:
 
 operation(
     "diff",
-    "diff",
     print_diff,
     "T-1 3 7",
     "T-1 3 7 --json",
@@ -371,7 +370,6 @@ def _print_path_history(found: list[JsonObject]) -> None:
 
 operation(
     "history",
-    "files.history",
     _print_path_history,
     "T-1 src/login.py",
     help={"path": "PATH: relative to the project"},

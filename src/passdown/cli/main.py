@@ -138,7 +138,7 @@ def parser_of(verb: str) -> Parser:
 
     from passdown.cli.parsing import parser_for
 
-    import_module(MODULES[verb])
+    import_module(f"passdown.cli.{VERBS[verb].module}")
     return parser_for(verb, VERBS[verb].line)
 
 
@@ -171,142 +171,97 @@ def _unknown(argv: Sequence[str]) -> int:
 
 
 class Verb(NamedTuple):
-    """One verb."""
+    """One verb; its `module` of this package is imported only when the verb is used."""
 
     name: str
-    group: str
+    module: str
     line: str
 
 
-_START, _HOSTS, _WRITE, _RUN, _CONTEXT, _READ, _GATES, _SAFETY, _SERVE, _TOOLS = (
-    "Start",
-    "Serve coding agents",
-    "Record",
-    "Run agents",
-    "Tell the next agent",
-    "Read",
-    "Gates",
-    "Safety",
-    "Serve over HTTP",
-    "Tools",
-)
-
-VERBS: dict[str, Verb] = {
-    verb.name: verb
-    for verb in (
-        Verb("init", _START, "make a workspace; set coding agents up, and undo it"),
-        Verb("demo", _START, "watch four agents build a small thing, offline"),
-        Verb("mcp", _HOSTS, "serve agents over MCP, on standard input and output"),
-        Verb("hook", _HOSTS, "answer a coding agent's host at one of its events"),
-        Verb("plugin", _HOSTS, "write a plugin for Claude Code or Codex, with a skill"),
-        Verb("task", _WRITE, "make, list, show and change tasks"),
-        Verb("handoff", _WRITE, "hand a task on, from a file or from flags"),
-        Verb("draft", _WRITE, "what was seen of the work on a task, to be completed"),
-        Verb("ingest", _WRITE, "record the handoffs that stand in task files"),
-        Verb("migrate", _WRITE, "turn freeform notes into handoffs"),
-        Verb("decide", _WRITE, "record one decision and why"),
-        Verb("note", _WRITE, "record a pattern or a gotcha"),
-        Verb("warn", _WRITE, "record a warning that stays with a task"),
-        Verb("knowledge", _WRITE, "write nodes and edges down, pack and exchange them"),
-        Verb("mark", _WRITE, "resolve, answer, close or retract an item"),
-        Verb("run", _RUN, "run a relay of agents on a task, and watch it"),
-        Verb("runs", _RUN, "what runs there are; answer one, stop one"),
-        Verb("worker", _RUN, "take turns of runs, and express items"),
-        Verb("express", _RUN, "small work that overtakes: send, list, show"),
-        Verb("agents", _RUN, "where each agent stands, and on which task"),
-        Verb("brief", _CONTEXT, "what an agent needs to know of a task, within a budget"),
-        Verb("switch", _CONTEXT, "the whole context of an agent that takes over"),
-        Verb("artifact", _CONTEXT, "save, list and check what agents leave behind"),
-        Verb("context", _CONTEXT, "what the past has for a task"),
-        Verb("rules", _CONTEXT, "rules by layer: list, show, and put them into a prompt"),
-        Verb("why", _CONTEXT, "whether an agent was told an item, and why not"),
-        Verb("measure", _CONTEXT, "how contexts grow from switch to switch"),
-        Verb("state", _READ, "a task's whole state, now or at a version"),
-        Verb("summary", _READ, "a task in a few lines, or whether one still holds"),
-        Verb("log", _READ, "records, newest first"),
-        Verb("show", _READ, "one item and the record it came from"),
-        Verb("diff", _READ, "what differs between two versions of a task"),
-        Verb("history", _READ, "every entry that a task has had for a path"),
-        Verb("recall", _READ, "find what was recorded, by words and by meaning"),
-        Verb("graph", _READ, "the knowledge graph: parts, paths, tags, pictures"),
-        Verb("journal", _READ, "places, blockers and gotchas, of a task or of all"),
-        Verb("inbox", _READ, "the handoffs that wait for an agent"),
-        Verb("gate", _GATES, "list, approve, reject and record gates"),
-        Verb("verify", _SAFETY, "check that the store says what was written"),
-        Verb("heads", _SAFETY, "export the heads, to be kept elsewhere for verify"),
-        Verb("backup", _SAFETY, "copy the store while others write, verified"),
-        Verb("copy", _SAFETY, "copy one store into another, verified"),
-        Verb("export", _SAFETY, "write a bundle of one task or of everything"),
-        Verb("import", _SAFETY, "take in ADRs, beads, MCP memory, notes or a bundle"),
-        Verb("audit", _SAFETY, "what is remembered twice, out of date or untold"),
-        Verb("embed", _SAFETY, "make the vectors that search by meaning needs"),
-        Verb("reindex", _SAFETY, "make every derived row again from the records"),
-        Verb("doctor", _SAFETY, "facts and findings about this workspace"),
-        Verb("serve", _SERVE, "the HTTP API, its events and MCP, behind tokens"),
-        Verb("token", _SERVE, "make, list and revoke tokens for a server"),
-        Verb("schema", _TOOLS, "the JSON Schema of a handoff, a task or a state"),
-        Verb("template", _TOOLS, "an empty task file with a handoff section"),
-        Verb("completion", _TOOLS, "a completion script for your shell"),
-    )
+_GROUPS: dict[str, tuple[Verb, ...]] = {
+    "Start": (
+        Verb("init", "setup", "create a workspace; set up coding agents, and undo it"),
+        Verb("demo", "demo", "watch four agents build a small program, offline"),
+    ),
+    "Serve coding agents": (
+        Verb("mcp", "server", "serve agents over MCP, on standard input and output"),
+        Verb("hook", "setup", "answer a coding agent's host at one of its events"),
+        Verb("plugin", "setup", "write a plugin for Claude Code or Codex, with a skill"),
+    ),
+    "Record": (
+        Verb("task", "tasks", "create, list, show and change tasks"),
+        Verb("handoff", "handoffs", "hand a task on, from a file or from flags"),
+        Verb("draft", "handoffs", "write a draft of a handoff from what was seen of the work"),
+        Verb("ingest", "handoffs", "record the handoffs in task files"),
+        Verb("migrate", "handoffs", "turn freeform notes into handoffs"),
+        Verb("decide", "tasks", "record one decision and why"),
+        Verb("note", "tasks", "record a pattern or a gotcha"),
+        Verb("warn", "tasks", "record a warning that stays with a task"),
+        Verb("knowledge", "knowledge", "write, pack and exchange nodes and edges of the graph"),
+        Verb("mark", "tasks", "resolve, answer, close or retract an item"),
+    ),
+    "Run agents": (
+        Verb("run", "relays", "run a relay of agents on a task, and watch it"),
+        Verb("runs", "runs", "list and show runs; answer one, stop one"),
+        Verb("worker", "relays", "take turns of runs, and express items"),
+        Verb("express", "express", "small jobs that jump the queue: send, list, show"),
+        Verb("agents", "runs", "show the status of each agent"),
+    ),
+    "Context for the next agent": (
+        Verb("brief", "briefs", "what an agent needs to know about a task, within a budget"),
+        Verb("switch", "switches", "the whole context of an agent that takes over"),
+        Verb("artifact", "switches", "save, list and check switch artifacts"),
+        Verb("context", "briefs", "what earlier work has for a task"),
+        Verb("rules", "switches", "rules by layer: list, show, add to a prompt"),
+        Verb("why", "briefs", "why an agent was told an item, or wasn't"),
+        Verb("measure", "switches", "measure how contexts grow from switch to switch"),
+    ),
+    "Read": (
+        Verb("state", "history", "a task's whole state, now or at a version"),
+        Verb("summary", "history", "a task in a few lines; check whether one is current"),
+        Verb("log", "history", "list records, newest first"),
+        Verb("show", "history", "show one item and the record it came from"),
+        Verb("diff", "history", "what differs between two versions of a task"),
+        Verb("history", "history", "every entry that a task has had for a path"),
+        Verb("recall", "search", "find what was recorded, by words and by meaning"),
+        Verb("graph", "knowledge", "the knowledge graph: parts, paths, tags, pictures"),
+        Verb("journal", "search", "components, blockers and gotchas, of a task or of all"),
+        Verb("inbox", "history", "list the handoffs that wait for an agent"),
+    ),
+    "Gates": (Verb("gate", "tasks", "list, approve, reject and record gates"),),
+    "Safety": (
+        Verb("verify", "maintenance", "check that the store is as it was written"),
+        Verb("heads", "maintenance", "export the heads, to keep them elsewhere for verify"),
+        Verb("backup", "maintenance", "copy the store while others write, verified"),
+        Verb("copy", "maintenance", "copy one store into another, verified"),
+        Verb("export", "maintenance", "write a bundle of one task or of everything"),
+        Verb("import", "maintenance", "import ADRs, beads, MCP memory, notes or a bundle"),
+        Verb("audit", "search", "find duplicate, outdated and never-used entries"),
+        Verb("embed", "search", "make the vectors that search by meaning needs"),
+        Verb("reindex", "maintenance", "rebuild indexes from the records"),
+        Verb("doctor", "maintenance", "check this workspace for problems"),
+    ),
+    "Serve over HTTP": (
+        Verb("serve", "server", "serve the HTTP API, its events and MCP, behind tokens"),
+        Verb("token", "server", "make, list and revoke tokens for a server"),
+    ),
+    "Tools": (
+        Verb("schema", "handoffs", "print the JSON Schema of a handoff, a task or a state"),
+        Verb("template", "handoffs", "print an empty task file with a handoff section"),
+        Verb("completion", "completion", "print a completion script for your shell"),
+    ),
 }
-
-
-MODULES = {
-    verb: module
-    for module, verbs in (
-        ("passdown.cli.setup", "init"),
-        ("passdown.cli.demo", "demo"),
-        ("passdown.cli.server", "mcp"),
-        ("passdown.cli.setup", "hook plugin"),
-        ("passdown.cli.tasks", "task"),
-        ("passdown.cli.handoffs", "handoff"),
-        ("passdown.cli.handoffs", "draft"),
-        ("passdown.cli.handoffs", "ingest"),
-        ("passdown.cli.handoffs", "migrate"),
-        ("passdown.cli.tasks", "decide note warn mark"),
-        ("passdown.cli.knowledge", "knowledge"),
-        ("passdown.cli.relays", "run"),
-        ("passdown.cli.runs", "runs"),
-        ("passdown.cli.relays", "worker"),
-        ("passdown.cli.express", "express"),
-        ("passdown.cli.runs", "agents"),
-        ("passdown.cli.briefs", "brief why"),
-        ("passdown.cli.switches", "switch artifact"),
-        ("passdown.cli.briefs", "context"),
-        ("passdown.cli.switches", "rules"),
-        ("passdown.cli.switches", "measure"),
-        ("passdown.cli.history", "state summary inbox"),
-        ("passdown.cli.history", "log show diff history"),
-        ("passdown.cli.search", "recall embed"),
-        ("passdown.cli.knowledge", "graph"),
-        ("passdown.cli.search", "journal audit"),
-        ("passdown.cli.tasks", "gate"),
-        ("passdown.cli.maintenance", "verify heads backup reindex doctor"),
-        ("passdown.cli.maintenance", "copy"),
-        ("passdown.cli.maintenance", "export import"),
-        ("passdown.cli.server", "serve"),
-        ("passdown.cli.server", "token"),
-        ("passdown.cli.handoffs", "schema template"),
-        ("passdown.cli.completion", "completion"),
-    )
-    for verb in verbs.split()
-}
-"""The module of each verb, imported only when the verb is used."""
+VERBS = {verb.name: verb for verbs in _GROUPS.values() for verb in verbs}
 
 
 def overview() -> str:
     """All verbs by group, for `passdown` alone and `passdown help`."""
     lines = ["usage: passdown VERB [...]", "", "Hand work from one agent to the next.", ""]
-    group = ""
-    for verb in VERBS.values():
-        if verb.group != group:
-            lines += ["", verb.group] if group else [verb.group]
-            group = verb.group
-        lines.append(f"  {verb.name:<10} {verb.line}")
+    for group, verbs in _GROUPS.items():
+        lines += [group, *(f"  {verb.name:<10} {verb.line}" for verb in verbs), ""]
     return "\n".join(
         [
             *lines,
-            "",
             "passdown help VERB (or passdown VERB --help) shows options and examples.",
             "--store URL or PASSDOWN_STORE names a store; default: the nearest .passdown/ folder.",
             "Exit codes: 0 done, 1 refused or problems found, 2 usage error.",

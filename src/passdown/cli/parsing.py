@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from passdown.cli.output import terminal_width
 from passdown.cli.session import Session, UsageError
 from passdown.core.text import excerpt
-from passdown.operations import OPERATION, load
+from passdown.operations import OPERATION, OPERATIONS, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -48,12 +48,14 @@ _FLAGS = {
     "criteria": "--criterion",
     "statuses": "--status",
     "depends_on": "--needs",
+    "time_limit_minutes": "--time-limit",
 }
 _WORDS = {
     "after": ("SEQ", "continue after this sequence number"),
     "agent": (AGENT, "who writes this"),
     "budget": ("TOKENS", "at most; default: the settings'"),
     "by": (AGENT, "the person who answers"),
+    "criteria": ("TEXT", "how to tell that it is done"),
     "counter": ("NAME", "what counts tokens; default: the settings'"),
     "depends_on": (TASK, "a task that comes first"),
     "description": ("TEXT", "more than the title says"),
@@ -62,15 +64,18 @@ _WORDS = {
     "file": (FILE, ""),
     "files": (FILE, ""),
     "from_agent": (AGENT, ""),
+    "inputs": ("TEXT", "what is needed to begin"),
     "item": (ITEM, "an address such as T-1#d3"),
     "key": ("KEY", "makes a retry safe: the same key gives the same record"),
     "limit": ("N", "at most"),
+    "outputs": ("TEXT", "what it produces"),
     "paths": (FILE, "a file that it governs"),
     "reason": ("TEXT", "why"),
     "store": ("URL", "a store's address, file or folder"),
     "supersedes": (ITEM, "a decision that it replaces"),
     "tags": (TAG, "lowercase, hyphenated"),
     "task": (TASK, ""),
+    "time_limit_minutes": ("MINUTES", "how long it may take"),
     "to_agent": (AGENT, ""),
 }
 """The name of the value, and the help, of parameters that mean the same in every command."""
@@ -108,6 +113,8 @@ class Argument(NamedTuple):
     default: Any
     is_option: bool
     help: str = ""
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
 
     @property
     def is_list(self) -> bool:
@@ -125,22 +132,27 @@ def command(
     like: str = "",
     without: Collection[str] = (),
     fields: Mapping[str, str] | None = None,
+    shape: str = "",
+    needs_none: bool = False,
     **settings: Any,
 ) -> Callable[[Run], Run]:
     """Make a function a command, with `settings` of Command.
 
     The function gets a Session and then the arguments; what it gives is the exit code, where None
     is 0. The first line of its docstring says what it does. Where it takes `**options`, these are
-    the parameters of the method `like` of the workspace, and `fields` with their types.
+    the parameters of the operation `like`, the declared fields of a `shape` of the core, and
+    `fields` with their types; with `needs_none`, no option is required.
     """
 
     def register(run: Run) -> Run:
         def arguments() -> list[Argument]:
             own = arguments_of(run)
             known = {"progress", *without, *(each.name for each in own)}
-            passed_on = [each for each in _operation_arguments(like) if each.name not in known]
-            more = [Argument(each, kind, None, True) for each, kind in (fields or {}).items()]
-            return own + passed_on + more
+            more = [*_operation_arguments(like), *_shape_arguments(shape)]
+            more += [Argument(each, kind, None, True) for each, kind in (fields or {}).items()]
+            if needs_none:
+                more = [each._replace(default=None) for each in more]
+            return own + [each for each in more if each.name not in known]
 
         line = _first_line(run.__doc__ or "")
         shown = _examples(name, examples)
@@ -152,47 +164,54 @@ def command(
 
 def operation(
     name: str,
-    method: str,
     print_text: Callable[[Any], object],
     *examples: str,
+    method: str = "",
     line: str = "",
     positional: Collection[str] = (),
-    fields: Mapping[str, str] | None = None,
-    needed: Collection[str] = (),
+    shape: str = "",
+    changes: Mapping[str, str] | None = None,
     fixed: Mapping[str, object] | None = None,
     as_options: Collection[str] = (),
+    without: Collection[str] = (),
     fails: Callable[[Any], object] = lambda _: False,
     **settings: Any,
 ) -> None:
-    """Make a method of the workspace a command, with `settings` of Command.
+    """Make an operation of the workspace a command, with `settings` of Command.
 
-    `positional` are keyword-only parameters that are positional here, `as_options` the reverse.
-    `fields` are parameters that the method takes as `**fields`, with their types; some of them are
-    `needed`. `fixed` ones aren't offered. Exit code 1 if the result `fails`.
+    It is the operation of this name on the command line, or `method`. `positional` are
+    keyword-only parameters that are positional here, `as_options` the reverse. What it takes as
+    `**fields` are the declared fields of a `shape`; with `changes`, further fields with their
+    types, none of them is needed. `fixed` parameters aren't offered, nor those in `without`.
+    Exit code 1 if the result `fails`.
     """
-    known, more = fixed or {}, fields or {}
+    called = method or next(each.name for each in OPERATIONS if each.cli == name)
+    known = fixed or {}
 
     def run(session: Session, **values: Any) -> int:
-        given = {n: v for n, v in values.items() if n not in more or v not in (None, [])}
+        own = {each.name for each in _operation_arguments(called)}
+        given = {n: v for n, v in values.items() if n in own or v not in (None, [], "")}
         with session.open() as workspace:
-            result = _attribute(workspace, method)(**known, **given)
+            result = _attribute(workspace, called)(**known, **given)
         session.show(result, print_text)
         return int(bool(fails(result)))
 
     def arguments() -> list[Argument]:
-        found = [
+        own = _operation_arguments(called)
+        hidden = {"progress", *known, *without, *(each.name for each in own)}
+        more = [each for each in _shape_arguments(shape) if each.name not in hidden]
+        if changes is not None:
+            more += [Argument(each, kind, None, True) for each, kind in changes.items()]
+            more = [each._replace(default=None) for each in more]
+        found = [each for each in own if each.name not in {"progress", *known, *without}]
+        placed = [
             each._replace(
                 is_option=each.name in as_options
                 or (each.is_option and each.name not in positional)
             )
-            for each in _operation_arguments(method)
-            if each.name not in known and each.name != "progress"
+            for each in found + more
         ]
-        found += [
-            Argument(each, kind, _REQUIRED if each in needed else None, each not in positional)
-            for each, kind in more.items()
-        ]
-        return sorted(found, key=lambda each: each.is_option)
+        return sorted(placed, key=lambda each: each.is_option)
 
     shown = _examples(name, examples)
     COMMANDS[name] = Command(name, line, run, arguments, shown, **settings)
@@ -200,6 +219,41 @@ def operation(
 
 def _operation_arguments(name: str) -> list[Argument]:
     return arguments_of(load(OPERATION[name].function)) if name else []
+
+
+def _shape_arguments(shape: str) -> list[Argument]:
+    """The declared fields of a shape of the core, as options."""
+    if not shape:
+        return []
+    from passdown.core import handoff, schema
+
+    words: dict[schema.Type, str] = {
+        schema.TASK_ID: TASK,
+        schema.TAG: TAG,
+        schema.ADDRESS: ITEM,
+        schema.PATH: FILE,
+    }
+    found: list[Argument] = []
+    for name, field in schema.fields_of(getattr(handoff, shape)).items():
+        kind = field.type.of if isinstance(field.type, schema.Optional) else field.type
+        inner = kind.of if isinstance(kind, schema.List) else kind
+        choices = kind.words if isinstance(kind, schema.Choice) else ()
+        type_name = "int" if isinstance(kind, schema.Number) else "str"
+        text = field.description[:1].lower() + field.description[1:]
+        if choices and field.default and not field.is_required:
+            text = f"{text}; default: {field.default}".removeprefix("; ")
+        found.append(
+            Argument(
+                name,
+                "list[str]" if isinstance(kind, schema.List) else type_name,
+                _REQUIRED if field.is_required else None,
+                is_option=True,
+                help=text,
+                metavar=words.get(inner, ""),
+                choices=tuple(word for word in choices if word),
+            )
+        )
+    return found
 
 
 def _examples(name: str, examples: Iterable[str]) -> tuple[str, ...]:
@@ -404,7 +458,7 @@ def _argparse_options(
 
 def _value_options(argument: Argument, command: Command, metavar: str) -> dict[str, Any]:
     name, kind = argument.name, argument.type
-    choices = command.choices.get(name) or _CHOICES.get(name) or _literal_choices(kind)
+    choices = _choices_of(argument, command)
     options: dict[str, Any] = {"choices": choices} if choices else {"metavar": metavar}
     if argument.is_list and choices:
         options |= {"action": "append", "metavar": metavar}
@@ -432,11 +486,13 @@ def _flag_of(argument: Argument, command: Command) -> str:
 def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
     """The name of an argument's value, and its help."""
     metavar, text = _WORDS.get(argument.name, ("", ""))
-    text = text or argument.help
-    if argument.name in command.help:
-        named, mark, rest = command.help[argument.name].partition(": ")
-        is_named = bool(mark) and bool(re.fullmatch(r"[A-Z0-9_:.=%-]+", named))
-        metavar, text = (named, rest) if is_named else (metavar, command.help[argument.name])
+    metavar, text = argument.metavar or metavar, text or argument.help
+    given = command.help.get(argument.name, "")
+    named, mark, rest = given.partition(": ")
+    if mark and re.fullmatch(r"[A-Z0-9_:.=%-]+", named):
+        metavar, text = named, rest
+    elif given:
+        text = given
     if not metavar:
         by_type = {"int": "N", "Budget": "TOKENS", "Author": AGENT}
         metavar = by_type.get(argument.type, "TEXT")
@@ -445,7 +501,7 @@ def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
     if _is_author(argument):
         return metavar, f"{text}; {_AUTHOR}"
     if argument.is_list and argument.is_option:
-        choices = command.choices.get(argument.name)
+        choices = _choices_of(argument, command)
         more = f": {', '.join(choices)}" if choices else ""
         more = more or (", or hold several with commas" if metavar in (TASK, TAG, ITEM) else "")
         return metavar, f"{text}; may be repeated{more}"
@@ -455,11 +511,11 @@ def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
     return metavar, text
 
 
-def _literal_choices(kind: str) -> tuple[str, ...]:
-    """The words of an annotation such as `Literal["a", "b"]`; none for any other."""
-    if not kind.startswith("Literal["):
-        return ()
-    return tuple(re.findall(r"""["']([^"']*)["']""", kind))
+def _choices_of(argument: Argument, command: Command) -> Collection[str]:
+    known = command.choices.get(argument.name) or _CHOICES.get(argument.name) or argument.choices
+    if not known and argument.type.startswith("Literal["):
+        return tuple(re.findall(r"""["']([^"']*)["']""", argument.type))
+    return known
 
 
 def close_to(word: str, known: Iterable[str]) -> str:

@@ -163,9 +163,9 @@ def _print_saved(saved: JsonObject) -> None:
 
 operation(
     "artifact save",
-    "context.save_switch",
     _print_saved,
     "--task T-1 --to tester",
+    method="context.save_switch",
     line="leave an artifact for an agent that comes later",
     as_options=("task",),
     help={"to_agent": "who it waits for", "from_agent": "default: who has the task"},
@@ -283,7 +283,6 @@ def _print_rule_domains(report: JsonObject) -> None:
 
 operation(
     "rules list",
-    "rules.report",
     _print_rule_domains,
     "",
     line="list every domain of rules; exit code 1 when a file has errors",

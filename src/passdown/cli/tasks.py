@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from passdown.cli.output import (
     heading,
@@ -15,7 +15,7 @@ from passdown.cli.output import (
     title_of,
 )
 from passdown.cli.parsing import Author, command, operation
-from passdown.core.kinds import DECISION_STATUSES, LEVELS, PHASES, TASK_STATUSES, WORKSPACE_TASK
+from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK
 
 if TYPE_CHECKING:
     from passdown.cli.session import Session
@@ -23,24 +23,6 @@ if TYPE_CHECKING:
     from passdown.core.types import JsonObject
     from passdown.workspace import Workspace
 
-_TASK_FIELDS = {
-    "description": "str",
-    "inputs": "list[str]",
-    "outputs": "list[str]",
-    "criteria": "list[str]",
-    "depends_on": "list[str]",
-    "time_limit_minutes": "int",
-}
-_TASK_HELP = {
-    "title": "what it is about",
-    "phase": "the phase it starts in; default: planning",
-    "inputs": "what is needed to begin",
-    "outputs": "what it produces",
-    "criteria": "how to tell that it is done",
-    "time_limit_minutes": "MINUTES: how long it may take",
-}
-_TASK_FLAGS = {"time_limit_minutes": "--time-limit"}
-_ALL_WORK = "default: it concerns all work"
 _GATE = "ID: an address such as T-1#k1"
 
 
@@ -95,15 +77,12 @@ def _print_gates(found: list[JsonObject]) -> None:
 
 operation(
     "task new",
-    "create_task",
     print_receipt,
     "T-1 --title 'Login form' --criterion 'a wrong password is refused'",
     "T-3 --title 'Tests for login' --needs T-1,T-2 --phase testing",
     line="create a task",
-    fields={"phase": "str", **_TASK_FIELDS},
-    help={**_TASK_HELP, "task": "ID: ASCII letters, digits, '.', '_' and '-'"},
-    flags=_TASK_FLAGS,
-    choices={"phase": PHASES},
+    shape="TaskFields",
+    help={"task": "ID: ASCII letters, digits, '.', '_' and '-'"},
 )
 
 
@@ -112,37 +91,15 @@ operation(
     "--status open",
     "--agent coder --json",
     "--all",
+    like="tasks",
     flags={"with_workspace": "--all"},
     choices={"status": TASK_STATUSES, "phase": PHASES},
     hidden=("ids",),
-    help={
-        "status": "only these",
-        "phase": "only in this phase",
-        "agent": "only those that AGENT holds",
-        "with_workspace": "include what concerns all work",
-    },
 )
-def task_list(
-    session: Session,
-    *,
-    status: str = "",
-    phase: str = "",
-    agent: str = "",
-    limit: int = 1_000,
-    after: int = 0,
-    with_workspace: bool = False,
-    ids: bool = False,
-) -> None:
+def task_list(session: Session, *, ids: bool = False, **filters: Any) -> None:
     """List tasks."""
     with session.open() as workspace:
-        found = workspace.tasks(
-            status=status,
-            phase=phase,
-            agent=agent,
-            limit=limit,
-            after=after,
-            with_workspace=with_workspace,
-        )
+        found = workspace.tasks(**filters)
         gates = [] if ids else workspace.gates()
     if ids:
         for entry in found:
@@ -152,28 +109,20 @@ def task_list(
     session.show([{**entry, "held": entry["task"] in held} for entry in found], _print_tasks)
 
 
-operation("task show", "task", _print_task, "T-1", line="show one task")
+operation("task show", _print_task, "T-1", line="show one task")
 operation(
     "task set",
-    "update_task",
     print_receipt,
     "T-1 --title 'Login form and logout'",
     "T-1 --status cancelled --expect-version 4",
     line="change a task",
-    fields={"title": "str", "status": "str", **_TASK_FIELDS},
-    help={**_TASK_HELP, "status": "its new status"},
-    flags=_TASK_FLAGS,
+    shape="TaskFields",
+    without=("phase",),
+    changes={"status": "str"},
     choices={"status": ("open", "cancelled")},
+    help={"status": "its new status"},
 )
-operation(
-    "gate list",
-    "gates",
-    _print_gates,
-    "",
-    "T-1 --all",
-    line="list gates",
-    help={"all": "include answered and recorded ones"},
-)
+operation("gate list", _print_gates, "", "T-1 --all", line="list gates")
 
 
 @command("gate approve", "T-1#k1 --by kim --reason 'seen and tried'", help={"gate": _GATE})
@@ -231,107 +180,64 @@ def _print_waiting_runs(workspace: Workspace, gate: str, receipt: Receipt) -> No
     "gate record",
     "T-1 --name lint --passed",
     "T-1 --name tests --failed --detail '2 of 40 failed'",
+    like="record_gate",
     exclusive=("passed", "failed"),
     is_one_needed=True,
-    help={"name": "NAME: of the gate", "detail": "what it found"},
+    help={"name": "NAME: of the gate"},
 )
 def gate_record(
-    session: Session,
-    task: str,
-    *,
-    name: str,
-    passed: bool = False,
-    failed: bool = False,
-    detail: str = "",
-    agent: Author,
+    session: Session, task: str, *, passed: bool = False, failed: bool = False, **options: Any
 ) -> None:
     """Record the result of a quality gate."""
     with session.open() as workspace:
-        receipt = workspace.record_gate(
-            task, agent=agent, name=name, passed=passed and not failed, detail=detail
-        )
+        receipt = workspace.record_gate(task, passed=passed and not failed, **options)
     session.show(receipt, print_receipt)
 
 
 operation(
     "decide",
-    "decide",
     print_receipt,
     "'JWT in an httpOnly cookie' --why 'scripts cannot read it' --task T-1",
     "'Sessions in Redis' --why 'logout at once' --task T-1 --supersedes T-1#d1",
     "--tag auth,web --alternative JWT --alternative cookies 'Sessions' --why 'logout at once'",
+    shape="Decision",
     positional=("summary",),
-    fields={
-        "alternatives": "list[str]",
-        "paths": "list[str]",
-        "artifacts": "list[str]",
-        "tags": "list[str]",
-        "supersedes": "list[str]",
-        "status": "str",
-    },
-    help={
-        "summary": "SUMMARY: what was decided",
-        "rationale": "the reason",
-        "task": _ALL_WORK,
-        "alternatives": "what else was considered",
-        "artifacts": "what it is about",
-        "status": "default: accepted",
-    },
+    without=("at",),
     flags={"rationale": "--why", "supersedes": "--supersedes"},
-    choices={"status": DECISION_STATUSES},
+    help={"summary": "SUMMARY: what was decided"},
 )
 operation(
     "note pattern",
-    "note",
     print_receipt,
     "'errors carry a code' --location src/errors.py --tag errors",
+    method="note",
     line="record a way of doing things to keep to",
     fixed={"kind": "pattern"},
+    shape="Pattern",
     positional=("pattern",),
-    fields={"pattern": "str", "location": "str", "applies_to": "list[str]"},
-    needed=("pattern", "location"),
-    help={
-        "location": "where it is used or defined",
-        "applies_to": "TAG: what it applies to",
-        "task": _ALL_WORK,
-    },
+    without=("id",),
     flags={"applies_to": "--tag"},
 )
 operation(
     "note gotcha",
-    "note",
     print_receipt,
     "'the clock is UTC' --mitigation 'convert late' --severity high",
+    method="note",
     line="record something to watch out for",
     fixed={"kind": "gotcha"},
+    shape="Gotcha",
     positional=("issue",),
-    fields={"issue": "str", "mitigation": "str", "severity": "str", "discovered_in": "str"},
-    needed=("issue", "mitigation", "severity"),
-    help={
-        "mitigation": "how to avoid it",
-        "severity": "how bad it is",
-        "discovered_in": "where it was found",
-        "task": _ALL_WORK,
-    },
+    without=("id",),
     flags={"discovered_in": "--found-in"},
-    choices={"severity": LEVELS},
 )
-operation(
-    "warn",
-    "warn",
-    print_receipt,
-    "T-1 'the staging key expires on Friday'",
-    positional=("text",),
-)
+operation("warn", print_receipt, "T-1 'the staging key expires on Friday'", positional=("text",))
 operation(
     "mark",
-    "set_status",
     print_receipt,
     "T-1#b2 resolved --reason 'the key has come'",
     "T-1#q1 answered --reason 'yes, both'",
     "T-1#n3 done",
     help={
-        "item": "an address such as T-1#b2",
         "status": "STATUS: blocker: resolved; question: answered, dropped; step, reading: done, "
         "dropped; decision: accepted, reverted; pattern, gotcha, warning: retracted",
     },
