@@ -33,7 +33,7 @@ from passdown import Settings
 with passdown.open(sys.argv[2], settings=Settings(durability="normal", embedder="none")) as ws:
     code = ""
     try:
-        ws.import_bundle(sys.argv[1], max_unpacked=int(sys.argv[3]) or None)
+        ws.maintenance.import_bundle(sys.argv[1], max_unpacked=int(sys.argv[3]) or None)
     except passdown.errors.InvalidInput as error:
         code = error.problems[0].code
     tasks = len(ws.tasks())

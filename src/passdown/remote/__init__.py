@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from datetime import date
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, cast, get_origin
 
 from passdown.core.arguments import number_problems, raise_problems, text_list, text_type_problems
 from passdown.core.codec import decode, type_hints
+from passdown.core.types import NEWEST
 from passdown.errors import InvalidInput, NotAllowed, PassdownError, Problem
 from passdown.operations import load
 from passdown.remote.connection import (
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from passdown.workspace.streams import Streams
 
 _PAGE = 1_000
-_ANY = 2**62
 _ELSEWHERE = "Do it where the store is, with passdown.open of its folder or URL."
 
 
@@ -194,12 +195,12 @@ def _checked(name: str, value: Any, kind: Any, problems: list[Problem]) -> Any:
     """An argument, checked as far as its type is a simple one."""
     if get_origin(kind) is Sequence:
         return list(text_list(value, name, problems)) if kind.__args__ == (str,) else value
-    if kind is str:
+    if isinstance(value, date):
+        return value.isoformat()
+    if kind in (str, str | date):
         problems += text_type_problems(**{name: value})
     elif kind is int:
-        problems += number_problems(value, name, -_ANY, _ANY)
-    elif hasattr(value, "isoformat"):
-        return value.isoformat()
+        problems += number_problems(value, name, -NEWEST, NEWEST)
     return value
 
 

@@ -391,7 +391,9 @@ def knowledge_render(ws: RemoteWorkspace, format: str, **given: Any) -> str:
 
 def knowledge_tagged(ws: RemoteWorkspace, tags: Sequence[str], **given: Any) -> list[TaggedNode]:
     """Nodes with any of some tags."""
-    return call(ws.connection, OPERATION["knowledge.tagged"], tags, **given) if tags else []
+    if tags in ([], ()):
+        return []
+    return call(ws.connection, OPERATION["knowledge.tagged"], tags, **given)
 
 
 def knowledge_tasks_about(

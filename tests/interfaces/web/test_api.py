@@ -382,7 +382,7 @@ def test_hostile_text_comes_back_as_text(server: Served) -> None:
         assert reply.headers["content-type"] == "application/json"
     shown = ask(server.port, "GET", "/api/items/T-1%23d1", token=token).document
     assert shown["summary"] == text
-    svg = ask(server.port, "GET", "/api/graph?form=svg", token=token)
+    svg = ask(server.port, "GET", "/api/graph?format=svg", token=token)
     assert svg.headers["content-type"] == "text/plain; charset=utf-8"
     odd = ask(server.port, "GET", "/api/tasks/%3Cscript%3E", token=token)
     assert (odd.status, b"<script" in odd.body) == (404, False)
@@ -419,7 +419,7 @@ def test_a_client_raises_what_the_library_raises(server: Served) -> None:
             remote.approve("T-1#k1", by="coder")
         with pytest.raises(NotAllowed, match="allows admin"):
             remote.maintenance.backup("/tmp/never")
-        with pytest.raises(PassdownError, match="doesn't offer its handle files") as not_here:
+        with pytest.raises(PassdownError, match="doesn't offer its state files") as not_here:
             remote.files.state_file("T-1")
         assert not_here.value.code == "not_offered"
         assert "passdown state" in not_here.value.next_step

@@ -321,7 +321,9 @@ def test_a_client_that_is_killed_leaves_no_backup(ws: Workspace, tmp_path: Path)
         client.ended.wait(240)
 
     with odd_server(answering) as odd:
-        program = f"import passdown; passdown.open({odd.url!r}, token='t').backup('b.db')"
+        program = (
+            f"import passdown; passdown.open({odd.url!r}, token='t').maintenance.backup('b.db')"
+        )
         client = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path)
         deadline = time.monotonic() + 240
         while not list(tmp_path.glob("b.db*")) and time.monotonic() < deadline:
