@@ -11,6 +11,7 @@ import pytest
 import passdown
 from passdown import aio
 from passdown.workspace import Workspace
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +49,7 @@ def test_the_same_story_gives_the_same_records_through_both_doors(tmp_path: Path
     """A story told through each door ends in the same state."""
 
     async def story(folder: Path) -> dict[str, object]:
-        async with aio.open(str(folder)) as ws:
+        async with aio.open(new_folder(folder)) as ws:
             await ws.create_task("T-1", title="Login", agent="planner")
             await ws.decide(task="T-1", agent="planner", summary="Use JWT", rationale="stateless")
             await ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "coder"})
@@ -56,7 +57,7 @@ def test_the_same_story_gives_the_same_records_through_both_doors(tmp_path: Path
             return await ws.files.state_document("T-1")
 
     awaited = asyncio.run(story(tmp_path / "awaited"))
-    with passdown.open(str(tmp_path / "sync")) as ws:
+    with passdown.open(new_folder(tmp_path / "sync")) as ws:
         ws.create_task("T-1", title="Login", agent="planner")
         ws.decide(task="T-1", agent="planner", summary="Use JWT", rationale="stateless")
         ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "coder"})

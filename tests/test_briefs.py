@@ -19,6 +19,7 @@ from passdown.ledger.writer import Ledger
 from passdown.store.sqlite import SqliteStore
 from passdown.store.statements import Reader
 from passdown.testing import fixed_clock, full_handoff, write_files
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -666,7 +667,7 @@ def test_a_bundle_leaves_deliveries_out_and_a_backup_keeps_them(
     assert len(entries) == 1
     bundle, copy = tmp_path / "all.zip", tmp_path / "copy"
     ws.maintenance.export(str(bundle))
-    with passdown.open(str(tmp_path / "there"), settings=QUICK) as there:
+    with passdown.open(new_folder(tmp_path / "there"), settings=QUICK) as there:
         there.maintenance.import_bundle(str(bundle))
         assert there.context.deliveries("T-1") == there.context.deliveries() == []
         assert there.verify().findings == ()

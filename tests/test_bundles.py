@@ -17,6 +17,7 @@ from passdown import Settings
 from passdown.core.record import Head, Record, canonical_bytes, chained
 from passdown.errors import InvalidInput, NotFound
 from passdown.testing import fixed_clock, full_handoff, write_files
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -427,7 +428,7 @@ def test_a_bundle_with_a_secret_or_a_cycle_is_refused(
     assert "secret" in [code for _, code in refused(there, odd)]
     there.create_task("T-1", title="Here", agent="a", depends_on=["T-2"])
     made = there.root + "/../cycle.zip"
-    with passdown.open(str(tmp_path / "elsewhere")) as other:
+    with passdown.open(new_folder(tmp_path / "elsewhere")) as other:
         other.create_task("T-2", title="There", agent="a", depends_on=["T-1"])
         other.maintenance.export(made)
     with pytest.raises(InvalidInput, match="cycle"):
@@ -438,7 +439,7 @@ def test_a_bundle_with_a_secret_or_a_cycle_is_refused(
 def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with passdown.open(str(tmp_path / "project")) as workspace:
+    with passdown.open(new_folder(tmp_path / "project")) as workspace:
         with pytest.raises(InvalidInput) as refused:
             workspace.maintenance.import_bundle(str(pipe))
         assert [problem.code for problem in refused.value.problems] == ["not_regular_file"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import passdown
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,13 +43,13 @@ def test_hashes_of_cited_files_travel_in_bundles(tmp_path: Path) -> None:
         "decisions": [decision],
         "dependencies_for_next": [{"file": "a.py", "reason": "the entry"}],
     }
-    with passdown.open(str(tmp_path / "one")) as ws:
+    with passdown.open(new_folder(tmp_path / "one")) as ws:
         ws.create_task("T-1", title="Login", agent="planner")
         first = ws.hand_off(handoff, key="k-1")
         (tmp_path / "one" / "a.py").write_text("two\n")
         assert ws.hand_off(handoff, key="k-1").version == first.version
         ws.maintenance.export(str(tmp_path / "all.zip"))
-    with passdown.open(str(tmp_path / "two")) as ws:
+    with passdown.open(new_folder(tmp_path / "two")) as ws:
         ws.maintenance.import_bundle(str(tmp_path / "all.zip"))
         assert ws.verify().ok
         assert "STALE: a.py is gone" in ws.brief("T-1", agent="coder").text

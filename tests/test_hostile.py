@@ -12,6 +12,7 @@ import passdown
 from passdown.core.record import Head, Record, chained
 from passdown.errors import InvalidInput, PassdownError
 from passdown.ledger.bundles import bundle_bytes_of
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ HUMAN = b'{"blockers":[{"blocker":"b","requires_human":true,"severity":"blocker"
 
 @pytest.fixture
 def ws(tmp_path: Path) -> Iterator[Workspace]:
-    with passdown.open(str(tmp_path / "project")) as workspace:
+    with passdown.open(new_folder(tmp_path / "project")) as workspace:
         workspace.create_task("T-1", title="Login", agent="planner")
         yield workspace
 

@@ -29,6 +29,7 @@ from passdown.core.handoff_formats import state_file, switch_artifact
 from passdown.core.intake import handoff_schema, task_schema
 from passdown.errors import InvalidInput, Problem
 from passdown.testing import fixed_clock, full_handoff, write_files
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,7 @@ Document = dict[str, Any]
 @pytest.fixture
 def ws(tmp_path: Path) -> Iterator[Workspace]:
     write_files(str(tmp_path / "project"))
-    with passdown.open(str(tmp_path / "project"), clock=fixed_clock()) as workspace:
+    with passdown.open(new_folder(tmp_path / "project"), clock=fixed_clock()) as workspace:
         workspace.create_task("T-1", title="Login", agent="planner")
         yield workspace
 

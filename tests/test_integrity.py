@@ -13,6 +13,7 @@ import passdown
 from passdown import Settings
 from passdown.errors import Damaged, GateRefused, InvalidInput
 from passdown.testing import fixed_clock, full_handoff, write_files
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -232,7 +233,7 @@ def test_a_secret_never_reaches_the_disk(ws: Workspace, tmp_path: Path, kind: st
         )
     ws.maintenance.export(str(tmp_path / "bundle.zip"))
     ws.maintenance.backup(str(tmp_path / "copy.db"))
-    with passdown.open(str(tmp_path / "elsewhere")) as other:
+    with passdown.open(new_folder(tmp_path / "elsewhere")) as other:
         other.maintenance.import_bundle(str(tmp_path / "bundle.zip"))
     value = SECRETS[kind].encode()
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -20,6 +20,7 @@ from tests.faults.tools import (
     state_of,
     write,
 )
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +111,7 @@ def start_copy(source: Path, target: Path) -> Path:
 
 def test_a_backup_equals_its_source(tmp_path: Path) -> None:
     make_store(tmp_path / "project", ["T-1"])
-    with passdown.open(str(tmp_path / "project")) as ws:
+    with passdown.open(new_folder(tmp_path / "project")) as ws:
         for number in range(5):
             write(ws, "T-1", f"h-{number}")
         steps: list[tuple[int, int]] = []
@@ -125,7 +126,7 @@ def test_a_backup_equals_its_source(tmp_path: Path) -> None:
 
 def test_a_backup_can_be_put_in_the_place_of_the_store(tmp_path: Path) -> None:
     make_store(tmp_path / "project", ["T-1"])
-    with passdown.open(str(tmp_path / "project")) as ws:
+    with passdown.open(new_folder(tmp_path / "project")) as ws:
         ack = write(ws, "T-1", "h-1")
         ws.maintenance.backup(str(tmp_path / "copy.db"))
     restored = tmp_path / "restored" / ".passdown"
@@ -152,7 +153,7 @@ def test_an_existing_target_is_refused_and_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["no/such/folder/copy.db", "project/.passdown/ledger.db/copy.db"])
 def test_a_target_that_can_not_be_is_a_typed_error(tmp_path: Path, name: str) -> None:
     make_store(tmp_path / "project", ["T-1"])
-    with passdown.open(str(tmp_path / "project")) as ws:
+    with passdown.open(new_folder(tmp_path / "project")) as ws:
         with pytest.raises((StoreError, InvalidInput)):
             ws.maintenance.backup(str(tmp_path / name))
         assert write(ws, "T-1", "h-1").version == 2

@@ -21,6 +21,7 @@ from tests.faults.tools import (
     start_worker,
     write,
 )
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     import random
@@ -107,7 +108,7 @@ def run_kills(tmp_path: Path, kills: int, rng: random.Random, **options: Any) ->
 def check_kills(tmp_path: Path, kills: int) -> None:
     acks = run_kills(tmp_path, kills, seeded("kills"))
     assert len(acks) > kills
-    with passdown.open(str(tmp_path / "project")) as ws:
+    with passdown.open(new_folder(tmp_path / "project")) as ws:
         assert faults_of(ws, acks) == []
         assert retried(ws, acks[-50:]) == []
         check_unknown(ws, tmp_path, acks)
@@ -139,7 +140,7 @@ def test_ten_thousand_kills(tmp_path: Path) -> None:
 
 def test_control_a_writer_that_acknowledges_too_early_is_caught(tmp_path: Path) -> None:
     acks = run_kills(tmp_path, 8, seeded("early"), ack_first=True)
-    with passdown.open(str(tmp_path / "project")) as ws:
+    with passdown.open(new_folder(tmp_path / "project")) as ws:
         stored = {line["key"] for line in ws.log(limit=10**9)}
         assert faults_of(ws, acks) != []
     assert [ack for ack in acks if ack.key not in stored], "the control lost nothing"
@@ -152,9 +153,9 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     options = {"folder": str(tmp_path / "project"), "task": "T-1", "acks": str(acks), "count": 5}
     for name in "abc":
         result_of(start_worker("some", name=name, **options))
-    with passdown.open(str(tmp_path / "project")) as ws:
+    with passdown.open(new_folder(tmp_path / "project")) as ws:
         assert ws.task("T-1")["version"] == 16
         assert faults_of(ws, read_acks(acks)) == []
         state = ws.files.state_document("T-1")
-    with passdown.open(str(tmp_path / "project")) as again:
+    with passdown.open(new_folder(tmp_path / "project")) as again:
         assert again.files.state_document("T-1") == state

@@ -27,6 +27,7 @@ from tests.faults.tools import (
     write,
 )
 from tests.faults.traced import FAULTS, Call, Fault, Outcome, calls_of, run_with
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,11 +51,11 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
     base = tmp_path_factory.mktemp("templates")
     (base / "open").mkdir()
     make_store(base / "hand_off", ["T-1"])
-    with passdown.open(str(base / "hand_off")) as ws:
+    with passdown.open(new_folder(base / "hand_off")) as ws:
         for number in range(BEFORE - 1):
             write(ws, "T-1", f"h-{number}")
     make_store(base / "killed", ["T-1"])
-    with passdown.open(str(base / "killed")) as ws:
+    with passdown.open(new_folder(base / "killed")) as ws:
         for number in range(BEFORE - 1):
             write(ws, "T-1", f"h-{number}")
         # In another process: closing the files here would drop the store's locks.
@@ -63,7 +64,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
         shutil.copytree(base / "hand_off", base / step)
         shutil.copytree(base / "hot-hand_off", base / (HOT + step))
     make_store(base / "other", ["T-2"])
-    with passdown.open(str(base / "other")) as ws:
+    with passdown.open(new_folder(base / "other")) as ws:
         for number in range(3):
             write(ws, "T-2", f"h-{number}")
         for step in ("import", "hot-import"):
@@ -209,7 +210,7 @@ def after_export(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> list
     bundle = folder / "bundle.zip"
     if acked and not bundle.exists():
         return ["the acknowledged bundle is not there"]
-    with passdown.open(str(folder / "elsewhere")) as other:
+    with passdown.open(new_folder(folder / "elsewhere")) as other:
         try:
             other.maintenance.import_bundle(str(bundle))
         except InvalidInput as refused:  # half written by a killed process, and said to be so

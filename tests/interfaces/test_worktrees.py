@@ -13,6 +13,7 @@ import pytest
 import passdown
 from passdown.errors import NotFound
 from passdown.workspace.location import locate
+from tests.folders import new_folder
 from tests.interfaces.mcp.talking import client, talk, told
 from tests.interfaces.repositories import git
 from tests.interfaces.repositories import run as run_in
@@ -99,7 +100,7 @@ def test_agents_in_four_worktrees_write_at_once_and_lose_nothing(
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
-    with passdown.open(str(tmp_path / "two")) as ws:
+    with passdown.open(new_folder(tmp_path / "two")) as ws:
         assert len(ws.state("T-1").decisions) == 12
         assert ws.verify().ok
 

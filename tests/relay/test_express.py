@@ -28,6 +28,7 @@ from passdown.relay.express_items import ExpressKind, FileChange, express_item
 from passdown.relay.git import VARIABLE, PullRequest, PullRequestSpec, Worktree
 from passdown.testing import fixed_clock
 from tests.faults.tools import result_of, seeded
+from tests.folders import new_folder
 from tests.relay.express_worker import QUICK, start
 from tests.relay.repositories import ALONE, git, leftovers, make_repository, users_view
 from tests.sizes import example_count
@@ -363,7 +364,7 @@ def test_whatever_it_fails_of_is_kept(ws: Workspace, item: Document, code: str) 
 
 
 def test_a_project_without_git_gets_a_task(tmp_path: Path) -> None:
-    with passdown.open(str(tmp_path / "plain"), settings=QUICK) as ws:
+    with passdown.open(new_folder(tmp_path / "plain"), settings=QUICK) as ws:
         ws.create_task("express-h1", title="In the way", agent="planner")
         made = done(ws, hot_fix(id="h1", files={"a": "x"}))
         assert (made.outcome, made.task) == ("promoted", "express-h1-2")

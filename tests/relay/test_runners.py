@@ -25,6 +25,7 @@ from passdown.relay.runners import AgentReply, AgentRequest, as_prompt, ends_of
 from passdown.relay.runners.command import CommandRunner
 from passdown.relay.runners.scripted import CallableRunner, ScriptedRunner
 from passdown.relay.turns import ask_until_valid, find_handoff
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -377,7 +378,7 @@ def test_the_example_of_one_turn_runs(tmp_path: Path) -> None:
     done = run("a", "sh", str(EXAMPLES / "runners" / "agent.sh"))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "version 2, now with qa"
-    with passdown.open(str(tmp_path / "a")) as ws:
+    with passdown.open(new_folder(tmp_path / "a")) as ws:
         assert [entry["path"] for entry in ws.files.state_document("T-1")["artifacts"]] == [
             "find.py"
         ]

@@ -17,6 +17,7 @@ from passdown.relay.runs import Runs
 from passdown.relay.worker import EngineOptions, RelayWorker, open_engine, run_here, run_worker
 from passdown.workspace.knowledge_tool import KnowledgeTool, at_boundary, pending_entries
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
+from tests.folders import new_folder
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, person_needed, reply
 
@@ -35,7 +36,7 @@ GATED = document(leg("code", "coder", gate="Ship it?"), REVIEW)
 def stage(tmp_path: Path) -> Iterator[Stage]:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-    with passdown.open(str(tmp_path / "one"), settings=QUICK) as ws:
+    with passdown.open(new_folder(tmp_path / "one"), settings=QUICK) as ws:
         ws.create_task("T-1", title="Login", agent="eva")
         yield Stage(ws)
 
@@ -427,7 +428,7 @@ def test_a_second_engine_in_a_process_is_refused_and_harms_nothing(
     stage: Stage, tmp_path: Path
 ) -> None:
     problems: list[Exception] = []
-    with passdown.open(str(tmp_path / "other"), settings=QUICK) as ws:
+    with passdown.open(new_folder(tmp_path / "other"), settings=QUICK) as ws:
         ws.create_task("T-1", title="Other", agent="eva")
         other = Runs(ws).start(check_relay(document(CODE)), "T-1", by="eva", lane="here")
 
@@ -458,7 +459,7 @@ def test_projects_that_share_an_engine_take_only_their_own_turns(
     with open_engine(stage.ws, options) as engine:
         engine.lanes.prepare(NORMAL, slots=1)
         assert engine.lanes.send(NORMAL, LEG, "R-1.1", "R-1", 1)
-    with passdown.open(str(tmp_path / "other"), settings=QUICK) as ws:
+    with passdown.open(new_folder(tmp_path / "other"), settings=QUICK) as ws:
         ws.create_task("T-1", title="Other", agent="eva")
         other = Stage(ws)
         other.start(document(CODE), lane="here")

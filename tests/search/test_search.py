@@ -14,6 +14,7 @@ import passdown
 from passdown import Settings
 from passdown.errors import InvalidInput, PassdownError
 from passdown.testing import full_handoff, write_files
+from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from passdown import Workspace
@@ -249,7 +250,7 @@ def test_the_decision_that_holds_comes_with_the_one_that_it_superseded(ws: Works
 
 def test_what_is_refused_by_its_row_hides_nothing(tmp_path: Path) -> None:
     """Thousands of newer entries with the same words, none of which pass, cost no answer."""
-    with passdown.open(str(tmp_path / "many"), settings=Settings(embedder="none")) as ws:
+    with passdown.open(new_folder(tmp_path / "many"), settings=Settings(embedder="none")) as ws:
         ws.create_task("T-1", title="Cookies", agent="coder")
         wanted = decide(ws, "alpha beta gamma", "T-1")
         steps = [{"step": f"alpha beta gamma {n}"} for n in range(300)]

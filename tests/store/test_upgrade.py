@@ -19,6 +19,7 @@ from passdown.ledger.writer import Ledger
 from passdown.store.sqlite import SqliteStore, schema
 from passdown.store.sqlite.schema import rows
 from passdown.store.statements import Reader, Writer
+from tests.folders import new_folder
 from tests.sizes import counted
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def test_a_copy_from_before_can_still_be_opened(old: Path, tmp_path: Path) -> No
 
 
 def test_a_new_store_has_nothing_due(tmp_path: Path) -> None:
-    with passdown.open(str(tmp_path / "new"), settings=QUICK) as ws:
+    with passdown.open(new_folder(tmp_path / "new"), settings=QUICK) as ws:
         ws.create_task("T-1", title="Login", agent="planner")
     assert not is_due(tmp_path / "new")
 

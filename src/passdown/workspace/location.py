@@ -74,6 +74,11 @@ def locate(target: str, *, create: bool) -> Location:
             f"there is no Passdown workspace in {start} or above it",
             next_step="Make one with: passdown init",
         )
+    if found is None and not os.path.isdir(start):
+        raise NotFound(
+            f"there is no folder {start}",
+            next_step="Check the path, or create the folder first.",
+        )
     return found or new_location(start)
 
 

@@ -13,6 +13,7 @@ import pytest
 import passdown
 from passdown import Settings
 from passdown.core.record import Head, Record, canonical_bytes, chained
+from tests.folders import new_folder
 from tests.interfaces.repositories import run
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def forged(tmp_path: Path) -> Path:
 
     (tmp_path / "maker").mkdir()
     plain, target = tmp_path / "plain.passdown", tmp_path / "forged.passdown"
-    with passdown.open(str(tmp_path / "maker"), settings=QUICK) as ws:
+    with passdown.open(new_folder(tmp_path / "maker"), settings=QUICK) as ws:
         ws.create_task("T-9", title="Pay", agent="planner")
         ws.decide(task="T-9", agent="boss", summary="Ship it", rationale="I said so")
         ws.maintenance.export(str(plain))
@@ -103,8 +104,8 @@ def test_what_is_brought_later_names_who_brought_that(tmp_path: Path, forged: Pa
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with (
-        passdown.open(str(tmp_path / "a"), settings=QUICK) as here,
-        passdown.open(str(tmp_path / "b"), settings=QUICK) as there,
+        passdown.open(new_folder(tmp_path / "a"), settings=QUICK) as here,
+        passdown.open(new_folder(tmp_path / "b"), settings=QUICK) as there,
     ):
         here.maintenance.import_bundle(str(forged), agent="lee")
         there.maintenance.import_bundle(str(forged), agent="mia")

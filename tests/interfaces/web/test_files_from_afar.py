@@ -14,6 +14,7 @@ from passdown.errors import InvalidInput, NotFound
 from passdown.testing import full_handoff
 from passdown.web.limits import Limits
 from passdown.workspace.tokens import Tokens, own_token_file
+from tests.folders import new_folder
 from tests.interfaces.web.conftest import QUICK
 from tests.serving import EVERY_RIGHT, served
 
@@ -113,7 +114,7 @@ def test_a_bundle_goes_out_and_comes_in_with_this_repository(
         afar.maintenance.export(str(bundle), "T-1")
     with pytest.raises(NotFound):
         afar.maintenance.export(str(tmp_path / "other"), "T-9")
-    with passdown.open(str(tmp_path / "there"), settings=QUICK) as there:
+    with passdown.open(new_folder(tmp_path / "there"), settings=QUICK) as there:
         found = there.maintenance.import_bundle(str(bundle), patch=str(patch))
         assert found.checkout is not None
         stood = (found.checkout.branch, found.checkout.commit)
@@ -133,7 +134,7 @@ def test_a_bundle_goes_out_and_comes_in_with_this_repository(
 def test_a_bundle_that_differs_needs_a_fork_and_one_that_was_edited_is_refused(
     afar: Workspace, server: Served, tmp_path: Path
 ) -> None:
-    with passdown.open(str(tmp_path / "there"), settings=QUICK) as there:
+    with passdown.open(new_folder(tmp_path / "there"), settings=QUICK) as there:
         there.create_task("T-1", title="Another", agent="coder")
         there.maintenance.export(str(tmp_path / "b"))
     with pytest.raises(InvalidInput, match="diverged"):

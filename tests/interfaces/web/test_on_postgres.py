@@ -12,6 +12,7 @@ import pytest
 import passdown
 from passdown.testing import full_handoff, write_files
 from tests import test_decisions, test_gates, test_handoffs, test_history
+from tests.folders import new_folder
 from tests.interfaces.web import test_events
 from tests.interfaces.web.asking import ask, heard
 from tests.interfaces.web.conftest import QUICK
@@ -78,7 +79,7 @@ def test_the_store_is_postgresql_and_is_copied_and_taken_along(
     with server.opened("kim", *EVERY_RIGHT, is_person=True) as remote:
         assert remote.maintenance.backup(str(target)).ok
         remote.maintenance.export(str(tmp_path / "b"))
-        with passdown.open(str(tmp_path / "copy"), settings=QUICK) as copy:
+        with passdown.open(new_folder(tmp_path / "copy"), settings=QUICK) as copy:
             assert copy.maintenance.heads()["heads"] == remote.maintenance.heads()["heads"]
             copy.decide(task="T-1", agent="coder", summary="On", rationale="r")
             copy.maintenance.export(str(tmp_path / "back"))

@@ -14,6 +14,7 @@ import pytest
 
 import passdown
 from passdown.errors import GateRefused, InvalidInput
+from tests.folders import new_folder
 from tests.interfaces.web.asking import ask
 from tests.interfaces.web.test_process import PROGRAM, running
 
@@ -99,7 +100,7 @@ def test_a_handoff_bears_the_hashes_of_the_files_of_who_asks(
         assert not any(found.stale for found in beside.recall("module", by_words=True))
         bundle = str(tmp_path / "b.passdown")
         beside.maintenance.export(bundle)
-    with passdown.open(str(there.desk / "copy")) as copy:
+    with passdown.open(new_folder(there.desk / "copy")) as copy:
         assert copy.maintenance.import_bundle(bundle).added == {"task/T-1": 2}
         assert copy.verify().ok
     assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["same"]
