@@ -332,7 +332,7 @@ class AsyncKnowledgeGroup:
     ) -> Graph: ...
     async def render(
         self,
-        format: str,
+        format: str = "json",
         *,
         around: Sequence[str] = (),
         depth: int = 1,

@@ -188,7 +188,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "passdown.workspace.briefs:brief",
         "GET /api/tasks/{task}/brief",
         cli="brief",
-        has_handler=True,
+        author="agent",
         has_client=True,
     ),
     Operation(
@@ -319,6 +319,7 @@ OPERATIONS: tuple[Operation, ...] = (
         _GRAPH + "render_graph",
         "GET /api/graph",
         is_heavy=True,
+        media=("application/json", "text/vnd.graphviz", "text/plain"),
         has_handler=True,
         has_client=True,
     ),

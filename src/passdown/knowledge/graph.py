@@ -406,7 +406,7 @@ def graph(
 
 def render_graph(
     context: Context,
-    format: str,
+    format: str = "json",
     *,
     around: Sequence[str] = (),
     depth: int = 1,

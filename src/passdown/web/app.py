@@ -22,7 +22,6 @@ from starlette.routing import Match, Route
 
 from passdown import tracing
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, RateLimited, StoreError
-from passdown.web import task_routes, workspace_routes
 from passdown.web.briefs import BriefBatcher
 from passdown.web.events import (
     EVENTS_MEDIA,
@@ -33,7 +32,7 @@ from passdown.web.events import (
 )
 from passdown.web.gateway import REQUEST_CONTEXT, Gateway
 from passdown.web.mcp_endpoint import MCP_PATH, McpEndpoint
-from passdown.web.openapi import openapi_document, whole
+from passdown.web.openapi import integer, openapi_document, string
 from passdown.web.requests import (
     ApiRequest,
     ApiResult,
@@ -51,8 +50,9 @@ from passdown.web.responses import (
     with_etag,
     without_internals,
 )
+from passdown.web.routes import api_routes
 from passdown.web.telemetry import METRICS_MEDIA, note_task, operation_span
-from passdown.workspace.files import FILES_FIELD, serving_client
+from passdown.workspace.files import serving_client
 from passdown.workspace.streams import recorded_via
 
 if TYPE_CHECKING:
@@ -61,16 +61,15 @@ if TYPE_CHECKING:
     from passdown.core.access import AccessToken
     from passdown.web.gateway import App, Receive, Scope, Send
     from passdown.web.server_state import RequestContext, ServerState
-    from passdown.workspace import Workspace
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def _streamed(_: Workspace, __: ApiRequest) -> ApiResult:
+def _streamed(_: ApiRequest) -> ApiResult:
     raise AssertionError("events are streamed")
 
 
-ROUTES: tuple[ApiRoute, ...] = (*task_routes.ROUTES, *workspace_routes.ROUTES)
+ROUTES = api_routes()
 BRIEF_ROUTE = next(route for route in ROUTES if route.name == "brief")
 EVENTS_ROUTE = ApiRoute(
     "events",
@@ -80,11 +79,10 @@ EVENTS_ROUTE = ApiRoute(
     "What is recorded of tasks, as server-sent events; Last-Event-ID goes on where one left off",
     _streamed,
     query={
-        "after": whole("events after this sequence number", most=10**18),
-        "task": task_routes.TASK_ID,
+        "after": integer("events after this sequence number", most=10**18),
+        "task": string("only those of this task", most=128, least=1),
     },
     media=(EVENTS_MEDIA,),
-    tag="history",
 )
 
 _SMALL_BODY = 1 << 14
@@ -199,10 +197,11 @@ class _Endpoints:
         with (
             self._state.workspace() as workspace,
             recorded_via(f"token:{caller.id}", author=only),
-            serving_client(call.files_seen),
+            serving_client(call.client_files),
             operation_span(route.name, workspace, context),
         ):
-            result = route.function(workspace, call)
+            call.workspace = workspace
+            result = route.function(call)
         context.notes += call.claims
         return to_response(route, call, result, request)
 
@@ -231,11 +230,11 @@ class _Endpoints:
             last = await state.threads.for_caller(self._watcher.position)
             await context.release()
             last_seen = request.headers.get("last-event-id", "")
-            after = resume_position(last_seen, call.given.get("after"), last)
+            after = resume_position(last_seen, call.arguments.get("after"), last)
             open_stream(state, caller)
         except Exception as error:  # noqa: BLE001
             return _problem_response(error, context)
-        stream = EventStream(state, self._watcher, caller, after, call.given.get("task", ""))
+        stream = EventStream(state, self._watcher, caller, after, call.arguments.get("task", ""))
         return StreamingResponse(self._counted(stream, caller), media_type=EVENTS_MEDIA)
 
     async def _counted(self, stream: EventStream, caller: AccessToken) -> AsyncGenerator[bytes]:
@@ -259,14 +258,14 @@ def _api_request(
 ) -> ApiRequest:
     require_right(caller, route.right)
     given = read_request(route, request.path_params, request.scope["query_string"], context.body)
-    note_task(context, given)
-    files_seen = given.pop(FILES_FIELD, None) if route.takes_files else None
+    note_task(context, {**given.body, **given.arguments})
     return ApiRequest(
         caller,
-        given,
+        given.arguments,
+        body=given.body,
         expect_version=_expected_version(route, request),
         key=request.headers.get("idempotency-key") if route.takes_key else None,
-        files_seen=files_seen,
+        client_files=given.client_files,
     )
 
 

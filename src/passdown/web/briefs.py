@@ -54,9 +54,9 @@ class BriefBatcher:
         """The brief that a call asks for; recorded as told unless the call says not to, or asks in
         the name of somebody else.
         """
-        agent, is_own = call.listener()
-        given = call.given
-        is_told = is_own and given.get("record", True)
+        given = call.arguments
+        agent = given.get("agent") or call.caller.name
+        is_told = call.may_speak_for(agent) and given.get("record", True)
         tags = tuple(given.get("tags", ()))
         ask = BriefRequest(
             task=given["task"],

@@ -18,9 +18,9 @@ from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownErro
 from passdown.mcp.definitions import BY_NAME
 from passdown.mcp.message_spans import is_tool_error, message_span
 from passdown.web.gateway import REQUEST_CONTEXT
+from passdown.web.handlers import decision_of_caller, handoff_of_caller
 from passdown.web.requests import ApiRequest, require_right
 from passdown.web.responses import PROBLEM_MEDIA, problem_document, to_json
-from passdown.web.task_routes import decision_of_caller, with_token_author
 from passdown.workspace.files import serving_client
 from passdown.workspace.handoff import handoff_key
 from passdown.workspace.streams import recorded_via
@@ -239,7 +239,7 @@ def _handoff_of_caller(call: ApiRequest, given: JsonObject) -> JsonObject:
     """
     fields = {name: value for name, value in given.items() if name not in ("handoff", "key")}
     try:
-        handoff, _ = with_token_author(call, given["handoff"], fields)
+        handoff, _ = handoff_of_caller(call, given["handoff"], fields)
     except InvalidInput:
         return given
     checked = check_handoff(handoff.data)

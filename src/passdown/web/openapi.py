@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from passdown import __version__
+from passdown.core.codec import field_names, type_hints
 from passdown.web.responses import PROBLEM_MEDIA, TITLES
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ MANY = 10_000
 MAX_UPLOAD = 1_048_576
 
 
-def text(description: str = "", *, most: int = MAX_QUERY, least: int = 0) -> Schema:
+def string(description: str = "", *, most: int = MAX_QUERY, least: int = 0) -> Schema:
     """A text of at most so many characters."""
     found: Schema = {"type": "string", "maxLength": most}
     if least:
@@ -37,25 +39,23 @@ def choice(choices: Sequence[str], description: str = "") -> Schema:
     return _described({"type": "string", "enum": list(choices)}, description)
 
 
-def whole(description: str = "", *, least: int = 0, most: int = MAX_NUMBER) -> Schema:
+def integer(description: str = "", *, least: int = 0, most: int = MAX_NUMBER) -> Schema:
     """A whole number within limits."""
     return _described({"type": "integer", "minimum": least, "maximum": most}, description)
 
 
-def truth(description: str = "") -> Schema:
+def boolean(description: str = "") -> Schema:
     """True or false."""
     return _described({"type": "boolean"}, description)
 
 
-def listed(
-    entry: Schema | None = None, description: str = "", *, most: int = MAX_ENTRIES
-) -> Schema:
+def array(entry: Schema | None = None, description: str = "", *, most: int = MAX_ENTRIES) -> Schema:
     """A list; in a query, the parameter is repeated."""
-    found = {"type": "array", "items": entry or text(), "maxItems": most}
+    found = {"type": "array", "items": entry or string(), "maxItems": most}
     return _described(found, description)
 
 
-def record(
+def object_schema(
     properties: Mapping[str, Schema],
     required: Sequence[str] = (),
     *,
@@ -73,7 +73,7 @@ def record(
 
 def answer(*required: str, **properties: Schema) -> Schema:
     """An object of an answer, which has at least these fields."""
-    return record(properties, [*required, *properties], is_open=True)
+    return object_schema(properties, [*required, *properties], is_open=True)
 
 
 def page(entry: Schema) -> Schema:
@@ -86,6 +86,43 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+def result_schema(kind: Any, *, is_paged: bool = False) -> Schema:
+    """The schema of what an operation's result is sent as, by its return annotation."""
+    if kind is str:
+        return answer(text={"type": "string"})
+    if get_origin(kind) in (list, tuple):
+        entry = _value_schema(get_args(kind)[0])
+        return page(entry) if is_paged else answer(items={"type": "array", "items": entry})
+    return _value_schema(kind)
+
+
+def _value_schema(kind: Any) -> Schema:
+    """The schema of a value. Of one that says itself how it is sent, no field is required."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind in _PLAIN_TYPES:
+        return {"type": _PLAIN_TYPES[kind]}
+    if origin in (list, tuple):
+        return {"type": "array", "items": _value_schema(inner[0]) if inner else {}}
+    if origin is dict or kind is dict:
+        return {"type": "object"}
+    if getattr(kind, "__name__", "") in COMPONENTS:
+        return ref(kind.__name__)
+    names = () if hasattr(kind, "to_dict") else field_names(kind) if isinstance(kind, type) else ()
+    if not names:
+        return {"type": "object"} if isinstance(kind, type) else {}
+    hints = type_hints(kind)
+    return answer(**{name: _value_schema(hints[name]) for name in names})
+
+
+_PLAIN_TYPES: dict[Any, str] = {
+    str: "string",
+    datetime: "string",
+    int: "integer",
+    bool: "boolean",
+    float: "number",
+}
+
+
 def _described(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description} if description else schema
 
@@ -95,19 +132,19 @@ CURSOR = {
     "pattern": "^[0-9]{1,18}$",
     "description": "from `next` of the part before; opaque",
 }
-LIMIT = whole("how many at most", least=1, most=1_000)
+LIMIT = integer("how many at most", least=1, most=1_000)
 
-CLIENT_FILES = listed(
-    record(
+CLIENT_FILES = array(
+    object_schema(
         {
-            "path": text("relative to the project", most=1_024, least=1),
+            "path": string("relative to the project", most=1_024, least=1),
             "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-            "size_bytes": whole(),
-            "problem": record(
+            "size_bytes": integer(),
+            "problem": object_schema(
                 {
-                    "code": text(most=40, least=1),
-                    "message": text(most=2_048, least=1),
-                    "expected": text(most=200),
+                    "code": string(most=40, least=1),
+                    "message": string(most=2_048, least=1),
+                    "expected": string(most=200),
                 },
                 ["code", "message"],
                 description="why the file can't be taken",
@@ -209,7 +246,7 @@ def _described_route(route: ApiRoute) -> JsonObject:
         *_headers(route),
     ]
     found: JsonObject = {
-        "tags": [route.tag],
+        "tags": [route.path.split("/")[2]],
         "summary": route.summary,
         "operationId": route.name,
         "responses": _responses(route),
@@ -238,10 +275,12 @@ def _responses(route: ApiRoute) -> JsonObject:
 
 def _content(route: ApiRoute) -> JsonObject:
     others = {media: _text_or_bytes(media) for media in route.media}
-    return {**others, **({"application/json": route.answer} if route.answer else {})}
+    return {**others, **({"application/json": route.result} if route.result else {})}
 
 
 def _text_or_bytes(media: str) -> JsonObject:
+    if media == "application/json":
+        return {"type": "object"}
     return {"type": "string", **({} if media.startswith("text/") else {"format": "binary"})}
 
 

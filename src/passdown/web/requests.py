@@ -19,7 +19,8 @@ from passdown.core.redaction import redact
 from passdown.core.text import child_path, excerpt
 from passdown.errors import InvalidInput, NotAllowed, Problem
 from passdown.web.openapi import CLIENT_FILES
-from passdown.workspace.files import FILES_FIELD as FILES_SEEN
+from passdown.workspace.context import context_of
+from passdown.workspace.files import FILES_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from passdown.core.types import JsonObject
     from passdown.web.openapi import Schema
     from passdown.workspace import Workspace
+    from passdown.workspace.context import Context
 
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -36,42 +38,51 @@ _MAX_NOTES = 20
 
 
 class ApiRequest:
-    """One request, read: who asks, what was given, the version worked from, the key of a retry,
-    what it says of the files of who asks.
+    """One request, read: the workspace, who asks, the arguments, and what headers say.
 
-    `notes` are warnings that go out with the answer.
+    `body` is the whole body of a route that checks it where it is used. `notes` are warnings that
+    go out with the answer.
     """
+
+    workspace: Workspace
 
     def __init__(
         self,
         caller: AccessToken,
-        given: JsonObject,
+        arguments: JsonObject,
         *,
+        body: JsonObject | None = None,
         expect_version: int | None = None,
         key: str | None = None,
-        files_seen: list[JsonObject] | None = None,
+        client_files: list[JsonObject] | None = None,
     ) -> None:
         self.caller = caller
-        self.given = given
+        self.arguments = arguments
+        self.body = body or {}
         self.expect_version = expect_version
         self.key = key
-        self.files_seen = files_seen
+        self.client_files = client_files
         self.notes: list[Problem] = []
 
-    def author(self, field: str = "agent") -> str:
+    @property
+    def context(self) -> Context:
+        """What functions below the workspace's own work on."""
+        return context_of(self.workspace)
+
+    def author(self, field: str, claimed: object = "") -> str:
         """Who writes: the token's own name, whatever the request claims.
 
-        A claim is taken at its word from a token that speaks for others. From any other it is
-        noted, and what is written bears the name of who wrote it.
+        A claim is believed if the token may write for others. Otherwise it is noted, and the record
+        bears the name of the token's holder.
         """
-        claimed = self.given.pop(field, self.caller.name)
-        if claimed == self.caller.name or self.caller.may("others"):
-            return claimed
-        self.note_claim(field, claimed)
+        if claimed and self.caller.may("others"):
+            return str(claimed)
+        if claimed not in ("", None, self.caller.name):
+            self.note_claim(field, claimed)
         return self.caller.name
 
     def note_claim(self, field: str, claimed: object) -> None:
-        """Say that a name was claimed that the token doesn't give."""
+        """Note that a name was claimed that the token doesn't give."""
         own = self.caller.name
         named = claimed if isinstance(claimed, str) else type(claimed).__name__
         message = f"{excerpt(named)!r} was claimed; the token is {own}'s, and so is this"
@@ -81,22 +92,17 @@ class ApiRequest:
 
     @property
     def claims(self) -> list[str]:
-        """What is said of claims in the log: on one line, in few words, and without secrets."""
+        """The notes for the log: on one line each, and without secrets."""
         return [redact(note.message)[0] for note in self.notes]
 
-    def listener(self) -> tuple[str, bool]:
-        """Who is told something, and whether it may be recorded as told to that name."""
-        named = self.given.pop("agent", "") or self.caller.name
-        return named, named == self.caller.name or self.caller.may("others")
-
-    def is_about_itself(self, name: str) -> bool:
-        """Whether the caller is who is named, or speaks for others."""
+    def may_speak_for(self, name: str) -> bool:
+        """Whether the caller is the agent that is named, or speaks for others."""
         return name == self.caller.name or self.caller.may("others")
 
 
 class ApiResult(NamedTuple):
     """What comes back: a document, and the version that it stands for; or `text`, `data` or
-    the bytes of `file` as some medium. The file, and the folder it is alone in, are gone once it
+    the bytes of `file` as some medium. The file, and the folder it is alone in, are removed once it
     was sent.
     """
 
@@ -108,16 +114,15 @@ class ApiResult(NamedTuple):
     file: str = ""
 
 
-RouteFunction = Callable[["Workspace", ApiRequest], ApiResult]
+RouteFunction = Callable[[ApiRequest], ApiResult]
 
 
 class ApiRoute(NamedTuple):
-    """One row. `right` is what the token has to allow; `path` names parameters in braces.
+    """One route. `right` is what the token has to allow; `path` names parameters in braces.
 
     With `takes_any`, the body is an object that is checked where it is used. One that `is_heavy`
-    reads much of the store: few of them go on at once, so that the others are served meanwhile.
-    One that `takes_files` may be told of the files of who asks. `media` says what else than JSON
-    may come back.
+    reads much of the store: few of them run at once. One that `takes_files` may be sent hashes of
+    the client's files. `media` says what else than JSON may come back.
     """
 
     name: str
@@ -129,7 +134,7 @@ class ApiRoute(NamedTuple):
     parameters: Mapping[str, Schema] = EMPTY
     query: Mapping[str, Schema] = EMPTY
     body: Schema | None = None
-    answer: Mapping[str, Any] = EMPTY
+    result: Mapping[str, Any] = EMPTY
     media: tuple[str, ...] = ()
     status: int = 200
     takes_any: bool = False
@@ -137,7 +142,6 @@ class ApiRoute(NamedTuple):
     takes_version: bool = False
     takes_files: bool = False
     is_heavy: bool = False
-    tag: str = ""
 
     @property
     def writes(self) -> bool:
@@ -145,14 +149,9 @@ class ApiRoute(NamedTuple):
         return self.method != "GET" and self.right != "read"
 
 
-def read_route(name: str, path: str, summary: str, carry: RouteFunction, **rest: Any) -> ApiRoute:
-    """A row that only looks."""
-    return ApiRoute(name, "GET", path, "read", summary, carry, **rest)
-
-
 def require_right(caller: AccessToken, right: str) -> None:
     """Raise NotAllowed unless a token allows something."""
-    if not right or caller.may(right):
+    if caller.may(right):
         return
     if right == "approve":
         raise NotAllowed(
@@ -166,18 +165,9 @@ def require_right(caller: AccessToken, right: str) -> None:
     )
 
 
-def page_result(
-    found: list[JsonObject], limit: int, place: Callable[[JsonObject], int]
-) -> ApiResult:
-    """A page of what was found, which is one more than asked for where there is more."""
-    kept = found[:limit]
-    following = str(place(kept[-1])) if len(found) > limit else None
-    return ApiResult({"items": kept, "next": following})
-
-
 _MAX_FIELDS = 300
 _IN_HEADERS = ("key", "expect_version")
-_PYTHON_NAMES = ("self",)
+_PYTHON_NAMES = ("self", "context")
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -201,41 +191,47 @@ class MalformedRequest(InvalidInput):
     """A request that can't be read at all; status 400."""
 
 
+class GivenRequest(NamedTuple):
+    """What a request gives: arguments, the body of a route that checks it itself, client files."""
+
+    arguments: JsonObject
+    body: JsonObject
+    client_files: list[JsonObject] | None
+
+
 def read_request(
-    operation: ApiRoute, path: Mapping[str, str], query: bytes, body: bytes
-) -> JsonObject:
-    """What a request gives, checked by its row. Raises InvalidInput with every problem."""
+    route: ApiRoute, path: Mapping[str, str], query: bytes, body: bytes
+) -> GivenRequest:
+    """What a request gives, checked by its route. Raises InvalidInput with every problem."""
     problems: list[Problem] = []
-    given: JsonObject = dict(path)
-    _check(given, {"type": "object", "properties": operation.parameters}, "", problems)
-    given |= _query(operation, query, problems)
-    if operation.body is not None:
+    arguments: JsonObject = dict(path)
+    _check(arguments, {"type": "object", "properties": route.parameters}, "", problems)
+    arguments |= _query(route, query, problems)
+    loaded: JsonObject = {}
+    files: list[JsonObject] | None = None
+    if route.body is not None:
         loaded = _load_body(body)
-        if operation.takes_files and FILES_SEEN in loaded:
-            given[FILES_SEEN] = loaded.pop(FILES_SEEN)
-            _check(given[FILES_SEEN], CLIENT_FILES, FILES_SEEN, problems)
-        if operation.takes_any:
-            given["body"] = loaded
-            problems += _reserved(operation, loaded)
+        if route.takes_files and FILES_FIELD in loaded:
+            files = cast("list[JsonObject]", loaded.pop(FILES_FIELD))
+            _check(files, CLIENT_FILES, FILES_FIELD, problems)
+        if route.takes_any:
+            problems += _reserved(route, loaded)
         else:
-            _check(loaded, operation.body, "", problems)
-            if operation.body.get("additionalProperties", True) is not False:
-                own = operation.body.get("properties", {})
-                problems += [each for each in _reserved(operation, loaded) if each.path not in own]
-            given |= loaded
+            _check(loaded, route.body, "", problems)
+            arguments |= loaded
     elif body:
         problems.append(Problem("", "unexpected_body", "a body was sent", "no body"))
     if problems:
         raise InvalidInput("the request is refused", problems, next_step="Fix all of these.")
-    return given
+    return GivenRequest(arguments, loaded, files)
 
 
 @contextmanager
-def reporting_missing(body: JsonObject, names: Sequence[str]) -> Generator[None]:
-    """Of fields that a body leaves out, say that they are missing, whatever else is said of what
-    was put in their place; every other problem is told as it is.
+def reporting_missing(given: Mapping[str, Any], names: Sequence[str]) -> Generator[None]:
+    """Report fields that a body leaves out as missing, whatever is said of the empty values that
+    stood in for them; every other problem stays as it is.
     """
-    missing = [name for name in names if name not in body]
+    missing = [name for name in names if name not in given]
     try:
         yield
     except InvalidInput as error:
@@ -248,14 +244,14 @@ def reporting_missing(body: JsonObject, names: Sequence[str]) -> Generator[None]
         raise InvalidInput(error.message, problems, next_step=error.next_step) from error
 
 
-def _reserved(operation: ApiRoute, loaded: JsonObject) -> list[Problem]:
-    """Fields that stand in the address or in headers and nowhere else, or can't be any."""
-    taken = [*operation.parameters, *_IN_HEADERS, *_PYTHON_NAMES]
-    expected = "it in the address" if operation.parameters else "a header"
+def _reserved(route: ApiRoute, loaded: JsonObject) -> list[Problem]:
+    """Fields that belong into the path or into headers and nowhere else, or that can't be any."""
+    taken = [*route.parameters, *_IN_HEADERS, *_PYTHON_NAMES]
+    expected = "it in the address" if route.parameters else "a header"
     return [
         Problem(name, "unknown_field", "is not taken here", expected)
         for name in taken
-        if name in loaded and not (name == "task" and "handoffs" in operation.path)
+        if name in loaded and not (name == "task" and "handoffs" in route.path)
     ]
 
 
@@ -273,7 +269,7 @@ def _load_body(body: bytes) -> JsonObject:
     return cast("JsonObject", loaded)
 
 
-def _query(operation: ApiRoute, query: bytes, problems: list[Problem]) -> JsonObject:
+def _query(route: ApiRoute, query: bytes, problems: list[Problem]) -> JsonObject:
     try:
         pairs = parse_qsl(
             query.decode("ascii"),
@@ -287,9 +283,9 @@ def _query(operation: ApiRoute, query: bytes, problems: list[Problem]) -> JsonOb
         raise MalformedRequest("the query can't be read", [problem]) from error
     found: JsonObject = {}
     for name, value in pairs:
-        schema = operation.query.get(name)
+        schema = route.query.get(name)
         if schema is None:
-            known = ", ".join(operation.query) or "no parameters"
+            known = ", ".join(route.query) or "no parameters"
             path = child_path("", name)
             problems.append(Problem(path, "unknown_filter", "is no parameter of this", known))
         elif schema["type"] == "array":
@@ -299,10 +295,10 @@ def _query(operation: ApiRoute, query: bytes, problems: list[Problem]) -> JsonOb
         else:
             found[name] = _typed(value, schema)
     for name, value in found.items():
-        _check(value, operation.query[name], name, problems)
+        _check(value, route.query[name], name, problems)
     problems += [
         Problem(name, "required", "is missing", _expected(schema))
-        for name, schema in operation.query.items()
+        for name, schema in route.query.items()
         if schema.get("required") is True and name not in found
     ]
     return found

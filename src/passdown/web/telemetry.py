@@ -181,4 +181,4 @@ def note_task(context: RequestContext, given: Mapping[str, Any]) -> None:
     """Note which task a request is about, if it names one."""
     if not tracing.is_on():
         return
-    context.task = task_argument(given) or task_argument(given.get("body"))
+    context.task = task_argument(given)

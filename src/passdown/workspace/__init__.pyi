@@ -829,7 +829,7 @@ class KnowledgeGroup:
         ...
     def render(
         self,
-        format: str,
+        format: str = "json",
         *,
         around: Sequence[str] = (),
         depth: int = 1,

@@ -453,6 +453,6 @@ def test_what_watches_the_server_is_told(server: Served) -> None:
     assert ask(server.port, "GET", "/metrics").status == 401
     ask(server.port, "GET", "/api/tasks", token=token)
     text = ask(server.port, "GET", "/metrics", token=token).body.decode()
-    assert 'passdown_requests_total{operation="list_tasks",status="200"} 1' in text
+    assert 'passdown_requests_total{operation="tasks",status="200"} 1' in text
     assert 'passdown_refused_total{reason="no_token"} 1' in text
-    assert 'passdown_request_seconds_count{operation="list_tasks"} 1' in text
+    assert 'passdown_request_seconds_count{operation="tasks"} 1' in text

@@ -119,7 +119,7 @@ def test_a_place_that_the_ledger_does_not_have_is_refused(server: Served) -> Non
         assert (reply.status, reply.codes) == (400, {"invalid_input", "out_of_range"})
         assert reply.document["problems"][0]["path"] == path
         assert f"0 to {last}" in reply.body.decode()
-        assert "without a place" in reply.document["next_step"]
+        assert "without a position" in reply.document["next_step"]
     with listening(server, token, last=str(last)) as stream:
         server.workspace.warn("T-1", agent="coder", text="next")
         assert [event["summary"] for event in stream.events(1)] == ["next"]

@@ -57,7 +57,7 @@ def test_every_error_is_a_whole_document_and_comes_back_as_itself(
 ) -> None:
     """`type`, `title`, `status`, `detail`, `code` and a next step, always; problems all of them."""
 
-    def fail(*_: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise error
 
     monkeypatch.setattr(ws, "task", fail)
