@@ -186,7 +186,7 @@ def test_a_git_that_hangs_is_ended_with_all_it_started(
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     begin = time.monotonic()
     check = compare_with_git(str(repository), {"a.py": None}, timeout_s=0.3)
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60
     assert (check.is_repository, check.warns) == (False, False)
     assert check.problem == "git took longer than 0.3 s"
 

@@ -220,10 +220,10 @@ def test_a_mention_between_words_is_found(before: str, name: str, after: str) ->
 )
 def test_a_giant_prompt_is_read_in_one_go(text: str) -> None:
     giant = text * (200_000 // len(text))
-    begin = time.monotonic()
+    begin = time.process_time()
     for prompt in (giant, f"@{giant}", f"/{giant}", f"{giant}@dev"):
         find_switch(prompt, KNOWN)
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.promise("S2-11")

@@ -77,7 +77,7 @@ def check_copy(target: Path, acks: list[Ack]) -> None:
 
 @pytest.mark.promise("P-1")
 def test_backups_under_load_are_whole(tmp_path: Path) -> None:
-    check_backups(tmp_path, 10)
+    check_backups(tmp_path, 4)
 
 
 @pytest.mark.soak

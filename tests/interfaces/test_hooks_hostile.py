@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-LIMIT_S = 15
+LIMIT_S = 100
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ def test_one_that_never_ends_is_ended(bench: Bench) -> None:
     reply = bench("sh", "-c", "echo begun; echo so far >&2; sleep 1000", timeout_s=0.3)
     assert (reply.failure, reply.text) == ("timeout", "begun\n")
     assert reply.why == "sh took longer than 0.3 s and was ended. Last said: so far"
-    assert 0.3 <= reply.seconds < time.monotonic() - started + 0.01 < 5
+    assert 0.3 <= reply.seconds < time.monotonic() - started + 0.01 < 60
 
 
 def test_the_time_of_the_turn_counts_where_it_is_shorter(bench: Bench) -> None:

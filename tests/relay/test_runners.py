@@ -289,7 +289,7 @@ def test_a_sleeping_script_can_be_stopped_and_keeps_the_time_limit() -> None:
     started = time.monotonic()
     assert ScriptedRunner([{"sleep_s": 100}])(asked(stop=stop)).failure == "stopped"
     assert ScriptedRunner([{"sleep_s": 100}])(asked(timeout_s=0.05)).failure == "timeout"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_a_script_file_may_be_json_and_must_name_agents(tmp_path: Path) -> None:

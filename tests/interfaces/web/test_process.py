@@ -116,7 +116,7 @@ def test_a_server_says_where_it_is_and_stops_in_order(project: Path) -> None:
         server.process.send_signal(signal.SIGTERM)
         assert stream.events(1) == []
         logged = server.process.communicate(timeout=240)[1]
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 100
         assert server.process.returncode in (0, -signal.SIGTERM)
         connection.close()
     lines = [json.loads(line) for line in logged.splitlines()]
