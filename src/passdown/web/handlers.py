@@ -35,8 +35,8 @@ from passdown.workspace.streams import READ_BY_ALL, WorkspaceStreams, recorded_v
 from passdown.workspace.switches import SwitchRequest, switch_context
 
 if TYPE_CHECKING:
-    from passdown.ledger.verification import Verification
     from passdown.relay.run import Run
+    from passdown.workspace.maintenance import Verification
 
 _NOT_GIVEN: Any = object()
 _RECORDS_PER_PAGE = 1_000
