@@ -95,6 +95,31 @@ def test_reading_verbs_load_nothing_heavy(
     assert HEAVY & set(modules) == set()
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["handoff", "--task", "T-1", "--outcome", "completed", "--from", "reviewer"],
+        ["decide", "--task", "T-1", "--agent", "a", "--why", "r", "s"],
+        ["task", "new", "T-9", "--title", "t", "--agent", "a"],
+    ],
+    ids=" ".join,
+)
+def test_writing_verbs_load_no_pydantic(filled: Path, project_root: Path, argv: list[str]) -> None:
+    source = (
+        "import sys\nfrom passdown.cli.main import main\n"
+        f"assert main({argv!r}) in (0, 1)\nprint('pydantic' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        env={"PYTHONPATH": str(project_root / "src"), "PATH": ""},
+        cwd=filled,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+
+
 def test_only_the_verb_that_is_asked_for_is_loaded(filled: Path, project_root: Path) -> None:
     source = (
         "import sys\nfrom passdown.cli.main import main\nmain(['inbox', 'coder'])\n"
