@@ -5,14 +5,14 @@
     ├── NotFound            no such task, item, version or gate
     ├── Conflict            the task has moved on since the version the writer worked from
     ├── KeyReused           one idempotency key, two different bodies
-    ├── GateRefused         a gate stands in the way; lists every reason
+    ├── GateRefused         a gate refused the handoff; lists every reason
     ├── IntegrityViolation  a state differs before and after a handoff (strict mode)
-    ├── Damaged             stored bytes are not what was written; lists every finding
+    ├── Damaged             stored bytes differ from what was written; lists every finding
     ├── NotAllowed          the token is missing, unknown, or doesn't allow this
     ├── RateLimited         too many requests in a short time
     ├── MissingExtra        an optional package is needed for this
     ├── LaneFull            a lane has no room for another piece of work
-    ├── GitError            git could not do what was asked
+    ├── GitError            a git command failed
     └── StoreError          the store can't be used
         ├── StoreBusy           another writer held the lock for too long
         ├── StoreUnavailable    the disk or the database refused: full, unreadable, gone
@@ -37,7 +37,7 @@ Level = Literal["error", "warning"]
 
 
 class Problem(NamedTuple):
-    """One thing wrong with an input, addressed so that the writer can mend it.
+    """One thing wrong with an input, with the path of the field to fix.
 
     `path` names the field (`gotchas[0].severity`; empty for the whole input), `code` is a stable
     machine name (`invalid_path`), `expected` and `fix` are sentences and may be empty.
@@ -81,7 +81,7 @@ def limited_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     shown, rest = ranked[:MAX_PROBLEMS], ranked[MAX_PROBLEMS:]
     cut = [*rest, *(problem for problem in given if problem.code == MORE_PROBLEMS)]
     level: Level = "error" if any(each.level == "error" for each in cut) else "warning"
-    fix = "mend those above first, then look again"
+    fix = "fix those above first, then check again"
     message = f"{count_problems(given) - len(shown)} more problems are not listed"
     return (*shown, Problem("", MORE_PROBLEMS, message, "", fix, level))
 
@@ -174,7 +174,7 @@ class KeyReused(PassdownError):
 
 
 class GateRefused(ProblemsError):
-    """A gate stands in the way of a handoff. Nothing has been changed."""
+    """A gate refused a handoff. Nothing has been changed."""
 
     code = "gate_refused"
 
@@ -226,7 +226,7 @@ class LaneFull(PassdownError):
 
 
 class GitError(PassdownError):
-    """Git could not do what was asked. Codes: git_failed, and those of `GIT_CODES`."""
+    """A git command failed. Codes: git_failed, and those of `GIT_CODES`."""
 
     code = "git_failed"
 
@@ -284,7 +284,7 @@ class UnsafeStore(StoreError):
 
 
 def unknown_task(task: str) -> NotFound:
-    """The error for a task that isn't there."""
+    """The error for an unknown task."""
     return NotFound(
         f"there is no task {task[:128]!r}",
         next_step="List the tasks with passdown task list, or make it with passdown task new "

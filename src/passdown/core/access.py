@@ -49,18 +49,18 @@ class AccessToken(NamedTuple):
     label: str = ""
 
     def state(self, now: datetime) -> str:
-        """What it is worth now: live, expired or revoked."""
+        """Its state now: live, expired or revoked."""
         if self.revoked:
             return "revoked"
         is_over = bool(self.expires) and parse_time(self.expires) <= now
         return "expired" if is_over else "live"
 
     def may(self, right: str) -> bool:
-        """Whether it allows something."""
+        """Whether it has a right."""
         return right in self.rights
 
     def to_dict(self) -> dict[str, Any]:
-        """The token as plain JSON; its digest is nobody's business."""
+        """The token as plain JSON, without its digest."""
         document = {**self._asdict(), "rights": list(self.rights)}
         del document["digest"]
         return document
@@ -85,12 +85,12 @@ def token_id(token: str) -> str:
 
 
 def token_digest(token: str) -> str:
-    """What is kept of a token."""
+    """The stored digest of a token."""
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
 
 
 def token_matches(token: str, kept: AccessToken) -> bool:
-    """Whether a token is the one that is kept, in a time that doesn't tell how much is right."""
+    """Compare a token with a stored one in constant time."""
     return hmac.compare_digest(token_digest(token), kept.digest)
 
 

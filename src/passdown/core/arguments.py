@@ -44,7 +44,7 @@ def number_problems(value: object, path: str, least: int, most: int = 2**62) -> 
 
 
 def priority_problem(value: object, path: str) -> Problem:
-    """What is wrong with a number that asks to come before others: there is none to be had."""
+    """The problem with a priority: there are none."""
     if isinstance(value, bool) or not isinstance(value, int):
         return Problem(path, "wrong_type", type(value).__name__, "no priority")
     expected = "no priority: everything comes in the order in which it was sent"

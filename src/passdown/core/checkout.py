@@ -59,7 +59,7 @@ def read_checkout(given: object) -> Checkout:
 
 
 def describe_checkout(checkout: Checkout) -> str:
-    """A checkout in words: its branch and commit, and what isn't committed."""
+    """Describe a checkout: branch, commit and uncommitted files."""
     text = _at(checkout)
     if not checkout.uncommitted:
         return text
@@ -73,7 +73,7 @@ def describe_checkout(checkout: Checkout) -> str:
 
 
 def checkout_warning(there: Checkout, here: Checkout | None) -> Problem | None:
-    """A warning that work which came from elsewhere doesn't stand here as it stood there."""
+    """A warning that imported work was based on another checkout than this one."""
     if here is not None and here.commit == there.commit and not there.uncommitted:
         return None
     now = "there is no commit here" if here is None else f"here it is {_at(here)}"

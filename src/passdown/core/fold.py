@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from passdown.core.record import Record
 
 
-# Kinds of items of which nobody asks whether the same one was recorded before.
+# Kinds of items that are never compared with earlier ones.
 _NEVER_REPEATED = "hak"
 
 
 class PreparedItem(NamedTuple):
-    """What a row says of an entry, whatever its number and its place in the ledger."""
+    """What a row holds of an entry, apart from its number and its position."""
 
     title: str
     fingerprint: str
@@ -74,7 +74,7 @@ def prepare_items(body: dict[str, Any]) -> PreparedItems:
 
 
 class TaskBefore(NamedTuple):
-    """What `changes` needs to know of a task: never its past, only where it stands.
+    """What `fold_record` needs to know of a task: its current rows, never its history.
 
     `settled` has the status of items that aren't open and that the record names.
     """
@@ -117,7 +117,7 @@ class ChangeBuilder:
         sized: bool,
         items: PreparedItems,
     ) -> None:
-        """Begin with where the task stands."""
+        """Begin with the task's current rows."""
         self._sized = sized
         self._items = items
         self.record = record
@@ -155,7 +155,7 @@ class ChangeBuilder:
         )
 
     def add(self, letter: str, index: int, *, field: str = "", status: str = "") -> ItemRow:
-        """Add the item that stands at `field[index]` of the body, numbered within its kind."""
+        """Add the item at `field[index]` of the body, numbered within its kind."""
         kind = KINDS[letter]
         field = field or kind.field
         entry = entry_of(self.body, field, index)
@@ -201,7 +201,7 @@ class ChangeBuilder:
             live[letter] = live.get(letter, 0) + change
 
     def mark(self, letter: str, ordinal: int, status: str, note: str) -> None:
-        """Give an item another status; what leaves the open items also lets go of its links."""
+        """Change the status of an item; one that is closed also loses its links."""
         row = self.open.pop((letter, ordinal), None)
         old = row.status if row else self._settled.get((letter, ordinal), "")
         self._settled[letter, ordinal] = status
@@ -216,7 +216,7 @@ class ChangeBuilder:
                 self._withdraw(gate, f"{row.address}: {status}")
 
     def _withdraw(self, gate: ItemRow, note: str) -> None:
-        """A gate whose blocker is gone asks nothing any more; an answer it had stays its answer."""
+        """Withdraw a gate whose blocker is closed; an answered one keeps its answer."""
         if gate.status == "pending":
             self.mark("k", gate.ordinal, "withdrawn", note)
             return
@@ -225,7 +225,7 @@ class ChangeBuilder:
         self.changed.append(kept)
 
     def gate_of(self, blocker: ItemRow) -> ItemRow | None:
-        """The open gate that a blocker asked for: both point to the same entry of one record."""
+        """The open gate of a blocker: both point to the same entry of one record."""
         place = (blocker.position, blocker.index)
         return next((k for k in self.open_of("k") if (k.position, k.index) == place), None)
 
@@ -234,7 +234,7 @@ class ChangeBuilder:
         return [row for row in self.open.values() if row.letter == letter]
 
     def is_held(self) -> bool:
-        """Whether a human gate still waits for an answer or was answered with no."""
+        """Whether a human gate is pending or rejected."""
         return bool(self.open_of("k"))
 
 
@@ -391,7 +391,7 @@ def _carry(step: ChangeBuilder, letter: str) -> None:
 
 
 def _was_rejected(step: ChangeBuilder, row: ItemRow) -> bool:
-    """A blocker whose gate was rejected has to be asked for anew, so it doesn't carry over."""
+    """A blocker whose gate was rejected needs a new answer, so it isn't carried over."""
     gate = step.gate_of(row) if row.letter == "b" else None
     return gate is not None and gate.status == "rejected"
 
@@ -436,7 +436,7 @@ def _marked(step: ChangeBuilder) -> None:
 
 
 def _unblock(step: ChangeBuilder) -> None:
-    """Once nothing is in the way any more, a blocked task is open and its handoff delivered."""
+    """Once no blocker is open, reopen a blocked task and deliver its handoff."""
     if step.header["base_status"] == "blocked" and not step.open_of("b"):
         step.header["base_status"] = "open"
     was_rejected = any(gate.status == "rejected" for gate in step.open_of("k"))
@@ -451,10 +451,10 @@ def _gate_answered(step: ChangeBuilder) -> None:
     gate = step.open.get(("k", address.ordinal))
     note = f"by {step.body['by']}" + (f": {step.body['reason']}" if step.body["reason"] else "")
     if step.body["answer"] == "rejected":
-        # A rejected gate stays in the way of the receiver until the task is handed off anew.
+        # A rejected gate holds the receiver back until the task is handed off again.
         at = step.record.position
         step.changed.append(StatusChange("k", address.ordinal, "rejected", True, at, note))
-        # The task goes back to its sender, who has to hand it off anew.
+        # The task goes back to its sender, who has to hand it off again.
         step.header["holder"] = step.header["source_agent"]
         step.inbox = (step.header["source_agent"], False)
         return
@@ -476,7 +476,7 @@ _HANDLERS: dict[str, Callable[[ChangeBuilder], None]] = {
     "gate_recorded": _items_added,
     "gate_answered": _gate_answered,
     "marked": _marked,
-    "learned": lambda step: None,  # what it brings stands in the graph, not in the task
+    "learned": lambda step: None,  # it changes the graph, not the task
 }
 
 RECORD_KINDS = tuple(_HANDLERS)

@@ -55,7 +55,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "severity": ("high", "medium", "low"),
     }
 )
-"""Attributes that take one of a few values, whatever the type of the node."""
+"""Attributes that take one of a few values, for every type of node."""
 
 KNOWLEDGE_STATUSES = ("current", "deprecated", "future", "legacy")
 
@@ -116,7 +116,7 @@ class Graph(NamedTuple):
 def graph_of(nodes: Iterable[Node], edges: Iterable[Edge]) -> Graph:
     """A graph in the one order that equal graphs share: tags, attributes, nodes, edges sorted.
 
-    Of nodes with one id, or edges with one key, the last stands; `check_graph` tells of them.
+    Of nodes with one id, or edges with one key, the last counts; `check_graph` reports them.
     """
     by_id = {node.id: _sorted_node(node) for node in nodes}
     by_key = {edge.key: _sorted_edge(edge) for edge in edges}
@@ -261,5 +261,5 @@ _REFERENCE = re.compile(
 
 
 def is_reference(node: str) -> bool:
-    """Whether an id stands for an item, a task, an agent or a file, which are known elsewhere."""
+    """Whether an id refers to an item, a task, an agent or a file, which other records define."""
     return _REFERENCE.fullmatch(node) is not None

@@ -239,7 +239,7 @@ def _raise(found: list[Problem], where: str) -> None:
         raise Damaged(
             f"what is stored of {where} breaks the schema of a state",
             found,
-            next_step="Run passdown verify; the handle file is written once this is mended.",
+            next_step="Run passdown verify; the handle file is written once this is fixed.",
         )
 
 
@@ -382,7 +382,7 @@ def indented_json(value: object, margin: str = "") -> str:
     """What `json.dumps(value, indent=2, ensure_ascii=False)` gives, in a fraction of its time.
 
     With an indent, the standard encoder works in Python throughout; here only the frame does. Most
-    values are texts, which are told apart before anything is called for them.
+    values are texts, which are handled without a call.
     """
     if isinstance(value, dict) and value:
         inner = margin + "  "

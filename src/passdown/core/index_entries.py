@@ -88,13 +88,13 @@ def _text_of(letter: str, entry: dict[str, Any]) -> IndexedText:
 
 
 def indexed_node(node: Node) -> IndexedText:
-    """A written node's text: its id, its summary, whatever its attributes say, and its tags."""
+    """The text of a written node: id, summary, attributes and tags."""
     text = f"{node.id}\n{node_text(node)}\n{' '.join(sorted(set(node.tags)))}"
     return _text(text, node.tags, node.summary)
 
 
 def node_text(node: Node) -> str:
-    """What a written node says, without its id; `metadata` is data of programs, not words."""
+    """The words of a written node, without its id and its metadata."""
     said = [value for name, value in node.attributes.items() if name != "metadata"]
     return "\n".join(dict.fromkeys([node.summary, *said]))
 
@@ -133,7 +133,7 @@ def tag_of(text: str) -> str:
 
 
 def node_of(data: Mapping[str, Any]) -> Node:
-    """A node as it stands in a record's body."""
+    """The node that a record's body holds."""
     return Node(
         data["id"],
         data["type"],
@@ -144,7 +144,7 @@ def node_of(data: Mapping[str, Any]) -> Node:
 
 
 def edge_of(data: Mapping[str, Any]) -> Edge:
-    """An edge as it stands in a record's body."""
+    """The edge that a record's body holds."""
     attributes = dict(data.get("attributes", {}))
     return Edge(data["source"], data["relation"], data["target"], attributes)
 
@@ -155,7 +155,7 @@ def index_changes(
     added: Sequence[ItemRow],
     texts: IndexedTexts | None = None,
 ) -> IndexChanges:
-    """What a record brings that can be found; `added` are the items that it brought."""
+    """What a record adds to search and graph; `added` are its new items."""
     if not added and record.kind != "learned":
         return NO_INDEX_CHANGES
     texts = indexed_texts(body) if texts is None else texts
@@ -201,7 +201,7 @@ def _item_entries(
 
 
 def _time_of(entry: dict[str, Any], record: Record) -> str:
-    """When something was said: by its own word where it has one, such as a decision taken in."""
+    """The time of an entry: its own where it has one, such as that of an imported decision."""
     given = entry.get("at")
     if not given or given == record.at:
         return record.at
@@ -252,7 +252,7 @@ def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) 
 
 
 def _paths_of(letter: str, entry: dict[str, Any]) -> list[str]:
-    """The files that an item speaks of; where any text may stand, only what can be a path."""
+    """The files that an item names; of free text, only what can be a path."""
     if letter == "d":
         given: list[str] = [*entry.get("artifacts", ()), *entry.get("paths", ())]
     elif letter == "p":
@@ -280,7 +280,7 @@ def _tags(
 
 @lru_cache(maxsize=4_096)
 def path_mark(path: str) -> str:
-    """The mark of an entry that speaks of a file."""
+    """The mark of an entry that names a file."""
     return mark_of("path", path)
 
 
@@ -290,12 +290,12 @@ def _marks(kind: str, agent: str, task: str, tags: Iterable[str]) -> list[str]:
 
 
 def _paths_in(body: dict[str, Any]) -> list[str]:
-    """The files that a handoff brings."""
+    """The files of a handoff."""
     return [artifact["path"] for artifact in body.get("artifacts", ())]
 
 
 def _path_marks(paths: Iterable[str]) -> list[str]:
-    """Marks of the files that an item speaks of, and of the folders above them."""
+    """Marks of the files that an item names, and of their parent folders."""
     found: dict[str, None] = {}
     for path in paths:
         parts = path.split("/")

@@ -74,7 +74,7 @@ def check_integrity(
     strict: bool = False,
     next_step: str = "Restore these fields, or list those that may change in `exclude`.",
 ) -> IntegrityReport:
-    """Compare two states around a handoff from `source` to `target`; never silent on a difference.
+    """Compare two states around a handoff from `source` to `target`; a difference is logged.
 
     A difference is logged as a warning to `passdown.integrity` and, when `strict`, raised as
     IntegrityViolation with `next_step` as its advice.
@@ -175,7 +175,7 @@ def _encode_moment(value: object) -> bytes | None:
 
 
 def _plain(value: object) -> object:
-    """`value`, or what an Enum member stands for."""
+    """`value`, or the value of an Enum member."""
     while isinstance(value, Enum):
         value = cast("object", value.value)
     return value
@@ -213,7 +213,7 @@ def _compare(old: object, new: object, path: str, found: _Differences) -> None:
 
 
 class _Parts(NamedTuple):
-    """What lies below a value: its kind, and path and value of each part by encoded key."""
+    """The parts of a value: its kind, and path and value of each part by encoded key."""
 
     kind: str
     items: dict[bytes, tuple[str, object]]

@@ -53,7 +53,7 @@ MAX_CITED = 50
 
 
 def cited_paths(letter: str, entry: dict[str, Any]) -> list[str]:
-    """The files that an item speaks of, other than an artifact of itself."""
+    """The files that an item cites, other than an artifact itself."""
     if letter == "d":
         return sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
     if letter == "p":
@@ -63,7 +63,7 @@ def cited_paths(letter: str, entry: dict[str, Any]) -> list[str]:
 
 
 def cited_paths_of_body(body: dict[str, Any]) -> list[str]:
-    """The files that a record's items speak of and that aren't among its artifacts."""
+    """The files that a record's items cite and that aren't among its artifacts."""
     lists = {"d": "decisions", "p": "patterns", "r": "reading"}
     found = {
         path
@@ -164,12 +164,12 @@ def _after_number(letter: str, entry: Entry) -> tuple[str, str, str]:
 
 
 def _more(fields: Fields, entry: Entry) -> str:
-    told = ""
+    found = ""
     for label, name in fields:
         value = entry.get(name)
         if value and value != NOT_STATED:
-            told += f" | {label}{_value(value)}"
-    return told
+            found += f" | {label}{_value(value)}"
+    return found
 
 
 def _value(value: Any) -> str:
@@ -212,7 +212,7 @@ def sizes_of(text: str) -> Sizes:
 
 
 def labels_of(letter: str, entry: Entry) -> list[str]:
-    """What an item is filed under: its tags, and the files that it governs, cites or lies in."""
+    """The labels of an item: its tags, and the files that it governs or cites."""
     found: list[str] = []
     if letter == "d":
         found = [*entry.get("tags", ()), *entry.get("paths", ()), *entry.get("artifacts", ())]
@@ -233,5 +233,5 @@ def searched_text(letter: str, entry: Entry) -> tuple[str, str]:
 
 
 def _plain(value: Any) -> str:
-    """A field with its lines as they were written: headings are told by them."""
+    """A field with its line breaks, which show its headings."""
     return value if isinstance(value, str) else _value(value)

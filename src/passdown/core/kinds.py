@@ -77,10 +77,10 @@ MAX_BLOCKERS = 3
 """What a switch artifact lists at most; what these cut is counted in it."""
 
 NOT_STATED = "Not stated."
-"""What stands for a reason where a shape that has no place for one was read."""
+"""The rationale of a decision whose source format has none."""
 
 LIVE = frozenset({"accepted", "proposed", "active", "open"})
-"""The statuses of an item that still holds."""
+"""The statuses of an item that is still valid."""
 
 LETTERS = {kind.word: kind.letter for kind in KINDS.values()}
 
@@ -115,12 +115,12 @@ def stream_of(task: str) -> str:
 
 
 def deliveries_of(task: str) -> str:
-    """The stream that says who was told what of a task, and when."""
+    """The stream of a task's deliveries: who was given what, and when."""
     return DELIVERY_STREAM + task
 
 
 def origins_of(task: str) -> str:
-    """The stream that says where a task was brought from, each time that it was."""
+    """The stream of a task's imports: where it came from, each time."""
     return ORIGIN_STREAM + task
 
 

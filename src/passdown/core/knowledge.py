@@ -64,7 +64,7 @@ def with_normal_ids(
 def knowledge_body(
     graph: Graph, forgotten_nodes: Iterable[str], forgotten_edges: Iterable[tuple[str, str, str]]
 ) -> JsonObject:
-    """The body of a record that brings or takes away knowledge; empty parts are left out."""
+    """The body of a record that adds or removes knowledge; empty parts are left out."""
     names = ("source", "relation", "target")
     body: JsonObject = {
         "nodes": [node_document(node) for node in graph.nodes],
@@ -85,7 +85,7 @@ def replaced_warning(old: Node, new: Node, where: str) -> Problem:
         if getattr(old, name) != getattr(new, name)
     ]
     message = f"{new.id!r} was known with other {', '.join(changed)} ({where}: {old.summary!r})"
-    expected = "one meaning for each id; the newer one stands"
+    expected = "one meaning for each id; the newer one counts"
     return Problem(f"nodes.{new.id}", "replaced", message, expected, level="warning")
 
 
@@ -107,7 +107,7 @@ def reserved_problems(nodes: Iterable[Node], edges: Iterable[Edge]) -> list[Prob
 
 
 def is_reserved(node: str) -> bool:
-    """Whether an id is not for a written node: it stands for something else, or looks like the
+    """Whether an id is not for a written node: it refers to something else, or looks like the
     address under which search knows a written node.
     """
     return is_reference(node) or node.startswith(NODE_PREFIX)
@@ -121,15 +121,15 @@ def is_derived_edge(edge: tuple[str, str, str]) -> bool:
     return relation == "depends_on" and source.startswith("task:") and is_reference(source)
 
 
-_RESERVED_ID = "stands for itself"
+_RESERVED_ID = "is reserved"
 _FIX = "leave it out: what records say is taken from them alone"
 _DERIVED_FROM = "a decision that names what it supersedes, or a change of the task"
 
 
 def knowledge_problems(body: JsonObject) -> list[Problem]:
-    """What is wrong with the body of a record of knowledge that comes from elsewhere.
+    """What is wrong with the body of an imported record of knowledge.
 
-    Which nodes there are elsewhere, one record can't tell.
+    Nodes that other records define aren't known here.
     """
     nodes = [node_of(node) for node in body.get("nodes", ())]
     edges = [edge_of(edge) for edge in body.get("edges", ())]
@@ -343,7 +343,7 @@ def _relation_names(edge: Edge) -> list[str]:
 def matching_relations(
     edges: Iterable[Edge], source: str, relation: str, target: str
 ) -> list[Relation]:
-    """Those of the edges' relations that fit what is asked for; an empty part fits all."""
+    """The edges' relations that match; an empty part matches all."""
     return [
         found
         for edge in edges
@@ -355,7 +355,7 @@ def matching_relations(
 
 
 def missing_nodes(names: Iterable[str], listed: Iterable[str]) -> list[Node]:
-    """Nodes for the ends of relations that nobody has written down and that stand for nothing."""
+    """Nodes for the ends of relations that are neither written down nor references."""
     there = set(listed)
     return [
         Node(name, "insight", summary_line(name) or name)

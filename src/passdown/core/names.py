@@ -17,7 +17,7 @@ MAX_PATH_BYTES = 1_024
 MAX_PATH_PARTS = 64
 
 RESERVED_AGENTS = frozenset({"human", "system", "user", "tool", "admin", "assistant", "developer"})
-"""Names that a model reads as a role; an agent that bore one could speak with its authority."""
+"""Names that a model reads as a role; an agent with such a name could claim its authority."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TAG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*+")
@@ -131,11 +131,11 @@ def path_problems(value: object, path: str) -> list[Problem]:
     """What is wrong with an artifact's path: wrong_type, too_long or invalid_path.
 
     A path is relative to the project, with `/` between its parts. It is a literal name: `$HOME`
-    and `~` are never expanded. Whether it leads out through a link is for whoever opens it.
+    and `~` are never expanded. Links are checked when the file is opened.
     """
     if not isinstance(value, str):
         return _wrong_type(value, path)
-    # One handoff asks several times for each of its paths; what is too long to be one isn't kept.
+    # A handoff checks each of its paths several times; what is too long to be one isn't cached.
     look = _known_problem if len(value) <= MAX_PATH_BYTES else _path_problem
     found = look(value)
     return [found._replace(path=path)] if found else []

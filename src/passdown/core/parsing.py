@@ -134,7 +134,7 @@ def _unique(pairs: list[tuple[str, object]], source: str) -> dict[str, object]:
 
 
 def _first_duplicate(source: str) -> tuple[str, str]:
-    """The first key that stands twice in one object of `source`, and the place of the second."""
+    """The first duplicate key in an object of `source`, and where the second is."""
     objects: list[set[str]] = []
     last = ("", 0)
     for token in _json_tokens().finditer(source):
@@ -271,7 +271,7 @@ class _YamlBuilder:
         built: dict[str, object] = {}
         while type(event := next(self._events)).__name__ != "MappingEndEvent":
             if type(event).__name__ in ("MappingStartEvent", "SequenceStartEvent"):
-                self._stop(event, "yaml_key", "a list or mapping stands as a key", "text as key")
+                self._stop(event, "yaml_key", "a list or mapping is used as a key", "text as key")
             self._node(event, depth + 1)  # for its refusals; a key is the text as written
             key = self._text(event)
             if key == "<<":

@@ -128,7 +128,7 @@ def redact(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _suspected(text: str) -> list[_Kind]:
-    """The kinds whose sign stands in `text`, seen without its invisible characters."""
+    """The kinds whose sign is in `text`, without its invisible characters."""
     bare = text if text.isascii() else ignorable().sub("", text)
     groups = [group for group, sign in enumerate(_signs()) if sign.search(bare)]
     return [kind for group in groups for kind in _kinds(group)]
@@ -182,8 +182,8 @@ def _search(text: str, kinds: list[_Kind]) -> list[_Span]:
 def redact_value(value: object) -> tuple[object, tuple[str, ...]]:
     """JSON-like `value` with the secrets in its texts and keys replaced, and the kinds found.
 
-    Whatever holds no secret is returned as the same object. Keys that come out equal are told
-    apart by a number, so that no entry is lost.
+    Whatever holds no secret is returned as the same object. Keys that come out equal get
+    a number, so that no entry is lost.
     """
     texts: list[str] = []
     _collect(value, texts)
@@ -255,5 +255,5 @@ def _free(key: str, built: dict[object, object], original: dict[object, object])
 
 
 def removal_message(kind: str) -> str:
-    """What is told of a secret that was removed."""
+    """The message about a secret that was removed."""
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} was removed before storing"

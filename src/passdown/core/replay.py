@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Replayed(NamedTuple):
-    """The derived rows of one task, made again from its records."""
+    """The derived rows of one task, rebuilt from its records."""
 
     details: JsonObject
     header: JsonObject
@@ -47,8 +47,8 @@ def replay(
     """Fold a task's records, in order, from nothing; None when there are none.
 
     `visit` sees each record with where the task stood before it, and may stop by raising; `seen`
-    sees it afterwards with its content and the items that it brought. The sizes of items are worked
-    out only if they are asked for. Without documents, what is kept doesn't grow with the texts.
+    sees it afterwards with its content and its new items. The sizes of items are counted
+    only on request. Without documents, what is kept doesn't grow with the texts.
     """
     details, header = JsonObject(), JsonObject()
     rows: dict[tuple[str, int], ItemRow] = {}

@@ -8,7 +8,7 @@ from passdown.errors import Problem
 
 
 class HandoffCommand(NamedTuple):
-    """The answer to a recorded handoff: what the receiver is given.
+    """The result of a recorded handoff: what the receiver is given.
 
     `state_delta` holds the actual changes, `context_summary` fits a prompt, `state_file` has the
     whole state. `held_by` names the human gates that keep the receiver from going on.
@@ -37,7 +37,7 @@ class HandoffCommand(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The answer to a smaller write: the version it made and the items it brought."""
+    """The result of a smaller write: its version and its new items."""
 
     task_id: str
     version: int

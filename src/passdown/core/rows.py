@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class ItemRow(NamedTuple):
-    """Where one item stands and what has become of it; its text stays in the record.
+    """Where an item is recorded, and its status; its text stays in the record.
 
-    `field` and `index` point into the body of the record at `position`; `fingerprint` tells equal
-    items apart from merely similar ones. `grade` is what ranks an item among its kind: a severity,
-    a priority, `blocking`, or an artifact's type (empty once the file is deleted). `sizes` is how
-    long its texts are; see `item_text`.
+    `field` and `index` point into the body of the record at `position`; equal items share their
+    `fingerprint`. `grade` ranks an item among its kind: a severity, a priority, `blocking`, or an
+    artifact's type (empty once the file is deleted). `sizes` is how long its texts are; see
+    `items`.
     """
 
     task: str
@@ -76,7 +76,7 @@ class LabelRow(NamedTuple):
 
 
 class TaskRow(NamedTuple):
-    """A task as it stands: `details` changes rarely, `header` with every record."""
+    """The current row of a task: `details` changes rarely, `header` with every record."""
 
     task: str
     version: int
@@ -91,7 +91,7 @@ class TaskRow(NamedTuple):
 
 
 class InboxRow(NamedTuple):
-    """A handoff that waits for its receiver; `held` while a human gate stands in its way."""
+    """A handoff that waits for its receiver; `held` while a human gate is open."""
 
     agent: str
     task: str
@@ -132,7 +132,7 @@ class KnowledgeRow(NamedTuple):
 
 class IndexChanges(NamedTuple):
     """What a record adds. `dropped` are the addresses of entries, and `forgotten` the nodes and
-    edges, that it takes out of what stands; `edges` may repeat what is there.
+    edges, that it removes; `edges` may repeat known ones.
     """
 
     entries: tuple[EntryRow, ...] = ()

@@ -193,7 +193,7 @@ class Type:
         return value
 
     def value(self, plain: Any) -> Any:
-        """The Python value that plain data stands for."""
+        """The Python value of plain data."""
         return plain
 
     def recorded(self, plain: Any, path: str, extra: JsonObject) -> Any:

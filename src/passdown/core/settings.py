@@ -56,7 +56,7 @@ DEFAULTS = Settings()
 MAX_SETTING = 1_000_000
 
 CONFIG_TEMPLATE = """\
-# Settings of this Passdown workspace. What stands here are the defaults; remove the # to \
+# Settings of this Passdown workspace. These are the defaults; remove the # to \
 change one.
 
 # Artifacts that a task must have, by type, before it may enter a phase.
@@ -64,7 +64,7 @@ change one.
 # source = 1
 # test = 1
 
-# Refuse a handoff that names a file which isn't there.
+# Refuse a handoff that names a missing file.
 # [handoff]
 # artifacts_on_disk = true
 
@@ -154,7 +154,7 @@ def checked_settings(settings: Settings) -> Settings:
     return parse_settings(document)._replace(phase_gates=settings.phase_gates)
 
 
-_WHERE = "Mend .passdown/config.toml; nothing was changed."
+_WHERE = "Fix .passdown/config.toml; nothing was changed."
 
 
 class _Setting(NamedTuple):

@@ -81,7 +81,7 @@ def similarity(one: Set[str], other: Set[str]) -> float:
 
 
 def is_similar(one: set[str], other: set[str]) -> bool:
-    """Whether two texts say nearly the same; most pairs are told apart by their lengths."""
+    """Whether two texts say nearly the same; most pairs differ in length already."""
     fewer, more = sorted((len(one), len(other)))
     return fewer >= NEAR_DUPLICATE * more and similarity(one, other) >= NEAR_DUPLICATE
 

@@ -15,9 +15,9 @@ _TEMPLATE = """\
 # Task @task@: @title@
 
 <!-- Fill in the places in [brackets]; those left as they are don't count, nor do comments.
-     When the file is ingested and the task isn't there yet, the task is made from it: from the
+     When the file is ingested and the task doesn't exist yet, it is created from the file: from the
      title above, Phase, Time limit, Depends on, the Objective, and the list items of Acceptance
-     Criteria and Context Provided. A task that is there stays as it is. -->
+     Criteria and Context Provided. An existing task stays as it is. -->
 
 ## Metadata
 <!-- Agent hands off to Next agent; that counts each time. -->
@@ -149,7 +149,7 @@ def no_handoff() -> InvalidInput:
 
 
 def handoff_section(text: str) -> str | None:
-    """What stands under the last heading named Handoff, up to the next heading of its level."""
+    """The text below the last heading named Handoff, up to the next heading of its level."""
     found: list[str] | None = None
     level = 0
     fence = ""
@@ -239,7 +239,7 @@ class TaskFileFields(NamedTuple):
 
 
 def task_file_fields(text: str) -> TaskFileFields:
-    """The fields that a task file gives its task; places that nobody filled in don't count.
+    """The fields that a task file gives its task; placeholders don't count.
 
     Taken are Phase, Time limit and Depends on (lines of the metadata), the Objective, and the list
     items of Acceptance Criteria and Context Provided.

@@ -75,7 +75,7 @@ def counter_of(given: str | Count | Counter | None, default: str = DEFAULT_COUNT
     if given in VOCABULARIES:
         return Counter(given, vocabulary(given), vocabulary(given))
     problem = Problem("counter", "invalid_choice", f"{str(given)[:40]!r}", " | ".join(COUNTERS))
-    raise InvalidInput("there is no such counter", [problem])
+    raise InvalidInput("unknown counter", [problem])
 
 
 def checked_counter(count: Count) -> Count:

@@ -171,13 +171,13 @@ def _parts(word: str, low: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=50_000)
 def _keyword(word: str) -> str:
-    """A word as it may stand out, or nothing."""
+    """A word as a keyword, or nothing."""
     low = folded(word)
     return low if 3 < len(low) <= 40 and low.isalpha() and low not in STOP_WORDS else ""
 
 
 def keywords(text: str, limit: int) -> list[str]:
-    """The words that stand out in a text, as they were written: the most frequent, then the
+    """The keywords of a text, as they were written: the most frequent, then the
     longest.
     """
     counted = Counter(map(_keyword, _written(text)))
@@ -205,7 +205,7 @@ _TIME_WORDS = MONTHS.keys() | set(
 
 
 def traits(text: str) -> int:
-    """What kind of saying a text is: a question, one that speaks of a time, both or neither."""
+    """Flags of a text: whether it is a question, and whether it names a time."""
     is_timed = not _TIME_WORDS.isdisjoint(map(str.lower, _written(text)))
     return (QUESTION if text.rstrip().endswith("?") else 0) | (TIMED if is_timed else 0)
 
