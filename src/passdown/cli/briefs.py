@@ -39,8 +39,6 @@ _MAX_DISPLACED = 12
     choices={"format": ("markdown", "plain", "yaml", "json", "summary", "injection")},
     help={
         "agent": "who it is for; default: PASSDOWN_AGENT, else your user name",
-        "format": "of the text",
-        "tags": "look for this as well",
         "record": "don't record that it was delivered",
         "check": "FILE: whether this brief is still current; exit code 1 when it isn't",
     },

@@ -415,17 +415,16 @@ def _fraction(text: str) -> float:
     "notes/ --agent coder",
     "note.md --prompt > prompt.txt",
     "note.md --answer answer.json",
+    like="imports.migrate",
+    without=("note",),
     types={"minimum": _fraction},
     flags={"write_back": "--no-write"},
     help={
         "files": "notes, folders of notes, patterns",
-        "task": "the task, where a note names none",
         "agent": "who hands off, where a note names nobody",
         "minimum": "0..1: leave out what is less certain",
-        "dry_run": "show what would be recorded",
         "prompt": "print the prompt for a model instead",
         "answer": "FILE: a model's answer to that prompt",
-        "ask": "let PASSDOWN_MIGRATE_COMMAND answer it",
         "write_back": "record, but leave the files alone",
     },
 )
@@ -435,29 +434,17 @@ def migrate(
     *,
     prompt: bool = False,
     answer: str | None = None,
-    minimum: float = 0.5,
     agent: Author,
-    task: str = "",
-    ask: bool = False,
-    dry_run: bool = False,
-    write_back: bool = True,
+    **options: Any,
 ) -> int:
     """Turn freeform notes into handoffs."""
     paths = _note_files(files)
-    if len(paths) > 1 and (task or answer or prompt):
+    if len(paths) > 1 and (options["task"] or answer or prompt):
         raise UsageError("--task, --answer and --prompt are for one file")
     if prompt:
         _print_prompt(session, paths[0])
         return 0
-    options = {
-        "agent": agent,
-        "task": task,
-        "answer": _answer_from_file(answer) if answer else None,
-        "ask": ask,
-        "minimum": minimum,
-        "dry_run": dry_run,
-        "write_back": write_back,
-    }
+    options |= {"agent": agent, "answer": _answer_from_file(answer) if answer else None}
     results: list[JsonObject] = []
     draw = progress_bar("migrating") if len(paths) > PROGRESS_FROM else None
     with session.open() as workspace:

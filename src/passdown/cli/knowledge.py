@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 _TOP = 50
 _MAX_NODES = 5
 _NODE = "NODE: T-1#d3, task:T-1, agent:NAME, file:PATH or an id"
-_TYPES = "TYPE: only nodes of this type"
 _SYNC_SCHEMA = "passdown/sync/1"
 _SYNC_FILE = "knowledge.dot"
 
@@ -64,7 +63,6 @@ _SYNC_FILE = "knowledge.dot"
         "around": "NODE: start from this node",
         "task": "start from this task",
         "tags": "start from nodes with this tag",
-        "types": _TYPES,
         "format": "svg and mermaid: pictures",
         "output": "FILE: write it to this file",
     },
@@ -205,7 +203,7 @@ def _path_text(start: str, path: Iterable[Edge]) -> str:
     "auth --type gotcha --json",
     choices={"types": NODE_TYPES},
     types={"tags": comma_list},
-    help={"tags": "TAG: one of them is enough", "types": _TYPES},
+    help={"tags": "TAG: one of them is enough"},
 )
 def graph_tagged(
     session: Session, tags: list[list[str]], *, types: Sequence[str] = (), limit: int = 10

@@ -40,17 +40,14 @@ _MAX_LISTED = 20
     "",
     "--against ../safe/heads.json",
     "--chain-only --json",
-    help={
-        "against": "FILE: heads that were exported earlier",
-        "chain_only": "only the chains of digests",
-    },
+    like="verify",
+    help={"against": "FILE: heads that were exported earlier"},
 )
-def verify(session: Session, *, against: str | None = None, chain_only: bool = False) -> int:
+def verify(session: Session, *, against: str | None = None, **options: Any) -> int:
     """Check that the store is as it was written."""
     heads = _saved_heads(against) if against else None
     with session.open() as workspace:
-        progress = progress_bar("verifying")
-        found = workspace.verify(heads, chain_only=chain_only, progress=progress)
+        found = workspace.verify(heads, progress=progress_bar("verifying"), **options)
     return _show_verified(session, found)
 
 

