@@ -23,7 +23,7 @@ from passdown.errors import InvalidInput, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from passdown.context.pipeline import CounterLike
+    from passdown.core.tokens import CounterLike
 
 
 Artifact = dict[str, Any]

@@ -15,9 +15,7 @@ from passdown.core.tokens import counter_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from passdown.core.tokens import Count, Counter
-
-    CounterLike = str | Count | Counter | None
+    from passdown.core.tokens import Count, CounterLike
 
 Piece = TypeVar("Piece")
 
@@ -73,6 +71,17 @@ class Budget(NamedTuple):
             if may_follow and self.fits(render({*chosen, piece})):
                 chosen.add(piece)
         return chosen
+
+    def longest(self, count: int, render: Callable[[int], str]) -> int:
+        """How many of the first pieces fit, where more of them never make a shorter text."""
+        fitting, too_many = 0, count + 1
+        while fitting + 1 < too_many:
+            middle = (fitting + too_many) // 2
+            if self.fits(render(middle)):
+                fitting = middle
+            else:
+                too_many = middle
+        return fitting
 
 
 def budget_of(

@@ -25,7 +25,7 @@ from passdown.core.values import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from passdown.context.pipeline import CounterLike
+    from passdown.core.tokens import CounterLike
     from passdown.core.types import JsonObject
 
 

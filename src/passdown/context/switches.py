@@ -13,7 +13,7 @@ from passdown.core.tokens import counter_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from passdown.core.tokens import Count, Counter
+    from passdown.core.tokens import CounterLike
 
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -205,9 +205,7 @@ def assemble(
     return AssembledContext(_BETWEEN.join(text for _, text in parts), parts)
 
 
-def tokens_by_part(
-    assembled: AssembledContext, counter: str | Count | Counter | None
-) -> dict[str, int]:
+def tokens_by_part(assembled: AssembledContext, counter: CounterLike) -> dict[str, int]:
     """Tokens of each part (0 for one that isn't there) and, as `total`, of the whole text."""
     count = counter_of(counter).tokens
     found = dict(assembled.parts)

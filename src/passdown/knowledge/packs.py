@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter as Tally
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown.context.pipeline import budget_of
 from passdown.core.graph import Graph, graph_of
 from passdown.core.index_entries import KNOWLEDGE, NODE_LETTERS
 from passdown.core.kinds import KINDS, LIVE
 from passdown.core.rows import NODE_PREFIX
-from passdown.core.tokens import CounterLike, counter_of
+from passdown.core.tokens import CounterLike
 from passdown.core.types import NEWEST
 from passdown.core.words import words
 from passdown.errors import InvalidInput, Problem, unknown_task
@@ -20,7 +21,7 @@ from passdown.search.ranking import Search
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from passdown.store.statements import Reader
 
@@ -70,17 +71,20 @@ def pack(
         format: dot or json.
     """
     _check(nodes, budget, depth, format)
-    count = counter_of(counter or context.settings.counter).tokens
+    room = budget_of(budget, counter or context.settings.counter)
     with context.store.reading() as reader:
         terms = _terms(reader, task)
         names = _names(reader, task, terms, nodes, depth)
         whole = subgraph(reader, names)
     known = {n.id for n in whole.nodes if n.attributes.get("status") not in _SETTLED}
     ordered = [name for name in names if name in known]
-    kept = _most_that_fit(whole, ordered[:nodes], format, lambda text: count(text) <= budget)
+    kept = room.longest(
+        len(ordered[:nodes]),
+        lambda count: write_graph(_first(whole, ordered[:count]), format),  # pyright: ignore[reportArgumentType]
+    )
     graph = _first(whole, ordered[:kept])
     text = write_graph(graph, format) if kept else ""  # pyright: ignore[reportArgumentType]
-    return Pack(task, terms, graph, text, count(text) if text else 0, len(ordered) - kept)
+    return Pack(task, terms, graph, text, room.tokens(text) if text else 0, len(ordered) - kept)
 
 
 def _check(nodes: int, budget: int, depth: int, format: str) -> None:
@@ -155,18 +159,3 @@ def _first(whole: Graph, names: Sequence[str]) -> Graph:
         (node for node in whole.nodes if node.id in kept),
         (edge for edge in whole.edges if edge.source in kept and edge.target in kept),
     )
-
-
-def _most_that_fit(
-    whole: Graph, names: Sequence[str], format: str, fits: Callable[[str], bool]
-) -> int:
-    """How many of the first nodes fit; a larger graph never has a shorter text."""
-    low, high = 0, len(names)
-    while low < high:
-        middle = (low + high + 1) // 2
-        text = write_graph(_first(whole, names[:middle]), format)  # pyright: ignore[reportArgumentType]
-        if fits(text):
-            low = middle
-        else:
-            high = middle - 1
-    return low
