@@ -154,7 +154,7 @@ def handoff_section(text: str) -> str | None:
     level = 0
     fence = ""
     for line in text.removeprefix("\ufeff").splitlines():
-        fence = _fence_after(fence, line)
+        fence = fence_after(fence, line)
         heading = None if fence or len(line) > MAX_MARKUP_LINE else _HEADING.match(line)
         if heading and heading[2].strip().rstrip("#").rstrip().lower() == "handoff":
             found, level = [], len(heading[1])
@@ -165,13 +165,14 @@ def handoff_section(text: str) -> str | None:
     return None if found is None else "\n".join(found) + "\n"
 
 
-def _fence(line: str) -> re.Match[str] | None:
+def fence_line(line: str) -> re.Match[str] | None:
+    """A line that opens or closes a code fence: its marks, and the name of the language."""
     return _FENCE.match(line) if len(line) <= MAX_MARKUP_LINE else None
 
 
-def _fence_after(fence: str, line: str) -> str:
+def fence_after(fence: str, line: str) -> str:
     """The fence that is open after a line, so that a heading inside one isn't taken for one."""
-    match = _fence(line)
+    match = fence_line(line)
     if match is None:
         return fence
     if not fence:
@@ -185,8 +186,8 @@ def _fenced(section: str) -> str | None:
     blocks: list[tuple[str, list[str]]] = []
     fence = ""
     for line in section.splitlines():
-        after = _fence_after(fence, line)
-        match = _fence(line)
+        after = fence_after(fence, line)
+        match = fence_line(line)
         if not fence and after and match:
             blocks.append((match[2].lower(), []))
         elif fence and after:
@@ -246,7 +247,7 @@ def task_file_fields(text: str) -> TaskFileFields:
     """
     found = TaskFileFields({}, [])
     unused: list[str] = []
-    for name, lines in _sections(_without_comments(text)).items():
+    for name, lines in _sections(without_comments(text)).items():
         key = name.lower()
         if key in ("", "metadata"):
             _take_metadata(lines, found)
@@ -263,14 +264,14 @@ def task_file_fields(text: str) -> TaskFileFields:
     return found
 
 
-def _without_comments(text: str) -> str:
-    """The text without `<!-- ... -->`; a comment that never ends is left as it is."""
+def without_comments(text: str, gap: str = "") -> str:
+    """The text with `<!-- ... -->` replaced by `gap`; a comment that never ends is kept."""
     kept: list[str] = []
     at = 0
     while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
         kept.append(text[at:start])
         at = end + len("-->")
-    return "".join([*kept, text[at:]])
+    return gap.join([*kept, text[at:]])
 
 
 def _sections(text: str) -> dict[str, list[str]]:
@@ -278,7 +279,7 @@ def _sections(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"": []}
     name = fence = ""
     for line in text.splitlines():
-        fence = _fence_after(fence, line)
+        fence = fence_after(fence, line)
         heading = None if fence or len(line) > MAX_MARKUP_LINE else _HEADING.match(line)
         if heading and len(heading[1]) == 2:
             name = heading[2].strip()
@@ -347,7 +348,7 @@ def _take_items(name: str, lines: list[str], found: TaskFileFields) -> None:
     fence = ""
     is_other = False
     for line in _filled(lines):
-        was, fence = fence, _fence_after(fence, line)
+        was, fence = fence, fence_after(fence, line)
         item = None if was or fence else _ITEM.match(line)
         if item and item[1]:
             items.append(item[1])

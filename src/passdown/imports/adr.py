@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from passdown.core.kinds import NOT_STATED
 from passdown.core.names import path_problems, suggest_tag
 from passdown.core.record import canonical_bytes, digest_bytes
+from passdown.core.task_files import MAX_MARKUP_LINE
 from passdown.core.text import has_lone_surrogate, is_blank
 from passdown.errors import InvalidInput, Problem
 from passdown.imports.job import (
@@ -27,15 +28,7 @@ from passdown.imports.job import (
     remarks,
     short_hash,
 )
-from passdown.imports.parsing import (
-    MAX_MARKUP_LINE,
-    Page,
-    fact_of,
-    items_of,
-    links_in,
-    read_page,
-    without_cycles,
-)
+from passdown.imports.parsing import Page, fact_of, items_of, links_in, read_page, without_cycles
 from passdown.workspace.entries import add_entry
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.redaction import redact
+from passdown.core.task_files import fence_after, fence_line, without_comments
 from passdown.core.text import has_lone_surrogate, text_problems
 
 if TYPE_CHECKING:
@@ -73,20 +74,11 @@ _BEFORE_POINT = re.compile(r"\s+([.,:;!?)])")
 def clean(text: str) -> str:
     """Text on one line without Markdown's marks for bold, links, quotes, comments and breaks."""
     if "<!--" in text:
-        text = _without_comments(text)
+        text = without_comments(text, " ")
     text = _LINK.sub(r"\1", text)
     text = _MARKS.sub(" ", text)
     text = " ".join(text.replace("\x00", " ").split())
     return _BEFORE_POINT.sub(r"\1", text).strip()
-
-
-def _without_comments(text: str) -> str:
-    kept: list[str] = []
-    at = 0
-    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
-        kept.append(text[at:start])
-        at = end + len("-->")
-    return " ".join([*kept, text[at:]])
 
 
 def storable(text: str) -> str:
@@ -412,7 +404,6 @@ _STRUCK = re.compile(
     r"[ \t]*~~[^~]{1,2000}~~[ \t]*(?:\([^()]{0,200}\)|[.,;!]|done\b.{0,60})?[ \t]*"
 )
 _RULE = re.compile(r"[ \t]*([-*_])[ \t]*(?:\1[ \t]*){2,}")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([A-Za-z0-9_+-]*)[^`]*")
 _QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)+")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9 &/'-]{2,50}")
@@ -464,17 +455,6 @@ def open_fence(text: str) -> str:
     return fence
 
 
-def fence_after(fence: str, line: str) -> str:
-    """The marks of the code fence that is open after a line, or nothing."""
-    match = _FENCE.fullmatch(line) if len(line) <= MAX_MARKUP else None
-    if match is None:
-        return fence
-    if not fence:
-        return match[1]
-    closes = match[1][0] == fence[0] and len(match[1]) >= len(fence) and not match[2]
-    return "" if closes else fence
-
-
 class _BlockParser:
     """Parses Markdown and plain text line by line; indented text below an item belongs to it."""
 
@@ -514,7 +494,7 @@ class _BlockParser:
     def _turn_fence(self, fence: str, text: str) -> None:
         self.close()
         if fence:
-            match = _FENCE.fullmatch(text)
+            match = fence_line(text)
             self.is_prose_fence = match is not None and match[2].lower() in _PROSE_FENCES
         else:
             self.label = ""

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.kinds import NOT_STATED
 from passdown.core.redaction import redact
-from passdown.core.task_files import MAX_MARKUP_LINE, handoff_section, read_task_file
+from passdown.core.task_files import (
+    MAX_MARKUP_LINE,
+    fence_after,
+    handoff_section,
+    read_task_file,
+)
 from passdown.core.text import excerpt, visible
 from passdown.errors import InvalidInput
-from passdown.imports.note_blocks import clean, fence_after, lines_of, open_fence
+from passdown.imports.note_blocks import clean, lines_of, open_fence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

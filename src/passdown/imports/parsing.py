@@ -7,11 +7,10 @@ from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 from passdown.core.parsing import load_json, load_yaml
+from passdown.core.task_files import MAX_MARKUP_LINE, without_comments
 from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem
 
-# Headings and lines of facts are short; longer lines are text, whatever they begin with.
-MAX_MARKUP_LINE = 400
 _MAX_FRONT_LINES = 200
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
@@ -59,7 +58,7 @@ class Page(NamedTuple):
 def read_page(text: str) -> Page:
     """Parse a page; its title is the first heading of the first level."""
     front, rest = _front_matter(text.removeprefix("\ufeff").replace("\r\n", "\n"))
-    sections = _sections(_without_comments(rest).split("\n"))
+    sections = _sections(without_comments(rest).split("\n"))
     head = sections.pop(0)
     lines = list(head.lines)
     title = ""
@@ -93,15 +92,6 @@ def _front_matter(text: str) -> tuple[dict[str, object], str]:
         return {}, rest
     pairs = cast("dict[object, object]", loaded).items()
     return {str(name).strip().lower(): value for name, value in pairs}, rest
-
-
-def _without_comments(text: str) -> str:
-    kept: list[str] = []
-    at = 0
-    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
-        kept.append(text[at:start])
-        at = end + len("-->")
-    return "".join([*kept, text[at:]])
 
 
 def _sections(lines: list[str]) -> list[Section]:
