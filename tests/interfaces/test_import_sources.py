@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.importing.sources import entities, issue, issues, write_adrs, write_lines
+from tests.imports.sources import entities, issue, issues, write_adrs, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

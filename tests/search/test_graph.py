@@ -15,8 +15,8 @@ from passdown.errors import InvalidInput, NotFound
 from passdown.knowledge.graph import reachable
 from passdown.knowledge.graph_files import read_graph
 from passdown.testing import full_handoff
+from tests.knowledge.test_knowledge import edge, node
 from tests.sizes import example_count
-from tests.test_knowledge import edge, node
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -96,7 +96,7 @@ def read_beads(data: bytes) -> Issues:
         known = found.get(issue.id)
         if known:
             older = min((known, (updated, issue)), key=lambda each: each[0])[1].line
-            message = f"{issue.id} stands on another line too, updated later"
+            message = f"{issue.id} is on another line too, updated later"
             problems.append(Problem(f"line {older}", "duplicate_id", message, "one line an issue"))
         if known is None or updated >= known[0]:
             found[issue.id] = (updated, issue)
@@ -173,15 +173,15 @@ def _description(entry: dict[str, Any]) -> str:
 
 def _facts(entry: dict[str, Any]) -> str:
     """Facts that a task has no field for, in one line."""
-    told: list[str] = []
+    facts: list[str] = []
     for name, word in _FACTS:
         value = entry.get(name)
         if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
             text = str(value).strip()
-            told.append(f"{word} {text[:10] if name.endswith('_at') else text}")
+            facts.append(f"{word} {text[:10] if name.endswith('_at') else text}")
     labels = texts_of(entry, "labels")
-    told += [f"labels {', '.join(labels)}"] if labels else []
-    return f"In beads: {'; '.join(told)}." if told else ""
+    facts += [f"labels {', '.join(labels)}"] if labels else []
+    return f"In beads: {'; '.join(facts)}." if facts else ""
 
 
 def _criteria(text: str) -> list[str]:

@@ -325,7 +325,7 @@ def _sender(context: Context, named: str, task: str) -> str:
     with context.store.reading() as reader:
         row = reader.task(task) if task else None
     if row is None:
-        message = "is missing, and the note names nobody"
+        message = "is missing, and the note names none"
         raise _refusal(Problem("agent", "required", message, "an agent"))
     return row.holder
 
@@ -560,21 +560,21 @@ def _outside_project(note: Note, path: str, root: str) -> list[Problem]:
     """The warning that a note's file is outside the project."""
     if not path or is_beneath(path, root):
         return []
-    message = "lies outside the project and is left as it is"
+    message = "is outside the project and was not changed"
     return [Problem(note.path, "outside_project", message, level="warning")]
 
 
 def _write_back(note: Note, text: str, root: str) -> tuple[str | None, list[Problem]]:
     """Replace a note's file, behind any link, unless it is outside the project or has changed."""
     target = os.path.realpath(note.path)
-    # The target is checked: a link may lead elsewhere since the note was read.
+    # The target is checked: a link may have changed since the note was read.
     if warnings := _outside_project(note, target, root):
         return None, warnings
     there = bytes_at(target, MAX_NOTE_BYTES)
     if there == text.encode():
         return None, []
     if there != note.text.encode():
-        message = "was changed by someone else meanwhile and is left as it is"
+        message = "was changed by someone else meanwhile and was not written"
         fix = "the handoff is recorded; migrate the file again"
         return None, [Problem(note.path, "file_changed", message, "", fix, "warning")]
     replace_file(target, text, is_project_file=True)
@@ -627,7 +627,7 @@ def command_answer(context: Context) -> AnswerFunction:
     if not words:
         expected = "a program and its arguments, in the environment"
         problem = Problem(COMMAND_VARIABLE, "required", "is not set", expected)
-        raise InvalidInput("nobody was asked", [problem])
+        raise InvalidInput("no command to ask is set", [problem])
     timeout = context.settings.migrate_timeout_s
     return lambda prompt: _run(words, prompt, timeout, context.root)
 
@@ -669,4 +669,4 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _command_failure(message: str) -> InvalidInput:
     problem = Problem(COMMAND_VARIABLE, "command_failed", message, "an answer on standard output")
-    return InvalidInput("nobody answered; nothing was changed", [problem])
+    return InvalidInput("no answer; nothing was changed", [problem])

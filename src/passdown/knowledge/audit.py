@@ -102,10 +102,10 @@ def _by_files(
     gone: list[str] = []
     for done, entry in enumerate(live):
         row = _row(reader, entry.address)
-        told = records.content(row) if row else None
-        if row is not None and told is not None:
-            changes = check.of(row, told)
-            if changes and check.are_all_gone(row, told):
+        content = records.content(row) if row else None
+        if row is not None and content is not None:
+            changes = check.of(row, content)
+            if changes and check.are_all_gone(row, content):
                 gone.append(entry.address)
             elif changes:
                 stale.append({"item": entry.address, "files": list(changes)})
@@ -123,13 +123,13 @@ def _row(reader: Reader, address: str) -> ItemRow | None:
 
 def _delivered_addresses(reader: Reader) -> set[str]:
     """Every address that was delivered to some agent."""
-    told: set[str] = set()
+    found: set[str] = set()
     before = NEWEST
     while page := reader.latest(before, _PAGE, DELIVERY_STREAM):
         for record in page:
-            told.update(record.document().get("shown", ()))
+            found.update(record.document().get("shown", ()))
         before = page[-1].seq
-    return told
+    return found
 
 
 def _unconnected(reader: Reader) -> Iterator[str]:

@@ -4,7 +4,7 @@ The writer quotes ids and values, with `\"`, `\\`, `\n` and `\r` as the only esc
 node and edge is one line. The parser reads DOT as Graphviz users write it: a node is listed by a
 statement with an attribute list; a bare name and the end of an edge only mention it. Defaults
 (`node [..]`, `edge [..]`) apply to what follows in their braces, except those that only say how to
-draw. A subgraph is flattened; as the end of an edge it stands for all nodes that it mentions. `a --
+draw. A subgraph is flattened; as the end of an edge it means all nodes that it mentions. `a --
 b` leads from a to b. Ports are refused, since they would be lost. An attribute that is given twice
 must have the same value. A line that begins with `#` is a comment.
 """
@@ -188,7 +188,7 @@ def _unmatched(source: str, at: int) -> tuple[str, int]:
     if char == "<":
         end = _after_html(source, at)
         return "HTML can't be read as text; quote it" if end > 0 else "HTML never ends", end
-    return f"{excerpt(char)} can't stand outside of quotes", at + 1
+    return f"{excerpt(char)} has to be quoted", at + 1
 
 
 def _end_of_line(source: str, at: int) -> int:
@@ -422,7 +422,7 @@ class _DotParser:
             raise
         if "id" in fields:
             place = fields["id"].place
-            self._drafts.refuse(place, "invalid_name", "id stands before the attributes", "no id")
+            self._drafts.refuse(place, "invalid_name", "id is given before the attributes", "no id")
         tags = [tag for word in ("tags", "tag") for tag in _tags(fields.pop(word, None))]
         self._drafts.add_node(Draft(name.place, {**fields, "id": name}, tuple(tags)))
 
@@ -438,7 +438,7 @@ class _DotParser:
         given = {**scope.edges, **(self._attributes() if self._is_mark("[") else {})}
         for name in ("source", "target"):
             if name in given:
-                words = f"{name} stands before the attributes"
+                words = f"{name} is given before the attributes"
                 self._drafts.refuse(given.pop(name).place, "invalid_name", words, f"no {name}")
         for ends in chain:
             scope.mentioned.update({name.text: name for name in ends.names})

@@ -61,7 +61,7 @@ def read_graph(
 ) -> Graph:
     """Read a graph; `auto` reads a text that begins with a bracket as JSON.
 
-    `known` are ids of nodes that exist elsewhere: edges may lead to them. Raises InvalidInput with
+    `known` are ids of other known nodes: edges may lead to them. Raises InvalidInput with
     every problem; its path is `line:column` in DOT and the path of the value in JSON.
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
@@ -229,20 +229,20 @@ class Drafts:
     def graph(self, known: Iterable[str], *, is_edge_list: bool = False) -> Graph:
         """The checked graph; raises InvalidInput with all problems.
 
-        In an edge list, an end that nothing else stands for becomes an insight of that name.
+        In an edge list, an end that isn't a node becomes an insight of that name.
         """
-        elsewhere = {*known, *self._excused}
+        outside = {*known, *self._excused}
         self._need_fields()
         listed = [draft for draft in self._nodes if "id" in draft.fields]
         drawn = [draft for draft in self._edges if draft.fields.keys() >= _ENDS]
         nodes = [_node(draft) for draft in listed]
         edges = [_edge(draft) for draft in drawn]
         if is_edge_list:
-            nodes += _implied(nodes, edges, elsewhere)
-        self._check_mentions(elsewhere.union(node.id for node in nodes))
-        told = set(self._reported)
-        for problem in check_graph(nodes, edges, elsewhere):
-            self._report(problem, listed, drawn, told)
+            nodes += _implied(nodes, edges, outside)
+        self._check_mentions(outside.union(node.id for node in nodes))
+        reported = set(self._reported)
+        for problem in check_graph(nodes, edges, outside):
+            self._report(problem, listed, drawn, reported)
         if self._problems:
             self.give_up()
         return graph_of(nodes, edges)
@@ -276,12 +276,12 @@ class Drafts:
         field = draft.fields.get(name)
         if self._by_line:
             who = excerpt(draft.text("id"), 60)
-            told = f"{who}: {message}" if who else message
-            return (field.place if field else draft.place, code, told)
+            words = f"{who}: {message}" if who else message
+            return (field.place if field else draft.place, code, words)
         return (field.place if field else f"{draft.place}.{name}", code, message)
 
     def _report(
-        self, problem: Problem, nodes: list[Draft], edges: list[Draft], told: set[str]
+        self, problem: Problem, nodes: list[Draft], edges: list[Draft], reported: set[str]
     ) -> None:
         """Note a problem of the finished graph, at its position in the file."""
         match = _CHECKED.fullmatch(problem.path)
@@ -292,7 +292,7 @@ class Drafts:
             return
         drafts = nodes if match[1] == "nodes" else edges
         if int(match[2]) >= len(drafts):
-            return  # an implied node: the edge that implies it is told of
+            return  # an implied node: its edge is reported
         draft, name = drafts[int(match[2])], match[3] or ""
         if name == "tags" and match[4]:
             place, message = draft.tags[int(match[4])].place, f"tag {problem.message}"
@@ -302,7 +302,7 @@ class Drafts:
         place, code, message = self._worded(draft, name, words, problem.code)
         if not name:
             place = draft.place
-        if name not in _ALWAYS or name in draft.fields or place not in told:
+        if name not in _ALWAYS or name in draft.fields or place not in reported:
             self.refuse(place, code, message, problem.expected)
 
 
@@ -345,8 +345,8 @@ def _edge(draft: Draft) -> Edge:
     return Edge(draft.text("source"), relation, draft.text("target"), rest)
 
 
-def _implied(nodes: list[Node], edges: list[Edge], elsewhere: set[str]) -> list[Node]:
-    there = {node.id for node in nodes} | elsewhere
+def _implied(nodes: list[Node], edges: list[Edge], outside: set[str]) -> list[Node]:
+    there = {node.id for node in nodes} | outside
     ends = {name for edge in edges for name in (edge.source, edge.target)}
     return [
         Node(name, "insight", summary_line(name))
@@ -466,8 +466,8 @@ def _entries(drafts: Drafts, value: object, path: str) -> Iterator[tuple[str, di
 def _fields(
     drafts: Drafts, entry: dict[str, object], place: str, written: Mapping[str, str] | None = None
 ) -> dict[str, Field]:
-    """The texts of an entry, those under `attributes` among them; `written` gives the names that
-    stand in the file for fields that have another one here.
+    """The texts of an entry, including those under `attributes`; `written` maps field names to the
+    names in the file where they differ.
     """
     inner = entry.pop("attributes", None)
     found: dict[str, Field] = {}
@@ -480,7 +480,7 @@ def _fields(
         for name, value in cast("dict[str, object]", inner).items():
             where = child_path(f"{place}.attributes", name)
             if name in found or name in _NOT_INNER:
-                message = f"{excerpt(name)} stands beside the attributes, not among them"
+                message = f"{excerpt(name)} belongs beside the attributes, not among them"
                 drafts.refuse(where, "invalid_name", message, "each name once")
             else:
                 _take(drafts, found, name, value, where)

@@ -64,29 +64,29 @@ def component_of(path: str) -> str:
 
 
 def _place(row: ItemRow, records: ItemTexts) -> JsonObject:
-    told = records.content(row)
-    lines = told.entry.get("lines", "")
+    content = records.content(row)
+    lines = content.entry.get("lines", "")
     return {
         "component": component_of(row.path),
         "location": f"{row.path}:{lines}" if lines and lines != "all" else row.path,
-        "notes": told.entry.get("note", ""),
+        "notes": content.entry.get("note", ""),
         "task": row.task,
-        "agent": told.author,
-        "at": told.at,
+        "agent": content.author,
+        "at": content.at,
         "item": row.address,
     }
 
 
 def _blocker(row: ItemRow, records: ItemTexts) -> JsonObject:
-    told = records.content(row)
+    content = records.content(row)
     return {
-        "blocker": told.entry.get("blocker", row.title),
+        "blocker": content.entry.get("blocker", row.title),
         "severity": row.grade,
-        "impact": told.entry.get("impact", ""),
-        "proposed_resolution": told.entry.get("suggested_resolution", ""),
+        "impact": content.entry.get("impact", ""),
+        "proposed_resolution": content.entry.get("suggested_resolution", ""),
         "task": row.task,
-        "agent": told.author,
-        "at": told.at,
+        "agent": content.author,
+        "at": content.at,
         "item": row.address,
     }
 
@@ -123,15 +123,15 @@ def _current_gotchas(reader: Reader, task: str) -> Iterator[tuple[IndexedEntry, 
 
 
 def _gotcha(row: ItemRow, records: ItemTexts) -> JsonObject:
-    told = records.content(row)
+    content = records.content(row)
     return {
-        "issue": told.entry.get("issue", row.title),
-        "mitigation": told.entry.get("mitigation", ""),
+        "issue": content.entry.get("issue", row.title),
+        "mitigation": content.entry.get("mitigation", ""),
         "severity": row.grade,
-        "discovered": told.entry.get("discovered_in", ""),
+        "discovered": content.entry.get("discovered_in", ""),
         "task": row.task,
-        "agent": told.author,
-        "at": told.at,
+        "agent": content.author,
+        "at": content.at,
         "items": [row.address],
     }
 

@@ -383,10 +383,10 @@ def update_graph(file: Graph, entries: Graph, ledger: Graph, *, is_only: bool) -
     lost = tuple(sorted(held.keys() - wished.keys()))
     if not is_only:
         disputed = {report.path for report in conflicts}
-        stands = {
+        kept = {
             n: known[n] for n, p in wished.items() if n in known and _problem_path(p) in disputed
         }
-        wished = _with_ends(wished | stands, known)
+        wished = _with_ends(wished | kept, known)
     news = _graph(taken.values())
     reports = (*conflicts, *(_taken_out(held[name]) for name in lost))
     return KnowledgeUpdate(_graph(wished.values()), news.nodes, news.edges, reports, lost)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from passdown.imports.adr import Adr, NoAdr, read_adr, resolve_chain
-from tests.importing.sources import MADR_BULLETS, MADR_FRONT, NYGARD_NEW, NYGARD_OLD, README
+from tests.imports.sources import MADR_BULLETS, MADR_FRONT, NYGARD_NEW, NYGARD_OLD, README
 
 
 def adr(text: str, name: str = "0001-a.md") -> Adr:

@@ -14,7 +14,7 @@ from passdown.errors import InvalidInput
 from passdown.imports.importer import detect_format
 from passdown.knowledge.graph import add_knowledge, graph
 from passdown.workspace import open as open_workspace
-from tests.importing.sources import (
+from tests.imports.sources import (
     MADR_BULLETS,
     MADR_FRONT,
     NYGARD_NEW,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
-from tests.importing.sources import issue, link, write_lines
+from tests.imports.sources import issue, link, write_lines
 
 if TYPE_CHECKING:
     from tests.postgres import KeepIn

@@ -13,7 +13,7 @@ from passdown.core.graph import check_graph
 from passdown.imports.beads import read_beads
 from passdown.imports.importer import IMPORT_FORMATS, format_of, format_of_folder
 from passdown.imports.mcp_memory import read_memory
-from tests.importing.sources import (
+from tests.imports.sources import (
     MADR_FRONT,
     NYGARD_NEW,
     README,

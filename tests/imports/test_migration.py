@@ -16,7 +16,7 @@ import passdown
 from passdown.core.settings import Settings
 from passdown.errors import InvalidInput
 from passdown.imports.note_migration import kept_note
-from tests.freeform.test_note_properties import NOTES
+from tests.imports.test_note_properties import NOTES
 from tests.sizes import example_count
 
 if TYPE_CHECKING:

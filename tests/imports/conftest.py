@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.importing.sources import Imports
+from tests.imports.sources import Imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

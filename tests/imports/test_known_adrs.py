@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.importing.sources import MADR_FRONT, NYGARD_NEW, Imports, numbers, write_adrs
+from tests.imports.sources import MADR_FRONT, NYGARD_NEW, Imports, numbers, write_adrs
 
 if TYPE_CHECKING:
     from pathlib import Path
