@@ -15,6 +15,7 @@ import pytest
 
 import passdown
 from passdown.core.access import RIGHTS
+from passdown.operations import OPERATIONS
 from passdown.web.limits import Limits
 from tests.interfaces.web.asking import ask
 from tests.serving import EVERY_RIGHT, served
@@ -107,13 +108,11 @@ def section(name: str) -> str:
 def test_the_page_names_what_a_server_does_not_offer() -> None:
     """Every method that is refused, with what to do instead."""
     table = section("Python").partition("| not through a server |")[2]
-    assert refused_methods() <= set(re.findall(r"`(\w+)`", table))
+    assert refused_methods() <= set(re.findall(r"`([\w.]+)`", table))
 
 
 def refused_methods() -> set[str]:
-    from passdown.remote.client import UnsupportedMethods
-
-    return {name for name in vars(UnsupportedMethods) if not name.startswith("_")}
+    return {operation.name for operation in OPERATIONS if operation.instead[0]}
 
 
 def test_rights_and_limits_are_those_of_the_code() -> None:

@@ -33,8 +33,8 @@ def test_threads_stem_alike() -> None:
     ]
     expected = [stem(word) for word in given]
     with ThreadPoolExecutor(8) as pool:
-        for found in pool.map(lambda _: [stem(word) for word in given], range(200)):
-            assert found == expected
+        rounds = [pool.submit(lambda: [stem(word) for word in given]) for _ in range(200)]
+        assert all(each.result() == expected for each in rounds)
 
 
 def test_parts_of_a_name_are_stemmed() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.web.app import EVENTS_ROUTE, ROUTES
 from passdown.web.openapi import openapi_document
@@ -47,13 +47,14 @@ def _published(route: ApiRoute, described: dict[str, Any]) -> Any:
 
 def _without_descriptions(value: Any) -> Any:
     if isinstance(value, dict):
+        entries = cast("dict[str, Any]", value)
         return {
             name: _without_descriptions(entry)
-            for name, entry in value.items()
+            for name, entry in entries.items()
             if name != "description" or not isinstance(entry, str)
         }
     if isinstance(value, list | tuple):
-        return [_without_descriptions(each) for each in value]
+        return [_without_descriptions(each) for each in cast("list[Any]", value)]
     return value
 
 
