@@ -182,7 +182,7 @@ def change_of(
     """A value for a record: all of it, or what changed since its base."""
     kept = _shared_ends(value, base)
     if base is None or at is None or kept is None:
-        return {"shape": value.shape, "parts": [_encode(part, coding) for part in value.parts]}
+        return {"shape": value.shape, "parts": [encode_part(part, coding) for part in value.parts]}
     start, end = kept
     parts = value.parts[start : len(value.parts) - end]
     return {
@@ -190,7 +190,7 @@ def change_of(
         "base": list(at),
         "depth": base.depth + 1,
         "keep": [start, end],
-        "parts": [_encode(part, coding) for part in parts],
+        "parts": [encode_part(part, coding) for part in parts],
     }
 
 
@@ -212,7 +212,7 @@ def _shared_ends(value: ChannelValue, base: ChannelValue | None) -> tuple[int, i
 
 def apply_change(stored: dict[str, Any], parts: list[Part], coding: str) -> ChannelValue:
     """The value after one stored change; `parts` are the base's and are changed in place."""
-    new = [_decode(text, coding) for text in stored["parts"]]
+    new = [decode_part(text, coding) for text in stored["parts"]]
     if "base" not in stored:
         return ChannelValue(stored["shape"], new)
     start, end = stored["keep"]
@@ -220,13 +220,15 @@ def apply_change(stored: dict[str, Any], parts: list[Part], coding: str) -> Chan
     return ChannelValue(stored["shape"], parts, stored["depth"])
 
 
-def _encode(part: Part, coding: str) -> list[str]:
+def encode_part(part: Part, coding: str) -> list[str]:
+    """A part for a record."""
     kind, data = part
     text = data.hex() if coding == "base16" else base64.b64encode(data).decode()
     return [kind, text]
 
 
-def _decode(stored: Sequence[str], coding: str) -> Part:
+def decode_part(stored: Sequence[str], coding: str) -> Part:
+    """A part from a record; raises Damaged."""
     kind, text = stored
     try:
         if coding == "base16":
@@ -235,16 +237,6 @@ def _decode(stored: Sequence[str], coding: str) -> Part:
     except (ValueError, binascii.Error) as error:
         problem = Problem("", "not_decodable", f"is no {coding}")
         raise Damaged("a stored value can't be read; nothing was decoded", [problem]) from error
-
-
-def encode_part(part: Part, coding: str) -> list[str]:
-    """A part for a record."""
-    return _encode(part, coding)
-
-
-def decode_part(stored: Sequence[str], coding: str) -> Part:
-    """A part from a record; raises Damaged."""
-    return _decode(stored, coding)
 
 
 def encode_body(make: Callable[[str], dict[str, Any]]) -> dict[str, Any]:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from passdown.adapters.tools import AnyWorkspace
 
-
-if TYPE_CHECKING:
     Condition = Callable[[Any], object]
 
 

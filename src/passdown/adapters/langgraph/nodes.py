@@ -45,9 +45,8 @@ if TYPE_CHECKING:
 
     from passdown.adapters.tools import AnyWorkspace
 
-
-if TYPE_CHECKING:
     Choose = Callable[[str, Mapping[str, Any]], Route]
+
 
 Plain = dict[str, Any]
 

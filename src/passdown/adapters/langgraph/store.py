@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from datetime import datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -20,18 +21,40 @@ from passdown.core.rows import NODE_PREFIX
 from passdown.errors import InvalidInput, MissingExtra, NotFound, Problem
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        PutOp,
+        SearchItem,
+        SearchOp,
+        get_text_at_path,
+        tokenize_path,
+        validate_op_namespace,
+    )
+except ImportError as error:
+    raise MissingExtra(
+        "the package langgraph is not installed",
+        next_step="Install it: pip install 'passdown[langgraph]'",
+    ) from error
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from langgraph.store.base import ListNamespacesOp, MatchCondition, Op, PutOp, Result
+    from langgraph.store.base import MatchCondition, Op, Result
 
     from passdown.adapters.tools import AnyWorkspace
 
-
-if TYPE_CHECKING:
     Namespace = tuple[str, ...]
 
+
 _REFUSED = "refused; nothing was changed"
+KIND = "store_items"
+_MOST = 1_000
+_DEEPEST = 8
+"""How many labels of a namespace have tags; below, answers are looked through."""
 
 
 class StoredItem(NamedTuple):
@@ -165,26 +188,20 @@ def matches_filter(value: object, wanted: object) -> bool:
     return value == wanted
 
 
-def _compares(value: object, operator: str, other: object) -> bool:
-    if operator == "$eq":
-        return value == other
-    if operator == "$ne":
-        return value != other
-    if operator not in ("$gt", "$gte", "$lt", "$lte"):
+_OPERATORS = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+
+
+def _compares(value: object, name: str, other: object) -> bool:
+    if name in ("$eq", "$ne"):
+        return (value == other) is (name == "$eq")
+    if name not in _OPERATORS:
         expected = "$eq, $ne, $gt, $gte, $lt or $lte"
-        raise InvalidInput(
-            "the filter can't be used",
-            [Problem(f"filter.{operator}", "invalid_choice", repr(operator), expected)],
-        )
+        problem = Problem(f"filter.{name}", "invalid_choice", repr(name), expected)
+        raise InvalidInput("the filter can't be used", [problem])
     try:
-        left, right = float(cast("float", value)), float(cast("float", other))
+        return _OPERATORS[name](float(cast("float", value)), float(cast("float", other)))
     except (TypeError, ValueError):
         return False
-    if operator == "$gt":
-        return left > right
-    if operator == "$gte":
-        return left >= right
-    return left < right if operator == "$lt" else left <= right
 
 
 def namespaces_of(items: StoredItems, op: ListNamespacesOp) -> list[Namespace]:
@@ -208,32 +225,6 @@ def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
     if condition.match_type == "suffix":
         part = namespace[len(namespace) - len(path) :]
     return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
-
-
-try:
-    from langgraph.store.base import (
-        BaseStore,
-        GetOp,
-        Item,
-        ListNamespacesOp,
-        PutOp,
-        SearchItem,
-        SearchOp,
-        get_text_at_path,
-        tokenize_path,
-        validate_op_namespace,
-    )
-except ImportError as error:
-    raise MissingExtra(
-        "the package langgraph is not installed",
-        next_step="Install it: pip install 'passdown[langgraph]'",
-    ) from error
-
-
-KIND = "store_items"
-_MOST = 1_000
-_DEEPEST = 8
-"""How many labels of a namespace have tags; below, answers are looked through."""
 
 
 class RecallStore(BaseStore):
@@ -292,7 +283,7 @@ class RecallStore(BaseStore):
                 name = type(op).__name__
                 problems.append(Problem(f"ops[{number}]", "wrong_type", name, "an operation"))
         if problems:
-            raise InvalidInput("refused; nothing was changed", problems)
+            raise InvalidInput(_REFUSED, problems)
         return [*puts.values()]
 
     def _answer(self, op: Op) -> Result:

@@ -61,6 +61,12 @@ if TYPE_CHECKING:
     from passdown.core.tokens import CounterLike
     from passdown.workspace import Workspace
 
+    TaskOf = Callable[[RunContextWrapper[Any] | None], str]
+    Context = RunContextWrapper[Any]
+    IsEnabled = bool | Callable[[Context, Agent[Any]], bool | Awaitable[bool]]
+    Callback = Callable[[Context, HandoffValue], Any]
+    Invoke = Callable[[Context, str], Awaitable[Agent[Any]]]
+
 
 def agent_name_of(name: str, path: str) -> str:
     """An agent's name without spaces and marks: `Triage agent` is `Triage-agent`.
@@ -79,10 +85,6 @@ def agent_name_of(name: str, path: str) -> str:
             f"the agent's name {name[:60]!r} can't be recorded", problems, next_step=step
         )
     return short
-
-
-if TYPE_CHECKING:
-    TaskOf = Callable[[RunContextWrapper[Any] | None], str]
 
 
 _BRIEF = re.compile(r"# \S+ for \S+, version [0-9]+ \([0-9a-f]{12}\)\n")
@@ -398,12 +400,6 @@ def _recorded_call(handoff: dict[str, Any]) -> _RecordedCall:
     fields = cast("dict[str, Any]", noted) if isinstance(noted, dict) else {}
     return _RecordedCall(str(fields.get("call_id") or ""), str(fields.get("items") or ""))
 
-
-if TYPE_CHECKING:
-    Context = RunContextWrapper[Any]
-    IsEnabled = bool | Callable[[Context, Agent[Any]], bool | Awaitable[bool]]
-    Callback = Callable[[Context, HandoffValue], Any]
-    Invoke = Callable[[Context, str], Awaitable[Agent[Any]]]
 
 MAX_REPAIRS = 3
 """How often a sender may fix its handoff before the run ends."""

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from passdown.adapters.tools import AnyWorkspace
 
-
-if TYPE_CHECKING:
     Given = str | list[TResponseInputItem] | RunState[Any, Agent[Any]]
+    Context = RunContextWrapper[Any]
+
 
 SERVER_MANAGED = ("conversation_id", "previous_response_id", "auto_previous_response_id")
 
@@ -80,9 +80,6 @@ def run_streamed(starting_agent: Agent[Any], input: Given, **options: Any) -> Ru
     check_run(input, **options)
     return Runner.run_streamed(starting_agent, input, **options)
 
-
-if TYPE_CHECKING:
-    Context = RunContextWrapper[Any]
 
 _LOG = logging.getLogger("passdown.openai_agents")
 _TASK, _SESSION = "agents-sdk/run/task/", "agents-sdk/run/session/"
