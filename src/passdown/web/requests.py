@@ -69,14 +69,14 @@ class ApiRequest:
         """What functions below the workspace's own work on."""
         return context_of(self.workspace)
 
-    def author(self, field: str, claimed: object = "") -> str:
+    def author(self, field: str, claimed: Any = "") -> Any:
         """Who writes: the token's own name, whatever the request claims.
 
         A claim is believed if the token may write for others. Otherwise it is noted, and the record
         bears the name of the token's holder.
         """
         if claimed and self.caller.may("others"):
-            return str(claimed)
+            return claimed
         if claimed not in ("", None, self.caller.name):
             self.note_claim(field, claimed)
         return self.caller.name

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from inspect import Parameter, getdoc, signature
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union, cast, get_args, get_origin
 
 from passdown.core.codec import encode, type_hints
+from passdown.core.handoff import Decision, TaskFields
 from passdown.core.kinds import PHASES, TASK_STATUSES
+from passdown.core.schema import json_schema
 from passdown.operations import OPERATIONS, Operation, load
 from passdown.relay.run import ENDINGS, RUNNING, VERDICTS, WAITING
 from passdown.web.openapi import (
@@ -165,32 +166,16 @@ _SCHEMAS: dict[str, Schema] = {
 }
 """Limits of other parameters, by name, or by operation and name."""
 
-_TASK_FIELDS: dict[str, Schema] = {
-    "description": string(most=MAX_TEXT),
-    "inputs": array(string(most=MAX_TEXT)),
-    "outputs": array(string(most=MAX_TEXT)),
-    "criteria": array(string(most=MAX_TEXT), "how one tells that it is done"),
-    "depends_on": array(string(most=128, least=1), "tasks that come first"),
-    "time_limit_minutes": {"type": ["integer", "null"], "minimum": 1},
-}
-_DECISION_FIELDS: dict[str, Schema] = {
-    "alternatives": array(string(most=MAX_TEXT)),
-    "artifacts": array(string()),
-    "paths": array(string()),
-    "tags": array(string()),
-    "status": string(most=40),
-    "supersedes": array(string("an address such as T-1#d3", most=160, least=1)),
-    "at": string("when it was made; default: now", most=64),
-}
+_TASK = json_schema(TaskFields)["properties"]
+_DECISION = json_schema(Decision)["properties"]
 _FIELDS: dict[str, dict[str, Schema]] = {
-    "create_task": {**_TASK_FIELDS, "phase": choice(PHASES), "metadata": {"type": "object"}},
+    "create_task": _TASK,
     "update_task": {
-        "title": string(most=MAX_TEXT),
-        **_TASK_FIELDS,
+        **{name: schema for name, schema in _TASK.items() if name not in ("task", "phase")},
         "status": choice(("open", "cancelled")),
     },
-    "decide": _DECISION_FIELDS,
-    "decisions.store": _DECISION_FIELDS,
+    "decide": _DECISION,
+    "decisions.store": _DECISION,
 }
 """What `**fields` of an operation may hold; those of a note depend on its kind."""
 
@@ -302,21 +287,25 @@ def _route(operation: Operation, name: str, method: str, path: str) -> ApiRoute:
         if each.is_required and each.name != operation.author and each.name not in in_path
     ]
     sent = {name: schema for name, schema in schemas.items() if name not in in_path}
-    names = set(signature(load(operation.function)).parameters if operation.function else ())
+    own = dict(signature(load(operation.function)).parameters) if operation.function else {}
+    headers = tuple(each for each in _IN_HEADERS if each in own and operation.right != "read")
+    page_limit = min(own["limit"].default, _PAGE) if operation.paged else 0
     route = ApiRoute(
         name=name,
         method=method,
         path=path,
         right=operation.right,
         summary=_summary(operation, handler),
-        function=partial(_call, operation, handler, tuple(required) if has_fields else None),
+        function=_Call(
+            operation, handler, tuple(required) if has_fields else None, headers, page_limit
+        ),
         parameters={each: schemas[each] for each in in_path},
         result=_result_schema(operation, handler),
         media=operation.media,
         status=operation.status,
         takes_any=has_fields,
-        takes_key="key" in names and operation.right != "read",
-        takes_version="expect_version" in names or operation.name in _IF_MATCH,
+        takes_key="key" in headers,
+        takes_version="expect_version" in headers or operation.name in _IF_MATCH,
         takes_files=operation.takes_files,
         is_heavy=operation.is_heavy,
     )
@@ -330,7 +319,7 @@ def _route(operation: Operation, name: str, method: str, path: str) -> ApiRoute:
         return route._replace(query=query)
     if operation.name == "hand_off_task":
         return route._replace(query=sent, body=ref("Handoff"), takes_any=True)
-    sent |= _FIELDS.get(operation.name, {})
+    sent = {**_FIELDS.get(operation.name, {}), **sent}
     if operation.takes_files:
         sent["files_seen"] = CLIENT_FILES
     is_open = has_fields and operation.name not in _FIELDS
@@ -415,63 +404,60 @@ def _result_schema(operation: Operation, handler: Callable[..., Any] | None) -> 
     return result_schema(kind, is_paged=bool(operation.paged))
 
 
-def _call(
-    operation: Operation,
-    handler: Callable[..., Any] | None,
-    needed: tuple[str, ...] | None,
-    request: ApiRequest,
-) -> ApiResult:
-    """Call an operation, or what answers instead of it, and give its result as a document.
+class _Call(NamedTuple):
+    """How a route is carried out.
 
     With `**fields`, `needed` are the fields that have to be there; the operation reports them as
-    missing together with everything else.
+    missing together with everything else. `headers` are the arguments that come in headers.
     """
-    given = request.arguments
-    if needed is not None:
-        given = {**dict.fromkeys(needed, ""), **request.body, **given}
-    with reporting_missing({**request.body, **request.arguments}, needed or ()):
-        if handler is not None:
-            return _result(handler(request, **given))
-        return _call_operation(operation, request, given)
+
+    operation: Operation
+    handler: Callable[..., Any] | None
+    needed: tuple[str, ...] | None
+    headers: tuple[str, ...]
+    page_limit: int
+
+    def __call__(self, request: ApiRequest) -> ApiResult:
+        """Call the operation, or its handler, and give the result as a document."""
+        given = request.arguments
+        if self.needed is not None:
+            given = {**dict.fromkeys(self.needed, ""), **request.body, **given}
+        with reporting_missing({**request.body, **request.arguments}, self.needed or ()):
+            if self.handler is not None:
+                return _result(self.handler(request, **given))
+            return self._call_operation(request, given)
+
+    def _call_operation(self, request: ApiRequest, given: JsonObject) -> ApiResult:
+        operation = self.operation
+        if operation.author:
+            given = {**given, operation.author: _author(operation, request, given)}
+        for name, value in (("key", request.key), ("expect_version", request.expect_version)):
+            if value is not None and name in self.headers:
+                given = {**given, name: value}
+        owner: Any = request.workspace
+        if operation.group:
+            owner = getattr(owner, operation.group)
+        method = getattr(owner, operation.method)
+        return self._page(method, given) if operation.paged else _result(method(**given))
+
+    def _page(self, method: Callable[..., Any], given: JsonObject) -> ApiResult:
+        """A page of a list, and the cursor that leads to the next."""
+        given = dict(given)
+        limit = given.pop("limit", self.page_limit)
+        if cursor := int(given.pop("cursor", 0)):
+            given[self.operation.paged] = cursor
+        found = encode(method(**given, limit=limit + 1))
+        kept = found[:limit]
+        following = str(_position(kept[-1], given)) if len(found) > limit else None
+        return ApiResult({"items": kept, "next": following})
 
 
-def _call_operation(operation: Operation, request: ApiRequest, given: JsonObject) -> ApiResult:
-    if operation.author:
-        given = {**given, operation.author: _author(operation, request, given)}
-    function = load(operation.function)
-    for name, value in (("key", request.key), ("expect_version", request.expect_version)):
-        if value is not None and name in signature(function).parameters:
-            given = {**given, name: value}
-    method = _method(request, operation)
-    if operation.paged:
-        return _paged(operation, method, given)
-    return _result(method(**given))
-
-
-def _method(request: ApiRequest, operation: Operation) -> Callable[..., Any]:
-    owner = getattr(request.workspace, operation.group) if operation.group else request.workspace
-    return getattr(owner, operation.method)
-
-
-def _author(operation: Operation, request: ApiRequest, given: JsonObject) -> str:
+def _author(operation: Operation, request: ApiRequest, given: JsonObject) -> Any:
     """Who writes, or whose entries are read: by default the token's holder."""
     named = given.get(operation.author, "")
     if operation.right == "read":
         return named or request.caller.name
     return request.author(operation.author, named)
-
-
-def _paged(operation: Operation, method: Callable[..., Any], given: JsonObject) -> ApiResult:
-    """A page of a list, and the cursor that leads to the next."""
-    given = dict(given)
-    default = signature(method).parameters["limit"].default
-    limit = given.pop("limit", min(default, _PAGE))
-    if cursor := int(given.pop("cursor", 0)):
-        given[operation.paged] = cursor
-    found = encode(method(**given, limit=limit + 1))
-    kept = found[:limit]
-    following = str(_position(kept[-1], given)) if len(found) > limit else None
-    return ApiResult({"items": kept, "next": following})
 
 
 def _position(entry: JsonObject, given: JsonObject) -> int:

@@ -75,14 +75,18 @@ def test_thousands_of_problems_are_counted_at_every_door(
 def test_a_handoff_with_thousands_of_unknown_fields_is_taken_with_few_warnings(
     server: Served,
 ) -> None:
-    """Everything is kept; of the warnings, a hundred are told and the others counted."""
+    """Everything is kept; of the warnings, a hundred are listed and the others counted. Misspelled
+    fields are refused instead, with what was meant.
+    """
     token = server.token("coder", "read", "write")
-    body = {**SENT, **slips(FIELDS)}
+    body = {**SENT, **{f"zzz{number}": 1 for number in range(FIELDS)}}
     done = ask(server.port, "POST", "/api/tasks/T-1/handoffs", token=token, body=body)
     assert done.status == 201
-    warnings = done.document["warnings"]
-    assert len(warnings) == MAX_PROBLEMS + 1
-    assert suggested(warnings) == MOST_SUGGESTIONS
+    assert len(done.document["warnings"]) == MAX_PROBLEMS + 1
+    slipped = {**SENT, **slips(FIELDS)}
+    refused = ask(server.port, "POST", "/api/tasks/T-1/handoffs", token=token, body=slipped)
+    assert (refused.status, len(refused.document["problems"])) == (422, MAX_PROBLEMS + 1)
+    assert suggested(refused.document["problems"]) == MOST_SUGGESTIONS
     assert ask(server.port, "POST", "/api/tasks", token=token, body=body).status == 422
 
 
