@@ -26,6 +26,7 @@ from passdown import (
     Story,
 )
 from passdown.core.handoff_formats import state_file, switch_artifact
+from passdown.core.handoff_templates import pydantic_model
 from passdown.core.intake import handoff_schema, task_schema
 from passdown.errors import InvalidInput, Problem
 from passdown.testing import fixed_clock, full_handoff, write_files
@@ -552,6 +553,20 @@ def test_the_published_schema_accepts_the_examples() -> None:
     task = {"task": "T-1", "title": "t", "agent": "a", "depends_on": ["T-2"]}
     for_tasks: Any = jsonschema.Draft202012Validator(task_schema())
     assert list(for_tasks.iter_errors(task)) == []
+
+
+def test_a_pydantic_model_is_made_on_request() -> None:
+    """It takes the full example and refuses what a field's own rule refuses."""
+    model = pydantic_model()
+    assert model(**full_handoff()).outcome == full_handoff()["outcome"]
+    assert set(model.model_fields) == set(handoff_schema()["properties"])
+    for wrong in (
+        minimal(task="../x"),
+        minimal(outcome="done"),
+        minimal(blockers=[{"blocker": ""}]),
+    ):
+        with pytest.raises(ValueError, match="validation error"):
+            model(**wrong)
 
 
 # -- the neighbouring shapes

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings
-from passdown.core.similarity import NEAR_DUPLICATE, band_marks, is_band, is_similar, similarity
+from passdown.core.words import NEAR_DUPLICATE, band_marks, is_band, is_similar, similarity
 from passdown.testing import fixed_clock, full_handoff, write_files
 
 if TYPE_CHECKING:

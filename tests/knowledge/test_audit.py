@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings
-from passdown.core.similarity import FEWEST_WORDS, NEAR_DUPLICATE, similar_groups, similarity
+from passdown.core.words import FEWEST_WORDS, NEAR_DUPLICATE, similar_groups, similarity
 from passdown.errors import InvalidInput
 from passdown.testing import fixed_clock, full_handoff, write_files
 

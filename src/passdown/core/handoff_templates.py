@@ -1,11 +1,12 @@
-"""What follows from the declaration of a handoff: templates, examples, tool schemas, its table."""
+"""Templates, examples, tool schemas, models and tables made from the declaration of a handoff."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from passdown.core.handoff import Handoff
-from passdown.core.schema import Choice, List, Optional, Part, fields_of
+from passdown.core.schema import Checks, Choice, List, Map, Number, Optional, Part, Truth, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -176,3 +177,48 @@ def _part(field: Field) -> str:
 
 def _listed(words: str) -> str:
     return ", ".join(f"`{word}`" for word in words.split(" | "))
+
+
+@cache
+def pydantic_model(shape: type[Any] = Handoff) -> Any:
+    """A pydantic model with the fields of a declared shape; unknown fields are kept.
+
+    It checks each field by its own rules; `Workspace.check_handoff` also knows the rules across
+    fields. Needs pydantic.
+    """
+    from pydantic import ConfigDict, create_model
+    from pydantic import Field as PydanticField
+
+    fields: dict[str, Any] = {}
+    for name, field in fields_of(shape).items():
+        default = ... if field.is_required else field.plain_default()
+        described = PydanticField(default, description=field.description or None)
+        kind = _annotation(field.type, allows_empty=not field.is_required)
+        fields[name] = (kind | None if field.default is None else kind, described)
+    config = ConfigDict(extra="allow", frozen=True, title=shape.__name__)
+    return create_model(shape.__name__, __config__=config, __doc__=shape.__doc__, **fields)
+
+
+def _annotation(kind: Type, *, allows_empty: bool = False) -> Any:
+    from pydantic import BeforeValidator
+
+    if isinstance(kind, Optional):
+        return _annotation(kind.of, allows_empty=allows_empty) | None
+    if isinstance(kind, List):
+        return list[_annotation(kind.of)]
+    if isinstance(kind, Part):
+        return pydantic_model(kind.of)
+    if isinstance(kind, Map):
+        return dict[str, Any]
+    if isinstance(kind, Choice):
+        return Literal[kind.words]
+    plain = bool if isinstance(kind, Truth) else int if isinstance(kind, Number) else str
+
+    def check(value: Any) -> Any:
+        checks = Checks()
+        read = "" if allows_empty and value == "" else kind.read(value, "", checks)
+        for problem in checks.errors:
+            raise ValueError(problem.line())
+        return read
+
+    return Annotated[plain, BeforeValidator(check)]

@@ -12,10 +12,9 @@ from passdown.core.items import entry_of, searched_text
 from passdown.core.kinds import KINDS
 from passdown.core.names import normal_path, path_problems
 from passdown.core.rows import NODE_PREFIX, EntryRow, IndexChanges, mark_of
-from passdown.core.similarity import band_marks
 from passdown.core.times import parse_time, stamp
 from passdown.core.values import NamedTuple
-from passdown.core.words import headings, keywords, traits, words
+from passdown.core.words import band_marks, headings, keywords, traits, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Words of a text in the form that search compares: folded, split, stemmed.
+"""Words of a text in the form that search compares, and near-duplicate texts.
 
 Stored text is compared in this form, so a change here, or of the stemmer's rules, needs a migration
 that rebuilds the derived rows.
@@ -6,16 +6,20 @@ that rebuilds the derived rows.
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
 import threading
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from passdown.core.values import NamedTuple
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 
 _FORMS = """
@@ -81,42 +85,42 @@ within without would yes yet you your yours yourself
 """.split()
 )
 
-_LONGEST = 64
+_MAX_WORD = 64
 _SHORT = 5_000
-_MOST_REMEMBERED = 200_000
+_MAX_CACHED = 200_000
 _ORDINALS = ("st", "nd", "rd", "th")
 
-_remembered: dict[str, tuple[str, ...]] = {}
+_form_cache: dict[str, tuple[str, ...]] = {}
 
 
 def words(text: str) -> list[str]:
     """The words of a text in order, as they are compared."""
     found: list[str] = []
-    for word in _written(text):
-        given = _remembered.get(word)
+    for word in _raw_words(text):
+        given = _form_cache.get(word)
         if given is None:
-            if len(_remembered) > _MOST_REMEMBERED:
-                _remembered.clear()
-            given = _remembered[word] = _given_by(word)
+            if len(_form_cache) > _MAX_CACHED:
+                _form_cache.clear()
+            given = _form_cache[word] = _forms_of(word)
         found += given
     return found
 
 
-def _written(text: str) -> Sequence[str]:
+def _raw_words(text: str) -> Sequence[str]:
     """The words of a text as they are written; of short texts, those of the last are remembered,
     since the same text is looked at in several ways.
     """
-    return _remembered_text(text) if len(text) < _SHORT else _parted(text)
+    return _cached_split(text) if len(text) < _SHORT else _split_words(text)
 
 
-def _parted(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     # Letters and their accents may come apart, as some systems write them.
     return _WORD.findall(text if text.isascii() else unicodedata.normalize("NFC", text))
 
 
 @lru_cache(maxsize=64)
-def _remembered_text(text: str) -> tuple[str, ...]:
-    return tuple(_parted(text))
+def _cached_split(text: str) -> tuple[str, ...]:
+    return tuple(_split_words(text))
 
 
 def folded(text: str) -> str:
@@ -128,9 +132,9 @@ def folded(text: str) -> str:
     return "".join(letter for letter in split if not unicodedata.combining(letter))
 
 
-def _given_by(word: str) -> tuple[str, ...]:
-    if len(word) > _LONGEST:
-        return (folded(word[:_LONGEST]),)
+def _forms_of(word: str) -> tuple[str, ...]:
+    if len(word) > _MAX_WORD:
+        return (folded(word[:_MAX_WORD]),)
     cut = next((index for index, letter in enumerate(word) if letter in "'\u2019"), 0)
     if cut:
         if word[cut + 1 :] in "tT" and word[cut - 1] in "nN":  # don't, won't
@@ -180,7 +184,7 @@ def keywords(text: str, limit: int) -> list[str]:
     """The keywords of a text, as they were written: the most frequent, then the
     longest.
     """
-    counted = Counter(map(_keyword, _written(text)))
+    counted = Counter(map(_keyword, _raw_words(text)))
     del counted[""]
     ranked = sorted(counted, key=lambda word: (-counted[word], -len(word), word))
     return ranked[:limit]
@@ -206,7 +210,7 @@ _TIME_WORDS = MONTHS.keys() | set(
 
 def traits(text: str) -> int:
     """Flags of a text: whether it is a question, and whether it names a time."""
-    is_timed = not _TIME_WORDS.isdisjoint(map(str.lower, _written(text)))
+    is_timed = not _TIME_WORDS.isdisjoint(map(str.lower, _raw_words(text)))
     return (QUESTION if text.rstrip().endswith("?") else 0) | (TIMED if is_timed else 0)
 
 
@@ -216,3 +220,148 @@ def headings(text: str) -> list[str]:
         return []
     lines = (line.strip() for line in text.split("\n"))
     return [line for line in lines if line.startswith(("#", "**")) or line.endswith(":")]
+
+
+# -- near-duplicates: texts that share most of their words
+#
+# Hashes of a text's words are dealt out to places and the least at each place is kept; the chance
+# that two texts agree at a place is the share of words that they have in common. Places are joined
+# into bands, so that texts with most words in common share a band and others hardly ever do. What
+# shares a band is then compared word by word.
+
+NEAR_DUPLICATE = 0.7
+"""From this share of words in common on, two texts say nearly the same."""
+
+FEWEST_WORDS = 4
+
+MAX_COMPARISONS = 2_000_000
+"""So many pairs are compared at most before texts are compared with their likeliest alone."""
+
+_MAX_CANDIDATES = 8
+_BANDS = 8
+_ROWS = 3
+_PLACES = _BANDS * _ROWS
+
+
+@lru_cache(maxsize=50_000)
+def _number(word: str) -> int:
+    return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=7).digest())
+
+
+def band_marks(words: Iterable[str]) -> list[str]:
+    """The marks that a text shares with those that say nearly the same; none for a few words."""
+    numbers = [_number(word) for word in set(words)]
+    if len(numbers) < FEWEST_WORDS:
+        return []
+    least = _least(numbers)
+    marks: list[str] = []
+    for band in range(_BANDS):
+        values = least[band * _ROWS : (band + 1) * _ROWS]
+        text = f"{band}:{values}".encode()
+        marks.append("b" + hashlib.blake2b(text, digest_size=7).hexdigest())
+    return marks
+
+
+def is_band(mark: str) -> bool:
+    """Whether a mark is one of these, and not a filter's."""
+    return len(mark) == 15 and mark[0] == "b"
+
+
+def _least(numbers: list[int]) -> list[int]:
+    """The least of the numbers that fall to each place; an empty place borrows from the next."""
+    places: list[int] = [-1] * _PLACES
+    for number in numbers:
+        place = number % _PLACES
+        if places[place] < 0 or number < places[place]:
+            places[place] = number
+    # Backwards and round once more, so that every empty place knows the next that isn't. A borrowed
+    # number isn't the place's own: from how far it came makes it another.
+    filled = [0] * _PLACES
+    near = far = 0
+    for place in range(2 * _PLACES - 1, -1, -1):
+        at = place % _PLACES
+        if places[at] >= 0:
+            near, far = places[at], place
+        if place < _PLACES:
+            filled[at] = near * _PLACES + far - place
+    return filled
+
+
+def similarity(one: Set[str], other: Set[str]) -> float:
+    """The share of words that two texts have in common, 0 to 1."""
+    # What isn't shared is mostly little where texts are compared, and so is soon put together.
+    common = len(one) - len(one - other)
+    joined = len(one) + len(other) - common
+    return common / joined if joined else 0.0
+
+
+def is_similar(one: set[str], other: set[str]) -> bool:
+    """Whether two texts say nearly the same; most pairs differ in length already."""
+    fewer, more = sorted((len(one), len(other)))
+    return fewer >= NEAR_DUPLICATE * more and similarity(one, other) >= NEAR_DUPLICATE
+
+
+class SimilarGroups(NamedTuple):
+    """Groups of texts that say nearly the same; `is_complete` unless too many had to be compared
+    to find all of them.
+    """
+
+    groups: list[list[int]]
+    is_complete: bool
+
+
+def similar_groups(
+    texts: Mapping[int, Iterable[str]], most: int = MAX_COMPARISONS
+) -> SimilarGroups:
+    """The groups, of two or more, that say nearly the same: each is like another of its group.
+
+    Exact, unlike marks, up to `most` comparisons; from there on a text is compared with the latest
+    few alone that share its rarest words. Texts of a few words are left out. Numbers are sorted, in
+    each group and by its first.
+    """
+    sets = {number: frozenset(words) for number, words in texts.items()}
+    same: dict[frozenset[str], list[int]] = defaultdict(list)
+    for number in sorted(sets):
+        if len(sets[number]) >= FEWEST_WORDS:
+            same[sets[number]].append(number)
+    leader = {numbers[0]: numbers[0] for numbers in same.values()}
+    compared = 0
+    for one, others in _sharing({numbers[0]: words for words, numbers in same.items()}, most):
+        compared += len(others)
+        words = sets[one]
+        for other in others:
+            common = len(words & sets[other])
+            if common / (len(words) + len(sets[other]) - common) >= NEAR_DUPLICATE:
+                first, second = _top(leader, one), _top(leader, other)
+                leader[max(first, second)] = min(first, second)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for numbers in same.values():
+        groups[_top(leader, numbers[0])] += numbers
+    found = [sorted(groups[first]) for first in sorted(groups) if len(groups[first]) > 1]
+    return SimilarGroups(found, compared <= most)
+
+
+def _sharing(sets: Mapping[int, frozenset[str]], most: int) -> Iterator[tuple[int, set[int]]]:
+    """Each text with those before it that may be alike: two that are share one of the few rarest
+    words of each. Beyond `most` pairs, only the latest with each word.
+    """
+    pairs = 0
+    counts = Counter(word for words in sets.values() for word in words)
+    having: dict[str, list[int]] = defaultdict(list)
+    for number, words in sets.items():
+        rarest = sorted(words, key=lambda word: (counts[word], word))
+        # So many that leaving them all out would leave too few in common.
+        kept = rarest[: len(words) - math.ceil(NEAR_DUPLICATE * len(words) - 1e-9) + 1]
+        # Once there were too many, they stay too many: what is left out has to show in the count.
+        last = 0 if pairs <= most else -_MAX_CANDIDATES
+        others = {other for word in kept for other in having[word][last:]}
+        pairs += len(others)
+        yield (number, others)
+        for word in kept:
+            having[word].append(number)
+
+
+def _top(leader: dict[int, int], number: int) -> int:
+    while leader[number] != number:
+        number = leader[number] = leader[leader[number]]
+    return number

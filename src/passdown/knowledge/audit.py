@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.index_entries import COMPARED_LETTERS
 from passdown.core.kinds import DELIVERY_STREAM, KINDS, LIVE, parse_address
-from passdown.core.similarity import similar_groups
 from passdown.core.types import NEWEST, JsonObject, Progress
+from passdown.core.words import similar_groups
 from passdown.history.items import CitedFiles, ItemTexts
 from passdown.search.existing import current_decisions
 from passdown.workspace.context import Context

@@ -8,8 +8,8 @@ from passdown.core.arguments import number_problems, raise_problems, text_type_p
 from passdown.core.index_entries import SEVERITY_ORDER
 from passdown.core.items import one_line
 from passdown.core.kinds import parse_address
-from passdown.core.similarity import is_similar
 from passdown.core.types import NEWEST, JsonObject
+from passdown.core.words import is_similar
 from passdown.errors import unknown_task
 from passdown.history.items import ItemTexts
 from passdown.workspace.context import Context

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.core.index_entries import COMPARED_LETTERS, IndexedText, indexed_texts
 from passdown.core.kinds import KINDS, LIVE
-from passdown.core.similarity import NEAR_DUPLICATE, similarity
+from passdown.core.words import NEAR_DUPLICATE, similarity
 from passdown.errors import Problem
 
 if TYPE_CHECKING:
