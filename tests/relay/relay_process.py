@@ -121,7 +121,9 @@ def reply(asked: AgentRequest) -> str:
 
 
 def agents(options: Options) -> dict[str, Runner]:
-    """The agents: in each turn they compute for `computes` seconds and sleep for `seconds`."""
+    """The agents: in each turn they compute for `computes` seconds, sleep for `seconds`, and wait
+    until the file `until` is there.
+    """
     from passdown.relay.runners.scripted import CallableRunner
 
     def act(asked: AgentRequest) -> str:
@@ -130,10 +132,17 @@ def agents(options: Options) -> dict[str, Runner]:
         if options.get("computes"):
             compute(options["computes"])
         time.sleep(options.get("seconds", 0.0))
+        wait_for_file(options.get("until", ""))
         append_line(options["turns"], [time.time(), "answered", *fields])
         return reply(asked)
 
     return dict.fromkeys(AGENTS, CallableRunner(act))
+
+
+def wait_for_file(path: str) -> None:
+    """Wait until somebody makes a file; for nothing without a path."""
+    while path and not os.path.exists(path):
+        time.sleep(0.01)
 
 
 def compute(seconds: float) -> None:
@@ -239,15 +248,15 @@ def send(options: Options) -> None:
 
 
 class Drain:
-    """Work that only says what it was given."""
+    """Work that only says what it was given; each turn then waits for the file `until`."""
 
-    def __init__(self, path: str, seconds: float) -> None:
+    def __init__(self, path: str, until: str) -> None:
         self._path = path
-        self._seconds = seconds
+        self._until = until
 
     def take_turn(self, run: str, number: int) -> None:
         append_line(self._path, [time.time(), run, number])
-        time.sleep(self._seconds)
+        wait_for_file(self._until)
 
     def advance(self, run: str) -> None:
         pass
@@ -263,7 +272,7 @@ def drain(options: Options) -> None:
     stop = threading.Event()
     end_on_request(stop)
     with RelayEngine(options["url"], room=options["room"]) as engine:
-        engine.launch(Drain(options["done"], options.get("seconds", 0.0)), options["lanes"])
+        engine.launch(Drain(options["done"], options.get("until", "")), options["lanes"])
         say(ready=os.getpid())
         stop.wait()
     say(ended=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,14 @@ class Bench:
         options.setdefault("timeout_s", 200)
         return CommandRunner(argv, **options)(asked)
 
+    def too_long(self, *argv: str, said: str) -> AgentReply:
+        """What comes of a program that never ends, once the limit lets it say something first."""
+        for limit in (0.3, 1.0, 4.0, 16.0):
+            reply = self(*argv, timeout_s=limit)
+            if reply.text == said:
+                return reply
+        return self(*argv, timeout_s=60.0)
+
     def python(self, program: str, **options: Any) -> AgentReply:
         return self(sys.executable, "-c", program, **options)
 
@@ -84,7 +93,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     assert list(temporary.iterdir()) == []
     if sys.platform == "linux":
         assert living(bench.run) == []
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before
 
 
 @pytest.mark.parametrize("way", ["stdin", "argument", "file"])
@@ -151,10 +160,12 @@ def _one(content: str) -> tuple[dict[str, str], ...]:
 
 def test_one_that_never_ends_is_ended(bench: Bench) -> None:
     started = time.monotonic()
-    reply = bench("sh", "-c", "echo begun; echo so far >&2; sleep 1000", timeout_s=0.3)
+    program = "echo so far >&2; echo begun; sleep 1000"
+    reply = bench.too_long("sh", "-c", program, said="begun\n")
     assert (reply.failure, reply.text) == ("timeout", "begun\n")
-    assert reply.why == "sh took longer than 0.3 s and was ended. Last said: so far"
-    assert 0.3 <= reply.seconds < time.monotonic() - started + 0.01 < 60
+    why = re.fullmatch(r"sh took longer than (\S+) s and was ended. Last said: so far", reply.why)
+    assert why is not None
+    assert float(why[1]) <= reply.seconds <= time.monotonic() - started + 0.01
 
 
 def test_the_time_of_the_turn_counts_where_it_is_shorter(bench: Bench) -> None:
@@ -205,13 +216,15 @@ def test_a_signal_is_named(bench: Bench) -> None:
 
 def test_one_that_ignores_the_signal_is_killed(bench: Bench) -> None:
     program = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True)"
-    reply = bench.python(f"{program}; time.sleep(1000)", timeout_s=0.5)
+    never = f"{program}; time.sleep(1000)"
+    reply = bench.too_long(sys.executable, "-c", never, said="deaf\n")
     assert (reply.failure, reply.exit_code, reply.text) == ("timeout", -9, "deaf\n")
 
 
 def test_one_that_is_told_to_end_may_say_goodbye(bench: Bench) -> None:
     """SIGTERM comes first: what is still written then counts."""
-    reply = bench("sh", "-c", "trap 'echo bye; exit 0' TERM; sleep 1000 & wait", timeout_s=0.4)
+    program = "trap 'echo bye; exit 0' TERM; sleep 1000 & wait"
+    reply = bench.too_long("sh", "-c", program, said="bye\n")
     assert (reply.failure, reply.text) == ("timeout", "bye\n")
 
 

@@ -50,11 +50,11 @@ def senders(url: str, acks: Path, count: int, wait_s: float) -> list[subprocess.
 
 @contextmanager
 def draining(
-    url: str, done: Path, *, normal: int = 1, seconds: float = 0.0
+    url: str, done: Path, *, normal: int = 1, until: str = ""
 ) -> Generator[subprocess.Popen[str]]:
     """A process that takes everything out of the lanes."""
     lanes = {NORMAL: normal, EXPRESS: 1}
-    options = {"url": url, "room": ROOM, "done": str(done), "lanes": lanes, "seconds": seconds}
+    options = {"url": url, "room": ROOM, "done": str(done), "lanes": lanes, "until": until}
     process = start("drain", **options)
     try:
         yield process
@@ -114,8 +114,8 @@ def test_a_refusal_says_what_to_do_and_leaves_nothing(url: str) -> None:
         assert not engine.lanes.send(NORMAL, ITEM, "a", "a"), "it is there already"
         began = time.monotonic()
         with pytest.raises(LaneFull, match=r"is full \(1 wait\); nothing was sent") as caught:
-            engine.lanes.send(NORMAL, ITEM, "b", "b", wait_s=0.3)
-        assert time.monotonic() - began >= 0.3
+            engine.lanes.send(NORMAL, ITEM, "b", "b", wait_s=0.1)
+        assert time.monotonic() - began >= 0.1
         assert "later" in caught.value.next_step
         assert queued(engine, NORMAL) == {"a"}
         assert engine.lanes.send(EXPRESS, ITEM, "b", "b"), "the other lane has room of its own"
@@ -127,13 +127,15 @@ def test_express_work_overtakes_what_waits_in_the_normal_lane(tmp_path: Path, ur
     with RelayEngine(url, room=ROOM) as engine:
         for number in range(ROOM):
             engine.lanes.send(NORMAL, LEG, f"R-1.{number}", "R-1", number)
-        with draining(url, done, seconds=0.4):
+        release = tmp_path / "release"
+        with draining(url, done, until=str(release)):
             wait_for(done, 1)
             assert engine.lanes.send(EXPRESS, ITEM, "X-1", "X-1")
+            wait_for(done, 2)
+            release.touch()
             found = wait_for(done, ROOM + 1)
     order = [line[1] for line in found]
-    assert order.index("X-1") <= 2, order
-    assert order.count("R-1") == ROOM
+    assert order == ["R-1", "X-1", *["R-1"] * (ROOM - 1)]
 
 
 @pytest.mark.promise("S4-19")
@@ -145,11 +147,11 @@ def test_a_knowledge_update_is_carried_out_while_legs_wait(
     update = {"type": "KNOWLEDGE_UPDATE", "by": "eva", "reason": "We found out", "id": "X-1"}
     entry = {"id": "Cache", "type": "component", "summary": "Keeps what was read"}
     with passdown.open(str(folder)) as ws, open_engine(ws) as engine:
-        for number in range(6):
+        for number in range(2):
             ws.create_task(f"T-{number}", title="One leg", agent="eva")
             Runs(ws).start(short_relay(1), f"T-{number}", by="eva")
-        turns = tmp_path / "turns"
-        worker = start("work", folder=str(folder), turns=str(turns), seconds=1.0)
+        turns, never = tmp_path / "turns", tmp_path / "never"
+        worker = start("work", folder=str(folder), turns=str(turns), until=str(never))
         try:
             wait_for(turns, 1)
             send(ws, {**update, "entries": [entry], "action": "append"})
@@ -159,7 +161,7 @@ def test_a_knowledge_update_is_carried_out_while_legs_wait(
                 assert time.monotonic() < deadline, express_record(ws, "X-1").status
                 time.sleep(0.02)
             assert express_record(ws, "X-1").status == "done"
-            assert sum(1 for run in Runs(ws).all() if not run.ended_at) >= 2
+            assert not any(run.ended_at for run in Runs(ws).all())
         finally:
             worker.kill()
             worker.communicate()
@@ -187,7 +189,7 @@ def complete(folder: Path, room: int, runs: int) -> None:
 
 @pytest.mark.promise("S4-23")
 def test_runs_that_need_more_room_than_there_is_come_to_their_end(tmp_path: Path) -> None:
-    complete(tmp_path, room=2, runs=6)
+    complete(tmp_path, room=2, runs=4)
 
 
 @pytest.mark.promise("S4-23")
