@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
 
 PATIENCE_S = 240.0
@@ -31,6 +32,22 @@ def slow(folder: Path, name: str, seconds: float, text: str) -> list[str]:
     """A program that notes its process, takes its time, and says a text."""
     (folder / f"{name}.md").write_text(text, "utf-8")
     return ["sh", "-c", f"echo $$ >> {name}.pid; sleep {seconds}; cat {name}.md"]
+
+
+def waiting(folder: Path, name: str, text: str) -> list[str]:
+    """A program that notes its process, waits until the file NAME.go is there, and says a text."""
+    (folder / f"{name}.md").write_text(text, "utf-8")
+    wait = f"while [ ! -e {name}.go ]; do sleep 0.05; done"
+    return ["sh", "-c", f"echo $$ >> {name}.pid; {wait}; cat {name}.md"]
+
+
+def line_with(process: subprocess.Popen[str], words: str) -> str:
+    """Read what a process writes up to the line with some words."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if words in line:
+            return line
+    raise AssertionError(f"never said: {words}")
 
 
 def relay_file(

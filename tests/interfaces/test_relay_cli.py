@@ -22,10 +22,12 @@ import pytest
 from tests.interfaces.relay_stage import (
     handoff,
     is_alive,
+    line_with,
     relay_file,
     says,
     slow,
     until,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -280,7 +282,7 @@ def test_a_rejected_gate_brings_the_leg_back_with_the_reason(
 def test_an_interrupt_ends_the_agents_and_says_how_to_go_on(
     project: Path, start: Start, cli: Run, task: str, as_json: Callable[..., Any]
 ) -> None:
-    agents = {"a": {"runner": {"command": slow(project, "slow", 600, handoff())}}}
+    agents = {"a": {"runner": {"command": waiting(project, "slow", handoff())}}}
     name = relay_file(project, [{"leg": "one", "agent": "a"}], agents)
     process = start("run", name, "--task", task)
     pid = int(until(lambda: _read(project / "slow.pid"), "the agent works"))
@@ -303,15 +305,17 @@ def test_a_killed_run_is_resumed_and_each_leg_is_handed_off_once(
     project: Path, start: Start, program: Run, task: str, as_json: Callable[..., Any]
 ) -> None:
     agents = {
-        name: {"runner": {"command": slow(project, name, 0.7, handoff(f"By {name}."))}}
+        name: {"runner": {"command": says(project, name, handoff(f"By {name}."))}}
         for name in ("one", "two", "three")
     }
+    agents["two"]["runner"]["command"] = waiting(project, "two", handoff("By two."))
     name = relay_file(project, [{"leg": each, "agent": each} for each in agents], agents)
     process = start("run", name, "--task", task)
     pid = int(until(lambda: _read(project / "two.pid"), "the second agent works"))
     process.kill()
     process.communicate(timeout=240)
     until(lambda: not is_alive(pid), "the agent is ended with its process")
+    (project / "two.go").touch()
     assert "R-1 completed" in program("run", "--resume", "R-1").out
     records = as_json("log", task)
     summaries = [entry["author"] for entry in reversed(records)]
@@ -341,7 +345,8 @@ def test_a_second_interrupt_ends_the_process_and_its_agents_at_once(
     process = start("run", name, "--task", task)
     pid = int(until(lambda: _read(project / "slow.pid"), "the agent works"))
     process.send_signal(signal.SIGINT)
-    time.sleep(0.5)
+    line_with(process, "ending the agents")
+    time.sleep(0.2)  # what comes at the same moment is one signal
     process.send_signal(signal.SIGINT)
     assert process.wait(240) == 130
     until(lambda: not is_alive(pid), "the agent is ended too")
@@ -419,7 +424,7 @@ def test_a_terminal_is_redrawn_and_a_plain_one_gets_lines(project: Path, task: s
 def test_who_stops_reading_doesnt_stop_the_agents(
     project: Path, start: Start, task: str, as_json: Callable[..., Any]
 ) -> None:
-    agents = {"a": {"runner": {"command": slow(project, "slow", 0.5, handoff())}}}
+    agents = {"a": {"runner": {"command": says(project, "slow", handoff())}}}
     legs = [{"leg": each, "agent": "a"} for each in ("one", "two")]
     process = start("run", relay_file(project, legs, agents), "--task", task)
     assert process.stdout is not None

@@ -15,7 +15,7 @@ from passdown.relay.agents import AgentStates, RunAgents
 from passdown.relay.express import carry_out
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
-from tests.interfaces.relay_stage import handoff, relay_file, says, slow, until
+from tests.interfaces.relay_stage import handoff, line_with, relay_file, says, until, waiting
 from tests.relay.repositories import ALONE, git
 
 if TYPE_CHECKING:
@@ -196,20 +196,27 @@ def test_a_worker_finishes_its_turn_and_a_second_signal_leaves_it_to_others(
     project: Path, start: Start, task: str, cli: Run, as_json: Callable[..., Any]
 ) -> None:
     """Two signals at one moment are one."""
-    agents = {"a": {"runner": {"command": slow(project, "slow", 2.5, handoff())}}}
+    agents = {"a": {"runner": {"command": waiting(project, "slow", handoff())}}}
     name = relay_file(project, [{"leg": "one", "agent": "a"}], agents)
-    waits = {"R-1": [0.5], "R-2": [0.5, 0.5], "R-3": [0.0, 0.5]}
-    outcomes = {"R-1": "completed", "R-2": "", "R-3": "completed"}
-    for run, pauses in waits.items():
+    pid, go = project / "slow.pid", project / "slow.go"
+    outcomes = {"once": "completed", "twice": "", "twice at one moment": "completed"}
+    for number, (signals, outcome) in enumerate(outcomes.items(), 1):
+        pid.unlink(missing_ok=True)
+        go.unlink(missing_ok=True)
         cli("run", name, "--task", task, "--detach")
         worker = start("worker")
-        until(lambda run=run: as_json("runs", run)["turns"][0]["begun_at"], "the turn has begun")
-        for number, pause in zip((signal.SIGTERM, signal.SIGINT), pauses, strict=False):
-            worker.send_signal(number)
-            time.sleep(pause)
-        out, _ = worker.communicate(timeout=240)
-        assert worker.returncode == 0, out
-        assert as_json("runs", run)["turns"][0]["outcome"] == outcomes[run], out
+        until(pid.exists, "the agent works")
+        worker.send_signal(signal.SIGTERM)
+        if signals == "twice at one moment":
+            worker.send_signal(signal.SIGINT)
+        line_with(worker, "finishing")
+        if signals == "twice":
+            time.sleep(0.2)  # what comes at the same moment is one signal
+            worker.send_signal(signal.SIGINT)
+        else:
+            go.touch()
+        assert worker.wait(240) == 0
+        assert as_json("runs", f"R-{number}")["turns"][0]["outcome"] == outcome
 
 
 @pytest.fixture

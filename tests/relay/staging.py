@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Agent = Callable[[AgentRequest], str | AgentReply]
 
 QUICK = Settings(durability="normal", embedder="none")
-HALT_S = 20.0
+HALT_S = 110.0
 MOST_CALLS = 40
 UNFINISHED = {
     "suggested_next_steps": [{"step": "go on", "priority": "high"}],

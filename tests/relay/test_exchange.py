@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from passdown.errors import InvalidInput, NotFound, Problem
-from passdown.relay.runners import AgentReply, AgentRequest
+from passdown.relay.runners import AgentReply, AgentRequest, command
 from passdown.relay.runners.command import CommandRunner
 from passdown.relay.runners.scripted import CallableRunner, ScriptedRunner
 from passdown.relay.turns import ExchangeEvent, ExchangeResult, ask_until_valid, find_handoff
@@ -247,19 +247,21 @@ def test_replaced_bytes_become_a_warning() -> None:
     assert "invalid UTF-8" in warning
 
 
-def test_the_time_limit_is_one_for_all_attempts() -> None:
+def test_the_time_limit_is_one_for_all_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
 
     def agent(turn: AgentRequest) -> str:
+        nonlocal now
         assert turn.timeout_s is not None
         limits.append(turn.timeout_s)
-        time.sleep(0.15)
+        now += 6.0
         return "nothing"
 
-    result = held(CallableRunner(agent), asked={"timeout_s": 0.25}, most_returns=9)
+    result = held(CallableRunner(agent), asked={"timeout_s": 10.0}, most_returns=9)
     assert result.failure == "timeout"
-    assert len(limits) == 2
-    assert limits[0] > limits[1]
+    assert limits == [10.0, 4.0]
 
 
 def test_a_stopped_exchange_asks_nobody() -> None:
@@ -277,16 +279,17 @@ def test_a_stopped_exchange_asks_nobody() -> None:
     assert (result.failure, len(result.tries)) == ("stopped", 1)
 
 
-def test_progress_is_said() -> None:
+def test_progress_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_PROGRESS_S", 0.0)
     events: list[ExchangeEvent] = []
-    program = f"import sys, time; time.sleep(1.2); print({GOOD!r})"
+    program = f"import sys, time; time.sleep(0.2); print({GOOD!r})"
     runner = CommandRunner([sys.executable, "-c", program], timeout_s=200)
     held(runner, on_event=events.append)
     kinds = [event.kind for event in events]
     assert (kinds[0], kinds[-1], "working" in kinds) == ("asked", "accepted", True)
     assert {(event.agent, event.task, event.attempt) for event in events} == {("dev", "T-1", 1)}
     assert events[-1].bytes == len(GOOD) + 1
-    assert events[-1].seconds >= 1.2
+    assert events[-1].seconds >= 0.2
     events.clear()
     held(ScriptedRunner(["nothing", GOOD]), on_event=events.append)
     assert [(event.kind, event.attempt) for event in events] == [

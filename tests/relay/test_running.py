@@ -89,9 +89,8 @@ def test_an_approval_from_another_thread_lets_a_run_go_on(stage: Stage) -> None:
     found = stage.start(GATED)
 
     def approve() -> None:
-        while not stage.ws.gates("T-1"):
-            time.sleep(0.05)
-        time.sleep(0.3)
+        while stage.runs.get(found.run).status != "waiting":
+            time.sleep(0.02)
         assert stage.calls() == ["code"]
         stage.ws.approve(stage.gate(), by="eva", reason="go")
 
@@ -270,7 +269,7 @@ def test_an_agent_knows_who_is_in_the_relay_and_hands_on_to_nobody_else(stage: S
 
     run = stage.run(document(CODE, REVIEW), agent)
     assert (run.status, run.legs[1].measured["attempts"]) == ("completed", 2)
-    assert "one of coder, reviewer" in stage.asked[0].messages[-1]["content"]
+    assert "changes: coder, reviewer" in stage.asked[0].messages[-1]["content"]
     assert "unknown_agent" in stage.asked[1].messages[-1]["content"]
 
 
@@ -464,7 +463,7 @@ def test_projects_that_share_an_engine_take_only_their_own_turns(
         other = Stage(ws)
         other.start(document(CODE), lane="here")
         stop = threading.Event()
-        timer = threading.Timer(2, stop.set)
+        timer = threading.Timer(1, stop.set)
         timer.start()
         run_worker(
             ws, options=options, runners={"coder": CallableRunner(lambda _: reply())}, stop=stop
@@ -472,7 +471,7 @@ def test_projects_that_share_an_engine_take_only_their_own_turns(
         assert other.runs.get("R-1").legs[1].outcome == "", "nobody has asked for it here"
 
 
-def served(stage: Stage, run: str, *, most_s: float = 15, **terms: Any) -> Run:
+def served(stage: Stage, run: str, *, most_s: float = 100, **terms: Any) -> Run:
     """Let a worker with one slot serve the normal lane until a run is over, or for so long."""
     stop, halt = threading.Event(), threading.Event()
     ends = time.monotonic() + most_s
@@ -496,7 +495,6 @@ def test_a_worker_serves_the_lane(stage: Stage) -> None:
     assert served(stage, run.run).status == "completed"
 
 
-@pytest.mark.timeout(35)
 def test_a_full_lane_does_not_stop_the_worker_that_empties_it(stage: Stage) -> None:
     """Its one slot is taken by the leg that two others follow; there is room for one."""
     run = stage.start(fork(), lane=NORMAL)

@@ -665,7 +665,7 @@ def _checked_sharing(sharing: str | Pairs) -> str | frozenset[tuple[str, str]]:
 def _logging_failures(summary: Callable[[list[Message]], str]) -> Callable[[list[Message]], str]:
     """A summary function whose failures are logged; the built-in summary follows."""
 
-    def told(messages: list[Message]) -> str:
+    def summarise(messages: list[Message]) -> str:
         try:
             return str(summary(messages) or "")
         except Exception as error:  # noqa: BLE001 - the message is recorded all the same
@@ -673,7 +673,7 @@ def _logging_failures(summary: Callable[[list[Message]], str]) -> Callable[[list
             _LOG.warning("the summary function failed: %s", shown, extra={"fault": shown})
             return ""
 
-    return told
+    return summarise
 
 
 if TYPE_CHECKING:
@@ -852,8 +852,8 @@ class _AgentRequest:
         try:
             result = message_of(Message("tool", text, tool_call_id=call.id))
         except InvalidInput as error:
-            told = f"The result of the tool can't be recorded: {error.problems[0].line()}"
-            result = Message("tool", told, tool_call_id=call.id)
+            failure = f"The result of the tool can't be recorded: {error.problems[0].line()}"
+            result = Message("tool", failure, tool_call_id=call.id)
         self.conversation.add(result, chapter=self.chapter, key=key)
 
     def _named(self, done: int, part: str) -> str:
@@ -868,7 +868,7 @@ def _begin_request(
         leased = conversations.task_of(sender)
         if task and task != leased:
             shown = f"the request says {excerpt(task)!r}"
-            expected = f"{leased}, as the lease has it" if leased else "no task: there is no lease"
+            expected = f"{leased}, as in the lease" if leased else "no task: there is no lease"
             problem = Problem("task", "other_task", shown, expected)
             raise InvalidInput(_REFUSED, [problem])
         conversation = conversations.with_peer(sender)

@@ -569,8 +569,8 @@ def task_description(item: ExpressItem, failed: Mapping[str, Any]) -> str:
     return "\n\n".join(
         [
             f"{sent}: {item.reason}",
-            f"It could not be carried out: {failed['why']}",
+            f"It failed: {failed['why']}",
             f"Evidence:\n{failed['evidence']}",
-            f"It was to bring:\n{content}",
+            f"Content:\n{content}",
         ]
     )

@@ -293,8 +293,8 @@ class _Parts(NamedTuple):
 
     def joined(self, summary: str, start: int = 0) -> list[Message]:
         """The context again, with a summary and from some message on."""
-        told = [Message("system", summary, SUMMARY_BY)] if summary else []
-        return [*self.system, *told, *self.rest[start:]]
+        summaries = [Message("system", summary, SUMMARY_BY)] if summary else []
+        return [*self.system, *summaries, *self.rest[start:]]
 
 
 def message_tokens(message: Message, count: Count) -> int:
@@ -438,9 +438,9 @@ def _summary(
     opening = f"{_OPENING} (the whole: {where}):" if where else f"{_OPENING}:"
     dropped = parts.rest[:start]
     earlier = [Message("system", parts.summary, SUMMARY_BY)] if parts.summary else []
-    told = summary([*earlier, *dropped]).strip() if summary else ""
-    if told:
-        return shortened_to(f"{opening}\n{told}", limit.most, limit.tokens, where)
+    text = summary([*earlier, *dropped]).strip() if summary else ""
+    if text:
+        return shortened_to(f"{opening}\n{text}", limit.most, limit.tokens, where)
     lines = parts.summary.split("\n")
     before = lines[1:] if lines[0].startswith(_OPENING) else [line for line in lines if line]
     lines = [line for line in before if line != _OLDER] + _lines(dropped)

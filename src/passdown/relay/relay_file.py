@@ -48,7 +48,7 @@ WORDS = List(ANY_TEXT, most=1_000, takes_one=True)
 
 @shape
 class WhenFields:
-    """What a rule is for."""
+    """What a rule matches."""
 
     outcome: tuple[str, ...] = declare(List(Choice(*OUTCOMES, "error"), takes_one=True), default=())
     to: str = declare(AGENT, default="")
@@ -57,7 +57,7 @@ class WhenFields:
 
 @shape
 class RuleFields:
-    """Where to go from a leg."""
+    """Where to go after a leg."""
 
     when: WhenFields = declare(Part(WhenFields), default_factory=WhenFields)
     go: tuple[str, ...] = declare(NAMES)
@@ -93,7 +93,7 @@ class RunnerFields:
 
 @shape
 class LimitFields:
-    """What an agent may use up."""
+    """Limits of an agent."""
 
     loops: int = declare(Number(1, 1_000), default=DEFAULT_LOOPS)
     context_tokens: int = declare(Number(1_000, 100_000_000), default=100_000)
@@ -126,12 +126,12 @@ class RelayFields:
 
 
 def read_relay(text: str | bytes, *, is_toml: bool = False) -> Relay:
-    """The relay in a file's text; raises InvalidInput with everything that is wrong with it."""
+    """The relay of a file's text; raises InvalidInput with every problem."""
     return check_relay(_toml(text) if is_toml else load_yaml(text))
 
 
 def check_relay(data: object) -> Relay:
-    """A relay given as plain data; raises InvalidInput with everything that is wrong with it."""
+    """The relay of plain data; raises InvalidInput with every problem."""
     plain, checks = check(RelayFields, data)
     problems = [as_error(problem) for problem in limited_problems(checks.problems())]
     if not checks.errors:
@@ -140,7 +140,7 @@ def check_relay(data: object) -> Relay:
         raise InvalidInput(
             "the relay is refused; nothing was started",
             problems,
-            next_step="Mend each of these in the file and run it again.",
+            next_step="Fix these in the file and run it again.",
         )
     return relay_of(plain)
 
@@ -196,12 +196,14 @@ def _broken_rules(plain: Mapping[str, Any]) -> list[Problem]:
 
 def _direction_problems(path: str, given: list[str], known: set[str]) -> list[Problem]:
     if not given:
-        return [Problem(path, "required", "leads nowhere", "at least one leg")]
+        return [Problem(path, "required", "is empty", "at least one leg")]
     found = _unknown(path, given, known, "a leg, or end, stop, again, wait")
     if len(set(given)) < len(given):
-        found.append(Problem(path, "duplicate", "names one twice", "each once"))
+        found.append(Problem(path, "duplicate", "has a duplicate", "each once"))
     if len(given) > 1 and not _EXCLUSIVE.isdisjoint(given):
-        message = f"{', '.join(sorted(_EXCLUSIVE.intersection(given)))} can't be one of several"
+        message = (
+            f"{', '.join(sorted(_EXCLUSIVE.intersection(given)))} can't be combined with others"
+        )
         found.append(Problem(path, "contradiction", message, "legs, or one of end, stop, wait"))
     return found
 
@@ -220,12 +222,12 @@ def _runner_problems(path: str, runner: Mapping[str, Any]) -> list[Problem]:
     named = [kind for kind in RUNNERS if runner[kind]]
     if len(named) == 1:
         return []
-    message = f"names {' and '.join(named)}" if named else "names nothing that runs"
+    message = f"names {' and '.join(named)}" if named else "names no runner"
     return [Problem(path, "one_runner", message, f"one of {', '.join(RUNNERS)}")]
 
 
 def _unreachable(plain: Mapping[str, Any]) -> list[Problem]:
-    """Legs that nothing leads to, and joins that wait for a leg that never leads to them."""
+    """Legs that nothing leads to, and joins of legs that never lead to them."""
     relay = relay_of(cast("dict[str, Any]", plain)) if not _has_unknown(plain) else None
     if relay is None:
         return []
@@ -283,39 +285,41 @@ def agent_runner(agent: RelayAgent, folder: str) -> Runner:
 
 
 def runner_of(declared: object, *, folder: str, path: str = "runner") -> Runner:
-    """The runner that a declaration means; paths in it are relative to `folder`.
+    """The runner of a declaration; its paths are relative to `folder`.
 
-    Raises InvalidInput with all problems, each addressed below `path`.
+    Raises InvalidInput with all problems, each with a path below `path`.
     """
     if not isinstance(declared, Mapping):
         given = f"{type(declared).__name__} given"
         expected = f"a mapping with one of {', '.join(RUNNERS)}"
         problem = Problem(path, "wrong_type", given, expected)
-        raise InvalidInput("the runner can't be made", [problem])
+        raise InvalidInput("the runner is invalid", [problem])
     fields = {str(name): value for name, value in cast("Mapping[Any, Any]", declared).items()}
     kinds = [kind for kind in RUNNERS if kind in fields]
     problems: list[Problem] = []
     if len(kinds) != 1:
-        message = f"it has {' and '.join(kinds) or 'neither'}"
+        message = f"has {' and '.join(kinds) or 'none of them'}"
         problems.append(Problem(path, "required", message, f"one of {', '.join(RUNNERS)}"))
     known = (*kinds, *(_OPTIONS if "command" in kinds else ()))
     for name in fields.keys() - set(known) if kinds else ():
         where = child_path(path, name)
-        problems.append(Problem(where, "unknown_field", "is none", ", ".join(known)))
+        problems.append(Problem(where, "unknown_field", "unknown field", ", ".join(known)))
     if problems:
-        raise InvalidInput("the runner can't be made", problems)
+        raise InvalidInput("the runner is invalid", problems)
     try:
         return _MAKERS[kinds[0]](fields, folder)
     except InvalidInput as error:
         below = [p._replace(path=f"{path}.{p.path}" if p.path else path) for p in error.problems]
-        raise InvalidInput("the runner can't be made", below) from error
+        raise InvalidInput("the runner is invalid", below) from error
 
 
 def _script(fields: dict[str, Any], folder: str) -> Runner:
     script = fields["script"]
     if not isinstance(script, str) or not script:
-        problem = Problem("script", "wrong_type", f"{excerpt(str(script))!r} is no path", "a path")
-        raise InvalidInput("the script can't be followed", [problem])
+        problem = Problem(
+            "script", "wrong_type", f"{excerpt(str(script))!r} isn't a path", "a path"
+        )
+        raise InvalidInput("the script is invalid", [problem])
     return ScriptedRunner.from_file(os.path.join(folder, script))
 
 
@@ -332,16 +336,16 @@ def _command(fields: dict[str, Any], folder: str) -> Runner:
 
 
 def _python(fields: dict[str, Any], folder: str) -> Runner:
-    """A function by `module:function`, from what is installed or from the project's folder."""
+    """A function by `module:function`, from an installed package or the project's folder."""
     name = str(fields["python"])
     module, _, function = name.partition(":")
     if folder not in sys.path:
         sys.path.append(folder)
     try:
         found = getattr(import_module(module), function)
-    except Exception as error:  # a module does what it likes when it is imported
+    except Exception as error:  # importing a module can raise anything
         problem = Problem("python", "not_found", f"{excerpt(name)!r}: {error}", "module:function")
-        raise InvalidInput("the function can't be called", [problem]) from error
+        raise InvalidInput("the function was not found", [problem]) from error
     return CallableRunner(found)
 
 
@@ -349,7 +353,7 @@ _MAKERS = {"command": _command, "script": _script, "python": _python}
 
 
 def _number(value: object) -> object:
-    """A number that a YAML file gives as text; anything else as it is."""
+    """A number that a YAML file gives as text; anything else unchanged."""
     if isinstance(value, str) and value.isascii() and len(value) < 20:
         for kind in (int, float):
             try:

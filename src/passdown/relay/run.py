@@ -462,10 +462,10 @@ def next_transition(run: Run, gates: Mapping[str, GateState]) -> Transition | No
     """
     if run.ended_at:
         return None
-    drawn = _TransitionBuilder(run)
+    builder = _TransitionBuilder(run)
     if not run.legs:
-        drawn.start(run.relay.first(), "", ())
-        return drawn.step()
+        builder.start(run.relay.first(), "", ())
+        return builder.step()
     waits = ""
     for turn in run.legs.values():
         if turn.is_open or turn.number in run.followed:
@@ -474,10 +474,14 @@ def next_transition(run: Run, gates: Mapping[str, GateState]) -> Transition | No
         if gate.status == PENDING:
             waits = waits or f"gate {gate.reason} is waiting for a person"
             continue
-        drawn.follow(turn, gate)
-        if drawn.ending:
-            return _stopped(turn, *drawn.ending)
-    return drawn.step() if drawn.goes_on else _idle_transition(run, drawn, waits or drawn.waits)
+        builder.follow(turn, gate)
+        if builder.ending:
+            return _stopped(turn, *builder.ending)
+    return (
+        builder.step()
+        if builder.goes_on
+        else _idle_transition(run, builder, waits or builder.waits)
+    )
 
 
 def next_agent(run: Run, turn: LegRun, outcome: str, to: str = "") -> str:
@@ -529,10 +533,10 @@ def resume_transition(run: Run) -> Transition | None:
     """
     if run.status == "completed" or not (run.ended_at or _blocked(run)):
         return None
-    drawn = _TransitionBuilder(run)
+    builder = _TransitionBuilder(run)
     for number in run.stopped_by if run.ended_at else _blocked(run):
-        drawn.retry(run.legs[number])
-    return drawn.step()
+        builder.retry(run.legs[number])
+    return builder.step()
 
 
 def _blocked(run: Run) -> Sequence[int]:
@@ -546,10 +550,10 @@ def _blocked(run: Run) -> Sequence[int]:
     ]
 
 
-def _idle_transition(run: Run, drawn: _TransitionBuilder, waits: str) -> Transition | None:
+def _idle_transition(run: Run, builder: _TransitionBuilder, waits: str) -> Transition | None:
     """The record if nothing starts: a person is waited for, or the run has ended."""
-    if drawn.followed and (run.open_legs or run.asked or waits):
-        return drawn.step()
+    if builder.followed and (run.open_legs or run.asked or waits):
+        return builder.step()
     if run.open_legs:
         return None
     if run.asked:
@@ -558,10 +562,10 @@ def _idle_transition(run: Run, drawn: _TransitionBuilder, waits: str) -> Transit
     if waits:
         is_known = (run.status, run.why) == (WAITING, waits)
         return None if is_known else Transition("waiting", {"why": waits})
-    missing = sorted(leg for leg, numbers in drawn.arrived.items() if numbers)
+    missing = sorted(leg for leg, numbers in builder.arrived.items() if numbers)
     if missing:
-        return drawn.ended("failed", f"{', '.join(missing)} never got all legs that it joins")
-    return drawn.ended("completed", "")
+        return builder.ended("failed", f"{', '.join(missing)} never got all legs that it joins")
+    return builder.ended("completed", "")
 
 
 class _TransitionBuilder:

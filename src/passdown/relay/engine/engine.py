@@ -172,8 +172,8 @@ class RelayEngine:
         Raises InvalidInput if another engine of this process is launched.
         """
         if not _ProcessEngine.lock.acquire(blocking=False):
-            problem = Problem("", "second_engine", "this process has one at work", "one at a time")
-            raise InvalidInput("the engine is not launched", [problem])
+            problem = Problem("", "second_engine", "this process has another one", "one at a time")
+            raise InvalidInput("the engine was not launched", [problem])
         self._is_launched = True
         for name, slots in lanes.items():
             self.lanes.prepare(name, slots=slots)

@@ -550,7 +550,7 @@ def _place_problems(argv: list[str], prompt: object) -> list[Problem]:
         found.append(Problem("command", "placeholder", message, f"{needed} for prompt: {prompt}"))
     for way, place in _NEEDED.items():
         if place != needed and place in rest:
-            message, fix = f"{place} stands in an argument", f"prompt: {way}"
+            message, fix = f"{place} is in an argument", f"prompt: {way}"
             found.append(Problem("command", "placeholder", message, f"none for {prompt}", fix))
     return found
 
