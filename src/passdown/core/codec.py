@@ -22,7 +22,7 @@ def encode(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, date):
         return stamp(value) if isinstance(value, datetime) else value.isoformat()
-    names = field_names(cast("type", type(value)))
+    names = field_names(cast("Any", value).__class__)
     if names:
         return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
@@ -82,11 +82,10 @@ def _decode_collection(origin: Any, kinds: tuple[Any, ...], data: Any) -> Any:
 
 
 @cache
-def field_names(kind: type) -> tuple[str, ...]:
+def field_names(kind: Any) -> tuple[str, ...]:
     """The fields of a named tuple or a dataclass; none for anything else."""
     if is_dataclass(kind):
-        declared: Any = fields(cast("Any", kind))
-        return tuple(field.name for field in declared)
+        return tuple(field.name for field in fields(kind))
     return getattr(kind, "_fields", ())
 
 
