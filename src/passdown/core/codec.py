@@ -22,7 +22,7 @@ def encode(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, date):
         return stamp(value) if isinstance(value, datetime) else value.isoformat()
-    names = field_names(cast("Any", value).__class__)
+    names = field_names(value.__class__)
     if names:
         return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
