@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from passdown.cli.output import line, pairs, short_time, table
 from passdown.cli.parsing import Author, command, seconds
-from passdown.cli.session import UsageError, read_input
+from passdown.cli.session import UsageError, read_input, read_text
 from passdown.core.text import visible
-from passdown.errors import InvalidInput, PassdownError, Problem
+from passdown.errors import PassdownError
 from passdown.relay.express import express_record, express_records
 from passdown.relay.express import send as send_item
 
@@ -127,14 +127,14 @@ def express_fix(
     item: JsonObject = {"kind": "hot_fix", "by": by, "reason": reason or message}
     item["message"] = message
     if patch:
-        item["patch"] = _read_text(patch)
+        item["patch"] = read_text(patch)
     else:
         item["files"] = {}
     for given in files:
         path, mark, source = given.partition("=")
         if not mark or not path or not source:
             raise UsageError(f"{given!r} is not PATH=FILE")
-        item["files"][path] = _read_text(source)
+        item["files"][path] = read_text(source)
     return _send(session, {**item, **_item(options)}, options)
 
 
@@ -161,7 +161,7 @@ def express_file(
     item: JsonObject = {"kind": "file_task", "by": by, "reason": reason}
     item |= {"path": path, "action": action, **_item(options)}
     if content:
-        item["content"] = _read_text(content)
+        item["content"] = read_text(content)
     return _send(session, item, options)
 
 
@@ -213,14 +213,6 @@ def _from_file(path: str) -> object:
 def _item(options: dict[str, Any]) -> JsonObject:
     """What every item may say; what is empty is left out and gets its default."""
     return {name: options[name] for name in _ITEM if options[name]}
-
-
-def _read_text(path: str) -> str:
-    try:
-        return read_input(path).decode("utf-8")
-    except UnicodeDecodeError as error:
-        problem = Problem(path, "not_utf8", "is no UTF-8 text", "a text file")
-        raise InvalidInput("the input can't be read", [problem]) from error
 
 
 def _send(session: Session, item: object, send: dict[str, Any]) -> int:

@@ -20,7 +20,7 @@ from passdown.cli.output import (
     verbatim,
 )
 from passdown.cli.parsing import Author, command
-from passdown.cli.session import UsageError, plain, read_input
+from passdown.cli.session import UsageError, plain, read_input, read_text
 from passdown.core.handoff import Blocker, Handoff
 from passdown.core.schema import Choice, Field, Flag, List, fields_of
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem
@@ -313,7 +313,7 @@ def ingest_file(workspace: Workspace, path: str, agent: str, result: JsonObject)
     """Record one file's handoff, making its task where there is none; fills in `result`."""
     from passdown.core.task_files import read_task_file
 
-    text = _decoded(read_input(path), path)
+    text = read_text(path)
     data = read_task_file(text)
     result["task"] = task = str(data.get("task") or "")
     data["from_agent"] = data.get("from_agent") or agent
@@ -344,14 +344,6 @@ def _make_task(
     )
     result.update(made_task=True, task_fields=sorted(parts.fields), left_out=parts.left_out)
     return [problem.to_dict() for problem in receipt.warnings]
-
-
-def _decoded(data: bytes, path: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        problem = Problem(path, "invalid_utf8", f"byte {error.start} is not UTF-8", "UTF-8 text")
-        raise InvalidInput("the input can't be read", [problem]) from error
 
 
 def _task_exists(workspace: Workspace, task: str) -> bool:
@@ -465,7 +457,9 @@ def _migrate_one(workspace: Workspace, named: _NoteFile, options: dict[str, Any]
     path = named.path
     try:
         _check_note_file(named)
-        found = workspace.imports.migrate(path if path != "-" else _note_from_stdin(), **options)
+        # One line on standard input is a note too, not a path.
+        note = path if path != "-" else read_input("-").decode("utf-8", "replace") + "\n"
+        found = workspace.imports.migrate(note, **options)
     except PassdownError as error:
         refused = {"file": path, "result": "refused", "error": error.to_dict()}
         return {**refused, "text": str(error)}
@@ -556,11 +550,6 @@ def _notes_in(folder: str) -> list[str]:
         links = (path for name in folders if os.path.islink(path := os.path.join(root, name)))
         found += [path for path in links if not is_beneath(path, folder)]
     return found
-
-
-def _note_from_stdin() -> str:
-    """The note on standard input; one line is a note there too."""
-    return read_input("-").decode("utf-8", "replace") + "\n"
 
 
 def _answer_from_file(path: str) -> Callable[[str], str]:

@@ -20,7 +20,7 @@ from passdown.cli.output import (
     write_text,
 )
 from passdown.cli.parsing import Author, comma_list, command
-from passdown.cli.session import UsageError, plain, read_input
+from passdown.cli.session import UsageError, plain, read_text
 from passdown.core.graph import (
     CHOICES,
     KNOWLEDGE_STATUSES,
@@ -31,7 +31,7 @@ from passdown.core.graph import (
 )
 from passdown.core.knowledge import edge_document, node_document
 from passdown.core.rows import NODE_PREFIX
-from passdown.errors import InvalidInput, NotFound, Problem
+from passdown.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -281,6 +281,7 @@ _ATTRIBUTES = ("description", *CHOICES, "status", "path")
     flags={"others": "--set"},
     help={
         "node": "ID: names the node for good",
+        "tags": "lowercase, hyphenated",
         "type": "what the node stands for",
         "summary": "one line, at most 100 characters",
         "description": "the rest",
@@ -446,13 +447,8 @@ def _add_file(
 def _read_graph_file(workspace: Workspace, path: str) -> _NewEntries:
     from passdown.knowledge.graph_files import MAX_BYTES, read_graph
 
-    try:
-        text = read_input(path, MAX_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        message = f"byte {error.start} is not UTF-8"
-        problem = Problem(path, "invalid_utf8", message, "UTF-8 text")
-        raise InvalidInput("the input can't be read", [problem]) from error
     known = workspace.knowledge.graph()
+    text = read_text(path, MAX_BYTES)
     return _new_entries(read_graph(text, known=[node.id for node in known.nodes]), known)
 
 

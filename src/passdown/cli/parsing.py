@@ -77,7 +77,7 @@ _WORDS = {
     "statuses": ("STATUS", ""),
     "store": ("URL", "a store's address, file or folder"),
     "supersedes": (ITEM, "a decision that it replaces"),
-    "tags": (TAG, "lowercase, hyphenated"),
+    "tags": (TAG, ""),
     "task": (TASK, ""),
     "time_limit_minutes": ("MINUTES", "how long it may take"),
     "types": ("TYPE", "only nodes of this type"),

@@ -251,7 +251,10 @@ class Progress:
             return
         what = styled(turn.outcome, _STYLES.get(turn.outcome, "red"))
         parts = [what, f"version {turn.version}" if turn.version else ""]
-        parts += [f"verdict {turn.verdict}" if turn.verdict else "", _receiver_text(run, turn)]
+        parts += [
+            f"verdict {turn.verdict}" if turn.verdict else "",
+            f"for {visible(turn.to)}" if turn.to else "",
+        ]
         text = ", ".join(part for part in parts if part)
         self._line(run, turn, f"{text}{_measures_text(turn)}")
         for text in turn.why.splitlines():
@@ -355,11 +358,6 @@ def _event_text(event: ExchangeEvent, *, is_last_word: bool) -> str:
     if is_last_word and event.kind == "failed":
         return f"{styled('failed', 'red')}: {visible(event.said)}"
     return ""
-
-
-def _receiver_text(run: Run, turn: LegRun) -> str:
-    """Whom the agent sent it to, where it did so itself."""
-    return f"for {visible(turn.to)}" if turn.to else ""
 
 
 def _measures_text(turn: LegRun) -> str:

@@ -102,7 +102,10 @@ def print_run(run: Run, now: str) -> None:
             ("ended", run.ended_at),
             ("lasted", duration_text(seconds_between(run.started_at, run.ended_at or now))),
             ("asked", [f"{ask.agent} in {ask.leg}: {ask.why}" for ask in run.asked]),
-            ("loops", _loop_counts(run)),
+            (
+                "loops",
+                [f"{a} {run.loops_of(a)} of {run.loops_allowed(a)}" for a in run.relay.agents],
+            ),
             ("go on", "\n".join(next_commands(run))),
         ]
     )
@@ -111,12 +114,6 @@ def print_run(run: Run, now: str) -> None:
     for turn in run.legs.values():
         line()
         _print_turn(run, turn)
-
-
-def _loop_counts(run: Run) -> list[str]:
-    return [
-        f"{agent} {run.loops_of(agent)} of {run.loops_allowed(agent)}" for agent in run.relay.agents
-    ]
 
 
 def _print_turn(run: Run, turn: LegRun) -> None:

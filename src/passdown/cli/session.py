@@ -122,6 +122,15 @@ def read_input(path: str, limit: int = MAX_INPUT_BYTES) -> bytes:
     raise InvalidInput("the input can't be read", [data])
 
 
+def read_text(path: str, limit: int = MAX_INPUT_BYTES) -> str:
+    """The text of a file, or of standard input for `-`; anything but UTF-8 is refused."""
+    try:
+        return read_input(path, limit).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        problem = Problem(path, "invalid_utf8", f"byte {error.start} is not UTF-8", "UTF-8 text")
+        raise InvalidInput("the input can't be read", [problem]) from error
+
+
 def _standard_input(limit: int) -> bytes | Problem:
     try:
         data = sys.stdin.buffer.read(limit + 1)
