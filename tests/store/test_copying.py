@@ -150,4 +150,4 @@ def test_the_verb_copies_and_says_what_it_did(
     assert main(["copy", postgres_store, str(tmp_path / "back.db")]) == 0
     assert f"copied {done['records']} records" in capsys.readouterr().out
     assert main(["copy", postgres_store, str(tmp_path / "back.db")]) == 0
-    assert "had come before" in capsys.readouterr().out
+    assert "had been copied before" in capsys.readouterr().out
