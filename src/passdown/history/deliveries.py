@@ -231,5 +231,5 @@ def _reason(row: ItemRow, latest: JsonObject, status: str, *, is_later: bool) ->
     if is_later:
         reason = f"recorded in version {row.position}, and {where}: a new brief can show it"
         return {"reason": reason}
-    reason = f"{where}, where it was not among those that came into question or near the budget"
+    reason = f"{where}, and it was not among its candidates"
     return {"reason": reason, "displaced_by": first}

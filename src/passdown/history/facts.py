@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 FIRST = {"h": 1, "d": 16, "g": 10, "p": 10, "w": 10, "a": 16}
-"""How many of each kind come into question at first, whatever they are about."""
+"""How many of each kind are candidates at first, whatever they are about."""
 
 WINDOW = {"d": 60, "g": 40, "p": 40, "w": 20}
 """How far back titles are compared with what comes next."""

@@ -146,23 +146,23 @@ class SearchFilter(NamedTuple):
     until: str = ""
 
     def marks(self) -> tuple[tuple[str, ...], ...]:
-        """The part of the filter that the index answers: of each group of marks, one."""
+        """The part of the filter that the index checks: one mark of each group."""
         groups = [
             [mark_of("kind", kind) for kind in self.kinds],
             [mark_of("agent", self.agent)] if self.agent else [],
             [mark_of("task", self.task)] if self.task else [],
         ]
-        return (*(tuple(group) for group in groups if group), *self.untold_marks())
+        return (*(tuple(group) for group in groups if group), *self.index_marks())
 
-    def untold_marks(self) -> tuple[tuple[str, ...], ...]:
-        """Those of the marks that an entry's row doesn't tell."""
+    def index_marks(self) -> tuple[tuple[str, ...], ...]:
+        """The marks that only the index has, not an entry's row."""
         tags = tuple(mark_of("tag", tag) for tag in self.tags)
         return tuple(
             group for group in (tags, (path_mark(self.path),) if self.path else ()) if group
         )
 
     def lets(self, entry: IndexedEntry, *, with_superseded: bool = False) -> bool:
-        """Whether an entry passes what its row tells; a superseded one may be let through."""
+        """Whether an entry's row passes; a superseded one may be let through."""
         is_left_out = entry.status in self.without
         if with_superseded and entry.status == "superseded":
             is_left_out = False
@@ -188,7 +188,7 @@ class SearchFilter(NamedTuple):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it names statuses or times, which often leave little."""
+        """Whether it names statuses or times, which few entries pass."""
         return bool(self.statuses or self.since or self.until)
 
     @property
@@ -198,7 +198,7 @@ class SearchFilter(NamedTuple):
 
     def has_marks(self, marks: str) -> bool:
         """Whether an entry's marks have one of the tags, and the path."""
-        return all(any(mark in marks for mark in group) for group in self.untold_marks())
+        return all(any(mark in marks for mark in group) for group in self.index_marks())
 
 
 MAX_PASSAGE = 240

@@ -349,8 +349,8 @@ class WordCandidates:
         if whole is None:
             whole = self._reader.matching(SearchTerm(word), most)
             self._read = len(whole)
-        passes, untold = passing.of(whole)
-        found = sorted(allows(untold) + passes, reverse=True) if untold else passes
+        passes, unknown = passing.of(whole)
+        found = sorted(allows(unknown) + passes, reverse=True) if unknown else passes
         is_cut = len(whole) >= most and word not in self._whole
         enough = limit if most == needed else PROBE
         return None if is_cut and len(found) < enough else found[:limit]
@@ -548,8 +548,8 @@ class Search:
         if not only.is_by_mark or not let:
             return let
         if self._passes is not None:
-            passes, untold = self._passes.of(let)
-            if not untold:
+            passes, unknown = self._passes.of(let)
+            if not unknown:
                 return passes
         marks = self._reader.marks_of(let)
         return [number for number in let if only.has_marks(marks[number])]

@@ -316,7 +316,7 @@ class VectorIndex(_ComparedVectors):
             "task": (only.task,) if only.task else (),
         }
         masks = [self._columns[name].has(values) for name, values in values_of.items() if values]
-        masks += [self._having(reader, group) for group in only.untold_marks()]
+        masks += [self._having(reader, group) for group in only.index_marks()]
         return np.logical_and.reduce(masks)
 
     def _having(self, reader: Reader, group: tuple[str, ...]) -> Mask:
