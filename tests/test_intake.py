@@ -723,7 +723,7 @@ def test_a_switch_artifact_counts_what_its_limits_cut(ws: Workspace) -> None:
     ("shape", "changes", "path"),
     [
         (STATE_FILE, {"artifacts": "src/config.py"}, "artifacts"),
-        (STATE_FILE, {"artifacts": [5]}, "artifacts[0].path"),
+        (STATE_FILE, {"artifacts": [5]}, "artifacts[0]"),
         (STATE_FILE, {"decisions_made": "JWT"}, "decisions"),
         (STATE_FILE, {"quality_gates_passed": "lint"}, "gates"),
         (STATE_FILE, {"blocking_issues": {"issue": "x"}}, "blockers"),

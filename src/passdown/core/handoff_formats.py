@@ -29,29 +29,13 @@ def to_handoff_format(data: Plain) -> Plain:
     return data
 
 
-def _moved(data: Plain, names: dict[str, str]) -> Plain:
-    """The fields that only change their name; the others stay as they are, so none is lost."""
-    return {names.get(name, name): value for name, value in data.items()}
-
-
-def _each(value: object, names: dict[str, str], text: str) -> Any:
-    """A list of parts with their fields renamed; a bare text becomes the part's main field."""
-    if not isinstance(value, list):
-        return value
-    return [
-        _moved(cast("Plain", part), names) if isinstance(part, dict) else {text: part}
-        for part in cast("list[object]", value)
-    ]
-
-
 def _from_state_file(data: Plain) -> Plain:
     kept = {k: v for k, v in data.items() if k not in _STATE_ONLY}
-    handoff = _moved(kept, _STATE_NAMES)
+    handoff = {_STATE_NAMES.get(name, name): value for name, value in kept.items()}
     handoff["artifacts"] = _artifacts(data.get("artifacts", []))
-    decision = {"decision": "summary", "timestamp": "at"}
-    handoff["decisions"] = _each(data.get("decisions_made", []), decision, "summary")
-    blocker = {"issue": "blocker", "suggested_action": "suggested_resolution"}
-    handoff["blockers"] = _each(data.get("blocking_issues", []), blocker, "blocker")
+    # Their parts have names of their own, which are aliases of a handoff's.
+    handoff["decisions"] = data.get("decisions_made", [])
+    handoff["blockers"] = data.get("blocking_issues", [])
     handoff["gates"] = _gates(data)
     _keep(handoff, "state_file", data, _STATE_FACTS)
     handoff.setdefault("outcome", "completed")
@@ -101,45 +85,48 @@ def _gates(data: Plain) -> Any:
 
 
 def _artifacts(given: object) -> Any:
-    names = {"artifact_type": "type", "content_hash": "sha256"}
-    parts = _each(given, names, "path")
-    return [_without_odd_hash(a) for a in parts] if isinstance(given, list) else parts
-
-
-def _without_odd_hash(artifact: Any) -> Any:
-    """Hashes are taken from disk; one that isn't a SHA-256 is kept aside rather than trusted."""
-    given = artifact.get("sha256")
-    if given is None or (isinstance(given, str) and _SHA256.fullmatch(given)):
-        return artifact
-    return {**{k: v for k, v in artifact.items() if k != "sha256"}, "content_hash": given}
+    """Artifacts whose hash, if it is a SHA-256, has the handoff's name; any other isn't trusted."""
+    if not isinstance(given, list):
+        return given
+    found: list[Any] = []
+    for artifact in cast("list[Any]", given):
+        if isinstance(artifact, dict) and "content_hash" in artifact:
+            parts = dict(cast("Plain", artifact))
+            odd = parts.pop("content_hash")
+            is_hash = odd is None or (isinstance(odd, str) and _SHA256.fullmatch(odd))
+            found.append({**parts, "sha256" if is_hash else "content_hash": odd})
+        else:
+            found.append(artifact)
+    return found
 
 
 def _from_artifact(data: Plain) -> Plain:
     given: object = data.get("story_context") or {}
     story = cast("Plain", given) if isinstance(given, dict) else {}
-    names = {"story_id": "id", "story_path": "path", "story_status": "status"}
     dropped = {"story_context", "next_action", "version", "timestamp", "files_modified"}
     handoff = {k: v for k, v in data.items() if k not in dropped}
-    handoff["story"] = _moved(story, names) if story or not given else given
+    handoff["story"] = given
     handoff.setdefault("task", story.get("story_id"))
     # An artifact lists the newest first, a handoff in the order of happening.
-    decisions = _each(data.get("decisions", []), {"decision": "summary"}, "summary")
-    handoff["decisions"] = _with({"rationale": NOT_STATED}, decisions)
-    files = _each(data.get("files_modified", []), {}, "path")
-    handoff["artifacts"] = _with({"change": "modify"}, files)
+    reason, changed = {"rationale": NOT_STATED}, {"change": "modify"}
+    handoff["decisions"] = _reversed(data.get("decisions", []), "summary", reason)
+    handoff["artifacts"] = _reversed(data.get("files_modified", []), "path", changed)
     _keep(handoff, "switch_artifact", data, ("version", "timestamp"))
-    handoff["blockers"] = _each(data.get("blockers", []), {}, "blocker")
+    handoff["blockers"] = data.get("blockers", [])
     if data.get("next_action"):
         handoff["suggested_next_steps"] = [{"step": data["next_action"], "priority": "high"}]
     handoff.setdefault("outcome", "partial" if handoff["blockers"] else "completed")
     return handoff
 
 
-def _with(defaults: Plain, parts: object) -> Any:
-    """Parts in reversed order, each with defaults; what is no list is for the schema to refuse."""
+def _reversed(parts: object, text: str, defaults: Plain) -> Any:
+    """Parts in reversed order, each with defaults; what is no list is for the check to refuse."""
     if not isinstance(parts, list):
         return parts
-    return [{**defaults, **part} for part in reversed(cast("list[Plain]", parts))]
+    entries = reversed(cast("list[Any]", parts))
+    return [
+        {**defaults, **(cast("Plain", e) if isinstance(e, dict) else {text: e})} for e in entries
+    ]
 
 
 def state_file(state: Plain) -> Plain:
