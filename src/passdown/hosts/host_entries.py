@@ -8,15 +8,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.hosts import text_edits as json_edits
 from passdown.hosts.definitions import CLAUDE, CODEX, CURSOR, SERVER, TIMEOUTS_S, Host
 from passdown.hosts.text_edits import (
     MARKDOWN_MARKS,
     TOML_MARKS,
+    drop_node,
     drop_region,
+    find_node,
     find_region,
+    hook_commands,
+    put_element,
+    put_member,
     put_region,
     region_body,
+    root_object,
 )
 
 if TYPE_CHECKING:
@@ -216,84 +221,84 @@ class HostEntry(NamedTuple):
     event: str = ""
 
 
-def has_entry(text: str, wish: HostEntry) -> bool:
+def has_entry(text: str, entry: HostEntry) -> bool:
     """Whether a text has the entry; any server of that name counts."""
-    if wish.kind == HOOK:
-        node = json_edits.find_node(text, _event_path(wish))
-        command = wish.host.command(wish.event)
-        return any(each == command for _, each in json_edits.hook_commands(node))
-    if wish.kind == JSON_SERVER:
-        return json_edits.find_node(text, (*wish.host.server_at, SERVER)) is not None
-    if wish.kind == PLUGIN_FILE:
+    if entry.kind == HOOK:
+        node = find_node(text, _event_path(entry))
+        command = entry.host.command(entry.event)
+        return any(each == command for _, each in hook_commands(node))
+    if entry.kind == JSON_SERVER:
+        return find_node(text, (*entry.host.server_at, SERVER)) is not None
+    if entry.kind == PLUGIN_FILE:
         if text and not text.startswith(PLUGIN_MARK):
             raise EntryConflict("another plugin has this name")
         return text == PLUGIN
     marks, body = (
         (MARKDOWN_MARKS, BLOCK)
-        if wish.kind == INSTRUCTIONS
-        else (TOML_MARKS, _server_table(wish.host))
+        if entry.kind == INSTRUCTIONS
+        else (TOML_MARKS, _server_table(entry.host))
     )
     region = find_region(text, marks)
     if region is not None:
         return region_body(text, region, marks) == body
-    return wish.kind == TOML_SERVER and _has_server(text, wish.host)
+    return entry.kind == TOML_SERVER and _has_server(text, entry.host)
 
 
-def add_entry(draft: EditedText, wish: HostEntry) -> None:
+def add_entry(draft: EditedText, entry: HostEntry) -> None:
     """Put the piece into a text that hasn't got it."""
-    if wish.kind == HOOK:
-        json_edits.put_element(draft, _event_path(wish), hook_entry(wish.host, wish.event))
-    elif wish.kind == JSON_SERVER:
-        json_edits.put_member(draft, wish.host.server_at, SERVER, wish.host.server)
-    elif wish.kind == PLUGIN_FILE:
+    if entry.kind == HOOK:
+        put_element(draft, _event_path(entry), hook_entry(entry.host, entry.event))
+    elif entry.kind == JSON_SERVER:
+        put_member(draft, entry.host.server_at, SERVER, entry.host.server)
+    elif entry.kind == PLUGIN_FILE:
         draft.insert(len(draft.text), PLUGIN)
-    elif wish.kind == INSTRUCTIONS:
+    elif entry.kind == INSTRUCTIONS:
         put_region(draft, MARKDOWN_MARKS, BLOCK)
     else:
-        put_region(draft, TOML_MARKS, _server_table(wish.host))
-        if not _has_server(draft.text, wish.host):
+        put_region(draft, TOML_MARKS, _server_table(entry.host))
+        if not _has_server(draft.text, entry.host):
             raise EntryConflict("a table can't be added at the end of this file")
 
 
-def remove_entry(text: str, wish: HostEntry) -> str:
+def remove_entry(text: str, entry: HostEntry) -> str:
     """A text without the piece; only what is ours goes, and the rest keeps every byte."""
-    if wish.kind == HOOK:
-        return _without_hook(text, wish)
-    if wish.kind == JSON_SERVER:
-        path = (*wish.host.server_at, SERVER)
-        node = json_edits.find_node(text, path)
-        is_ours = node is not None and node.value == wish.host.server
-        return json_edits.drop_node(text, path) if is_ours else text
-    if wish.kind == PLUGIN_FILE:
+    if entry.kind == HOOK:
+        return _without_hook(text, entry)
+    if entry.kind == JSON_SERVER:
+        path = (*entry.host.server_at, SERVER)
+        node = find_node(text, path)
+        is_ours = node is not None and node.value == entry.host.server
+        return drop_node(text, path) if is_ours else text
+    if entry.kind == PLUGIN_FILE:
         return "" if text.startswith(PLUGIN_MARK) else text
-    region = find_region(text, MARKDOWN_MARKS if wish.kind == INSTRUCTIONS else TOML_MARKS)
+    region = find_region(text, MARKDOWN_MARKS if entry.kind == INSTRUCTIONS else TOML_MARKS)
     return text if region is None else drop_region(text, region)
 
 
-def empty_text(wish: HostEntry) -> str:
+def empty_text(entry: HostEntry) -> str:
     """What a file holds before the first piece is put into it."""
-    if wish.kind == HOOK and wish.host is CURSOR:
+    if entry.kind == HOOK and entry.host is CURSOR:
         return '{\n  "version": 1\n}\n'
-    return "{}\n" if wish.kind in _JSON else ""
+    return "{}\n" if entry.kind in _JSON else ""
 
 
-def is_blank(text: str, wish: HostEntry) -> bool:
+def is_blank(text: str, entry: HostEntry) -> bool:
     """Whether a file holds nothing that anybody would miss."""
-    if wish.kind in _JSON:
-        return json_edits.root_object(text).value in ({}, {"version": 1})
+    if entry.kind in _JSON:
+        return root_object(text).value in ({}, {"version": 1})
     return not text.strip("\ufeff \t\r\n")
 
 
-def check_text(text: str, wish: HostEntry) -> None:
+def check_text(text: str, entry: HostEntry) -> None:
     """Raise ValueError for a file that its host couldn't read as it is."""
-    if wish.kind in _JSON:
-        json_edits.root_object(text)
-    elif wish.kind == TOML_SERVER:
+    if entry.kind in _JSON:
+        root_object(text)
+    elif entry.kind == TOML_SERVER:
         _toml(text)
 
 
-def _event_path(wish: HostEntry) -> tuple[str, str]:
-    return ("hooks", wish.host.events[wish.event])
+def _event_path(entry: HostEntry) -> tuple[str, str]:
+    return ("hooks", entry.host.events[entry.event])
 
 
 def hook_entry(host: Host, event: str) -> dict[str, Any]:
@@ -304,22 +309,22 @@ def hook_entry(host: Host, event: str) -> dict[str, Any]:
     return {"hooks": [{"type": "command", **handler}]}
 
 
-def _without_hook(text: str, wish: HostEntry) -> str:
-    command = wish.host.command(wish.event)
+def _without_hook(text: str, entry: HostEntry) -> str:
+    command = entry.host.command(entry.event)
     while True:
-        path = _event_path(wish)
-        found = json_edits.hook_commands(json_edits.find_node(text, path))
+        path = _event_path(entry)
+        found = hook_commands(find_node(text, path))
         ours = next((way for way, each in found if each == command), None)
         if ours is None:
             return text
-        text = json_edits.drop_node(text, (*path, *_whole_group(text, path, ours)))
+        text = drop_node(text, (*path, *_whole_group(text, path, ours)))
 
 
 def _whole_group(
     text: str, path: tuple[str, str], way: tuple[str | int, ...]
 ) -> tuple[str | int, ...]:
     """The way to a handler, or to its group where that holds no other handler."""
-    node = json_edits.find_node(text, path)
+    node = find_node(text, path)
     group = cast("dict[str, Any]", node.parts[cast("int", way[0])].node.value) if node else {}
     return way[:1] if len(way) > 1 and len(group["hooks"]) == 1 else way
 

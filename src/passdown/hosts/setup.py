@@ -174,17 +174,17 @@ def _files(
     found: dict[str, _HostFile] = {}
     wanted = [each for name in served for each in entries_for(root, HOSTS[name])]
     dropped = [each for name in drop for each in possible_entries(HOSTS[name])]
-    for path, wish, is_wanted in (
-        *((path, wish, True) for path, wish in wanted),
-        *((path, wish, False) for path, wish in dropped),
+    for path, host_entry, is_wanted in (
+        *((path, host_entry, True) for path, host_entry in wanted),
+        *((path, host_entry, False) for path, host_entry in dropped),
     ):
         real = _real_path(root, path, problems if is_wanted else [])
         if not real or (not is_wanted and not os.path.exists(real)):
             continue
         file = found.setdefault(real, _HostFile(path, real, [], []))
         listed = file.wanted if is_wanted else file.dropped
-        if not any(_same(each, wish) for each in (*file.wanted, *listed)):
-            listed.append(wish)
+        if not any(_same(each, host_entry) for each in (*file.wanted, *listed)):
+            listed.append(host_entry)
     return list(found.values())
 
 
@@ -252,9 +252,9 @@ def _change(root: str, file: _HostFile, entries: dict[str, FileRecord]) -> FileC
         return None
     base, made = _base(text, before, pieces, entry, untouched=untouched)
     draft = EditedText(base)
-    for wish in file.wanted:
-        if not has_entry(draft.text, wish):
-            add_entry(draft, wish)
+    for host_entry in file.wanted:
+        if not has_entry(draft.text, host_entry):
+            add_entry(draft, host_entry)
     if remove_cuts(draft.text, draft.cuts) != base:
         raise ValueError("the edit couldn't be undone")
     return _finished(path, file, before, draft, entries, made=made)
@@ -262,8 +262,8 @@ def _change(root: str, file: _HostFile, entries: dict[str, FileRecord]) -> FileC
 
 def _fits(text: str, file: _HostFile) -> bool:
     """Whether a file has every piece that it should have, and none that it shouldn't."""
-    there = all(has_entry(text, wish) for wish in file.wanted) if text else False
-    return there and all(remove_entry(text, wish) == text for wish in file.dropped)
+    there = all(has_entry(text, host_entry) for host_entry in file.wanted) if text else False
+    return there and all(remove_entry(text, host_entry) == text for host_entry in file.dropped)
 
 
 def _base(
@@ -280,8 +280,8 @@ def _base(
     if untouched and entry is not None:
         return remove_cuts(text, entry["cuts"]), bool(entry["made"])
     base = text
-    for wish in pieces:
-        base = remove_entry(base, wish)
+    for host_entry in pieces:
+        base = remove_entry(base, host_entry)
     if entry is not None:
         return base, bool(entry["made"])
     return base, base != text and is_blank(base, pieces[0])
@@ -319,8 +319,8 @@ def _read_bytes(path: str) -> bytes | None:
     raise ValueError(data.message)
 
 
-def _decoded(data: bytes | None, wish: HostEntry) -> str:
-    errors = "surrogateescape" if wish.kind == INSTRUCTIONS else "strict"
+def _decoded(data: bytes | None, host_entry: HostEntry) -> str:
+    errors = "surrogateescape" if host_entry.kind == INSTRUCTIONS else "strict"
     return (data or b"").decode("utf-8", errors)
 
 

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from passdown.core.names import path_problems
 from passdown.core.redaction import redact
 from passdown.hosts.definitions import GEMINI
-from passdown.hosts.hooks import files as own_files
 from passdown.hosts.hooks.files import (
     MAX_COMMANDS,
     MAX_FILES,
     MAX_SUBAGENTS,
     MAX_TODOS,
     HookSession,
+    make_folder,
+    read_own_file,
+    replace_own_file,
 )
 from passdown.workspace.repository import ChangedFile, changed_since
 
@@ -561,9 +563,9 @@ def write_draft(folder: str, task: str, text: str) -> bool:
     """
     path = draft_file(folder, task)
     with suppress(FileNotFoundError):
-        if not is_untouched(own_files.read_own_file(path, 4_194_304)):
+        if not is_untouched(read_own_file(path, 4_194_304)):
             return False
-    own_files.replace_own_file(path, text)
+    replace_own_file(path, text)
     return True
 
 
@@ -571,5 +573,5 @@ def archive_draft(folder: str, task: str) -> None:
     """Archive the draft of a task that was handed off; the last one is kept."""
     path = draft_file(folder, task)
     with suppress(OSError):
-        own_files.make_folder(os.path.dirname(path))
+        make_folder(os.path.dirname(path))
         os.replace(path, path.removesuffix(".yaml") + ".used.yaml")

@@ -62,7 +62,7 @@ class HookContext(NamedTuple):
         """How much time something may take, with a margin for what follows."""
         return min(most, self.deadline - time.monotonic() - _MARGIN_S)
 
-    def context(self) -> Workspace:
+    def open_workspace(self) -> Workspace:
         """The workspace, with little patience for other writers."""
         from passdown.workspace import Workspace
 
@@ -78,39 +78,39 @@ class HookContext(NamedTuple):
             self.faults.append(f"session not kept: {error.strerror or error}")
 
 
-def handle(visit: HookContext) -> HookResponse:
+def handle(context: HookContext) -> HookResponse:
     """What a call is answered."""
-    with visit.sessions.alone(visit.call.session):
-        session = visit.sessions.read(visit.call.session)
-        return _HANDLERS[visit.call.event](visit, session)
+    with context.sessions.alone(context.call.session):
+        session = context.sessions.read(context.call.session)
+        return _HANDLERS[context.call.event](context, session)
 
 
-def _session_start(visit: HookContext, session: HookSession) -> HookResponse:
+def _session_start(context: HookContext, session: HookSession) -> HookResponse:
     from passdown.hosts.hooks.messages import choose_task, task_list_text
     from passdown.workspace.location import branch_and_commit
 
-    call = visit.call
-    branch, commit = branch_and_commit(call.cwd or visit.place.root)
+    call = context.call
+    branch, commit = branch_and_commit(call.cwd or context.place.root)
     if not session.started:
         session = session._replace(started=int(time.time()), commit=commit)
-        visit.sessions.prune()
-    with visit.context() as workspace:
+        context.sessions.prune()
+    with context.open_workspace() as workspace:
         choice = choose_task(workspace, session, branch)
         if choice.task:
-            session, text = _briefed(visit, workspace, session, choice)
+            session, text = _briefed(context, workspace, session, choice)
         else:
             session, text = session._replace(task="", told=""), task_list_text(call.host, choice)
-    visit.keep(session._replace(compacted=False))
+    context.keep(session._replace(compacted=False))
     return HookResponse(text, about=f"brief of {session.told}" if session.told else "list of tasks")
 
 
 def _briefed(
-    visit: HookContext, workspace: Workspace, session: HookSession, choice: TaskChoice
+    context: HookContext, workspace: Workspace, session: HookSession, choice: TaskChoice
 ) -> tuple[HookSession, str]:
     """The session bound to a task, and the text about it."""
     from passdown.hosts.hooks.messages import agent_of, brief_text, session_text
 
-    call = visit.call
+    call = context.call
     task = workspace.task(choice.task)
     session = _bound(session, task)
     is_compacted = call.source == "compact" or session.compacted
@@ -119,8 +119,8 @@ def _briefed(
         call.host,
         choice,
         agent_of(session, task["holder"], call.host),
-        budget=visit.settings.brief_budget,
-        faults=visit.faults,
+        budget=context.settings.brief_budget,
+        faults=context.faults,
         more=session_text(session) if is_compacted else "",
     )
     return session._replace(told=f"{choice.task} at version {task['version']}"), text
@@ -138,35 +138,35 @@ def handoffs_of(task: dict[str, Any]) -> int:
     return int(cast("dict[str, int]", counts).get("h", 0)) if isinstance(counts, dict) else 0
 
 
-def _prompt_submit(visit: HookContext, session: HookSession) -> HookResponse:
-    call = visit.call
-    has_rules = os.path.lexists(os.path.join(visit.place.root, visit.settings.rules_folder))
+def _prompt_submit(context: HookContext, session: HookSession) -> HookResponse:
+    call = context.call
+    has_rules = os.path.lexists(os.path.join(context.place.root, context.settings.rules_folder))
     may_call = "@" in call.prompt or "/" in call.prompt
     # Most prompts concern nothing of ours: then nothing is opened.
     is_due = session.compacted or not session.task or has_rules or may_call
     if not takes_context(call.host, call.event) or not is_due:
         return HookResponse()
-    with visit.context() as workspace:
-        session, texts = _prompted(visit, workspace, session, has_rules=has_rules)
-    visit.keep(session)
+    with context.open_workspace() as workspace:
+        session, texts = _prompted(context, workspace, session, has_rules=has_rules)
+    context.keep(session)
     found = {what: text.rstrip("\n") for what, text in texts.items() if text}
     return _join_texts(call.host, found)
 
 
 def _prompted(
-    visit: HookContext, workspace: Workspace, session: HookSession, *, has_rules: bool
+    context: HookContext, workspace: Workspace, session: HookSession, *, has_rules: bool
 ) -> tuple[HookSession, dict[str, str]]:
     """The session after a prompt, and the texts for the agent, by what they are."""
     from passdown.hosts.hooks.messages import TaskChoice, choose_task, switch_text, tasks_named_in
 
-    call = visit.call
+    call = context.call
     texts: dict[str, str] = {}
     choice = choose_task(workspace, session, "")
     named = tasks_named_in(call.prompt, choice.tasks) if not choice.task else []
     if len(named) == 1:
         choice = TaskChoice(named[0], "named in the prompt", choice.tasks)
     if choice.task and (session.compacted or session.task != choice.task):
-        session, text = _briefed(visit, workspace, session, choice)
+        session, text = _briefed(context, workspace, session, choice)
         session = session._replace(compacted=False)
         texts[f"brief of {session.told}"] = text
     if choice.task:
@@ -176,25 +176,25 @@ def _prompted(
             choice.task,
             call.prompt,
             active=session.agent,
-            faults=visit.faults,
+            faults=context.faults,
         )
         session = session._replace(agent=agent) if agent else session
         texts[f"context of {agent}"] = text
     if has_rules:
-        texts["rules"] = _rules(visit, workspace, session)
+        texts["rules"] = _rules(context, workspace, session)
     return session, texts
 
 
-def _rules(visit: HookContext, workspace: Workspace, session: HookSession) -> str:
+def _rules(context: HookContext, workspace: Workspace, session: HookSession) -> str:
     found = workspace.rules.inject(
-        visit.call.prompt,
-        session=visit.call.session or "none",
+        context.call.prompt,
+        session=context.call.session or "none",
         agent=session.agent or None,
         task=session.task or None,
         used=session.used_tokens or None,
-        counter=counter_for(visit.call.host),
+        counter=counter_for(context.call.host),
     )
-    visit.faults.extend(problem.line() for problem in found.problems)
+    context.faults.extend(problem.line() for problem in found.problems)
     return found.text
 
 
@@ -208,84 +208,84 @@ def _join_texts(host: str, texts: dict[str, str]) -> HookResponse:
     return HookResponse("\n\n".join(kept.values()), about=", ".join(kept))
 
 
-def _subagent_start(visit: HookContext, session: HookSession) -> HookResponse:
+def _subagent_start(context: HookContext, session: HookSession) -> HookResponse:
     from passdown.hosts.hooks.messages import brief_text, choose_task, subagent_name
 
-    call = visit.call
+    call = context.call
     if not takes_context(call.host, call.event):
         return HookResponse()
-    with visit.context() as workspace:
+    with context.open_workspace() as workspace:
         choice = choose_task(workspace, session, "")
         if not choice.task:
             return HookResponse()
         holder = workspace.task(choice.task)["holder"]
         name = subagent_name(call.agent_type, session, call.host, holder)
-        budget, faults = visit.settings.brief_budget, visit.faults
+        budget, faults = context.settings.brief_budget, context.faults
         text = brief_text(workspace, call.host, choice, name, budget=budget, faults=faults)
         return HookResponse(text, about=f"brief of {choice.task} for {name}")
 
 
-def _subagent_stop(visit: HookContext, session: HookSession) -> HookResponse:
+def _subagent_stop(context: HookContext, session: HookSession) -> HookResponse:
     from passdown.hosts.hooks.capture import capture_subagent
 
-    session = capture_subagent(session, visit.call, visit.place.root)
+    session = capture_subagent(session, context.call, context.place.root)
     # Kept at once: if its parent never gets to its own end, this isn't lost with it.
-    visit.keep(session)
-    visit.keep(_checkpointed(visit, session)[0])
+    context.keep(session)
+    context.keep(_checkpointed(context, session)[0])
     return HookResponse()
 
 
-def _pre_compact(visit: HookContext, session: HookSession) -> HookResponse:
-    with visit.context() as workspace:
-        session, choice = _checkpointed(visit, session, workspace)
+def _pre_compact(context: HookContext, session: HookSession) -> HookResponse:
+    with context.open_workspace() as workspace:
+        session, choice = _checkpointed(context, session, workspace)
         # Gemini CLI announces one at every turn; that there was one shows in its transcript.
-        is_sure = visit.call.host != GEMINI.name or visit.call.source == "manual"
+        is_sure = context.call.host != GEMINI.name or context.call.source == "manual"
         session = session._replace(compacted=session.compacted or is_sure)
         text = ""
-        if choice.task and visit.call.host == OPENCODE.name:
-            session, text = _briefed(visit, workspace, session, choice)
-    visit.keep(session)
+        if choice.task and context.call.host == OPENCODE.name:
+            session, text = _briefed(context, workspace, session, choice)
+    context.keep(session)
     return HookResponse(text, about=f"brief of {session.told}" if text else "")
 
 
-def _stop(visit: HookContext, session: HookSession) -> HookResponse:
+def _stop(context: HookContext, session: HookSession) -> HookResponse:
     from passdown.hosts.hooks.capture import draft_path
     from passdown.hosts.hooks.messages import request_text
 
-    session, choice = _checkpointed(visit, session)
-    visit.keep(session)
-    call = visit.call
+    session, choice = _checkpointed(context, session)
+    context.keep(session)
+    call = context.call
     is_quiet = call.is_again or call.is_aborted or not takes_request(call.host, call.event)
     if is_quiet or not session.unfinished or os.environ.get("PASSDOWN_ASK") == "off":
         return HookResponse()
-    if not visit.sessions.claim(call.session, "asked"):
+    if not context.sessions.claim(call.session, "asked"):
         return HookResponse()
-    draft = draft_path(visit.place.folder, choice.task, call.cwd or visit.place.root)
+    draft = draft_path(context.place.folder, choice.task, call.cwd or context.place.root)
     return HookResponse(
         request=request_text(choice.task, draft), about=f"request for {choice.task}"
     )
 
 
-def _session_end(visit: HookContext, session: HookSession) -> HookResponse:
-    visit.keep(_checkpointed(visit, session)[0])
+def _session_end(context: HookContext, session: HookSession) -> HookResponse:
+    context.keep(_checkpointed(context, session)[0])
     return HookResponse()
 
 
 def _checkpointed(
-    visit: HookContext, session: HookSession, workspace: Workspace | None = None
+    context: HookContext, session: HookSession, workspace: Workspace | None = None
 ) -> tuple[HookSession, TaskChoice]:
     """The session with what it did since, kept as a draft of its task's next handoff; its task."""
     from passdown.hosts.hooks.messages import choose_task
 
     if workspace is None:
-        with visit.context() as context:
-            return _checkpointed(visit, session, context)
+        with context.open_workspace() as opened:
+            return _checkpointed(context, session, opened)
     choice = choose_task(workspace, session, "")
-    return _checkpoint(visit, workspace, session, choice.task), choice
+    return _checkpoint(context, workspace, session, choice.task), choice
 
 
 def _checkpoint(
-    visit: HookContext, workspace: Workspace, session: HookSession, name: str
+    context: HookContext, workspace: Workspace, session: HookSession, name: str
 ) -> HookSession:
     from passdown.hosts.hooks.capture import (
         archive_draft,
@@ -296,9 +296,9 @@ def _checkpoint(
     )
     from passdown.hosts.hooks.messages import agent_of
 
-    folder, root = visit.place.folder, visit.place.root
-    session, fault = capture_session(session, visit.call, root)
-    visit.faults.extend([fault] if fault else [])
+    folder, root = context.place.folder, context.place.root
+    session, fault = capture_session(session, context.call, root)
+    context.faults.extend([fault] if fault else [])
     if not name:
         return session._replace(unfinished=False)
     task = workspace.task(name)
@@ -310,14 +310,14 @@ def _checkpoint(
         fresh = fresh._replace(task=name, agent=session.agent, told=session.told)
         fresh = fresh._replace(used=session.used_tokens, understood=session.understood)
         return fresh._replace(handoffs=handoffs_of(task), started=int(time.time()))
-    changed = changed_files(session, root, visit.left_s(_GIT_S))
+    changed = changed_files(session, root, context.left_s(_GIT_S))
     has_done = bool(changed or session.commands or session.files or session.subagents)
     if has_done:
-        agent = agent_of(session, str(task["holder"]), visit.call.host)
+        agent = agent_of(session, str(task["holder"]), context.call.host)
         try:
             write_draft(folder, name, draft_text(name, agent, session, changed))
         except OSError as error:
-            visit.faults.append(f"draft not kept: {error.strerror or error}")
+            context.faults.append(f"draft not kept: {error.strerror or error}")
     return session._replace(unfinished=has_done or not session.understood)
 
 

@@ -70,8 +70,8 @@ def _respond(guard: _Watchdog, host: str, event: str, store: str | None) -> None
         from passdown.hosts.hooks.events import HookContext, handle
         from passdown.workspace.context import read_settings
 
-        visit = HookContext(call, place, read_settings(place.config), guard.deadline, faults)
-        guard.finished(handle(visit), faults)
+        context = HookContext(call, place, read_settings(place.config), guard.deadline, faults)
+        guard.finished(handle(context), faults)
 
 
 def _here() -> str:
