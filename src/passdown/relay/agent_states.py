@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import InvalidInput, Problem
+from passdown.relay.run import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +23,6 @@ QUESTION, BUDGET_REVIEW, SUSPEND = "QUESTION", "BUDGET_REVIEW", "SUSPEND"
 DONE, ERROR = "DONE", "ERROR"
 ENDS = (DONE, ERROR)
 DETOURS = frozenset({QUESTION, BUDGET_REVIEW, SUSPEND})
-VERDICTS = ("continue", "pivot", "escalate", "abandon")
 MAX_STEPS = 50
 
 _CODER = {

@@ -273,7 +273,6 @@ def _newest_first(name: str) -> tuple[int, str]:
     return (-int(number), name) if number.isdigit() else (0, name)
 
 
-_OTHERS = ("pivot", "escalate", "abandon")
 _DETAIL_FIELDS = ("turns", "file")
 
 
@@ -303,7 +302,7 @@ def next_commands(run: Run) -> list[str]:
         return [] if run.status == "completed" else [f"passdown run --resume {run.run}"]
     if run.asked:
         answer = f"passdown runs {run.run} --answer continue --by NAME --guidance TEXT"
-        return [answer, *(f"passdown runs {run.run} --answer {v} --by NAME" for v in _OTHERS)]
+        return [answer, *(f"passdown runs {run.run} --answer {v} --by NAME" for v in VERDICTS[1:])]
     if run.status != WAITING:
         return []
     gates = [
