@@ -61,7 +61,7 @@ def test_an_audit_says_what_it_found_and_what_to_do(filled: Path, cli: Run, as_j
         f"stale: 1  cite files that have changed\n  T-1#d2: src/login.py has changed  {SAID[:50]}",
         "never_recalled: ",
         "orphaned: 1  without an edge, or their files are gone\n  lamp  Alone\n  next: join them",
-        "forked: 1  superseded by several decisions that stand\n  T-1#d1: T-1#d3, T-1#d4  JWT\n",
+        "forked: 1  superseded by several decisions in force\n  T-1#d1: T-1#d3, T-1#d4  JWT\n",
     ):
         assert text in out, text
     found = as_json("audit", "--limit", "1", code=1)

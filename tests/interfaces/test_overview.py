@@ -90,7 +90,7 @@ def test_the_version(program: Run) -> None:
     [
         (("stat",), "did you mean state?"),
         (("xyzzy",), "there is no verb"),
-        (("--store",), "out of place"),
+        (("--store",), "is not a verb"),
         (("task", "nwe"), "did you mean new?"),
         (("brief", "T-1", "--bugdet", "5"), "did you mean --budget?"),
         (("brief", "T-1", "--bugdet=5"), "did you mean --budget?"),

@@ -91,7 +91,7 @@ class Stage:
         return self._workspace
 
     def play(self, chapters: tuple[Callable[[Stage], None], ...]) -> None:
-        """Play the chapters in order and let go of the workspace."""
+        """Play the chapters in order and close the workspace."""
         try:
             for chapter in chapters:
                 chapter(self)
@@ -404,7 +404,7 @@ def _show_verify(stage: Stage) -> None:
     stage.tells("an older copy is put in place of the database; taken by itself, it looks whole:")
     with open_workspace(old, create=False) as copy:
         alone = copy.verify()
-        stage.good(f"verify finds {counted(len(alone.findings), 'fault')} in the older copy")
+        stage.good(f"verify finds {counted(len(alone.findings), 'problem')} in the older copy")
         stage.tells("compared with the heads that were saved elsewhere, it is found out:")
         stage.found(copy.verify(heads).findings[0].line())
 

@@ -205,7 +205,7 @@ def _refuse_without_section(text: bytes, path: str, error: Exception) -> None:
 def _changed_files(
     workspace: Workspace, changed: Sequence[str], changed_git: bool
 ) -> list[str] | None:
-    """What the handoff's file lists must account for; None where nobody said."""
+    """What the handoff's file lists must account for; None where none are given."""
     if changed_git:
         from passdown.workspace.repository import uncommitted_paths
 

@@ -128,7 +128,7 @@ def print_graph(nodes: Iterable[Node], edges: Iterable[Edge]) -> None:
 
 
 def arrow(edge: Edge) -> str:
-    """An edge as it is read aloud."""
+    """An edge as text."""
     return f"{edge.source} -> {relation_label(edge)} -> {edge.target}"
 
 
@@ -282,7 +282,7 @@ _ATTRIBUTES = ("description", *CHOICES, "status", "path")
     help={
         "node": "ID: names the node for good",
         "tags": "lowercase, hyphenated",
-        "type": "what the node stands for",
+        "type": "what the node is",
         "summary": "one line, at most 100 characters",
         "description": "the rest",
         **dict.fromkeys(CHOICES, "of the node"),
@@ -364,7 +364,7 @@ def _edge(source: str, text: str) -> JsonObject:
 
 
 def written_node(workspace: Workspace, name: str) -> Node | None:
-    """A node that somebody wrote down; None for what is unknown or stands for itself."""
+    """A written node; None for an unknown one, and for a reference to a task, file or item."""
     from passdown.core.graph import is_reference
 
     try:

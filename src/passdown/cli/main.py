@@ -116,7 +116,7 @@ def _known(error: Exception) -> PassdownError:
 
 
 def _usage_error(message: str, prog: str, argv: Sequence[str]) -> int:
-    """Say how a command is wrong; nobody could read `--json` out of such arguments but by eye."""
+    """Report a usage error, as JSON where the arguments hold --json."""
     from passdown.cli.output import print_usage_error
 
     as_json = "--json" in argv
@@ -143,7 +143,7 @@ def parser_of(verb: str) -> Parser:
 
 
 def _leading_store(argv: list[str]) -> tuple[str | None, list[str]]:
-    """`--store` may stand before the verb as well."""
+    """Take `--store` from before the verb."""
     if len(argv) > 1 and argv[0] == "--store" and not argv[1].startswith("-"):
         return argv[1], argv[2:]
     if argv and argv[0].startswith("--store="):
@@ -164,7 +164,7 @@ def _unknown(argv: Sequence[str]) -> int:
 
     verb = argv[0]
     if verb.startswith("-"):
-        said = f"{excerpt(verb)!r} is out of place; a verb comes first, or --store URL and a verb"
+        said = f"{excerpt(verb)!r} is not a verb; a verb comes first, or --store URL and a verb"
     else:
         said = f"there is no verb {excerpt(verb)!r}{close_to(verb, VERBS)}"
     return _usage_error(said, "passdown", argv)

@@ -80,7 +80,7 @@ def _fitting_start(text: str, width: int) -> str:
 
 
 def ellipsis() -> str:
-    """The mark of what was left out, in characters that the output can spell."""
+    """The mark of what was left out, in characters that the output can encode."""
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
     return "…" if is_unicode else "..."
 
@@ -158,7 +158,7 @@ def counted(number: int, word: str, plural: str = "") -> str:
 
 
 def short_digest(digest: object) -> str:
-    """The beginning of a digest, enough to tell two apart by eye."""
+    """The beginning of a digest, enough to compare two by eye."""
     kind, mark, digits = str(digest or "").rpartition(":")
     if len(digits) <= _DIGEST_CHARS:
         return f"{kind}{mark}{digits}"
@@ -343,7 +343,7 @@ _REDRAW_EVERY_S = 0.1
 
 
 def progress_bar(label: str) -> Callable[[int, int], None] | None:
-    """A function that draws `done` of `total`; None where nobody would see it."""
+    """A function that draws `done` of `total`; None where standard error is no terminal."""
     if not sys.stderr.isatty():
         return None
     drawn = 0.0

@@ -166,7 +166,7 @@ class Progress:
         self._frame = 0
 
     def turn(self, run: Run, turn: LegRun, event: ExchangeEvent) -> None:
-        """Show what an agent at work does."""
+        """Show an event of a turn."""
         with self._lock:
             if not self._names_runs:
                 self._catch_up(run)
@@ -198,7 +198,7 @@ class Progress:
         self.say(f"express {done.id}: {became}")
 
     def say(self, text: str) -> None:
-        """Show a line of our own."""
+        """Show a message."""
         with self._lock:
             if self._as_json:
                 self._json({"event": "said", "text": text})
@@ -231,7 +231,7 @@ class Progress:
                 self._screen.draw([])
 
     def _catch_up(self, run: Run) -> None:
-        """Show the turns that ended, and how the run stands, as far as it wasn't shown yet."""
+        """Show turns that have ended and a new status, unless they were shown before."""
         position, shown, status = self._seen.get(run.run, (0, set[int](), ""))
         if run.position <= position:
             return
@@ -290,7 +290,7 @@ class Progress:
     def _still_at_it(
         self, key: tuple[str, int], run: Run, turn: LegRun, event: ExchangeEvent
     ) -> None:
-        """On a stream that nobody redraws, a line now and then."""
+        """Without redrawing, print a line now and then."""
         going = self._open.get(key)
         if self._screen.is_live or going is None:
             return
@@ -392,7 +392,7 @@ def run_lock(workspace: Workspace, run: str) -> Generator[None]:
         except StoreBusy as error:
             raise StoreBusy(
                 f"another process is at {run}",
-                next_step=f"Let it go on, or end it first; passdown runs {run} shows where it is.",
+                next_step=f"Let it finish, or end it first; passdown runs {run} shows where it is.",
             ) from error
         yield
 
@@ -472,7 +472,7 @@ _ENGINE: dict[str, Any] = {
     "types": {"lease": seconds},
     "help": {
         "lease": "SECONDS: after so long without a heartbeat, a worker is lost; default: 30",
-        "relay_store": "URL: the engine's database; default: PASSDOWN_RELAY_URL, else beside the "
+        "relay_store": "URL: the engine's database; default: PASSDOWN_RELAY_URL, else next to the "
         "store",
     },
 }

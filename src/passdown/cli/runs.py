@@ -78,7 +78,7 @@ def _number_text(value: object) -> str:
 
 
 def print_run_status(run: Run, now: str) -> None:
-    """Print how a run ended or where it rests, and how to go on with it."""
+    """Print how a run ended or where it waits, and how to continue it."""
     lasted = duration_text(seconds_between(run.started_at, run.ended_at or now))
     turns = counted(len(run.legs), "turn")
     why = f": {run.why.splitlines()[0]}" if run.why else ""
@@ -106,7 +106,7 @@ def print_run(run: Run, now: str) -> None:
                 "loops",
                 [f"{a} {run.loops_of(a)} of {run.loops_allowed(a)}" for a in run.relay.agents],
             ),
-            ("go on", "\n".join(next_commands(run))),
+            ("next", "\n".join(next_commands(run))),
         ]
     )
     line()
@@ -293,7 +293,7 @@ def _agent_states(workspace: Workspace) -> list[AgentStatus]:
 
 
 def _agent_document(status: AgentStatus) -> dict[str, object]:
-    """A seat in a run is told apart from the agent that sits in it."""
+    """The status as JSON; `seat` is the agent, or the agent within a run."""
     agent, mark, number = status.agent.rpartition(".R-")
     is_seat = bool(mark) and number.isdigit()
     return {

@@ -222,7 +222,7 @@ AUDIT_FINDINGS = {
         "join them with passdown knowledge add ID --edge, forget or retract them",
     ),
     "forked": (
-        "superseded by several decisions that stand",
+        "superseded by several decisions in force",
         "say which holds: passdown decide ... --supersedes the others",
     ),
     "never_recalled": (

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from passdown.workspace.switches import ArtifactCheck, Switch
 
 _PROMPT_TIMEOUT_S = 3.0
-"""How long a prompt waits for other writers; then it goes on, and says what wasn't recorded."""
+"""How long a prompt waits for other writers; then it continues, and says what wasn't recorded."""
 
 
 @command(
