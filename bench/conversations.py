@@ -77,6 +77,7 @@ def _conversations(folder: Path, task: str) -> tuple[passdown.Workspace, Convers
     from passdown.relay.agents import AgentStates
     from passdown.relay.conversations import Conversations
 
+    folder.mkdir()
     ws = passdown.open(str(folder))
     ws.create_task(task, title="Charge an account once", agent="lead", description="Idempotent.")
     states = AgentStates(ws)
