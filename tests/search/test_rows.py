@@ -198,6 +198,7 @@ def test_a_bundle_taken_in_before_what_it_supersedes_is_marked(tmp_path: Path) -
     with passdown.open(str(one), settings=QUICK) as ws:
         for task in ("T-1", "T-2"):
             ws.maintenance.export(str(tmp_path / f"{task}.zip"), task)
+    two.mkdir()
     with passdown.open(str(two), settings=QUICK) as ws:
         for task in ("T-2", "T-1"):
             ws.maintenance.import_bundle(str(tmp_path / f"{task}.zip"))

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from passdown.operations import OPERATIONS, load
@@ -117,7 +118,7 @@ def _formatted(text: str) -> str:
 
 def _stub(module_name: str, main: str, prefix: str) -> str:
     """The stub of a module: its own functions and classes, and a class for each group."""
-    module = sys.modules.get(module_name) or __import__(module_name, fromlist=[""])
+    module = import_module(module_name)
     imports: set[str] = set(_imports(module, inspect.getsource(module)))
     groups: dict[str, list[str]] = {}
     for operation in OPERATIONS:
