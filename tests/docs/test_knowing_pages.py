@@ -12,9 +12,9 @@ import pytest
 
 from passdown.cli.search import AUDIT_FAULTS, AUDIT_FINDINGS
 from passdown.core.graph import NODE_TYPES, RELATIONS
+from passdown.core.index_entries import FINDABLE_KINDS
 from passdown.knowledge.audit import FINDINGS
 from passdown.search import embedders
-from passdown.workspace.search import FINDABLE
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 
@@ -60,7 +60,7 @@ def test_the_commands_of_the_page_print_what_the_page_says(name: str, tmp_path: 
 def test_the_pages_name_every_kind_type_relation_and_variable() -> None:
     """Nothing that can be asked for is left out."""
     recall, knowledge = page("recall.md"), page("knowledge.md")
-    for word in FINDABLE:
+    for word in FINDABLE_KINDS:
         assert word.replace("_", " ") in recall.lower(), word
     for word in (*NODE_TYPES, *RELATIONS):
         assert re.search(rf"\b{word}\b", knowledge), word
