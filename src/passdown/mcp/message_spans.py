@@ -72,7 +72,7 @@ def message_span(context: Any, agent: str) -> Span:
 
 
 def is_tool_error(answer: Any) -> bool:
-    """Whether a tool's answer says that it could not be carried out."""
+    """Whether a tool's result is an error."""
     return isinstance(answer, dict) and cast("dict[str, Any]", answer).get("isError") is True
 
 

@@ -188,9 +188,9 @@ def _task_resources(task: JsonObject) -> list[JsonObject]:
     whole = {"uri": f"{SCHEME}task/{name}", "name": title, "mimeType": _MARKDOWN}
     if not task["holder"] or task["status"] in ("completed", "cancelled"):
         return [whole]
-    told = f"brief of {task['task']} for {one_line(task['holder'])}"
+    label = f"brief of {task['task']} for {one_line(task['holder'])}"
     address = f"{SCHEME}brief/{name}/{quote(task['holder'])}"
-    return [whole, {"uri": address, "name": told, "mimeType": _MARKDOWN}]
+    return [whole, {"uri": address, "name": label, "mimeType": _MARKDOWN}]
 
 
 def read_resource(shared: SharedWorkspace, uri: str, agent: str) -> ResourceContent:

@@ -238,13 +238,13 @@ def task_row(task: JsonObject, held: Iterable[str] = ()) -> str:
 def hit_row(answer: Recalled) -> str:
     """One answer of a search as one line, or two where its title isn't in the passage."""
     status = "" if answer.status in _USUAL_STATUSES else f", {answer.status}"
-    told = f"{answer.kind.replace('_', ' ')}{status}, {answer.agent}, {minute_of(answer.at)}"
+    shown = f"{answer.kind.replace('_', ' ')}{status}, {answer.agent}, {minute_of(answer.at)}"
     passage = one_line(answer.passage)
     title = one_line(answer.title)
     words = passage if title[:40] in passage else f"{title}: {passage}"
     later = f" [superseded: {answer.became}]" if answer.became else ""
     stale = f" [stale: {one_line('; '.join(answer.stale))}]" if answer.stale else ""
-    return f"- {answer.address} ({told}) {words}{later}{stale}{injection_mark(words)}"
+    return f"- {answer.address} ({shown}) {words}{later}{stale}{injection_mark(words)}"
 
 
 def record_row(record: JsonObject) -> str:
@@ -310,7 +310,7 @@ _TASK_FIELDS = ("title", "description", "criteria", "inputs", "outputs", "depend
 def brief_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
     """What an agent needs to know of a task, within a budget of tokens.
 
-    Whoever asks for another's reads it; that the other was told is not on record then.
+    An agent may read another's brief; no delivery is recorded then.
     """
     from passdown.workspace.streams import may_record
 
@@ -353,7 +353,7 @@ def recall_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
     try:
         found = workspace.recall(given["query"], limit=limit, told_to=agent, **filters)
     except (StoreBusy, StoreUnavailable):
-        # Reading goes on while nobody can write; that it was told is then not on record.
+        # Reading works while nobody can write; the delivery is then not recorded.
         found = workspace.recall(given["query"], limit=limit, **filters)
     if not found:
         return "Nothing found. Try other words, or fewer filters."
@@ -396,12 +396,12 @@ def _node_text(workspace: Workspace, name: str) -> str:
         node for node in workspace.knowledge.graph(around=[name], depth=0).nodes if node.id == name
     ]
     edges = [*workspace.knowledge.edges(source=name), *workspace.knowledge.edges(target=name)]
-    told = [line for node in nodes for line in field_lines(node._asdict())]
+    shown = [line for node in nodes for line in field_lines(node._asdict())]
     lines = [
         f"- {one_line(e.source)} {one_line(e.relation)} {one_line(e.target)}"
         for e in edges[:MAX_ROWS]
     ]
-    return "\n".join([RECORDS, *told, *lines])
+    return "\n".join([RECORDS, *shown, *lines])
 
 
 def _task_text(workspace: Workspace, name: str, given: JsonObject) -> str:
@@ -416,14 +416,14 @@ def _task_text(workspace: Workspace, name: str, given: JsonObject) -> str:
         f"held by {one_line(state['target_agent'] or state['created_by'])}, "
         f"updated {state['updated_at']}"
     )
-    told = {field: state[field] for field in _TASK_FIELDS}
-    told["blocked_by"] = state["blocked_by"]
+    shown = {field: state[field] for field in _TASK_FIELDS}
+    shown["blocked_by"] = state["blocked_by"]
     if offset:
-        told = {}
+        shown = {}
     rows = [item_row(item) for item in items[offset : offset + limit]]
     rest = len(items) - offset - len(rows)
     more = [f"({rest} more items: show {name} with offset {offset + limit})"] if rest > 0 else []
-    text = "\n".join([RECORDS, head, *field_lines(told), *rows, *more])
+    text = "\n".join([RECORDS, head, *field_lines(shown), *rows, *more])
     return text_page(text, 0, f"the items one by one, or show {name}")
 
 
@@ -478,10 +478,10 @@ def gates_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
 def _gate_row(gate: JsonObject) -> str:
     words = one_line(gate.get("blocker") or gate.get("name", ""))
     result = gate.get("result")
-    told = ", ".join(part for part in (gate["status"], result, one_line(gate["agent"])) if part)
+    shown = ", ".join(part for part in (gate["status"], result, one_line(gate["agent"])) if part)
     by = f"; answered by {one_line(gate['answered_by'])}" if gate.get("answered_by") else ""
     why = f": {one_line(gate['reason'])}" if gate.get("reason") else ""
-    return f"- {gate['address']} ({told}{by}{why}) {shortened(words)}{injection_mark(words)}"
+    return f"- {gate['address']} ({shown}{by}{why}) {shortened(words)}{injection_mark(words)}"
 
 
 def _row_limit(limit: int, path: str) -> int:
@@ -537,8 +537,8 @@ def _command_text(command: HandoffCommand) -> str:
         f"phase {command.phase}. Detail score: {command.completeness}/100."
     )
     held = f"Held by {', '.join(command.held_by)}: a person has to answer first."
-    told = warning_lines(command.warnings)
-    return "\n".join([line, *([held] if command.held_by else []), *told])
+    shown = warning_lines(command.warnings)
+    return "\n".join([line, *([held] if command.held_by else []), *shown])
 
 
 def decide_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:

@@ -9,7 +9,7 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from passdown import tracing as spans
+from passdown import tracing
 from passdown.core.text import storable_values
 from passdown.errors import Conflict, InvalidInput, PassdownError, StoreBusy
 from passdown.relay.engine import database_faults
@@ -133,7 +133,7 @@ class RelayWorker:
             return
         self._end(run, number, ended)
 
-    def _span(self, run: Run, turn: LegRun) -> spans.Span:
+    def _span(self, run: Run, turn: LegRun) -> tracing.Span:
         attributes = {
             "passdown.workspace": self._workspace.store_label,
             "passdown.task": run.task,
@@ -142,7 +142,7 @@ class RelayWorker:
             "passdown.leg": turn.leg,
             "passdown.turn": turn.number,
         }
-        return spans.span("relay leg", attributes)
+        return tracing.span("relay leg", attributes)
 
     def _take(self, run: Run, turn: LegRun) -> JsonObject | None:
         """How a turn ended; None if it was left to others."""

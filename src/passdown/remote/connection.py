@@ -20,8 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-from passdown import __version__
-from passdown import tracing as spans
+from passdown import __version__, tracing
 from passdown.core.text import has_lone_surrogate, visible
 from passdown.errors import (
     InvalidInput,
@@ -476,8 +475,8 @@ class HttpConnection:
     def _once(self, request: _Request, timeout_s: float) -> HttpReply:
         """Ask once. What goes on is told as a span, and the server where to go on with it."""
         method = request.method
-        with spans.part(method, self._attributes(method, request.target), kind="client") as span:
-            spans.carry(request.headers)
+        with tracing.part(method, self._attributes(method, request.target), kind="client") as span:
+            tracing.carry(request.headers)
             reply = self._exchanged(request, timeout_s)
             error = str(reply.status) if reply.status >= 400 else ""
             span.note({"http.response.status_code": reply.status}, error=error)

@@ -42,8 +42,8 @@ from passdown.web.requests import (
     require_right,
 )
 from passdown.web.responses import (
-    PROBLEM_MEDIA,
-    problem_document,
+    json_response,
+    problem_response,
     status_of,
     to_json,
     to_response,
@@ -166,7 +166,7 @@ class _Endpoints:
                     )
             except Exception as error:  # noqa: BLE001
                 has_condition = "if-match" in request.headers
-                return _problem_response(error, context, has_condition=has_condition)
+                return _error_response(error, context, has_condition=has_condition)
 
         return endpoint
 
@@ -217,7 +217,7 @@ class _Endpoints:
             note_task(context, waiting.ask._asdict())
             body, etag = await self._briefs.answer(waiting, context)
         except Exception as error:  # noqa: BLE001
-            return _problem_response(error, context)
+            return _error_response(error, context)
         return with_etag(request, body, etag)
 
     async def events(self, request: Request) -> Response:
@@ -233,7 +233,7 @@ class _Endpoints:
             after = resume_position(last_seen, call.arguments.get("after"), last)
             open_stream(state, caller)
         except Exception as error:  # noqa: BLE001
-            return _problem_response(error, context)
+            return _error_response(error, context)
         stream = EventStream(state, self._watcher, caller, after, call.arguments.get("task", ""))
         return StreamingResponse(self._counted(stream, caller), media_type=EVENTS_MEDIA)
 
@@ -283,7 +283,7 @@ def _expected_version(route: ApiRoute, request: Request) -> int | None:
     return int(match[1])
 
 
-def _problem_response(
+def _error_response(
     error: Exception, context: RequestContext, *, has_condition: bool = False
 ) -> Response:
     """An error as a problem document; an internal error tells nothing of its cause."""
@@ -302,8 +302,7 @@ def _problem_response(
     is_malformed = isinstance(error, MalformedRequest)
     status = 400 if is_malformed else status_of(error, has_condition=has_condition)
     headers = {"Retry-After": "1"} if isinstance(error, (StoreError, RateLimited)) else None
-    body = to_json(problem_document(error, status))
-    return Response(body, status, headers=headers, media_type=PROBLEM_MEDIA)
+    return problem_response(error, status, headers)
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:
@@ -311,13 +310,10 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException) and error.status_code == 405:
         allowed = _methods_at(request)
         found = Problem("method", "not_here", request.method[:16], allowed)
-        problem: PassdownError = InvalidInput("the address has no such method", [found])
-        status, headers = 405, {"Allow": allowed}
-    else:
-        problem = NotFound("there is nothing at this address", next_step="See /api/openapi.json.")
-        status, headers = 404, {}
-    body = to_json(problem_document(problem, status))
-    return Response(body, status, headers=headers, media_type=PROBLEM_MEDIA)
+        refused = InvalidInput("the address has no such method", [found])
+        return problem_response(refused, 405, {"Allow": allowed})
+    step = "See /api/openapi.json."
+    return problem_response(NotFound("there is nothing at this address", next_step=step), 404)
 
 
 def _methods_at(request: Request) -> str:
@@ -342,7 +338,7 @@ def _status_routes(state: ServerState) -> list[Route]:
     store = _StoreCheck(state)
 
     async def health(request: Request) -> Response:
-        return Response(b'{"status":"alive"}', media_type="application/json")
+        return json_response({"status": "alive"})
 
     async def ready(request: Request) -> Response:
         try:
@@ -350,11 +346,10 @@ def _status_routes(state: ServerState) -> list[Route]:
         except PassdownError as error:
             context: RequestContext = request.scope[REQUEST_CONTEXT]
             context.notes.append(str(error))
-            told = problem_document(without_internals(error, context.number), 503)
-            return Response(to_json(told), 503, media_type=PROBLEM_MEDIA)
-        is_ready = not state.stopping.is_set()
-        body = b'{"status":"ready"}' if is_ready else b'{"status":"stopping"}'
-        return Response(body, 200 if is_ready else 503, media_type="application/json")
+            return problem_response(without_internals(error, context.number), 503)
+        if state.stopping.is_set():
+            return json_response({"status": "stopping"}, 503)
+        return json_response({"status": "ready"})
 
     async def metrics(request: Request) -> Response:
         text = state.metrics.text(streams=state.streams.count)
@@ -384,7 +379,7 @@ def _with_metrics_name(endpoint: Endpoint, path: str) -> Endpoint:
 
 
 class _StoreCheck:
-    """Checks the store for whoever asks. One checks, and all who asked before that share its
+    """Checks the store for monitoring. One checks, and all who asked before that share its
     result: nobody needs a token for this, and it mustn't take threads from those who have one.
     """
 

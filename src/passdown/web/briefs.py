@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 BriefQuestion = tuple[str, str, bytes]
-"""A token's id, a path and a query: who asks the same in the same words means the same."""
+"""A token's id, a path and a query: requests with equal ones ask for the same brief."""
 
 _MAX_BATCH = 64
 _MAX_CACHED_QUESTIONS = 4_096
@@ -38,13 +38,13 @@ class BriefBatcher:
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._desk = BriefCache()
+        self._cache = BriefCache()
         self._served: Workspace | None = None
         self._queue: list[tuple[BriefCall, asyncio.Future[Brief | None], Any]] = []
         self._serving: asyncio.Task[None] | None = None
         self._read: dict[BriefQuestion, BriefCall] = {}
-        self._spelled: dict[int, tuple[Brief, bytes, str]] = {}
-        self._spelled_bytes = 0
+        self._json_cache: dict[int, tuple[Brief, bytes, str]] = {}
+        self._json_bytes = 0
 
     def known(self, question: BriefQuestion) -> BriefCall | None:
         """What a question of the same words was read as before."""
@@ -76,14 +76,14 @@ class BriefBatcher:
     async def answer(self, waiting: BriefCall, context: RequestContext) -> tuple[bytes, str]:
         """The JSON of a brief, and its tag."""
         found = await self._served_with_others(waiting)
-        if found is not None and (known := self._spelled.get(id(found))) is not None:
+        if found is not None and (known := self._json_cache.get(id(found))) is not None:
             return known[1:]
         # Making and spelling one takes long: for this the token has to have a turn.
         caller = waiting.via if context.caller is None else context.caller.id
         await context.hold(self._state.reads.of(caller))
         threads = self._state.threads
         if found is None:
-            # Made now, and told with whatever else is told at this moment.
+            # Made now, and its delivery recorded together with others that wait.
             await threads.for_caller(self._make, waiting._replace(is_told=False), context)
             found = await self._served_with_others(waiting)
         if found is None:
@@ -95,7 +95,7 @@ class BriefBatcher:
         future: asyncio.Future[Brief | None] = asyncio.get_running_loop().create_future()
         self._queue.append((waiting, future, tracing.current_span()))
         if self._serving is None:
-            # Apart from whoever came first: that one would wait for all who come after.
+            # In a task of its own: the first request would wait for all who come after.
             self._serving = asyncio.create_task(self._serve_all())
         return await future
 
@@ -131,8 +131,8 @@ class BriefBatcher:
     def _hand_out(self, asks: Sequence[BriefCall]) -> Sequence[Brief | None]:
         with self._state.workspace() as workspace:
             if workspace is not self._served:
-                self._served, self._desk = workspace, BriefCache()
-            return self._desk.cached_briefs(context_of(workspace), asks)
+                self._served, self._cache = workspace, BriefCache()
+            return self._cache.cached_briefs(context_of(workspace), asks)
 
     def _make(self, waiting: BriefCall, context: RequestContext) -> Brief:
         ask = waiting.ask
@@ -152,19 +152,19 @@ class BriefBatcher:
                 record=waiting.is_told,
             )
             if not brief.warnings:
-                self._desk.keep(ask, brief)
+                self._cache.keep(ask, brief)
             return brief
 
     def _json(self, brief: Brief) -> tuple[bytes, str]:
-        """The JSON of a brief, spelled once for as long as it is handed out."""
-        known = self._spelled.get(id(brief))
+        """The JSON of a brief, encoded once for as long as it is cached."""
+        known = self._json_cache.get(id(brief))
         if known is not None:
             return known[1:]
         body = to_json(brief.to_dict())
         tag = hashlib.blake2b(body, digest_size=8).hexdigest()
-        self._spelled_bytes += len(body)
-        if len(self._spelled) >= _MAX_BATCH * 8 or self._spelled_bytes > _MAX_CACHED_JSON:
-            self._spelled, self._spelled_bytes = {}, len(body)
+        self._json_bytes += len(body)
+        if len(self._json_cache) >= _MAX_BATCH * 8 or self._json_bytes > _MAX_CACHED_JSON:
+            self._json_cache, self._json_bytes = {}, len(body)
         # It holds the brief as well, so that no other can have its id meanwhile.
-        self._spelled[id(brief)] = (brief, body, f'"{brief.version}-{tag}"')
+        self._json_cache[id(brief)] = (brief, body, f'"{brief.version}-{tag}"')
         return body, f'"{brief.version}-{tag}"'

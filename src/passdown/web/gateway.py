@@ -46,7 +46,7 @@ CHUNK_BYTES = 1 << 16
 
 
 async def send_in_chunks(send: Send, message: MutableMapping[str, Any]) -> None:
-    """Send a part of an answer, a large body in pieces; each waits until the one before went."""
+    """Send a part of a response, a large body in chunks; each waits until the last was sent."""
     body: bytes = message.get("body", b"")
     if len(body) <= CHUNK_BYTES:
         await send(message)
@@ -170,8 +170,8 @@ class Gateway:
             caller = await self._state.holder(token.strip()) if is_one else None
         except StoreError as error:
             context.notes.append(str(error))
-            told = without_internals(error, context.number)
-            return _Refusal(told, 503, ((b"retry-after", b"1"),))
+            shown = without_internals(error, context.number)
+            return _Refusal(shown, 503, ((b"retry-after", b"1"),))
         except PassdownError as error:
             return _Refusal(error, status_of(error))
         if caller is None:
@@ -242,7 +242,7 @@ def _too_many(name: str) -> _Refusal:
 
 def _too_large(most: int) -> _Refusal:
     problem = Problem("", "too_large", "the body is too large", f"at most {most:,} bytes")
-    step = "Send less at once; whoever keeps the server can allow more: passdown serve --max-body."
+    step = "Send less at once; the server can allow more: passdown serve --max-body."
     return _Refusal(InvalidInput("the request is refused", [problem], next_step=step), 413)
 
 

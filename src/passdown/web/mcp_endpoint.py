@@ -20,13 +20,15 @@ from passdown.mcp.message_spans import is_tool_error, message_span
 from passdown.web.gateway import REQUEST_CONTEXT
 from passdown.web.handlers import decision_of_caller, handoff_of_caller
 from passdown.web.requests import ApiRequest, require_right
-from passdown.web.responses import PROBLEM_MEDIA, problem_document, to_json
+from passdown.web.responses import json_response, problem_response
 from passdown.workspace.files import serving_client
 from passdown.workspace.handoff import handoff_key
 from passdown.workspace.streams import recorded_via
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
+
+    from starlette.responses import Response
 
     from passdown.core.access import AccessToken
     from passdown.core.types import JsonObject
@@ -60,32 +62,31 @@ class McpEndpoint:
         """Answer one request."""
         request_context: RequestContext = scope[REQUEST_CONTEXT]
         request_context.set_route("mcp", MCP_PATH)
-        try:
-            if request_context.caller is None:
-                raise AssertionError("the front lets nobody in without a token")
-            require_right(request_context.caller, "read")
-            if self._manager is None:
-                raise MissingExtra(
-                    "serving MCP needs the `mcp` package, which is not installed",
-                    next_step="Install it with: pip install 'passdown[mcp]'",
-                )
-        except NotAllowed as error:
-            await _refuse(send, error, 403)
-        except MissingExtra as error:
-            await _refuse(send, error, 501)
+        response = self._refusal(scope, request_context)
+        if response is None:
+            await self._manager.handle_request(scope, receive, send)
         else:
-            await self._spoken(scope, receive, send, request_context)
+            await response(scope, receive, send)
 
-    async def _spoken(
-        self, scope: Scope, receive: Receive, send: Send, request_context: RequestContext
-    ) -> None:
+    def _refusal(self, scope: Scope, request_context: RequestContext) -> Response | None:
+        """Why a request isn't given to the protocol's part; None for one that is."""
+        if request_context.caller is None:
+            raise AssertionError("the gateway lets nobody in without a token")
+        try:
+            require_right(request_context.caller, "read")
+        except NotAllowed as error:
+            return problem_response(error, 403)
+        if self._manager is None:
+            missing = MissingExtra(
+                "serving MCP needs the `mcp` package, which is not installed",
+                next_step="Install it with: pip install 'passdown[mcp]'",
+            )
+            return problem_response(missing, 501)
         if scope["method"] != "POST":
             error = PassdownError("MCP is spoken with POST here", code="not_here")
-            await _refuse(send, error, 405, ((b"allow", b"POST"),))
-        elif (fault := _message_error(request_context.body)) is not None:
-            await _send_answer(send, to_json(fault), 400, "application/json")
-        else:
-            await self._manager.handle_request(scope, receive, send)
+            return problem_response(error, 405, {"Allow": "POST"})
+        fault = _message_error(request_context.body)
+        return None if fault is None else json_response(fault, 400)
 
 
 def _message_error(body: bytes) -> JsonObject | None:
@@ -103,25 +104,6 @@ def _message_error(body: bytes) -> JsonObject | None:
 
 def _rpc_error(code: int, message: str) -> JsonObject:
     return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message[:1_000]}}
-
-
-async def _refuse(
-    send: Send, error: PassdownError, status: int, more: tuple[tuple[bytes, bytes], ...] = ()
-) -> None:
-    await _send_answer(send, to_json(problem_document(error, status)), status, PROBLEM_MEDIA, more)
-
-
-async def _send_answer(
-    send: Send,
-    body: bytes,
-    status: int,
-    media: str,
-    more: tuple[tuple[bytes, bytes], ...] = (),
-) -> None:
-    headers = [(b"content-type", media.encode()), (b"content-length", str(len(body)).encode())]
-    start = {"type": "http.response.start", "status": status, "headers": [*headers, *more]}
-    await send(start)
-    await send({"type": "http.response.body", "body": body})
 
 
 def _session_manager(state: ServerState) -> Any:
@@ -148,7 +130,7 @@ def _session_manager(state: ServerState) -> Any:
 def _caller(context: Any) -> AccessToken:
     request_context: RequestContext = context.request.scope[REQUEST_CONTEXT]
     if request_context.caller is None:
-        raise AssertionError("the front lets nobody in without a token")
+        raise AssertionError("the gateway lets nobody in without a token")
     return request_context.caller
 
 
@@ -163,7 +145,7 @@ class _CallerMiddleware:
         self._state = state
 
     async def __call__(self, ctx: Any, call_next: Any) -> Any:
-        """One message, in its turn of the token."""
+        """One message, within the limits of its token."""
         caller = _caller(ctx)
         params: Mapping[str, Any] = ctx.params or {}
         is_write = ctx.method == "tools/call" and params.get("name") in _WRITE_TOOLS

@@ -38,7 +38,7 @@ _MAX_NOTES = 20
 
 
 class ApiRequest:
-    """One request, read: the workspace, who asks, the arguments, and what headers say.
+    """One request, read: the workspace, the caller, the arguments, and what headers say.
 
     `body` is the whole body of a route that checks it where it is used. `notes` are warnings that
     go out with the answer.
@@ -161,7 +161,7 @@ def require_right(caller: AccessToken, right: str) -> None:
     allowed = ", ".join(caller.rights)
     raise NotAllowed(
         f"this needs a token that allows {right}; the one given allows {allowed}",
-        next_step="Whoever keeps the server makes one with passdown token new --rights.",
+        next_step="The administrator of the server makes one with passdown token new --rights.",
     )
 
 

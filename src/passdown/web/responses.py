@@ -30,7 +30,7 @@ from passdown.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     from starlette.requests import Request
 
@@ -79,7 +79,7 @@ _FIX_PROBLEMS = "Fix what problems lists, then send it again."
 _NEXT_STEPS = {
     400: "Send what /api/openapi.json describes.",
     401: "Send a token as Authorization: Bearer TOKEN; passdown token new makes one.",
-    403: "Ask whoever keeps the server; passdown token new makes tokens.",
+    403: "Ask the administrator of the server; passdown token new makes tokens.",
     404: "See /api/openapi.json for addresses, and the lists for what there is.",
     405: "Use a method of the header Allow.",
     408: "Send it again, faster or less of it.",
@@ -90,8 +90,8 @@ _NEXT_STEPS = {
     421: "Use the address that passdown serve printed.",
     422: "Look at what was sent, and at /api/openapi.json.",
     429: "Wait as long as Retry-After says, then ask again.",
-    500: "Tell whoever keeps the server: its log has more.",
-    501: "Whoever keeps the server can install what is named.",
+    500: "Tell the administrator of the server: its log has more.",
+    501: "The administrator of the server can install what is named.",
     503: "Try again a little later, a write with the same key.",
 }
 """Next steps by status, for errors that have none of their own."""
@@ -149,6 +149,19 @@ def escape_markup(text: str) -> str:
 
 
 _FILE_CHUNK = 1 << 18
+
+
+def json_response(document: object, status: int = 200) -> Response:
+    """A document as JSON."""
+    return Response(to_json(document), status, media_type="application/json")
+
+
+def problem_response(
+    error: PassdownError, status: int, headers: Mapping[str, str] | None = None
+) -> Response:
+    """An error as a problem document."""
+    body = to_json(problem_document(error, status))
+    return Response(body, status, headers=headers, media_type=PROBLEM_MEDIA)
 
 
 def to_response(

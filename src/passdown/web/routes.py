@@ -9,7 +9,7 @@ describes it, and its return annotation says what comes back. A row with a handl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, getdoc, signature
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union, cast, get_args, get_origin
@@ -405,7 +405,7 @@ def _result_schema(operation: Operation, handler: Callable[..., Any] | None) -> 
 
 
 class _Call(NamedTuple):
-    """How a route is carried out.
+    """What a route calls, and how.
 
     With `**fields`, `needed` are the fields that have to be there; the operation reports them as
     missing together with everything else. `headers` are the arguments that come in headers.
@@ -446,7 +446,7 @@ class _Call(NamedTuple):
         limit = given.pop("limit", self.page_limit)
         if cursor := int(given.pop("cursor", 0)):
             given[self.operation.paged] = cursor
-        found = encode(method(**given, limit=limit + 1))
+        found = _entries(method(**given, limit=limit + 1))
         kept = found[:limit]
         following = str(_position(kept[-1], given)) if len(found) > limit else None
         return ApiResult({"items": kept, "next": following})
@@ -473,9 +473,14 @@ def _result(value: Any) -> ApiResult:
     if isinstance(value, str):
         return ApiResult({"text": value})
     if isinstance(value, list | tuple) and not hasattr(cast("object", value), "_fields"):
-        return ApiResult({"items": encode(value)})
+        return ApiResult({"items": _entries(cast("list[Any]", value))})
     document = cast("JsonObject", value if isinstance(value, dict) else encode(value))
     return ApiResult(document, document["version"] if document.keys() >= _VERSIONED else None)
+
+
+def _entries(values: Iterable[Any]) -> list[Any]:
+    """Entries as JSON; objects are taken as they are."""
+    return [each if isinstance(each, dict) else encode(each) for each in values]
 
 
 _VERSIONED = {"version", "digest"}

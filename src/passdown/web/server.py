@@ -75,7 +75,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 return
         self._tail_bytes += len(data)
         super().data_received(data)
-        # What came since the last piece of the body: signs between its pieces, or fields after it.
+        # What came since the last part of the body: chunk headers, or trailers after it.
         if not self._is_in_head and self._tail_bytes > HEAD_BYTES:
             self._cut_tail()
 
@@ -274,7 +274,7 @@ def build_server(
     *,
     logs_all: bool = False,
 ) -> HttpServer:
-    """A server that is ready to run; `run(sockets=[...])` serves until it is told to stop."""
+    """A server that is ready to run; `run(sockets=[...])` serves until it is stopped."""
     state = ServerState(
         shared, ServerOptions(allowed_names(place.address, place.port, allowed), limits, logs_all)
     )
@@ -327,7 +327,7 @@ def _log_to_stderr() -> None:
     log.setLevel(logging.INFO)
     log.addHandler(handler)
     log.propagate = False
-    # Spans that can't be sent are told about in lines of the same kind.
+    # Spans that can't be sent are logged in the same way.
     unsent = logging.StreamHandler()
     unsent.setFormatter(_JsonFormatter())
     spans = logging.getLogger("opentelemetry")

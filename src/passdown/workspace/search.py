@@ -12,7 +12,7 @@ from datetime import date
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown import tracing as spans
+from passdown import tracing
 from passdown.core.arguments import raise_problems, text_list, text_type_problems
 from passdown.core.graph import KNOWLEDGE_STATUSES
 from passdown.core.index_entries import (
@@ -368,7 +368,7 @@ def _vectors(embedding: NamedEmbedder, texts: list[str]) -> Sequence[Sequence[fl
     if not texts:
         return []
     try:
-        with spans.part("embed", {**_EMBEDS, "gen_ai.request.model": embedding.name}) as span:
+        with tracing.part("embed", {**_EMBEDS, "gen_ai.request.model": embedding.name}) as span:
             vectors = [[float(number) for number in vector] for vector in embedding.embed(texts)]
             span.note({"passdown.texts": len(texts)})
     except PassdownError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from passdown import tracing as spans
+from passdown import tracing
 from passdown.errors import StoreBusy, StoreError
 from passdown.store.postgres import schema
 from passdown.store.postgres.connections import (
@@ -208,7 +208,7 @@ class PostgresStore:
     @contextmanager
     def reading(self) -> Generator[Reader]:
         """One moment of the store."""
-        span = spans.part("store read", self._attributes, kind="client")
+        span = tracing.part("store read", self._attributes, kind="client")
         with span, self._session(READ) as session:
             yield PostgresReader(session)
 
@@ -222,7 +222,7 @@ class PostgresStore:
         """
         key = self._location.key
         own = [key("stream", stream) for stream in streams]
-        span = spans.part("store write", self._attributes, kind="client")
+        span = tracing.part("store write", self._attributes, kind="client")
         with span, self._session(WRITE) as session:
             turn = key("turn")
             with self._named_holder([key(), turn, *own]):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import apsw
 
-from passdown import tracing as spans
+from passdown import tracing
 from passdown.errors import Damaged, StoreUnavailable
 from passdown.store.search_queries import LAST
 from passdown.store.sqlite import files, schema
@@ -116,7 +116,7 @@ class SqliteStore:
     @contextmanager
     def reading(self) -> Generator[Reader]:
         """One moment of the store."""
-        with spans.part("store read", _SYSTEM), self._read() as reader:
+        with tracing.part("store read", _SYSTEM), self._read() as reader:
             yield reader
 
     @contextmanager
@@ -140,7 +140,7 @@ class SqliteStore:
         self, streams: Sequence[str] = (), *first: Question, in_turn: bool = False
     ) -> Generator[Writer]:
         """All or nothing; SQLite admits one writer at a time, whatever the streams."""
-        with spans.part("store write", _SYSTEM), self._turn():
+        with tracing.part("store write", _SYSTEM), self._turn():
             connection = self._writer_connection()
             with translated_errors(self.path, self._timeout_s):
                 rows(connection, "BEGIN IMMEDIATE")
