@@ -13,19 +13,16 @@ from passdown import Settings
 from passdown.testing import fixed_clock, write_files
 from tests import (
     test_artifacts,
-    test_audit,
     test_briefs,
     test_decisions,
     test_gates,
     test_handoffs,
     test_history,
-    test_journal,
-    test_knowledge,
     test_switching,
-    test_sync,
     test_tasks,
     test_told,
 )
+from tests.knowledge import test_audit, test_journal, test_knowledge, test_sync
 from tests.search import test_graph, test_search
 from tests.serving import over_http
 
