@@ -28,7 +28,7 @@ demo: $(READY) ## run the offline demonstration
 	$(BIN)/passdown demo
 
 test: $(FULL) ## run the test suite
-	$(BIN)/python -m pytest -n 2 -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" $(ARGS)
 
 check: $(FULL) ## lint, formatting, types and import contracts
 	$(BIN)/ruff check .
