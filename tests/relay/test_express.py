@@ -24,7 +24,7 @@ from passdown.knowledge.sync import update_graph
 from passdown.relay import express_items as express
 from passdown.relay.agents import AgentStates
 from passdown.relay.express import carry_out, express_record, express_records, send
-from passdown.relay.express_items import ExpressKind, FileChange, express_item
+from passdown.relay.express_items import ExpressChange, ExpressKind, express_item
 from passdown.relay.git import VARIABLE, PullRequest, PullRequestSpec, Worktree
 from passdown.testing import fixed_clock
 from tests.faults.tools import result_of, seeded
@@ -164,7 +164,7 @@ def test_what_is_wrong_is_told_with_its_place(given: object, expected: dict[str,
 def test_a_hunk_that_looks_like_a_head_is_none() -> None:
     patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- a/.git/config\n+++ b/.git/config\n same\n"
     assert express_item(hot_fix(patch=patch), now=NOW).changes() == (
-        FileChange("patch", text=patch),
+        ExpressChange("patch", text=patch),
     )
 
 
@@ -301,8 +301,8 @@ def test_a_new_kind_is_one_row(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -
     def check(content: Document, _: object) -> Document:
         return content
 
-    def changes(content: Document) -> tuple[FileChange, ...]:
-        return (FileChange("write", "VERSION", f"{content['version']}\n"),)
+    def changes(content: Document) -> tuple[ExpressChange, ...]:
+        return (ExpressChange("write", "VERSION", f"{content['version']}\n"),)
 
     row = ExpressKind(("version",), check, changes)
     monkeypatch.setitem(cast("dict[str, ExpressKind]", express.KINDS), "bump", row)

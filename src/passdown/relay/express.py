@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from passdown.core.record import Record
     from passdown.core.types import JsonObject
     from passdown.relay.agents import AgentStates
-    from passdown.relay.express_items import FileChange
+    from passdown.relay.express_items import ExpressChange
     from passdown.workspace import Workspace
 
     OpenPullRequest = Callable[[str, PullRequestSpec], PullRequest]
@@ -463,7 +463,7 @@ class ExpressPlan:
         patched = (path for patch in self.patches for path in read_patch(patch).paths)
         return tuple(sorted({*self.files, *patched}))
 
-    def add(self, change: FileChange) -> None:
+    def add(self, change: ExpressChange) -> None:
         """Add one change; raises GitError or InvalidInput where it can't be made."""
         path, action = change.path, change.action
         if action == "write":
@@ -491,7 +491,7 @@ class ExpressPlan:
         if data != self._repository.read(self._base, path):
             self.files[path] = data
 
-    def _learn(self, change: FileChange) -> None:
+    def _learn(self, change: ExpressChange) -> None:
         """Merge entries into a knowledge file and the ledger."""
         entries = graph_of(change.nodes, change.edges)
         file = self._read_graph(change.path)

@@ -254,7 +254,7 @@ _COMMON = ("id", "kind", "by", "reason", "task", "base", "created")
 _REFUSED = "the express item is refused; nothing was changed"
 
 
-class FileChange(NamedTuple):
+class ExpressChange(NamedTuple):
     """One change of an item: `write`, `append`, `delete`, `patch` (without a path; the text is the
     patch), or of knowledge `learn` and `learn_only`.
     """
@@ -298,7 +298,7 @@ class ExpressItem(NamedTuple):
         lines = str(self.content.get("message") or self.reason).strip().splitlines()
         return f"{' '.join(lines[0].split())[:72].rstrip()}"
 
-    def changes(self) -> tuple[FileChange, ...]:
+    def changes(self) -> tuple[ExpressChange, ...]:
         """The changes that it stands for, in order."""
         return KINDS[self.kind].changes(dict(self.content))
 
@@ -319,7 +319,7 @@ class ExpressKind(NamedTuple):
 
     fields: tuple[str, ...]
     check: Callable[[JsonObject, list[Problem]], JsonObject]
-    changes: Callable[[JsonObject], tuple[FileChange, ...]]
+    changes: Callable[[JsonObject], tuple[ExpressChange, ...]]
 
 
 def express_item(given: object, *, now: str) -> ExpressItem:
@@ -447,14 +447,14 @@ def _at_entry(problem: Problem, places: dict[str, list[int]]) -> Problem:
     return problem._replace(path=f"entries[{places[listed][int(number)]}]{rest}")
 
 
-def _knowledge_changes(content: JsonObject) -> tuple[FileChange, ...]:
+def _knowledge_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
     entries: list[JsonObject] = content["entries"]
     nodes, edges = graph_values(
         [entry for entry in entries if "source" not in entry],
         [entry for entry in entries if "source" in entry],
     )
     action = "learn" if content["action"] == "append" else "learn_only"
-    return (FileChange(action, content["file_path"], "", tuple(nodes), tuple(edges)),)
+    return (ExpressChange(action, content["file_path"], "", tuple(nodes), tuple(edges)),)
 
 
 def _check_hot_fix(content: JsonObject, problems: list[Problem]) -> JsonObject:
@@ -498,10 +498,10 @@ def _checked_files(files: dict[Any, Any], problems: list[Problem]) -> dict[str, 
     return checked
 
 
-def _hot_fix_changes(content: JsonObject) -> tuple[FileChange, ...]:
+def _hot_fix_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
     if "patch" in content:
-        return (FileChange("patch", text=content["patch"]),)
-    return tuple(FileChange("write", path, text) for path, text in content["files"].items())
+        return (ExpressChange("patch", text=content["patch"]),)
+    return tuple(ExpressChange("write", path, text) for path, text in content["files"].items())
 
 
 def _check_file_task(content: JsonObject, problems: list[Problem]) -> JsonObject:
@@ -521,8 +521,8 @@ def _check_file_task(content: JsonObject, problems: list[Problem]) -> JsonObject
     return {**checked, "content": text, "message": message}
 
 
-def _file_changes(content: JsonObject) -> tuple[FileChange, ...]:
-    return (FileChange(content["action"], content["path"], content.get("content", "")),)
+def _file_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
+    return (ExpressChange(content["action"], content["path"], content.get("content", "")),)
 
 
 KINDS: Mapping[str, ExpressKind] = {

@@ -284,7 +284,7 @@ class CompactedContext(NamedTuple):
     summary: str
 
 
-class _Parts(NamedTuple):
+class _ContextParts(NamedTuple):
     """The parts of a context: the system message, the latest summary, and the other messages."""
 
     system: list[Message]
@@ -376,11 +376,11 @@ def _is_combined(text: str, at: int) -> bool:
     return text[at] == joiner or text[at - 1] == joiner or unicodedata.category(text[at])[0] == "M"
 
 
-def _parts(messages: Sequence[Message]) -> _Parts:
+def _parts(messages: Sequence[Message]) -> _ContextParts:
     system = [m for m in messages[:1] if m.role == "system" and not _is_summary(m)]
     summaries = [message.content for message in messages if _is_summary(message)]
     rest = [message for message in messages[len(system) :] if not _is_summary(message)]
-    return _Parts(system, summaries[-1] if summaries else "", rest)
+    return _ContextParts(system, summaries[-1] if summaries else "", rest)
 
 
 def _is_summary(message: Message) -> bool:
@@ -399,7 +399,7 @@ def _unit_starts(messages: Sequence[Message]) -> list[int]:
     return [at for at in range(len(messages)) if at not in joined]
 
 
-def _window(parts: _Parts, room: int, count: Count) -> tuple[int, int]:
+def _window(parts: _ContextParts, room: int, count: Count) -> tuple[int, int]:
     """The first message that stays, as early as the goal allows, and where the last exchange
     begins, which is the latest start.
     """
@@ -432,7 +432,7 @@ def _summary_room(room: int) -> int:
 
 
 def _summary(
-    parts: _Parts, start: int, summary: Summarise | None, where: str, limit: _Limit
+    parts: _ContextParts, start: int, summary: Summarise | None, where: str, limit: _Limit
 ) -> str:
     """The summary of the messages before `start`: the caller's text, or else their first lines."""
     opening = f"{_OPENING} (the whole: {where}):" if where else f"{_OPENING}:"

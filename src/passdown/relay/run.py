@@ -448,14 +448,14 @@ class GateState(NamedTuple):
     reason: str = ""
 
 
-class Transition(NamedTuple):
+class RunTransition(NamedTuple):
     """The next record of a run; `kind` is `legs`, `waiting` or `ended`."""
 
     kind: str
     body: dict[str, Any]
 
 
-def next_transition(run: Run, gates: Mapping[str, GateState]) -> Transition | None:
+def next_transition(run: Run, gates: Mapping[str, GateState]) -> RunTransition | None:
     """The next record of a run; None if it has to wait for open turns.
 
     `gates` are the states of the gates that the run's handoffs opened.
@@ -518,14 +518,14 @@ def _combined_gate(turn: LegRun, gates: Mapping[str, GateState]) -> GateState:
     return GateState(status, "; ".join(reasons))
 
 
-def _stopped(turn: LegRun, status: str, why: str) -> Transition:
+def _stopped(turn: LegRun, status: str, why: str) -> RunTransition:
     """Other turns that ended meanwhile are followed when the run is resumed."""
     numbers = [turn.number]
     body = {"status": status, "why": why, "followed": numbers, "stopped_by": numbers}
-    return Transition("ended", body)
+    return RunTransition("ended", body)
 
 
-def resume_transition(run: Run) -> Transition | None:
+def resume_transition(run: Run) -> RunTransition | None:
     """The record that restarts a run that has stopped, or that waits because a turn was blocked.
 
     None if there is nothing to restart: open turns continue by themselves, and gates and reviews
@@ -550,7 +550,7 @@ def _blocked(run: Run) -> Sequence[int]:
     ]
 
 
-def _idle_transition(run: Run, builder: _TransitionBuilder, waits: str) -> Transition | None:
+def _idle_transition(run: Run, builder: _TransitionBuilder, waits: str) -> RunTransition | None:
     """The record if nothing starts: a person is waited for, or the run has ended."""
     if builder.followed and (run.open_legs or run.asked or waits):
         return builder.step()
@@ -561,7 +561,7 @@ def _idle_transition(run: Run, builder: _TransitionBuilder, waits: str) -> Trans
         waits = f"budget review of {ask.agent} in leg {ask.leg}: {ask.why}"
     if waits:
         is_known = (run.status, run.why) == (WAITING, waits)
-        return None if is_known else Transition("waiting", {"why": waits})
+        return None if is_known else RunTransition("waiting", {"why": waits})
     missing = sorted(leg for leg, numbers in builder.arrived.items() if numbers)
     if missing:
         return builder.ended("failed", f"{', '.join(missing)} never got all legs that it joins")
@@ -587,7 +587,7 @@ class _TransitionBuilder:
         """Whether a leg starts or a review is requested."""
         return bool(self._legs) or len(self._asked) > len(self._run.asked)
 
-    def step(self) -> Transition:
+    def step(self) -> RunTransition:
         body = {
             "legs": self._legs,
             "followed": self.followed,
@@ -596,11 +596,11 @@ class _TransitionBuilder:
             "arrived": {leg: numbers for leg, numbers in self.arrived.items() if numbers},
             "asked": [ask.document() for ask in self._asked],
         }
-        return Transition("legs", body)
+        return RunTransition("legs", body)
 
-    def ended(self, status: str, why: str) -> Transition:
+    def ended(self, status: str, why: str) -> RunTransition:
         body = {"status": status, "why": why, "followed": self.followed, "stopped_by": []}
-        return Transition("ended", body)
+        return RunTransition("ended", body)
 
     def follow(self, turn: LegRun, gate: GateState) -> None:
         if turn.kind == REVIEW:

@@ -22,7 +22,7 @@ from passdown.relay.run import (
     VERDICTS,
     WAITING,
     GateState,
-    Transition,
+    RunTransition,
     fold_run,
     next_transition,
     resume_transition,
@@ -115,7 +115,7 @@ class Runs:
         """Start a run again that has stopped or is blocked; another continues unchanged."""
         raise_problems("the run was not resumed", agent_problems(by, "by"))
 
-        def transition(found: Run) -> Transition | None:
+        def transition(found: Run) -> RunTransition | None:
             if found.status == "completed":
                 problem = Problem(
                     "run", "completed", f"{run} ended at {found.ended_at}", "an open run"
@@ -133,14 +133,14 @@ class Runs:
             expected = " | ".join(VERDICTS)
             problems.append(Problem("verdict", "invalid_choice", f"{verdict!r:.40}", expected))
 
-        def transition(found: Run) -> Transition:
+        def transition(found: Run) -> RunTransition:
             waits = bool(found.asked) and not found.ended_at
             missing = Problem("run", "not_asked", f"{run} waits for no review", "one that does")
             raise_problems(
                 "the answer is refused; nothing was changed",
                 [*problems, *([] if waits else [missing])],
             )
-            return Transition("answered", {"verdict": verdict, "guidance": guidance})
+            return RunTransition("answered", {"verdict": verdict, "guidance": guidance})
 
         self._once(run, by, transition)
         return self.advance(run)
@@ -150,14 +150,14 @@ class Runs:
         problems = [*agent_problems(by, "by"), *text_problems(why, "why", required=False)]
         raise_problems("the run was not stopped", problems)
 
-        def transition(found: Run) -> Transition | None:
+        def transition(found: Run) -> RunTransition | None:
             body: dict[str, Any] = {
                 "status": "stopped",
                 "why": why,
                 "followed": [],
                 "stopped_by": [],
             }
-            return None if found.ended_at else Transition("ended", body)
+            return None if found.ended_at else RunTransition("ended", body)
 
         return self._once(run, by, transition)
 
@@ -170,14 +170,14 @@ class Runs:
         self._of_turn(run, number, "leg_ended", {"number": number, **fields})
 
     def _of_turn(self, run: str, number: int, kind: str, body: dict[str, Any]) -> None:
-        def transition(found: Run) -> Transition | None:
+        def transition(found: Run) -> RunTransition | None:
             if number not in found.legs:
                 raise NotFound(f"{run} has no turn {number}", next_step=f"passdown runs {run}")
-            return Transition(kind, body) if found.legs[number].is_open else None
+            return RunTransition(kind, body) if found.legs[number].is_open else None
 
         self._once(run, ENGINE, transition)
 
-    def _once(self, run: str, by: str, compute: Callable[[Run], Transition | None]) -> Run:
+    def _once(self, run: str, by: str, compute: Callable[[Run], RunTransition | None]) -> Run:
         """Write one transition, computed again while others write; returns the run."""
         while True:
             found = self.get(run)
@@ -187,7 +187,7 @@ class Runs:
             if self._write(found, transition, by) is not None:
                 return self.get(run)
 
-    def _write(self, run: Run, transition: Transition, by: str) -> Record | None:
+    def _write(self, run: Run, transition: RunTransition, by: str) -> Record | None:
         entry = StreamEntry(
             run_stream(run.run), transition.kind, by, transition.body, expect=run.position
         )

@@ -266,7 +266,7 @@ def as_openai(tool: Mapping[str, Any]) -> Document:
     }
 
 
-class ToolResult(NamedTuple):
+class KnowledgeToolResult(NamedTuple):
     """The answer of a tool to the model that called it."""
 
     text: str
@@ -292,7 +292,7 @@ class KnowledgeTool:
         self.agent = agent
         self.task = task
 
-    def __call__(self, arguments: object) -> ToolResult:
+    def __call__(self, arguments: object) -> KnowledgeToolResult:
         """Record an entry; `arguments` is what the model gave, as an object or as JSON.
 
         An invalid entry changes nothing, and the answer lists all of its problems.
@@ -305,7 +305,7 @@ class KnowledgeTool:
             )
         except (InvalidInput, GateRefused) as error:
             return _refusal(error.problems)
-        return ToolResult(_confirmation(node, edges, receipt))
+        return KnowledgeToolResult(_confirmation(node, edges, receipt))
 
     def buffer(self) -> list[PendingEntry]:
         """What this agent recorded and the knowledge file doesn't have yet, oldest first."""
@@ -415,13 +415,13 @@ def _is_within(path: str, told: Iterable[str]) -> bool:
     return any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in told)
 
 
-def _refusal(problems: Iterable[Problem]) -> ToolResult:
+def _refusal(problems: Iterable[Problem]) -> KnowledgeToolResult:
     """The answer that lists the problems, with paths in the tool's own parameter."""
     # An edge's source is the entry's id, whose own problem is in the list.
     told = [p for p in problems if not re.fullmatch(r"edges\[\d+\]\.source", p.path)]
     lines = [f"- {_in_entry(problem).line()}" for problem in told]
     head = "Nothing was recorded. Fix these, then call knowledge_add again:"
-    return ToolResult("\n".join([head, *lines]), is_error=True)
+    return KnowledgeToolResult("\n".join([head, *lines]), is_error=True)
 
 
 def _in_entry(problem: Problem) -> Problem:
