@@ -120,7 +120,7 @@ def _work_ours(job: Job) -> Done:
         for number in range(job.handoffs):
             given = _named(job, number)
             while True:
-                version = workspace.task(job.task)["version"]
+                version = workspace.task(job.task).version
                 _think()
                 try:
                     command = workspace.hand_off(given, expect_version=version)

@@ -60,10 +60,10 @@ def test_an_artifact_is_a_reference_with_hash_and_size(ws: Workspace, tmp_path: 
 def test_changed_and_missing_files_are_reported(ws: Workspace, tmp_path: Path) -> None:
     """Each artifact is the same, changed or missing since the handoff that named it."""
     hand_off(ws, "src/auth/jwt.py", "src/config.py", "tests/test_jwt.py")
-    assert {a["now"] for a in ws.artifacts("T-1")} == {"same"}
+    assert {a.now for a in ws.artifacts("T-1")} == {"same"}
     write_files(str(tmp_path), {"src/config.py": "POOL = 5\n"})
     (tmp_path / "tests" / "test_jwt.py").unlink()
-    now = {a["path"]: a["now"] for a in ws.artifacts("T-1")}
+    now = {a.path: a.now for a in ws.artifacts("T-1")}
     assert now == {
         "src/auth/jwt.py": "same",
         "src/config.py": "changed",
@@ -80,9 +80,9 @@ def test_a_deleted_file_is_the_same_while_it_stays_deleted(ws: Workspace, tmp_pa
     (tmp_path / "src" / "config.py").unlink()
     gone = {"path": "src/config.py", "lines": "all", "change_type": "delete", "description": "d"}
     hand_off(ws, files_modified=[gone])
-    assert [a["now"] for a in ws.artifacts("T-1")] == ["same"]
+    assert [a.now for a in ws.artifacts("T-1")] == ["same"]
     write_files(str(tmp_path), {"src/config.py": "back"})
-    assert [a["now"] for a in ws.artifacts("T-1")] == ["changed"]
+    assert [a.now for a in ws.artifacts("T-1")] == ["changed"]
 
 
 @pytest.mark.promise("S1-4")
@@ -92,7 +92,7 @@ def test_a_file_that_was_never_seen_is_missing(tmp_path: Path) -> None:
     with passdown.open(str(tmp_path), settings=settings) as ws:
         ws.create_task("T-1", title="t", agent="a")
         hand_off(ws, "src/elsewhere.py")
-        assert [a["now"] for a in ws.artifacts("T-1")] == ["missing"]
+        assert [a.now for a in ws.artifacts("T-1")] == ["missing"]
 
 
 @pytest.mark.promise("S1-26", "P-4")
@@ -109,15 +109,11 @@ def test_a_path_named_again_updates_its_entry_and_keeps_its_history(
     state = ws.files.state_document("T-1")
     assert sorted(a["path"] for a in state["artifacts"]) == ["src/auth/jwt.py", "src/config.py"]
     history = ws.files.history("T-1", "src/config.py")
-    assert [(a["sha256"], a["version"]) for a in history] == list(
-        zip(hashes, (2, 3, 4), strict=True)
-    )
-    assert ws.show(history[0]["address"])["sha256"] == hashes[0]
+    assert [(a.sha256, a.version) for a in history] == list(zip(hashes, (2, 3, 4), strict=True))
+    assert ws.show(history[0].address).sha256 == hashes[0]
     assert ws.files.history("T-1", "src/none.py") == []
     (changed,) = [
-        c
-        for c in ws.diff("T-1", 2, 4)["changed"]["artifacts"]
-        if c["new"]["path"] == "src/config.py"
+        c for c in ws.diff("T-1", 2, 4).changed["artifacts"] if c["new"]["path"] == "src/config.py"
     ]
     assert (changed["old"]["sha256"], changed["new"]["sha256"]) == (hashes[0], hashes[2])
 

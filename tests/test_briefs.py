@@ -450,10 +450,10 @@ def test_every_delivered_brief_is_recorded_beside_the_task(ws: Workspace) -> Non
     ws.brief("T-1", agent="qa", budget=40, counter="chars4", format="json")
     assert ws.files.state_document("T-1")["version"] == before
     second, first = ws.context.deliveries("T-1")
-    assert (first["agent"], first["budget"], first["version"]) == ("coder", 120, before)
-    assert first["shown"] == {item.address: item.length for item in found.shown}
-    assert (first["left_out"], first["tokens"]) == (found.left_out, found.tokens)
-    assert (second["number"], second["counter"], second["format"]) == (2, "chars4", "json")
+    assert (first.agent, first.budget, first.version) == ("coder", 120, before)
+    assert first.shown == {item.address: item.length for item in found.shown}
+    assert (first.left_out, first.tokens) == (found.left_out, found.tokens)
+    assert (second.number, second.counter, second.format) == (2, "chars4", "json")
     assert ws.context.deliveries() == [second, first]
     assert ws.context.deliveries("T-1", limit=1) == [second]
     assert ws.context.deliveries("T-1", before=2) == [first]
@@ -472,17 +472,17 @@ def test_why_says_when_an_agent_was_told(ws: Workspace) -> None:
     hand(ws, decisions=decisions(1))
     item = "T-1#d1"
     never = ws.context.why(item, agent="coder")
-    assert (never["told"], never["briefs"]) == (False, 0)
-    assert never["reason"] == "this agent has had no brief of this task"
+    assert (never.told, never.briefs) == (False, 0)
+    assert never.reason == "this agent has had no brief of this task"
     ws.brief("T-1", agent="coder")
     once = ws.context.why(item, agent="coder")
-    assert (once["told"], once["briefs"], len(once["times"])) == (True, 1, 1)
-    assert once["reason"].startswith("shown once, last on ")
+    assert (once.told, once.briefs, len(once.times)) == (True, 1, 1)
+    assert once.reason.startswith("shown once, last on ")
     ws.brief("T-1", agent="coder", budget=300)
     twice = ws.context.why(item, agent="coder")
-    assert twice["reason"].startswith("shown 2 times, last on ")
-    assert [time["budget"] for time in twice["times"]] == [300, 500]
-    assert ws.context.why(item, agent="qa")["told"] is False
+    assert twice.reason.startswith("shown 2 times, last on ")
+    assert [time["budget"] for time in twice.times] == [300, 500]
+    assert ws.context.why(item, agent="qa").told is False
 
 
 def test_why_names_what_came_first(ws: Workspace) -> None:
@@ -491,10 +491,10 @@ def test_why_names_what_came_first(ws: Workspace) -> None:
     found = ws.brief("T-1", agent="coder", budget=130)
     missing = next(a for a in found.waiting if "#d" in a)
     answer = ws.context.why(missing, agent="coder")
-    assert answer["told"] is False
-    assert answer["reason"].startswith("left out for its budget of 130 tokens: ")
-    assert set(answer["displaced_by"]) == shown(found)
-    assert "T-1#n1" in answer["displaced_by"]
+    assert answer.told is False
+    assert answer.reason.startswith("left out for its budget of 130 tokens: ")
+    assert set(answer.displaced_by) == shown(found)
+    assert "T-1#n1" in answer.displaced_by
 
 
 def test_why_tells_what_came_later_or_has_ended(ws: Workspace) -> None:
@@ -507,18 +507,16 @@ def test_why_tells_what_came_later_or_has_ended(ws: Workspace) -> None:
     ws.brief("T-1", agent="coder")
     for item, status in (("d1", "reverted"), ("n1", "done"), ("d2", "superseded")):
         answer = ws.context.why(f"T-1#{item}", agent="coder")
-        assert (answer["told"], answer["status"]) == (False, status)
-        assert answer["reason"] == f"it is {status}, and briefs show what still holds"
+        assert (answer.told, answer.status) == (False, status)
+        assert answer.reason == f"it is {status}, and briefs show what still holds"
     ws.decide(task="T-1", agent="planner", summary="New", rationale="r")
     ws.decide(agent="planner", summary="New for all", rationale="r")
     for item in ("T-1#d4", "workspace#d1"):
-        assert ws.context.why(item, agent="coder")["reason"].endswith("a new brief can show it"), (
-            item
-        )
+        assert ws.context.why(item, agent="coder").reason.endswith("a new brief can show it"), item
     ws.set_status("T-1#d4", "reverted", agent="planner", reason="no")
-    assert ws.context.why("T-1#d4", agent="coder")["reason"].startswith("it is reverted")
+    assert ws.context.why("T-1#d4", agent="coder").reason.startswith("it is reverted")
     ws.brief("T-2", agent="coder")
-    assert ws.context.why("workspace#d1", agent="coder")["told"] is True
+    assert ws.context.why("workspace#d1", agent="coder").told is True
 
 
 def test_why_knows_that_a_gate_tells_its_blocker(ws: Workspace) -> None:
@@ -528,7 +526,7 @@ def test_why_knows_that_a_gate_tells_its_blocker(ws: Workspace) -> None:
     found = ws.brief("T-1", agent="coder")
     assert found.text.count("Is it legal?") == 1
     for item in ("T-1#b1", "T-1#k1", "T-1#b2"):
-        assert ws.context.why(item, agent="coder")["told"] is True, item
+        assert ws.context.why(item, agent="coder").told is True, item
 
 
 @pytest.mark.parametrize("item", ["T-1#d9", "T-9#d1", "nonsense", ""])
@@ -673,7 +671,7 @@ def test_a_bundle_leaves_deliveries_out_and_a_backup_keeps_them(
         assert there.verify().findings == ()
         assert there.brief("T-1", agent="coder", record=False).text == told(ws).text
         there.brief("T-1", agent="coder")
-        assert there.context.deliveries("T-1")[0]["number"] == 1
+        assert there.context.deliveries("T-1")[0].number == 1
     (copy / ".passdown").mkdir(parents=True)
     ws.maintenance.backup(str(copy / ".passdown" / "ledger.db"))
     with passdown.open(str(copy), settings=QUICK) as restored:

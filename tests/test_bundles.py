@@ -162,7 +162,7 @@ def test_an_older_or_different_copy_is_refused_or_forked(
     assert refused(there, other, fork="../x") == [("fork", "invalid_id")]
     result = there.maintenance.import_bundle(str(other), fork="theirs")
     assert result.forked == {"task/T-1": "task/T-1.theirs"}
-    assert [task["task"] for task in there.tasks()] == ["T-1", "T-2", "T-1.theirs"]
+    assert [task.task for task in there.tasks()] == ["T-1", "T-2", "T-1.theirs"]
     assert there.state("T-1").warnings[-1] == "only there"
     assert there.state("T-1.theirs").warnings[-1] == "only here"
     origin = there.files.state_document("T-1.theirs")["metadata"]["forked_from"]

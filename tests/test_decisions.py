@@ -89,7 +89,7 @@ def test_a_decision_needs_a_reason(ws: Workspace, rationale: str) -> None:
         with pytest.raises(InvalidInput) as caught:
             ws.decide(task=task, agent="a", summary="s", rationale=rationale)
         assert [(p.path, p.code) for p in caught.value.problems] == [("rationale", "empty")]
-    assert [task["task"] for task in ws.tasks()] == ["T-1"]
+    assert [task.task for task in ws.tasks()] == ["T-1"]
     assert ws.state("T-1").version == 1
 
 
@@ -168,8 +168,8 @@ def test_a_decision_without_a_task_concerns_all_work(ws: Workspace) -> None:
     decision = Decision(summary="s", rationale="r", agent="planner", at=AT)
     key = ws.decisions.store(decision)
     assert ws.decisions.get(key) == decision
-    assert [task["task"] for task in ws.tasks()] == ["T-1"]
-    assert [task["task"] for task in ws.tasks(with_workspace=True)] == ["T-1", "workspace"]
+    assert [task.task for task in ws.tasks()] == ["T-1"]
+    assert [task.task for task in ws.tasks(with_workspace=True)] == ["T-1", "workspace"]
     for missing in (key + "x", "", "content-"):
         with pytest.raises(NotFound):
             ws.decisions.get(missing)
@@ -228,7 +228,7 @@ def test_a_handoff_gives_its_context(ws: Workspace) -> None:
         "T-1#b1",
     }
     for address in context.memory_refs:
-        assert ws.show(address)["source"]["task"] == "T-1"
+        assert ws.show(address).source["task"] == "T-1"
     assert (context.metadata["task"], context.metadata["version"]) == ("T-1", 3)
     assert lists_in(context) == []
     other = ws.context.handoff_context("T-1", agent="coder", since=2)
@@ -250,8 +250,8 @@ def test_a_superseded_decision_names_its_successor(ws: Workspace) -> None:
         task="T-1", agent="coder", summary="new", rationale="r", supersedes=["T-1#d1"]
     )
     old = ws.show("T-1#d1")
-    assert (old["status"], old["superseded_by"]) == ("superseded", receipt.items[0])
-    assert old["rationale"] == "Scripts can't read it"
+    assert (old.status, old.superseded_by) == ("superseded", receipt.items[0])
+    assert old.rationale == "Scripts can't read it"
     assert ws.state("T-1", 2).decisions[0].status == "accepted"
     ws.create_task("T-2", title="t", agent="a")
     other = ws.decide(task="T-2", agent="a", summary="s", rationale="r", supersedes=["T-1#d2"])
@@ -259,18 +259,18 @@ def test_a_superseded_decision_names_its_successor(ws: Workspace) -> None:
     assert (shown["status"], shown["superseded_by"]) == ("superseded", other.items[0])
     with pytest.raises(InvalidInput, match="unknown_item"):
         ws.decide(agent="a", summary="s", rationale="r", supersedes=["T-1#d9"])
-    assert [task["task"] for task in ws.tasks()] == ["T-1", "T-2"]
+    assert [task.task for task in ws.tasks()] == ["T-1", "T-2"]
 
 
 def test_a_proposal_is_accepted_or_reverted(ws: Workspace) -> None:
     """Its status moves, its words don't; each status carries its own note."""
     ws.decide(task="T-1", agent="a", summary="s", rationale="r", status="proposed")
     ws.set_status("T-1#d1", "accepted", agent="b", reason="agreed")
-    assert ws.show("T-1#d1")["status_note"] == "agreed"
+    assert ws.show("T-1#d1").status_note == "agreed"
     ws.set_status("T-1#d1", "reverted", agent="b")
     shown = ws.show("T-1#d1")
-    assert shown["status"] == "reverted"
-    assert "status_note" not in shown
+    assert shown.status == "reverted"
+    assert "status_note" not in shown.to_dict()
     assert (
         ws.files.state_document("T-1")["decisions"][0]
         == ws.files.state_document("T-1", 4)["decisions"][0]

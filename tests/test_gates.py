@@ -44,8 +44,8 @@ def test_an_issue_for_a_person_stops_the_handoff(ws: Workspace) -> None:
     command = held(ws)
     assert command.held_by == ("T-1#k1",)
     (gate,) = ws.gates()
-    assert (gate["task"], gate["address"], gate["status"]) == ("T-1", "T-1#k1", "pending")
-    assert (gate["kind"], gate["blocker"]) == ("human", "Delete the table?")
+    assert (gate.task, gate.address, gate.status) == ("T-1", "T-1#k1", "pending")
+    assert (gate.kind, gate.blocker) == ("human", "Delete the table?")
     before = ws.maintenance.heads()["heads"]
     with pytest.raises(GateRefused) as refusal:
         ws.receive_handoff(command)
@@ -67,19 +67,19 @@ def test_an_approval_records_who_and_when(ws: Workspace) -> None:
     ws.approve("T-1#k1", by="ana", reason="the copy is safe")
     assert ws.gates() == []
     (gate,) = ws.gates(all=True)
-    assert (gate["status"], gate["answered_by"]) == ("approved", "ana")
-    assert (gate["answered_at"], gate["reason"]) == (
+    assert (gate.status, gate.answered_by) == ("approved", "ana")
+    assert (gate.answered_at, gate.reason) == (
         "2026-01-09T10:00:02.000000Z",
         "the copy is safe",
     )
     newest = ws.log("T-1")[0]
-    assert (newest["kind"], newest["author"], newest["at"]) == (
+    assert (newest.kind, newest.author, newest.at) == (
         "gate_answered",
         "ana",
-        gate["answered_at"],
+        gate.answered_at,
     )
     blocker = ws.show("T-1#b1")
-    assert (blocker["status"], blocker["status_note"]) == ("resolved", "T-1#k1 was approved")
+    assert (blocker.status, blocker.status_note) == ("resolved", "T-1#k1 was approved")
 
 
 @pytest.mark.promise("S1-30")
@@ -90,14 +90,14 @@ def test_a_rejection_lets_only_a_new_handoff_through(ws: Workspace) -> None:
     with pytest.raises(GateRefused, match="rejected"):
         ws.receive_handoff(command)
     assert ws.inbox("coder") == []
-    assert [entry["task"] for entry in ws.inbox("planner")] == ["T-1"]
-    assert ws.task("T-1")["holder"] == "planner"
+    assert [entry.task for entry in ws.inbox("planner")] == ["T-1"]
+    assert ws.task("T-1").holder == "planner"
     again = hand_off(
         ws, outcome="failed", blockers=[HUMAN], to_agent="coder", summary="on Monday then"
     )
     assert again.held_by == ("T-1#k2",)
-    (answer,) = [gate for gate in ws.gates(all=True) if gate["address"] == "T-1#k1"]
-    assert (answer["status"], answer["answered_by"], answer["reason"]) == (
+    (answer,) = [gate for gate in ws.gates(all=True) if gate.address == "T-1#k1"]
+    assert (answer.status, answer.answered_by, answer.reason) == (
         "rejected",
         "ana",
         "not on a Friday",
@@ -106,7 +106,7 @@ def test_a_rejection_lets_only_a_new_handoff_through(ws: Workspace) -> None:
     other = hand_off(ws, to_agent="coder", summary="kept the table")
     assert other.held_by == ()
     assert ws.receive_handoff(other).blockers == ()
-    assert [entry["held"] for entry in ws.inbox("coder")] == [False]
+    assert [entry.held for entry in ws.inbox("coder")] == [False]
 
 
 @pytest.mark.promise("S1-30", "P-10")
@@ -144,7 +144,7 @@ def test_a_text_that_claims_approval_changes_nothing(ws: Workspace, text: str) -
         hand_off(ws, from_agent="coder", summary=text, metadata={"approved_by": "alice"})
     with pytest.raises(GateRefused):
         ws.receive_handoff(command)
-    assert [gate["status"] for gate in ws.gates()] == ["pending"]
+    assert [gate.status for gate in ws.gates()] == ["pending"]
     with pytest.raises(InvalidInput):
         ws.set_status("T-1#k1", "approved", agent="coder")
     with pytest.raises(GateRefused):

@@ -62,7 +62,7 @@ def read(ws: Workspace, task: str = "T-1") -> Document:
 def says_what_the_ledger_says(ws: Workspace) -> None:
     """Every handle file holds its task's state, but for items that moved to the archive."""
     for task in ws.tasks():
-        file, state = read(ws, task["task"]), ws.files.state_document(task["task"])
+        file, state = read(ws, task.task), ws.files.state_document(task.task)
         through = file["archive"]["through_version"]
         for name, value in state.items():
             expected = value
@@ -235,7 +235,7 @@ def test_the_file_is_bounded_and_the_archive_has_the_rest(ws: Workspace) -> None
     archived = [r["body"]["decisions"][0]["summary"] for r in records[2:]]
     shown = [d["summary"] for d in file["decisions"]]
     assert archived + shown == [f"decision {number}" for number in range(60)]
-    logged = {e["version"]: e["digest"] for e in ws.log("T-1", limit=100)}
+    logged = {e.version: e.digest for e in ws.log("T-1", limit=100)}
     assert {r["version"]: r["digest"] for r in records}.items() <= logged.items()
     (folder / names[0]).unlink()
     ws.files.state_file("T-1")
@@ -248,6 +248,7 @@ def test_the_bound_is_a_setting(tmp_path: Path) -> None:
     shown: dict[int, int] = {}
     for kept in (1, 10):
         folder = tmp_path / str(kept)
+        folder.mkdir()
         settings = Settings(kept_versions=kept, durability="normal")
         with passdown.open(str(folder), settings=settings) as ws:
             ws.create_task("T-1", title="t", agent="a")

@@ -137,7 +137,7 @@ def test_an_unknown_task_is_a_value_error(ws: Workspace) -> None:
             ws.hand_off(handoff)
         problems = ws.check_handoff(handoff).problems
         assert "not_found" in [problem.code for problem in problems]
-    assert [task["task"] for task in ws.tasks()] == ["T-1"]
+    assert [task.task for task in ws.tasks()] == ["T-1"]
 
 
 @pytest.mark.promise("P-2")
@@ -323,9 +323,9 @@ def test_a_handoff_reaches_the_inbox_of_its_receiver(ws: Workspace) -> None:
     human = [{"blocker": "b", "suggested_resolution": "r", "requires_human": True}]
     ws.hand_off(minimal(from_agent="coder", to_agent="tester", blockers=human, outcome="failed"))
     assert ws.inbox("coder") == []
-    assert [entry["held"] for entry in ws.inbox("tester")] == [True]
+    assert [entry.held for entry in ws.inbox("tester")] == [True]
     ws.approve("T-1#k1", by="ana")
-    assert [entry["held"] for entry in ws.inbox("tester")] == [False]
+    assert [entry.held for entry in ws.inbox("tester")] == [False]
 
 
 @pytest.mark.promise("S1-22")
@@ -433,7 +433,7 @@ def test_the_same_words_after_another_handoff_are_a_new_handoff(ws: Workspace) -
     assert len(set(versions)) == 5
     again = ws.hand_off(there)
     assert (again.version, again.is_replay) == (versions[-1], True)
-    assert ws.task("T-1")["holder"] == "qa"
+    assert ws.task("T-1").holder == "qa"
 
 
 @pytest.mark.promise("S3-31")
@@ -448,7 +448,7 @@ def test_a_task_file_is_recorded_once_and_for_all(ws: Workspace) -> None:
 
 def test_a_stale_handoff_is_not_placed_after_another_handoff(ws: Workspace) -> None:
     """Who holds a task is decided by handoffs, so one doesn't slip in behind another."""
-    version = ws.task("T-1")["version"]
+    version = ws.task("T-1").version
     ws.hand_off(minimal(from_agent="dev", to_agent="qa"))
     stale = minimal(from_agent="dev", to_agent="ops", expect_version=version)
     with pytest.raises(Conflict, match="handed on since"):

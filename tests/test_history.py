@@ -60,19 +60,19 @@ def test_the_log_has_every_record_in_order(ws: Workspace) -> None:
     ws.create_task("T-2", title="Pay", agent="tester")
     ws.decide(task="T-1", agent="coder", summary="Short lives", rationale="r")
     lines = ws.log("T-1")
-    assert [(e["version"], e["kind"], e["author"]) for e in lines] == [
+    assert [(e.version, e.kind, e.author) for e in lines] == [
         (3, "decided", "coder"),
         (2, "handoff", "planner"),
         (1, "task_created", "planner"),
     ]
-    assert lines[0]["summary"] == "Short lives"
-    assert lines[1]["summary"].startswith("planner -> coder, partial (implementing): Tokens")
-    assert lines[1]["counts"]["artifacts"] == 3
-    assert lines[0]["previous"] == lines[1]["digest"]
-    assert [e["task"] for e in ws.log()] == ["T-1", "T-2", "T-1", "T-1"]
+    assert lines[0].summary == "Short lives"
+    assert lines[1].summary.startswith("planner -> coder, partial (implementing): Tokens")
+    assert lines[1].counts["artifacts"] == 3
+    assert lines[0].previous == lines[1].digest
+    assert [e.task for e in ws.log()] == ["T-1", "T-2", "T-1", "T-1"]
     assert ws.log("T-1", limit=1, before=3) == [lines[1]]
     first = ws.log(limit=2)
-    assert [e["seq"] for e in [*first, *ws.log(limit=9, before=first[-1]["seq"])]] == [4, 3, 2, 1]
+    assert [e.seq for e in [*first, *ws.log(limit=9, before=first[-1].seq)]] == [4, 3, 2, 1]
     with pytest.raises(NotFound):
         ws.log("T-9")
     pages: list[Document] = [{"limit": -1}, {"limit": "1; DELETE"}, {"before": True}]
@@ -94,7 +94,7 @@ def test_every_fact_says_where_it_came_from(ws: Workspace) -> None:
             assert entry["address"].startswith("T-1#")
             assert (entry["agent"], entry["version"]) == ("planner", 2)
             assert entry["at"] == "2026-01-09T10:00:01.000000Z"
-            source = ws.show(entry["address"])["source"]
+            source = ws.show(entry["address"]).source
             assert (source["task"], source["version"]) == ("T-1", 2)
             assert (source["author"], source["kind"]) == ("planner", "handoff")
             assert source["digest"] == command.digest
@@ -118,18 +118,18 @@ def test_a_diff_shows_what_was_added_changed_and_removed(ws: Workspace) -> None:
         }
     )
     difference = ws.diff("T-1", 2, 3)
-    assert (difference["old"], difference["new"]) == (2, 3)
-    assert difference["fields"]["phase"] == {"old": "implementing", "new": "reviewing"}
-    assert [d["summary"] for d in difference["added"]["decisions"]] == ["s"]
-    (blocker,) = difference["changed"]["blockers"]
+    assert (difference.old, difference.new) == (2, 3)
+    assert difference.fields["phase"] == {"old": "implementing", "new": "reviewing"}
+    assert [d["summary"] for d in difference.added["decisions"]] == ["s"]
+    (blocker,) = difference.changed["blockers"]
     assert (blocker["old"]["status"], blocker["new"]["status"]) == ("open", "replaced")
-    (artifact,) = difference["changed"]["artifacts"]
+    (artifact,) = difference.changed["artifacts"]
     assert artifact["old"]["sha256"] != artifact["new"]["sha256"]
-    assert difference["removed"] == {}
+    assert difference.removed == {}
     back = ws.diff("T-1", 3, 2)
-    assert [d["summary"] for d in back["removed"]["decisions"]] == ["s"]
+    assert [d["summary"] for d in back.removed["decisions"]] == ["s"]
     same = ws.diff("T-1", 2, 2)
-    assert (same["fields"], same["added"], same["changed"], same["removed"]) == ({}, {}, {}, {})
+    assert (same.fields, same.added, same.changed, same.removed) == ({}, {}, {}, {})
     with pytest.raises(NotFound):
         ws.diff("T-1", 2, 9)
 

@@ -402,7 +402,7 @@ def test_unknown_fields_are_warned_about_and_kept(ws: Workspace) -> None:
     unknown = {p.path: p for p in command.warnings if p.code == "unknown_field"}
     assert set(unknown) == {"colour", "gotchas[0].seen_by", "story.epic"}
     assert {p.level for p in unknown.values()} == {"warning"}
-    assert ws.show("T-1#h1")["metadata"] == {
+    assert ws.show("T-1#h1").metadata == {
         "mine": 1,
         "colour": {"deep": [1, None, True]},
         "gotchas[0]": {"seen_by": ["x"]},
@@ -634,7 +634,7 @@ def test_a_state_file_is_taken_in_field_by_field(ws: Workspace) -> None:
     (artifact,) = state.artifacts
     assert (artifact.path, artifact.type, artifact.size_bytes) == ("src/config.py", "config", 9)
     assert artifact.sha256 != "not a real hash"
-    metadata = ws.show("T-1#h1")["metadata"]
+    metadata = ws.show("T-1#h1").metadata
     assert metadata["artifacts[0]"] == {"content_hash": "not a real hash"}
     assert metadata["state_file"] == {
         "task_title": "Login",
@@ -683,7 +683,7 @@ def test_a_switch_artifact_is_taken_in_and_rendered_again(ws: Workspace, wrapped
     given = {"handoff": SWITCH, "consumed": True} if wrapped else SWITCH
     command = ws.hand_off(in_yaml(given))
     assert (command.task_id, command.target_agent, command.outcome) == ("T-1", "dev", "partial")
-    metadata = ws.show("T-1#h1")["metadata"]
+    metadata = ws.show("T-1#h1").metadata
     assert metadata["switch_artifact"] == {"version": "1.0", "timestamp": SWITCH["timestamp"]}
     assert ("consumed" in metadata) is wrapped
     rendered = switch_artifact(ws.files.state_document("T-1"), command.state_file)

@@ -89,7 +89,7 @@ def test_every_agent_has_the_tool_and_it_ends_no_turn(ws: Workspace, agent: str)
     assert tool.ends_turn is False
     answers = [tool(entry(name)) for name in ("A", "B")]
     assert [answer.is_error for answer in answers] == [False, False]
-    assert {record["author"] for record in ws.log("T-1")[:2]} == {agent}
+    assert {record.author for record in ws.log("T-1")[:2]} == {agent}
 
 
 @pytest.mark.promise("S4-27")

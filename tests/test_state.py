@@ -243,10 +243,10 @@ def test_nothing_is_lost_over_many_hops(ws: Workspace) -> None:
         shown = ws.show(address)
         for name, value in entry.items():
             assert everything[address][name] == value
-            assert shown[name] == value
+            assert getattr(shown, name) == value
     difference = ws.diff("T-1", 1, 11)
-    assert difference["removed"] == {}
-    assert len(difference["added"]["decisions"]) == 10
+    assert difference.removed == {}
+    assert len(difference.added["decisions"]) == 10
     open_steps = [n["step"] for n in state["next_steps"] if n["status"] == "open"]
     assert open_steps == ["10: Set the cookie", "10: Rotate the key"]
 

@@ -322,9 +322,9 @@ class Work(RuleBasedStateMachine):
         assert receipt.items == (f"{task}#d{expected.counts['decisions']}",)
         self.wrote(task, before)
         for address in supersedes:
-            assert self.ws.show(address)["status"] == "superseded"
-            by = self.ws.show(self.ws.show(address)["superseded_by"])
-            assert address in by["supersedes"]
+            assert self.ws.show(address).status == "superseded"
+            by = self.ws.show(self.ws.show(address).superseded_by)
+            assert address in by.supersedes
 
     @precondition(lambda self: self.tasks)
     @rule(data=st.data(), kind=st.sampled_from(["pattern", "gotcha", "warning", "gate"]))
@@ -371,7 +371,7 @@ class Work(RuleBasedStateMachine):
             return
         expected = self.tasks[task]
         expected.version += 1
-        shown = self.ws.show(item)
+        shown = self.ws.show(item).to_dict()
         fields = {"q": "question", "n": "step", "r": "file", "b": "blocker"}
         letter = item.partition("#")[2][0]
         was = next(e for name in LISTS for e in before[name] if e["address"] == item)["status"]
@@ -388,7 +388,7 @@ class Work(RuleBasedStateMachine):
     def answer(self, data: st.DataObject, yes: bool) -> None:
         waiting = [name for name, expected in self.tasks.items() if expected.pending]
         task = data.draw(st.sampled_from(sorted(waiting)))
-        (gate,) = [g["address"] for g in self.ws.gates(task) if g["status"] == "pending"]
+        (gate,) = [g.address for g in self.ws.gates(task) if g.status == "pending"]
         before = self.ws.files.state_document(task)
         expected = self.tasks[task]
         if yes:
@@ -507,12 +507,12 @@ class Work(RuleBasedStateMachine):
 
     def check_nothing_lost(self, task: str, old: Document, new: Document) -> None:
         """Every item stays, with its content; an artifact gives way only to a newer entry."""
-        gone = self.ws.diff(task, old["version"], new["version"])["removed"]
+        gone = self.ws.diff(task, old["version"], new["version"]).removed
         assert gone == {}
         for name in LISTS:
             now = {entry["address"]: entry for entry in new[name]}
             for entry in old[name]:
-                kept = now.get(entry["address"]) or self.ws.show(entry["address"])
+                kept = now.get(entry["address"]) or self.ws.show(entry["address"]).to_dict()
                 for field, value in entry.items():
                     if not field.startswith(("status", "superseded_by")):
                         assert kept[field] == value
@@ -539,7 +539,7 @@ class Work(RuleBasedStateMachine):
         for name, other in self.tasks.items():
             base = other.base_status
             is_blocked = name in blocked and base != "completed"
-            assert self.ws.task(name)["status"] == ("blocked" if is_blocked else base)
+            assert self.ws.task(name).status == ("blocked" if is_blocked else base)
 
     def check_handle(self, task: str) -> None:
         """The file on disk says what the ledger says: the same fields, the same items."""
@@ -551,7 +551,7 @@ class Work(RuleBasedStateMachine):
             if name not in LISTS:
                 assert handle[name] == value
         through = handle["archive"]["through_version"]
-        waiting = {gate["address"] for gate in self.ws.gates(task)}
+        waiting = {gate.address for gate in self.ws.gates(task)}
         for name in LISTS:
             recent = [
                 e
@@ -574,7 +574,7 @@ class Work(RuleBasedStateMachine):
                     assert comparable(past) == comparable(read)
                 else:
                     assert past == read
-            assert [line["version"] for line in self.ws.log(task, limit=1_000)] == list(
+            assert [line.version for line in self.ws.log(task, limit=1_000)] == list(
                 range(expected.version, 0, -1)
             )
 

@@ -402,7 +402,7 @@ def test_the_example_agent_reads_the_summary_then_the_state_and_hands_on(
     assert printed[0].endswith("characters: T-1 - Key-value store")
     assert printed[1:] == ["loaded version 3: Write find()", "handed to qa, phase testing"]
     with passdown.open(str(tmp_path)) as ws:
-        assert [entry["task"] for entry in ws.inbox("qa")] == ["T-1"]
+        assert [entry.task for entry in ws.inbox("qa")] == ["T-1"]
         state = ws.files.state_document("T-1")
         assert [entry["path"] for entry in state["artifacts"]] == ["store.py", "test_store.py"]
         assert state["next_steps"][0]["status"] == "done"

@@ -214,7 +214,11 @@ def test_what_waits_is_found_in_a_new_process_and_consumed_once(workspace: Works
     hand(workspace, "tester", "planner", 2)
     workspace.switch("T-1", to_agent="planner")
     workspace.switch("T-1", to_agent="tester")
-    consumed = [name for d in workspace.context.deliveries("T-1") for name in d.get("consumed", ())]
+    consumed = [
+        name
+        for d in workspace.context.deliveries("T-1")
+        for name in d.to_dict().get("consumed", ())
+    ]
     assert consumed.count(saved["file"]) == 1
     assert len(consumed) == len(set(consumed))
 

@@ -53,10 +53,10 @@ def test_a_task_names_what_goes_in_what_comes_out_and_how_one_knows(ws: Workspac
     assert [(p.path, p.code) for p in receipt.warnings] == [("depends_on", "unknown_task")]
     task = ws.task("T-1")
     for name, value in {**fields, "title": "Login", "phase": "planning", "status": "open"}.items():
-        assert task[name] == value
-    assert (task["created_by"], task["holder"], task["needs"]) == ("planner", "planner", ["T-0"])
+        assert getattr(task, name) == value
+    assert (task.created_by, task.holder, task.needs) == ("planner", "planner", ["T-0"])
     ws.create_task("T-0", title="Users", agent="planner")
-    assert ws.task("T-0")["needed_by"] == ["T-1"]
+    assert ws.task("T-0").needed_by == ["T-1"]
 
 
 @pytest.mark.promise("S1-38", "P-7")
@@ -100,10 +100,10 @@ def test_a_cycle_of_dependencies_is_refused_with_the_way_round(ws: Workspace) ->
     ws.create_task("T-3", title="t", agent="a", depends_on=["T-4"])
     with pytest.raises(InvalidInput, match="T-4 -> T-1 -> T-2 -> T-"):
         ws.update_task("T-4", agent="a", depends_on=["T-1"])
-    assert ws.task("T-4")["needs"] == []
+    assert ws.task("T-4").needs == []
     ws.update_task("T-1", agent="a", depends_on=[])
     ws.update_task("T-4", agent="a", depends_on=["T-1"])
-    assert ws.task("T-1")["needed_by"] == ["T-4"]
+    assert ws.task("T-1").needed_by == ["T-4"]
 
 
 @pytest.mark.promise("P-2", "P-3")
@@ -126,9 +126,9 @@ def test_a_changed_task_keeps_what_it_was(ws: Workspace) -> None:
     assert (now["title"], now["criteria"], now["time_limit_minutes"]) == ("Sign in", ["one"], 5)
     assert (then["title"], then["time_limit_minutes"]) == ("Login", None)
     ws.update_task("T-1", agent="coder", status="cancelled")
-    assert ws.tasks(status="cancelled")[0]["task"] == "T-1"
+    assert ws.tasks(status="cancelled")[0].task == "T-1"
     ws.update_task("T-1", agent="coder", status="open")
-    assert ws.task("T-1")["status"] == "open"
+    assert ws.task("T-1").status == "open"
 
 
 @pytest.mark.promise("P-7")
@@ -163,7 +163,7 @@ def test_a_change_keeps_no_field_that_nobody_knows(ws: Workspace) -> None:
         ws.update_task("T-1", agent="coder", colour="red", titel="Sign in")
     fixes = {problem.path: problem.fix for problem in refused.value.problems}
     assert fixes == {"colour": "leave it out", "titel": "did you mean title?"}
-    assert ws.task("T-1")["version"] == 1
+    assert ws.task("T-1").version == 1
 
 
 @pytest.mark.promise("S1-2", "S1-25")
@@ -198,17 +198,17 @@ def test_a_blocker_blocks_the_tasks_it_names(ws: Workspace) -> None:
     ws.create_task("T-3", title="t", agent="planner")
     hand_off(ws, "T-3", phase="completed")
     hand_off(ws, "T-1", outcome="blocked", blockers=blocked("T-2", "T-3", "T-4"))
-    assert {task["task"]: task["status"] for task in ws.tasks()} == {
+    assert {task.task: task.status for task in ws.tasks()} == {
         "T-1": "blocked",
         "T-2": "blocked",
         "T-3": "completed",
     }
     ws.create_task("T-4", title="t", agent="planner")
-    assert [task["task"] for task in ws.tasks(status="blocked")] == ["T-1", "T-2", "T-4"]
-    assert ws.task("T-2")["blocked_by"] == ["T-1#b1"]
+    assert [task.task for task in ws.tasks(status="blocked")] == ["T-1", "T-2", "T-4"]
+    assert ws.task("T-2").blocked_by == ["T-1#b1"]
     state = ws.files.state_document("T-4")
     assert (state["status"], state["blocked_by"]) == ("blocked", ["T-1#b1"])
-    assert ws.show("T-1#b1")["blocks"] == ["T-2", "T-3", "T-4"]
+    assert ws.show("T-1#b1").blocks == ["T-2", "T-3", "T-4"]
 
 
 @pytest.mark.promise("S3-26", "P-4")
@@ -220,21 +220,21 @@ def test_a_settled_blocker_releases_its_tasks(ws: Workspace, way: str) -> None:
     entries = blocked("T-2")
     entries[0]["requires_human"] = way == "approval"
     hand_off(ws, "T-1", outcome="blocked", blockers=entries)
-    assert ws.task("T-2")["status"] == "blocked"
+    assert ws.task("T-2").status == "blocked"
     if way == "mark":
         ws.set_status("T-1#b1", "resolved", agent="coder", reason="got one")
-        assert ws.task("T-1")["status"] == "open"
+        assert ws.task("T-1").status == "open"
     elif way == "approval":
         ws.approve("T-1#k1", by="ana")
-        assert ws.task("T-1")["status"] == "open"
+        assert ws.task("T-1").status == "open"
     elif way == "replacement":
         hand_off(ws, "T-1", outcome="blocked", blockers=blocked("T-3", text="Another"))
     else:
         hand_off(ws, "T-1", resolves=["T-1#b1"])
-    assert (ws.task("T-2")["status"], ws.task("T-2")["blocked_by"]) == ("open", [])
+    assert (ws.task("T-2").status, ws.task("T-2").blocked_by) == ("open", [])
     shown = ws.show("T-1#b1")
-    assert shown["status"] == ("replaced" if way == "replacement" else "resolved")
-    assert (shown["blocker"], shown["suggested_resolution"]) == ("No key", "Ask")
+    assert shown.status == ("replaced" if way == "replacement" else "resolved")
+    assert (shown.blocker, shown.suggested_resolution) == ("No key", "Ask")
     assert ws.files.state_document("T-1", 2)["blockers"][0]["status"] == "open"
 
 
@@ -245,11 +245,11 @@ def test_a_task_waits_for_all_that_block_it(ws: Workspace) -> None:
         ws.create_task(task, title="t", agent="planner")
     hand_off(ws, "T-1", outcome="blocked", blockers=blocked("T-3"))
     hand_off(ws, "T-2", outcome="blocked", blockers=blocked("T-3"))
-    assert ws.task("T-3")["blocked_by"] == ["T-1#b1", "T-2#b1"]
+    assert ws.task("T-3").blocked_by == ["T-1#b1", "T-2#b1"]
     ws.set_status("T-1#b1", "resolved", agent="coder")
-    assert ws.task("T-3")["status"] == "blocked"
+    assert ws.task("T-3").status == "blocked"
     ws.set_status("T-2#b1", "resolved", agent="coder")
-    assert ws.task("T-3")["status"] == "open"
+    assert ws.task("T-3").status == "open"
 
 
 @pytest.mark.promise("S3-26")
@@ -270,12 +270,12 @@ def test_tasks_are_listed_in_order_and_by_what_they_are(ws: Workspace) -> None:
     for number in range(1, 6):
         ws.create_task(f"T-{number}", title="t", agent="planner")
     hand_off(ws, "T-2", to_agent="coder", phase="implementing")
-    assert [t["task"] for t in ws.tasks(agent="coder")] == ["T-2"]
-    assert [t["task"] for t in ws.tasks(phase="implementing")] == ["T-2"]
-    assert [t["task"] for t in ws.tasks(phase="planning", limit=2)] == ["T-1", "T-3"]
+    assert [t.task for t in ws.tasks(agent="coder")] == ["T-2"]
+    assert [t.task for t in ws.tasks(phase="implementing")] == ["T-2"]
+    assert [t.task for t in ws.tasks(phase="planning", limit=2)] == ["T-1", "T-3"]
     first = ws.tasks(limit=3)
-    rest = ws.tasks(limit=3, after=first[-1]["seq"])
-    assert [t["task"] for t in [*first, *rest]] == [f"T-{n}" for n in range(1, 6)]
+    rest = ws.tasks(limit=3, after=first[-1].seq)
+    assert [t.task for t in [*first, *rest]] == [f"T-{n}" for n in range(1, 6)]
     assert ws.tasks(agent="nobody") == []
     with pytest.raises(NotFound):
         ws.task("T-9")
@@ -292,11 +292,11 @@ def test_gate_results_and_warnings_can_be_recorded(ws: Workspace) -> None:
     state = ws.state("T-1")
     assert (state.gates_passed, state.gates_failed) == (("lint", "tests"), ())
     assert state.warnings == ("The server is slow",)
-    results = [(g["name"], g["result"]) for g in ws.gates("T-1", all=True)]
+    results = [(g.name, g.result) for g in ws.gates("T-1", all=True)]
     assert results == [("lint", "failed"), ("tests", "passed"), ("lint", "passed")]
     ws.set_status(receipt.items[0], "retracted", agent="ci")
     assert ws.state("T-1").warnings == ()
-    assert ws.show(receipt.items[0])["text"] == "The server is slow"
+    assert ws.show(receipt.items[0]).text == "The server is slow"
 
 
 @pytest.mark.promise("P-7")
@@ -321,4 +321,4 @@ def test_an_item_is_only_marked_with_what_fits_it(ws: Workspace) -> None:
         assert ws.maintenance.heads()["heads"] == before
     ws.set_status("T-1#q1", "answered", agent="coder", reason="15 minutes")
     shown = ws.show("T-1#q1")
-    assert (shown["status"], shown["status_note"]) == ("answered", "15 minutes")
+    assert (shown.status, shown.status_note) == ("answered", "15 minutes")

@@ -59,7 +59,5 @@ with passdown.open(".") as ws:
     thread = {"configurable": {"thread_id": "1"}}
     app = swarm.compile(checkpointer=LedgerSaver(ws))
     state = app.invoke({"messages": [("user", "Build a login")]}, thread)
-    print(
-        len(state["messages"]), "messages in the state; the task is with", ws.task("T-1")["holder"]
-    )
+    print(len(state["messages"]), "messages in the state; the task is with", ws.task("T-1").holder)
     print("decided:", [each["summary"] for each in ws.files.state_document("T-1")["decisions"]])

@@ -46,4 +46,4 @@ with passdown.open(".", clock=lambda: fixed) as ws:
         brief = ws.brief("T-1", agent="coder", budget=budget)
         print(f"--- {brief.tokens} of {budget} tokens")
         print(brief.text, end="")
-        print("--- d4:", ws.context.why("T-1#d4", agent="coder")["reason"])
+        print("--- d4:", ws.context.why("T-1#d4", agent="coder").reason)

@@ -3,7 +3,7 @@ from passdown.errors import Conflict, GateRefused, InvalidInput
 
 with passdown.open(".") as ws:
     ws.create_task("T-1", title="Login", agent="planner")
-    seen = ws.task("T-1")["version"]
+    seen = ws.task("T-1").version
     ws.decide(task="T-1", agent="planner", summary="Use JWT", rationale="stateless")
 
     handoff = {"task": "T-1", "from_agent": "planner", "to_agent": "coder", "outcome": "completed"}

@@ -132,7 +132,7 @@ def test_every_field_that_one_agent_returns_is_there_for_the_next(ws: Workspace)
     assert context is not None
     assert (context.source, context.target) == ("planner", "coder")
     assert [each.summary for each in context.decisions] == ["planner decided"]
-    assert [ws.show(ref)["summary"] for ref in context.memory_refs] == ["planner decided"]
+    assert [ws.show(ref).summary for ref in context.memory_refs] == ["planner decided"]
     assert output == given
 
 
@@ -217,7 +217,7 @@ def test_a_chain_of_agents_loses_nothing(ws: Workspace, length: int) -> None:
         assert as_bytes(result[name]) == as_bytes(each[name])
     refs = [f"T-1#d{number + 1}" for number in range(length)]
     assert result["handoff_context"]["memory_refs"] == refs
-    assert [ws.show(ref)["summary"] for ref in refs] == [f"d{n}" for n in range(length)]
+    assert [ws.show(ref).summary for ref in refs] == [f"d{n}" for n in range(length)]
     assert "warnings" not in result
     assert len(ws.files.state_document("T-1")["handoffs"]) == length
 
@@ -505,7 +505,7 @@ def test_agents_at_the_same_time_lose_nothing(ws: Workspace, is_async: bool) -> 
     assert context is not None
     assert {context.source, *context.metadata["also_from"]} == {"coder", "writer"}
     assert {d.agent for d in context.decisions} == {"coder", "writer"}
-    assert {ws.show(ref)["agent"] for ref in context.memory_refs} == {"planner", "coder", "writer"}
+    assert {ws.show(ref).agent for ref in context.memory_refs} == {"planner", "coder", "writer"}
     assert graph.replay(result["run"]) == plain(result)
     handoffs = ws.files.state_document("T-1")["handoffs"]
     assert {(h["from_agent"], h.get("to_agent")) for h in handoffs} == {
@@ -595,11 +595,11 @@ def test_a_held_handoff_waits_for_a_person(ws: Workspace, is_async: bool) -> Non
     for answer in wrong:
         (asked,) = run(Command(resume=answer))["__interrupt__"]
         assert asked.value["problems"]
-        assert [each["status"] for each in ws.gates("T-1")] == ["pending"]
+        assert [each.status for each in ws.gates("T-1")] == ["pending"]
     result = run(Command(resume={"by": "ana", "approve": ["T-1#k1"], "reason": "fine"}))
     assert result["code"] == {"a": 1}
     (gate,) = ws.gates("T-1", all=True)
-    assert (gate["status"], gate["answered_by"], gate["reason"]) == ("approved", "ana", "fine")
+    assert (gate.status, gate.answered_by, gate.reason) == ("approved", "ana", "fine")
     assert graph.replay(result["run"]) == plain(result)
 
 
@@ -642,7 +642,7 @@ def test_an_answer_that_came_otherwise_counts(ws: Workspace) -> None:
     result = app.invoke(Command(resume={"by": "ana", "approve": ["T-1#k1"]}), config)
     assert result["code"] == {"a": 1}
     (gate,) = ws.gates("T-1", all=True)
-    assert gate["answered_by"] == "ben"
+    assert gate.answered_by == "ben"
 
 
 def test_a_rejection_outside_of_a_handoff_graph_is_an_error(ws: Workspace) -> None:

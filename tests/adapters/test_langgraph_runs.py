@@ -259,7 +259,7 @@ def test_a_graph_inside_a_graph_keeps_its_references(ws: Workspace) -> None:
     graph = chain(ws, Work, **nodes, coder=gives({}))
     result = graph.compile().invoke({"messages": []})
     refs = result["handoff_context"]["memory_refs"]
-    assert [ws.show(ref)["summary"] for ref in refs] == ["ada", "planner", "bob"]
+    assert [ws.show(ref).summary for ref in refs] == ["ada", "planner", "bob"]
     assert graph.replay(result["run"]) == plain(result)
 
 

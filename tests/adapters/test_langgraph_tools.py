@@ -99,7 +99,7 @@ def test_a_swarm_hands_on_what_the_model_filled_in(ws: Workspace, is_async: bool
     result = asyncio.run(app.ainvoke(START, config())) if is_async else app.invoke(START, config())
     assert result["active_agent"] == "coder"
     assert handoffs(ws) == [("planner", "coder", "Design agreed.")]
-    assert ws.task("T-1")["holder"] == "coder"
+    assert ws.task("T-1").holder == "coder"
     assert [d["summary"] for d in ws.files.state_document("T-1")["decisions"]] == ["Use JWT"]
     assert [each.type for each in result["messages"]] == ["human", "ai", "tool", "ai"]
     assert result["messages"][2].response_metadata == {"__handoff_destination": "coder"}
@@ -166,7 +166,7 @@ def test_a_held_transfer_waits_for_a_person(ws: Workspace, is_async: bool) -> No
     assert result["messages"][-1].content == "dropped"
     assert handoffs(ws) == [("planner", "coder", "May we?")]
     (gate,) = ws.gates("T-1", all=True)
-    assert (gate["status"], gate["answered_by"]) == ("approved", "ana")
+    assert (gate.status, gate.answered_by) == ("approved", "ana")
 
 
 def test_a_rejected_transfer_comes_back_as_the_tools_answer(ws: Workspace) -> None:
@@ -177,7 +177,7 @@ def test_a_rejected_transfer_comes_back_as_the_tools_answer(ws: Workspace) -> No
     result = app.invoke(Command(resume=answer), where)
     assert result["messages"][-1].content == "I keep it then"
     assert "Drop the table?: not on a Friday (ana)" in result["messages"][-2].content
-    assert ws.task("T-1")["holder"] == "planner"
+    assert ws.task("T-1").holder == "planner"
 
 
 @pytest.mark.filterwarnings("ignore:create_react_agent has been moved")

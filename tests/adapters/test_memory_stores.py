@@ -217,7 +217,7 @@ def test_a_memory_on_a_workspace_finds_what_its_agents_recorded(tmp_path: Path) 
             assert "node:memory:api" in {answer.address for answer in ws.recall("our brand")}
             key = await memory.store_decision(decision("Use a border"), "T-1")
             assert key == "T-1#d1"
-            assert ws.show(key)["summary"] == "Use a border"
+            assert ws.show(key).summary == "Use a border"
 
     asyncio.run(main())
 

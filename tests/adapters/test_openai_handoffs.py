@@ -89,7 +89,7 @@ def asking() -> FunctionTool:
 
 
 def handoffs(ws: passdown.Workspace, task: str = "T-1") -> list[dict[str, Any]]:
-    return [record for record in ws.log(task) if record["kind"] == "handoff"]
+    return [record.to_dict() for record in ws.log(task) if record.kind == "handoff"]
 
 
 def test_the_receiver_reads_the_brief_and_the_session_stays_whole(ws: passdown.Workspace) -> None:
@@ -112,7 +112,7 @@ def test_the_receiver_reads_the_brief_and_the_session_stays_whole(ws: passdown.W
     assert kinds == [None, *pair, *pair, "message"]
     [record] = handoffs(ws)
     assert record["author"] == "planner"
-    assert ws.task("T-1")["holder"] == "coder"
+    assert ws.task("T-1").holder == "coder"
 
 
 def test_a_payload_that_will_not_do_goes_back_with_every_problem(ws: passdown.Workspace) -> None:
@@ -184,7 +184,7 @@ def test_a_model_can_hand_off_with_any_outcome(
     coder = agent("coder", [last()])
     said = transfer("coder", outcome=outcome, next_steps=steps, blockers=blockers)
     assert go(agent("planner", [[said]], handoffs=[hand(coder, ws)])).last_agent is coder
-    assert ws.show("T-1#h1")["outcome"] == outcome
+    assert ws.show("T-1#h1").outcome == outcome
     schema = hand(coder, ws).input_json_schema
     offered = schema["properties"]["blockers"]["items"]["properties"]
     assert set(fields) <= set(offered)
@@ -542,18 +542,18 @@ def test_twenty_agents_lose_nothing(ws: passdown.Workspace) -> None:
     assert result.last_agent.name == f"agent-{count}"
     for number, said in given.items():
         handed = ws.show(f"T-1#h{number}")
-        assert (handed["from_agent"], handed["to_agent"]) == (
+        assert (handed.from_agent, handed.to_agent) == (
             f"agent-{number}",
             f"agent-{number + 1}",
         )
-        assert_same(handed, said, "outcome", "summary")
+        assert_same(handed.to_dict(), said, "outcome", "summary")
         lists = {"d": "decisions", "n": "next_steps", "b": "blockers", "a": "files"}
         for letter, name in {**lists, "q": "questions"}.items():
             [given_item] = said[name]
-            assert_same(ws.show(f"T-1#{letter}{number}"), given_item, *given_item)
+            assert_same(ws.show(f"T-1#{letter}{number}").to_dict(), given_item, *given_item)
         for settled in said["resolves"]:
-            assert ws.show(settled)["status"] != "open"
-    assert ws.task("T-1")["counts"] == dict.fromkeys("abdhnq", count - 1)
+            assert ws.show(settled).status != "open"
+    assert ws.task("T-1").counts == dict.fromkeys("abdhnq", count - 1)
     made = [item.to_input_item() for item in result.new_items]
     expected = [json.dumps(item) for item in [{"content": "please", "role": "user"}, *made]]
     assert [json.dumps(said.item) for said in session.transcript()] == expected
@@ -641,8 +641,8 @@ def test_names_tasks_and_switches(ws: passdown.Workspace) -> None:
     assert [made.tool_name for made in model_of(planner).calls[0].handoffs] == ["give_to_coder"]
     [record] = handoffs(ws)
     assert record["author"] == "The-planner"
-    assert ws.task("T-1")["holder"] == "Senior-coder"
-    assert ws.task("T-1")["phase"] == "implementing"
+    assert ws.task("T-1").holder == "Senior-coder"
+    assert ws.task("T-1").phase == "implementing"
     assert seen[0].summary == "Design agreed"
 
 

@@ -74,7 +74,7 @@ def test_starts_handoffs_calls_and_tokens_are_recorded(ws: passdown.Workspace) -
     coder = agent("coder", [ModelStep(output=last(), usage=spent)])
     steps = [ModelStep(output=calls, usage=spent), [bad], [transfer("coder")]]
     planner = agent("planner", steps, tools=[lookup()], handoffs=[hand(coder, ws)])
-    before = ws.task("T-1")["version"]
+    before = ws.task("T-1").version
     go(planner, hooks=PassdownHooks(ws, "T-1"))
     found = run_records(ws, task="T-1")
     assert [(each["kind"], each["active"]) for each in found] == [
@@ -90,11 +90,11 @@ def test_starts_handoffs_calls_and_tokens_are_recorded(ws: passdown.Workspace) -
     assert (found[3]["from"], found[3]["to"], found[3]["calls"]) == ("planner", "coder", {})
     assert found[3]["tool"] == "transfer_to_coder"
     assert json.loads(found[3]["arguments"]) == payload()
-    noted = ws.show("T-1#h1")["metadata"]["openai_agents"]
+    noted = ws.show("T-1#h1").metadata["openai_agents"]
     assert found[3]["call_id"] == noted["call_id"], "leads to the handoff itself"
     assert found[1]["call_id"] == "h0"
     assert found[5]["usage"]["total_tokens"] == 110
-    assert ws.task("T-1")["version"] == before + 1, "hooks don't move the task"
+    assert ws.task("T-1").version == before + 1, "hooks don't move the task"
 
 
 def test_a_run_does_not_fail_for_its_records(

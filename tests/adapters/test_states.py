@@ -176,7 +176,7 @@ def test_what_is_not_given_is_gathered(ws: Workspace) -> None:
         context = update["handoff_context"]
         assert [d["summary"] for d in context["decisions"]] == ["Use JWT", "Use Redis"]
         assert context["memory_refs"] == ["T-1#d1", "T-1#g1"]
-        assert [ws.show(address)["address"] for address in context["memory_refs"]]
+        assert [ws.show(address).address for address in context["memory_refs"]]
     given = handoff_update(state, "coder", workspace=ws, task="T-1", decisions=(), memory_refs=())
     assert (given["handoff_context"]["decisions"], given["handoff_context"]["memory_refs"]) == (
         [],
@@ -204,7 +204,7 @@ def test_the_receiver_reads_who_why_and_when(ws: Workspace) -> None:
     assert context_of({}) is None
     (found,) = ws.recall("decided", kinds=["decision"], agent="planner", by_words=True)
     assert found.address == context.memory_refs[0]
-    assert ws.show(found.address)["summary"] == "planner decided"
+    assert ws.show(found.address).summary == "planner decided"
 
 
 @pytest.mark.promise("S0-30")
@@ -469,7 +469,7 @@ for found in pkgutil.walk_packages(passdown.__path__, "passdown."):
 with passdown.open(".") as ws:
     ws.create_task("T-1", title="Login", agent="planner")
     step(lambda state: {"plan": 1}, {}, agent="planner", to="coder", workspace=ws, task="T-1")
-    assert ws.task("T-1")["holder"] == "coder"
+    assert ws.task("T-1").holder == "coder"
 for name in adapter.__all__:
     try:
         getattr(adapter, name)

@@ -47,11 +47,11 @@ def test_a_jumping_clock_changes_no_order(tmp_path: Path, jumps: list[timedelta]
         for task in ("T-1", "T-2"):
             keys = [ack.key for ack in acks if ack.task == task]
             lines = ws.log(task, limit=100)[::-1][1:]
-            assert [line["key"] for line in lines] == keys
-            assert [line["version"] for line in lines] == list(range(2, 12))
+            assert [line.key for line in lines] == keys
+            assert [line.version for line in lines] == list(range(2, 12))
             summaries = [decision.summary for decision in ws.state(task).decisions]
             assert summaries == [f"chose {key}" for key in keys]
-        whole = [line["key"] for line in ws.log(limit=100)[::-1]][2:]
+        whole = [line.key for line in ws.log(limit=100)[::-1]][2:]
         assert whole == [ack.key for ack in acks]
         assert ws.verify().ok
         assert ws.maintenance.reindex().differing == ()
@@ -65,5 +65,5 @@ def test_control_the_times_really_jump(tmp_path: Path) -> None:
     with passdown.open(str(tmp_path), clock=jumping([timedelta(0), timedelta(days=-1)])) as ws:
         for number in range(4):
             write(ws, "T-1", f"h-{number}")
-        times = [line["at"] for line in ws.log("T-1")[::-1][1:]]
+        times = [line.at for line in ws.log("T-1")[::-1][1:]]
     assert times != sorted(times)

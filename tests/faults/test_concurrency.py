@@ -63,7 +63,7 @@ def check_compare_and_set(tmp_path: Path, count: int) -> None:
     assert sorted(ack[2] for ack in acks) == list(range(2, total + 2))
     with passdown.open(new_folder(tmp_path / "project")) as ws:
         log = ws.log("T-1", limit=10**9)
-        stored = {line["version"]: (line["digest"], line["summary"]) for line in log}
+        stored = {line.version: (line.digest, line.summary) for line in log}
         assert stored.keys() == set(range(1, total + 2))
         for key, seen, version, digest in acks:
             assert stored[version] == (digest, f"{key} after {seen}")
@@ -102,7 +102,7 @@ def test_processes_on_tasks_of_their_own(tmp_path: Path) -> None:
     acked = read_acks(acks)
     assert len(acked) == PROCESSES * 8
     with passdown.open(new_folder(tmp_path / "project")) as ws:
-        assert [task["version"] for task in ws.tasks()] == [9] * PROCESSES
+        assert [task.version for task in ws.tasks()] == [9] * PROCESSES
         handles = ws.maintenance.doctor()["facts"]["handle_files"]
         assert handles == {"current": PROCESSES, "missing": 0, "old": 0, "edited": 0}
         assert faults_of(ws, acked) == []
@@ -121,7 +121,7 @@ def test_many_threads_share_one_workspace(tmp_path: Path) -> None:
     acked = read_acks(acks)
     assert len(acked) == threads * count
     with passdown.open(new_folder(tmp_path / "project")) as ws:
-        assert ws.task("T-1")["version"] == 1 + threads // 2 * count
+        assert ws.task("T-1").version == 1 + threads // 2 * count
         handles = ws.maintenance.doctor()["facts"]["handle_files"]
         assert handles == {"current": len(tasks), "missing": 0, "old": 0, "edited": 0}
         assert faults_of(ws, acked) == []
@@ -155,7 +155,7 @@ def test_two_processes_that_retry_one_key_write_one_record(tmp_path: Path) -> No
     acked = read_acks(acks)
     assert set(Counter(acked).values()) == {3}
     with passdown.open(new_folder(tmp_path / "project")) as ws:
-        assert ws.task("T-1")["version"] == 16
+        assert ws.task("T-1").version == 16
         assert faults_of(ws, acked) == []
 
 

@@ -123,7 +123,7 @@ def check_unknown(ws: passdown.Workspace, tmp_path: Path, acks: list[Ack]) -> No
     assert unknown, "no kill hit a write"
     first = [write(ws, t.task, t.key, how_of(t.key)) for t in unknown]
     assert retried(ws, first) == []
-    keys = [line["key"] for line in ws.log(limit=10**9)]
+    keys = [line.key for line in ws.log(limit=10**9)]
     assert [t.key for t in unknown if keys.count(t.key) != 1] == []
 
 
@@ -141,7 +141,7 @@ def test_ten_thousand_kills(tmp_path: Path) -> None:
 def test_control_a_writer_that_acknowledges_too_early_is_caught(tmp_path: Path) -> None:
     acks = run_kills(tmp_path, 8, seeded("early"), ack_first=True)
     with passdown.open(new_folder(tmp_path / "project")) as ws:
-        stored = {line["key"] for line in ws.log(limit=10**9)}
+        stored = {line.key for line in ws.log(limit=10**9)}
         assert faults_of(ws, acks) != []
     assert [ack for ack in acks if ack.key not in stored], "the control lost nothing"
 
@@ -154,7 +154,7 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     for name in "abc":
         result_of(start_worker("some", name=name, **options))
     with passdown.open(new_folder(tmp_path / "project")) as ws:
-        assert ws.task("T-1")["version"] == 16
+        assert ws.task("T-1").version == 16
         assert faults_of(ws, read_acks(acks)) == []
         state = ws.files.state_document("T-1")
     with passdown.open(new_folder(tmp_path / "project")) as again:

@@ -59,9 +59,9 @@ def open_at_once(folder: Path) -> None:
     results = [result_of(worker) for worker in workers]
     assert all(result["ok"] for result in results)
     with passdown.open(str(folder)) as ws:
-        names = {task["task"] for task in ws.tasks(with_workspace=True)}
+        names = {task.task for task in ws.tasks(with_workspace=True)}
         assert names == {"workspace", *(f"own-{n}" for n in range(AT_ONCE))}
-        common = [line["key"] for line in ws.log("workspace", limit=100)]
+        common = [line.key for line in ws.log("workspace", limit=100)]
         assert sorted(common[:-1]) == [f"d-{n}" for n in range(AT_ONCE)]
         assert faults_of(ws, []) == []
 
@@ -121,7 +121,7 @@ def test_a_frozen_writer_is_named_after_the_time_limit(project: Path, frozen: in
         assert limit * 0.95 <= took <= limit + 60
         assert f"process {frozen}" in str(refused.value)
         assert "stopped" in str(refused.value)
-        assert ws.task("T-1")["version"] == 1
+        assert ws.task("T-1").version == 1
 
 
 def test_readers_do_not_wait_for_a_frozen_writer(project: Path, frozen: int) -> None:
@@ -299,7 +299,7 @@ def test_both_sides_of_a_fork_write_with_one_workspace(project: Path, tmp_path: 
     worker = start_worker("fork", folder=str(project), acks=str(acks), count=count)
     assert result_of(worker) == {"child": 0}
     with passdown.open(str(project)) as ws:
-        assert ws.task("T-1")["version"] == 3 + 2 * count
+        assert ws.task("T-1").version == 3 + 2 * count
         assert faults_of(ws, read_acks(acks)) == []
 
 

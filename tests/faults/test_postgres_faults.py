@@ -168,7 +168,7 @@ def prepared(server: Any) -> str:
 
 def doubled(ws: passdown.Workspace) -> list[str]:
     """Keys that more than one record has."""
-    keys = Counter((line["task"], line["key"]) for line in ws.log(limit=10**9))
+    keys = Counter((line.task, line.key) for line in ws.log(limit=10**9))
     return [f"{key}: {count}" for key, count in keys.items() if count > 1]
 
 
@@ -286,10 +286,10 @@ def test_a_commit_whose_answer_is_lost_is_told_as_unknown(
             with pytest.raises(StoreUnavailable) as caught:
                 ws.decide(task="T-1", agent="a", summary="s", rationale="r", key="k")
         assert "is unknown; do it again with the same key" in caught.value.next_step
-        assert ws.task("T-1")["version"] == (2 if is_sent else 1)
+        assert ws.task("T-1").version == (2 if is_sent else 1)
         ws.decide(task="T-1", agent="a", summary="s", rationale="r", key="k")
         assert doubled(ws) == []
-        assert ws.task("T-1")["version"] == 2
+        assert ws.task("T-1").version == 2
 
 
 def through(proxy: CuttingProxy, url: str) -> str:

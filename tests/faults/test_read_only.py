@@ -70,7 +70,7 @@ def test_a_store_that_can_not_be_written_is_read(read_only: Mount, tmp_path: Pat
     before = named(place)
     with passdown.open(str(place), settings=QUICK) as ws:
         assert [found.address for found in ws.recall("redis")] == ["T-1#d1"]
-        assert ws.show("T-1#d1")["summary"] == "Sessions live in Redis"
+        assert ws.show("T-1#d1").summary == "Sessions live in Redis"
         assert "Sessions live in Redis" in ws.brief("T-1", agent="coder").text
         assert ws.knowledge.graph(around=["T-1#d1"]).edges
         assert ws.knowledge.journal()["schema"]

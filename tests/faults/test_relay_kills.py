@@ -58,7 +58,7 @@ def live(lives: Lives, kill_after_s: float = PATIENCE_S, **options: Any) -> bool
     with passdown.open(str(lives.folder)) as ws:
         while process.poll() is None and time.monotonic() - began < kill_after_s:
             for gate in ws.gates(TASK):
-                ws.approve(gate["address"], by="eva", reason="Go.")
+                ws.approve(gate.address, by="eva", reason="Go.")
             with_rest = kill_after_s - (time.monotonic() - began)
             try:
                 process.wait(max(0.001, min(0.02, with_rest)))

@@ -97,7 +97,7 @@ class Sweep:
         self._templates.copy(step, folder)
         with passdown.open(str(folder)) as ws:
             lines = ws.log("T-1", limit=100)
-        return [Ack("T-1", line["key"], line["version"], line["digest"]) for line in lines]
+        return [Ack("T-1", line.key, line.version, line.digest) for line in lines]
 
     def faults(self, step: str, job: str = "one") -> list[Fault]:
         """Every fault at every index of every call of an operation."""
@@ -172,7 +172,7 @@ def after_hand_off(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> li
     first = write(ws, "T-1", "h-one")
     found = [f"written twice: {acked} and {first}"] if acked and acked != [first] else []
     found += retried(ws, [first])
-    version = ws.task("T-1")["version"]
+    version = ws.task("T-1").version
     return [*found, f"version {version}"] if version != BEFORE + 1 else found
 
 
@@ -184,24 +184,24 @@ def after_backup(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> list
     if not copy.exists():
         return [] if ws.maintenance.backup(str(copy)).ok else ["a second try gives a bad copy"]
     with passdown.open(str(copy)) as saved:
-        version = saved.task("T-1")["version"]
+        version = saved.task("T-1").version
         return [] if saved.verify().ok and version == BEFORE else ["a bad copy"]
 
 
 def after_import(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> list[str]:
     """All was taken in or nothing; a second try completes it."""
-    versions = [task["version"] for task in ws.tasks() if task["task"] == "T-2"]
+    versions = [task.version for task in ws.tasks() if task.task == "T-2"]
     if versions not in ([], [4]) or (acked and versions != [4]):
         return [f"taken in by half: {versions}, acknowledged {acked}"]
     ws.maintenance.import_bundle(str(folder / "other.zip"))
-    return [] if ws.task("T-2")["version"] == 4 else ["a second try did not take it in"]
+    return [] if ws.task("T-2").version == 4 else ["a second try did not take it in"]
 
 
 def after_decide(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> list[str]:
     """A retry with the same key gives the one record."""
     first = write(ws, "T-1", "d-one", "decide")
     found = [f"written twice: {acked} and {first}"] if acked and acked != [first] else []
-    version = ws.task("T-1")["version"]
+    version = ws.task("T-1").version
     return [*found, f"version {version}"] if version != BEFORE + 1 else found
 
 
@@ -219,7 +219,7 @@ def after_export(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> list
             bundle.unlink(missing_ok=True)
             ws.maintenance.export(str(bundle))
             other.maintenance.import_bundle(str(bundle))
-        return [] if other.task("T-1")["version"] == BEFORE else ["a bad bundle"]
+        return [] if other.task("T-1").version == BEFORE else ["a bad bundle"]
 
 
 def after_reindex(ws: passdown.Workspace, folder: Path, acked: list[Ack]) -> list[str]:

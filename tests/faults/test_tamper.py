@@ -350,7 +350,7 @@ def test_a_damaged_last_record_is_never_built_upon(sample: Sample) -> None:
     with passdown.open(str(sample.folder)) as ws:
         with pytest.raises(PassdownError, match="damaged"):
             write(ws, "T-2", "d-4", "decide")
-        assert ws.log("T-2")[0]["version"] == 5
+        assert ws.log("T-2")[0].version == 5
 
 
 def test_records_can_not_be_changed_by_mistake(sample: Sample, tmp_path: Path) -> None:

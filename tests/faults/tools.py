@@ -116,7 +116,7 @@ def lost_or_doubled(ws: passdown.Workspace, acks: list[Ack]) -> list[str]:
     for task in sorted({ack.task for ack in acks}):
         stored: dict[str, list[tuple[int, str]]] = {}
         for line in ws.log(task, limit=10**9):
-            stored.setdefault(line["key"], []).append((line["version"], line["digest"]))
+            stored.setdefault(line.key, []).append((line.version, line.digest))
         found += [
             f"{ack}: stored {stored.get(ack.key)}"
             for ack in acks
@@ -137,7 +137,7 @@ def handle_faults(ws: passdown.Workspace, task: str) -> list[str]:
     ws.files.state_file(task)
     document = json.loads(path.read_text("utf-8"))
     task_now = ws.task(task)
-    if (document["version"], document["digest"]) != (task_now["version"], task_now["digest"]):
+    if (document["version"], document["digest"]) != (task_now.version, task_now.digest):
         found.append(f"{path} is not up to date")
     return found
 
@@ -147,7 +147,7 @@ def faults_of(ws: passdown.Workspace, acks: list[Ack]) -> list[str]:
     found = [problem.line() for problem in ws.verify().findings]
     found += lost_or_doubled(ws, acks)
     for overview in ws.tasks():
-        found += handle_faults(ws, overview["task"])
+        found += handle_faults(ws, overview.task)
     return found
 
 

@@ -80,7 +80,7 @@ def compare_and_set(options: Options) -> None:
         for number in range(options["count"]):
             key = f"h-{options['name']}-{number}"
             while True:
-                seen = ws.task(options["task"])["version"]
+                seen = ws.task(options["task"]).version
                 try:
                     done = ws.decide(
                         task=options["task"],

@@ -228,7 +228,7 @@ def test_notes_of_one_name_are_two_tasks(project: Imports) -> None:
         text = f"# Notes\n\n## Next steps\n\n- Do {folder}\n\n## Blockers\n\n- No key\n"
         (root / folder / "notes.md").write_text(text)
     assert numbers(project.bring(root, format="notes"), "note") == {"added": 2}
-    names = {task["task"] for task in project.workspace.tasks()}
+    names = {task.task for task in project.workspace.tasks()}
     assert names == {"notes", "notes-q-notes"}
     heads = project.heads()
     assert numbers(project.bring(root, format="notes"), "note") == {"unchanged": 2}
@@ -361,15 +361,15 @@ def test_issues_become_tasks(project: Imports) -> None:
     assert numbers(found, "task") == {"added": 5, "skipped": 1}
     assert numbers(found, "standing") == {"added": 3}
     assert numbers(found, "link") == {"added": 2}
-    tasks = {task["task"]: task for task in project.workspace.tasks()}
-    assert {name: (task["status"], task["phase"]) for name, task in tasks.items()} == {
+    tasks = {task.task: task for task in project.workspace.tasks()}
+    assert {name: (task.status, task.phase) for name, task in tasks.items()} == {
         "bd-1": ("open", "planning"),
         "bd-1.1": ("completed", "completed"),
         "bd-a3f8": ("open", "implementing"),
         "bd-b": ("blocked", "planning"),
         "bd-z": ("open", "planning"),
     }
-    assert tasks["bd-a3f8"]["holder"] == "kim"
+    assert tasks["bd-a3f8"].holder == "kim"
     state = project.workspace.state("bd-a3f8")
     assert state.depends_on == ("bd-1.1",)
     assert "Half of it stands." in state.context_summary
@@ -388,17 +388,17 @@ def test_only_what_changed_in_an_issue_is_written(project: Imports) -> None:
 
     assert run() == {"added": 1, "changed": 0}
     assert run(status="closed", close_reason="done") == {"added": 1, "changed": 0}
-    assert project.workspace.task("bd-1")["status"] == "completed"
+    assert project.workspace.task("bd-1").status == "completed"
     assert run(status="closed", close_reason="done", title="Other") == {"added": 0, "changed": 1}
     task = project.workspace.task("bd-1")
-    assert (task["title"], task["status"]) == ("Other", "completed")
+    assert (task.title, task.status) == ("Other", "completed")
     assert run(title="Other") == {"added": 0, "changed": 1}
-    assert project.workspace.task("bd-1")["status"] == "open"
+    assert project.workspace.task("bd-1").status == "open"
     assert run(title="Other", status="tombstone") == {"added": 0, "changed": 1}
-    assert project.workspace.task("bd-1")["status"] == "cancelled"
+    assert project.workspace.task("bd-1").status == "cancelled"
     assert run(title="Other", status="tombstone") == {"added": 0, "changed": 0}
     assert run(title="Other", status="closed")["changed"] == 1
-    assert project.workspace.task("bd-1")["status"] == "completed"
+    assert project.workspace.task("bd-1").status == "completed"
     assert run(title="Other", status="closed") == {"added": 0, "changed": 0}
 
 
@@ -412,8 +412,8 @@ def test_work_done_here_survives_the_next_import(project: Imports) -> None:
     found = project.bring(path)
     assert numbers(found, "task") == {"changed": 1, "unchanged": 1}
     task = project.workspace.task("bd-1")
-    assert (task["title"], task["criteria"]) == ("Other", ["it works"])
-    assert project.workspace.task("bd-2")["phase"] == "implementing"
+    assert (task.title, task.criteria) == ("Other", ["it works"])
+    assert project.workspace.task("bd-2").phase == "implementing"
 
 
 def test_a_task_of_the_same_name_is_left_alone(project: Imports) -> None:
@@ -423,7 +423,7 @@ def test_a_task_of_the_same_name_is_left_alone(project: Imports) -> None:
     found = project.bring(path)
     assert numbers(found, "task") == {"added": 1, "refused": 1}
     assert "which no import made" in found.entries[0].reason
-    assert project.workspace.task("bd-1")["title"] == "Ours"
+    assert project.workspace.task("bd-1").title == "Ours"
 
 
 def test_a_circle_with_what_is_here_already(project: Imports) -> None:
@@ -654,7 +654,7 @@ def test_a_gate_of_the_settings_stands_in_the_way(tmp_path: Path) -> None:
         path = write_lines(tmp_path / "i.jsonl", [issue("bd-1", status="closed")])
         found = workspace.imports.run(str(path))
         assert numbers(found, "standing") == {"refused": 1}
-        assert workspace.task("bd-1")["status"] == "open"
+        assert workspace.task("bd-1").status == "open"
 
 
 def test_progress_is_told(project: Imports) -> None:

@@ -109,8 +109,8 @@ def test_what_is_kept_is_what_was_shown(tmp_path: Path, need_program: Callable[[
         (item,) = express_records(ws)
         assert item.status == "done"
         assert item.facts["done"]["branch"] == item.item.branch
-        (gate,) = [g for g in ws.gates("T-1", all=True) if g.get("answered_by")]
-        assert (gate["status"], gate["answered_by"]) == ("approved", "kim")
+        (gate,) = [g for g in ws.gates("T-1", all=True) if g.answered_by]
+        assert (gate.status, gate.answered_by) == ("approved", "kim")
     for command in re.findall(r"^  passdown (\w+)", done.stdout.partition("Kept in")[2], re.M):
         answer = subprocess.run(
             [sys.executable, "-m", "passdown", command, "--help"],

@@ -129,7 +129,7 @@ def test_a_prompt_that_calls_an_agent_brings_its_context(tasked: Path, name: str
     assert "You read code closely." in switched
     assert "Login" in switched
     with passdown.open(str(tasked)) as ws:
-        assert ws.context.deliveries("T-1")[0]["agent"] == "reviewer"
+        assert ws.context.deliveries("T-1")[0].agent == "reviewer"
 
 
 @pytest.mark.promise("H-4")

@@ -145,7 +145,7 @@ def test_files_commands_and_todos_become_a_draft(
     )
     cli("handoff", str(path))
     with passdown.open(str(repository)) as ws:
-        assert ws.task("T-1")["version"] == 2
+        assert ws.task("T-1").version == 2
     assert host.fires("stop").out in ("", "{}\n")
     assert not path.exists(), "a new turn begins with no draft"
     assert path.with_suffix(".used.yaml").exists()

@@ -147,7 +147,7 @@ def test_a_real_host_is_briefed_hands_off_and_is_asked_to(gemini: Gemini) -> Non
         assert "JWT in a cookie" in model.heard, "the brief reached the model"
         assert "version 3" in model.heard, "and so did the tool's answer"
     with passdown.open(str(gemini.project)) as ws:
-        assert ws.task("T-1")["holder"] == "tester"
+        assert ws.task("T-1").holder == "tester"
     events = [line["event"] for line in Host(gemini.project).log]
     assert events[:2] == ["session-start", "prompt-submit"]
     assert events[-2:] == ["stop", "session-end"]

@@ -162,7 +162,7 @@ def test_a_node_that_says_something_else_is_reported_and_stays_in_history(ws: Wo
     assert "'One'" in warning.message
     assert [n.summary for n in ws.knowledge.graph(around=["A"]).nodes] == ["Two"]
     assert [t.node.id for t in ws.knowledge.tagged(["t"])] == ["A"]
-    assert [line["kind"] for line in ws.log("T-1")] == ["learned", "task_created"]
+    assert [line.kind for line in ws.log("T-1")] == ["learned", "task_created"]
 
 
 def test_an_edge_keeps_its_attributes_until_others_come(ws: Workspace) -> None:

@@ -85,7 +85,7 @@ def test_a_change_of_the_file_alone_is_taken_over(ws: Workspace) -> None:
     synced = ws.knowledge.sync(agent="ben")
     assert (synced.taken, synced.reports, synced.kept_aside) == (("A",), (), "")
     assert summaries(ws) == {"A": "Two"}
-    assert ws.log("workspace")[0]["author"] == "ben"
+    assert ws.log("workspace")[0].author == "ben"
     assert ws.verify().findings == ()
 
 
@@ -179,7 +179,7 @@ def test_what_is_not_for_the_graph_is_reported_and_left_out(ws: Workspace) -> No
     assert synced.taken == ("N",)
     assert sorted(codes(synced)) == ["reserved_edge", "reserved_id"]
     assert "Forged" not in file_of(ws).read_text("utf-8")
-    assert ws.show("T-1#d1")["status"] == "accepted"
+    assert ws.show("T-1#d1").status == "accepted"
     assert ws.knowledge.sync(agent="ana").reports == ()
 
 

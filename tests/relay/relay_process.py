@@ -102,7 +102,7 @@ def turns_in(path: Path) -> list[Turn]:
 
 def handed_off(ws: passdown.Workspace, task: str, run: str) -> list[int]:
     """The numbers of a run's turns, once for each handoff that was recorded for them."""
-    keys = [line["key"] for line in ws.log(task, limit=10**6)]
+    keys = [line.key for line in ws.log(task, limit=10**6)]
     found = [re.match(rf"{re.escape(run)}\.(\d+)\b", key) for key in keys]
     return sorted(int(match[1]) for match in found if match)
 

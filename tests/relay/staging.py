@@ -131,5 +131,5 @@ class Stage:
 
     def gate(self) -> str:
         """The address of the one gate that waits."""
-        (found,) = (gate for gate in self.ws.gates("T-1") if gate["status"] == "pending")
-        return found["address"]
+        (found,) = (gate for gate in self.ws.gates("T-1") if gate.status == "pending")
+        return found.address

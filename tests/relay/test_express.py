@@ -319,9 +319,9 @@ def test_an_item_that_fails_becomes_a_task_with_all_that_is_known(ws: Workspace)
     assert (made.outcome, made.task, made.commit) == ("promoted", "express-h1", "")
     assert "a.txt" in made.why
     task = ws.task("express-h1")
-    assert (task["phase"], task["holder"]) == ("planning", "coder")
+    assert (task.phase, task.holder) == ("planning", "coder")
     for part in ("It is down", "T-1", "-deux", made.why):
-        assert part in task["description"]
+        assert part in task.description
     history = express_record(ws, "h1").facts
     assert history["failed"]["code"] == "patch_failed"
     assert history["promoted"] == {"task": "express-h1"}
@@ -359,7 +359,7 @@ def test_whatever_it_fails_of_is_kept(ws: Workspace, item: Document, code: str) 
     made = done(ws, item)
     assert made.outcome == "promoted"
     assert express_record(ws, made.id).facts["failed"]["code"] == code
-    assert ws.task(made.task)["title"].startswith("Express work that failed")
+    assert ws.task(made.task).title.startswith("Express work that failed")
     assert ws.knowledge.graph(types=["component"]).nodes == ()
 
 
@@ -519,7 +519,7 @@ def test_an_item_that_failed_becomes_one_task_though_that_was_interrupted(
     monkeypatch.undo()
     made = done(ws, item)
     assert made.outcome == "promoted"
-    assert [task["task"] for task in ws.tasks()] == [made.task]
+    assert [task.task for task in ws.tasks()] == [made.task]
 
 
 KILLED = knowledge(node("New"), {"source": "New", "relation": "uses", "target": "Old"}, id="k1")
@@ -534,7 +534,7 @@ def check_after_kill(folder: Path, commit: str) -> None:
         assert git(folder, "rev-list", "main..passdown/express-k1").split() == [commit]
         kinds = [step["kind"] for step in express_record(ws, "k1").to_dict()["history"]]
         assert kinds == ["sent", "started", "committed", "done"]
-        learned = [line["author"] for line in ws.log(limit=100) if line["kind"] == "learned"]
+        learned = [line.author for line in ws.log(limit=100) if line.kind == "learned"]
         assert sorted(learned) == ["coder", "planner"]
         assert states.state("coder") == "WAITING"
         assert states.current_lease("coder") is None
@@ -553,7 +553,7 @@ def check_after_killed_failure(folder: Path, _: str) -> None:
         states = AgentStates(ws)
         made = carry_out(ws, FAILING, states=states)
         assert (made.outcome, made.task) == ("promoted", "express-h1")
-        assert [task["task"] for task in ws.tasks()].count("express-h1") == 1
+        assert [task.task for task in ws.tasks()].count("express-h1") == 1
         assert len(ws.tasks(with_workspace=True)) == 2
         assert states.state("coder") == "WAITING"
         assert states.current_lease("coder") is None

@@ -143,7 +143,7 @@ def test_a_run_waits_for_every_gate_of_a_handoff(stage: Stage) -> None:
         return reply(blockers=[person_needed("Which key?")] if asked.leg == "code" else [])
 
     run = stage.run(GATED, agent)
-    first, second = (gate["address"] for gate in stage.ws.gates("T-1"))
+    first, second = (gate.address for gate in stage.ws.gates("T-1"))
     stage.ws.approve(first, by="eva")
     run = stage.advance(run.run, agent)
     assert (run.status, path(run)) == ("waiting", ["code"])
@@ -245,7 +245,7 @@ def test_a_handoff_is_returned_twice_and_all_replies_are_kept(stage: Stage) -> N
         f"attempt {number}, and no handoff" for number in (1, 2, 3)
     ]
     assert {each["problems"][0]["code"] for each in turn.evidence} == {"no_handoff"}
-    assert stage.ws.task("T-1")["version"] == 1, "nothing was recorded"
+    assert stage.ws.task("T-1").version == 1, "nothing was recorded"
 
 
 def test_a_handoff_that_is_mended_counts(stage: Stage) -> None:

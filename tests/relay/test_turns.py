@@ -61,7 +61,7 @@ def test_a_turn_is_a_system_message_and_a_request_with_the_brief(stage: Stage) -
     assert "Guidance" not in told
     assert (ended["outcome"], ended["version"]) == ("completed", 2)
     state = stage.ws.task("T-1")
-    assert state["phase"] == "implementing"
+    assert state.phase == "implementing"
 
 
 def test_a_handoff_says_which_run_and_leg_it_is_of_and_who_is_next(stage: Stage) -> None:

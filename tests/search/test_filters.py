@@ -69,7 +69,7 @@ class Writer:
         return self.rng.sample(values, self.rng.randint(0, 2))
 
     def keep(self, task: str, *entries: Known) -> None:
-        at = self.ws.log(task, limit=1)[0]["at"]
+        at = self.ws.log(task, limit=1)[0].at
         for entry in entries:
             self.known[entry.address] = entry._replace(at=at)
 

@@ -128,7 +128,7 @@ def test_what_another_task_superseded_stays_so_whatever_its_own_says(ws: Workspa
     ws.set_status(first, "reverted", agent="coder")
     (answer,) = ws.recall("cookies", statuses=["superseded"])
     assert (answer.address, answer.superseded_by) == (first, second)
-    assert ws.show(first)["status"] == "superseded"
+    assert ws.show(first).status == "superseded"
     assert ws.verify().findings == ()
 
 

@@ -111,7 +111,7 @@ def test_what_was_written_since_comes_with_the_next_copy(
     later = copy_workspace(source, postgres_store)
     assert (later.records, later.before) == (1, 1)
     with opened(postgres_store) as ws:
-        assert ws.task("T-1")["version"] == 2
+        assert ws.task("T-1").version == 2
 
 
 @pytest.mark.promise("S8-3")

@@ -43,7 +43,7 @@ def test_init_names_the_database_and_every_verb_finds_it(
     assert facts["root"] == str(tmp_path)
     assert main(["backup", str(tmp_path / "safe.db")]) == 0
     with passdown.open(str(tmp_path / "safe.db")) as ws:
-        assert ws.task("T-1")["title"] == "Login"
+        assert ws.task("T-1").title == "Login"
     ignored = (tmp_path / ".passdown" / ".gitignore").read_text().splitlines()
     assert ignored[0] == "*"
     assert "!store" not in ignored
@@ -84,7 +84,7 @@ def record_in(folder: Path, title: str = "Login") -> str:
 
 def titles(folder: Path) -> list[str]:
     with passdown.open(str(folder)) as ws:
-        return [task["title"] for task in ws.tasks()]
+        return [task.title for task in ws.tasks()]
 
 
 @pytest.mark.promise("S8-9")
@@ -132,7 +132,7 @@ def test_after_a_copy_the_folder_follows_its_records(
     with passdown.open(postgres_store) as ws:
         ws.decide(task="T-1", agent="coder", summary="Later still", rationale="so")
     with passdown.init(str(tmp_path), postgres_store) as ws:
-        assert ws.task("T-1")["version"] == 3
+        assert ws.task("T-1").version == 3
     assert titles(tmp_path) == ["Login"]
 
 

@@ -137,8 +137,8 @@ def test_workspaces_in_one_database_are_kept_apart(postgres_database: str) -> No
     with passdown.open(first) as one, passdown.open(second) as other:
         one.create_task("T-1", title="Login", agent="planner")
         other.create_task("T-1", title="Pay", agent="planner")
-        assert one.task("T-1")["title"] == "Login"
-        assert other.task("T-1")["title"] == "Pay"
+        assert one.task("T-1").title == "Login"
+        assert other.task("T-1").title == "Pay"
         assert [len(ws.log(limit=10)) for ws in (one, other)] == [1, 1]
 
 

@@ -77,9 +77,9 @@ def test_an_old_store_opens_whole(old: Path) -> None:
     before = rows_of(old, "records")
     with passdown.open(str(old), settings=QUICK) as ws:
         assert ws.verify().findings == ()
-        assert [row["task"] for row in ws.tasks(with_workspace=True)] == ["T-1", "T-2", "workspace"]
+        assert [row.task for row in ws.tasks(with_workspace=True)] == ["T-1", "T-2", "workspace"]
         assert ws.files.state_document("T-1")["version"] == 5
-        assert [entry["task"] for entry in ws.inbox("coder")] == ["T-1"]
+        assert [entry.task for entry in ws.inbox("coder")] == ["T-1"]
     assert rows_of(old, "records") == before
     assert rows_of(old, "migrations")[-1][0] == schema.newest()
     assert not is_due(old)
@@ -110,7 +110,7 @@ def test_its_briefs_work(old: Path) -> None:
         assert {"T-1#q1", "T-1#n1", "T-1#h1", "T-1#d2", "T-1#g1", "workspace#g1"} <= told
         assert not {"T-1#b1", "T-1#d1"} & told
         assert "Write the middleware" in found.text
-        assert ws.context.why("T-1#d2", agent="coder")["told"] is True
+        assert ws.context.why("T-1#d2", agent="coder").told is True
         assert ws.verify().findings == ()
         ws.decide(task="T-1", agent="coder", summary="Anew", rationale="r")
         assert ws.context.check("T-1", found.text) == (False, 5, 6)

@@ -445,7 +445,9 @@ class LedgerMemory(CheckedMemory):
     def _text(self, address: str) -> str:
         parsed = parse_address(address)
         letter = parsed.letter if parsed else "d"
-        return "\n".join(filter(None, searched_text(letter, self.workspace.show(address))))
+        return "\n".join(
+            filter(None, searched_text(letter, self.workspace.show(address).to_dict()))
+        )
 
     def _relate(self, relation: Relation) -> None:
         source, name, target = relation
@@ -491,7 +493,7 @@ class LedgerMemory(CheckedMemory):
         return [
             DecisionResult(
                 each.address,
-                value_of(Decision, self.workspace.show(each.address)),
+                value_of(Decision, self.workspace.show(each.address).to_dict()),
                 min(1.0, max(0.0, each.score)),
             )
             for each in found

@@ -780,7 +780,7 @@ def _recorded_by_tool(hop: StepConfig, turn: AgentTurn, brought: Plain) -> Hando
         return None
     found = workspace_of(hop.workspace).log(hop.task, limit=1, before=version + 1)
     marked = HandoffRef(version, brought["metadata"].get("digest", ""))
-    is_it = found and (found[0]["kind"], found[0]["digest"]) == ("handoff", marked.digest)
+    is_it = found and (found[0].kind, found[0].digest) == ("handoff", marked.digest)
     return marked if is_it else None
 
 

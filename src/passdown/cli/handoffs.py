@@ -243,7 +243,7 @@ def draft(
     location = locate(session.store, create=False)
     with session.open() as workspace:
         name = task or _only_open_task(workspace)
-        holder = str(workspace.task(name)["holder"])
+        holder = str(workspace.task(name).holder)
     seen = HookSessions(location.folder).newest_of(name)
     agent = agent or os.environ.get("PASSDOWN_AGENT") or seen.agent or holder
     text = draft_text(name, agent, seen, changed_files(seen, location.root, _GIT_TIMEOUT_S))

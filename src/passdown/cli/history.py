@@ -72,7 +72,7 @@ def state(
         if files:
             found = workspace.artifacts(task)
             session.show(found, _print_file_states)
-            return int(any(entry["now"] != "same" for entry in found))
+            return int(any(entry.now != "same" for entry in found))
         if budget is not None:
             session.show(workspace.files.inline_plan(task, budget), _print_inline_plan)
             return 0
@@ -165,7 +165,7 @@ def _unwrapped(text: str) -> str:
 def inbox(session: Session, agent: str) -> None:
     """List the handoffs that wait for an agent."""
     with session.open() as workspace:
-        found = [_with_handoff(workspace, entry) for entry in workspace.inbox(agent)]
+        found = [_with_handoff(workspace, entry.to_dict()) for entry in workspace.inbox(agent)]
     names = ("task", "version", "from", "outcome", "state", "summary")
     fields = ("task", "position", "from_agent", "outcome", "state", "summary")
     rows = [[_inbox_state(e) if f == "state" else e[f] for f in fields] for e in found]
@@ -175,8 +175,8 @@ def inbox(session: Session, agent: str) -> None:
 
 def _with_handoff(workspace: Workspace, entry: JsonObject) -> JsonObject:
     """An entry of an inbox with what its handoff says."""
-    number = workspace.task(entry["task"])["counts"].get("h", 0)
-    handoff = workspace.show(f"{entry['task']}#h{number}") if number else {}
+    number = workspace.task(entry["task"]).counts.get("h", 0)
+    handoff = workspace.show(f"{entry['task']}#h{number}").to_dict() if number else {}
     return {**entry, **{k: handoff.get(k, "") for k in ("from_agent", "outcome", "summary")}}
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from passdown import tracing
+from passdown.core.views import View
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from passdown.workspace import Workspace
 
-
-Result = TypeVar("Result")
 
 MAX_INPUT_BYTES = 1_048_576
 
@@ -59,14 +58,20 @@ class Session:
 
         return token_holder(self.store)
 
-    def show(self, result: Result, print_text: Callable[[Result], object]) -> None:
+    def show(self, result: Any, print_text: Callable[[Any], object]) -> None:
         """Print a result: as JSON where that is asked for, else with `print_text`."""
         if self.as_json:
             from passdown.cli.output import print_json
 
             print_json(plain(result))
         else:
-            print_text(result)
+            print_text(plain(result) if _is_view(result) else result)
+
+
+def _is_view(result: object) -> bool:
+    """Whether a result prints by its JSON: a view, or a list of them."""
+    first: object = result[0] if isinstance(result, list) and result else result  # pyright: ignore[reportUnknownVariableType]
+    return isinstance(first, View)
 
 
 def plain(result: Any) -> Any:

@@ -103,10 +103,10 @@ def task_list(session: Session, *, ids: bool = False, **filters: Any) -> None:
         gates = [] if ids else workspace.gates()
     if ids:
         for entry in found:
-            print(entry["task"])
+            print(entry.task)
         return
-    held = {gate["task"] for gate in gates if gate["status"] == "pending"}
-    session.show([{**entry, "held": entry["task"] in held} for entry in found], _print_tasks)
+    held = {gate.task for gate in gates if gate.status == "pending"}
+    session.show([{**entry.to_dict(), "held": entry.task in held} for entry in found], _print_tasks)
 
 
 operation("task show", _print_task, "T-1", line="show one task")
@@ -133,11 +133,11 @@ def gate_approve(session: Session, gate: str, *, reason: str = "", by: Author) -
         session.show(receipt, print_receipt)
         if session.as_json:
             return
-        others = [each["address"] for each in workspace.gates(receipt.task_id)]
+        others = [each.address for each in workspace.gates(receipt.task_id)]
         if others:
             line(f"{receipt.task_id} is still held by {', '.join(others)}")
         else:
-            holder = workspace.task(receipt.task_id)["holder"]
+            holder = workspace.task(receipt.task_id).holder
             line(f"approved: {holder} can continue with {receipt.task_id}")
         _print_waiting_runs(workspace, gate, receipt)
 
@@ -154,7 +154,7 @@ def gate_reject(session: Session, gate: str, *, reason: str, by: Author) -> None
         session.show(receipt, print_receipt)
         if session.as_json:
             return
-        holder = workspace.task(receipt.task_id)["holder"]
+        holder = workspace.task(receipt.task_id).holder
         line(f"rejected: {receipt.task_id} is back with {holder}, who has to hand it off again")
         _print_waiting_runs(workspace, gate, receipt)
 

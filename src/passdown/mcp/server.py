@@ -175,11 +175,9 @@ def resource_page(shared: SharedWorkspace, cursor: str) -> ResourcePage:
         return ResourcePage([] if after else [_SCHEMA_RESOURCE])
     resources = [] if after else [_SCHEMA_RESOURCE]
     for task in found:
-        if task["task"] != WORKSPACE_TASK:
-            resources += _task_resources(task)
-    return ResourcePage(
-        resources, str(found[-1]["seq"]) if len(found) == RESOURCES_PER_PAGE else ""
-    )
+        if task.task != WORKSPACE_TASK:
+            resources += _task_resources(task.to_dict())
+    return ResourcePage(resources, str(found[-1].seq) if len(found) == RESOURCES_PER_PAGE else "")
 
 
 def _task_resources(task: JsonObject) -> list[JsonObject]:

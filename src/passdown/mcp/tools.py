@@ -324,7 +324,7 @@ def waiting_task(workspace: Workspace, agent: str) -> str:
     """The task that is meant where none is named: the one that waits for the agent, or the only
     one that is open. Raises InvalidInput with those there are.
     """
-    waiting = [row["task"] for row in workspace.inbox(agent)]
+    waiting = [row.task for row in workspace.inbox(agent)]
     if len(waiting) == 1:
         return str(waiting[0])
     tasks = open_tasks(workspace, TASKS_SHOWN)
@@ -340,7 +340,7 @@ def open_tasks(workspace: Workspace, limit: int) -> list[JsonObject]:
     """The tasks that aren't done, in the order of their making."""
     found: list[JsonObject] = []
     for status in _OPEN_STATUSES:
-        found += workspace.tasks(status=status, limit=limit + 1)
+        found += [task.to_dict() for task in workspace.tasks(status=status, limit=limit + 1)]
     found = [task for task in found if task["task"] != WORKSPACE_TASK]
     return sorted(found, key=lambda task: task["seq"])[:limit]
 
@@ -378,16 +378,16 @@ def _item_text(workspace: Workspace, name: str) -> str:
     if name.startswith("node:"):
         return _node_text(workspace, name.removeprefix("node:"))
     found = workspace.show(name)
-    address = parse_address(found["address"])
+    address = parse_address(found.address)
     kind = KINDS[address.letter].word.replace("_", " ") if address else "item"
-    hints = injection_mark(" ".join(str(value) for value in found.values()))
-    source = found["source"]
+    hints = injection_mark(" ".join(str(value) for value in found.to_dict().values()))
+    source = found.source
     head = (
-        f"{found['address']}: {kind}, {found['status']}; {one_line(found['agent'])}, "
-        f"{found['at']}, "
+        f"{found.address}: {kind}, {found.status}; {one_line(found.agent)}, "
+        f"{found.at}, "
         f"version {source['version']} ({source['kind']}, {source['digest'][:19]}){hints}"
     )
-    return "\n".join([RECORDS, head, *field_lines(found, _HEAD_FIELDS)])
+    return "\n".join([RECORDS, head, *field_lines(found.to_dict(), _HEAD_FIELDS)])
 
 
 def _node_text(workspace: Workspace, name: str) -> str:
@@ -435,12 +435,12 @@ def _kinds_in_order() -> list[Any]:
 
 def _history_text(workspace: Workspace, name: str, given: JsonObject) -> str:
     limit, offset = _row_limit(given.get("limit", ITEMS_SHOWN), "limit"), given.get("offset", 0)
-    newest = int(workspace.task(name)["version"])
+    newest = int(workspace.task(name).version)
     before = newest + 1 - offset
     found = workspace.log(name, limit=limit, before=before) if before > 1 else []
     rest = before - 1 - len(found)
     more = f"({rest} more records: show {name}, history, offset {offset + limit})"
-    rows = [record_row(record) for record in found]
+    rows = [record_row(record.to_dict()) for record in found]
     return "\n".join([RECORDS, f"{name}: {newest} records", *rows, *([more] if rest > 0 else [])])
 
 
@@ -454,12 +454,12 @@ def tasks_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
         limit=limit + 2,
         after=given.get("after", 0),
     )
-    found = [task for task in found if task["task"] != WORKSPACE_TASK]
+    found = [task for task in found if task.task != WORKSPACE_TASK]
     if not found:
         return "No tasks" + (" that fit." if given else " yet; task_new makes one.")
-    held = {gate["task"] for gate in workspace.gates() if gate["status"] == "pending"}
-    rows = [task_row(task, held) for task in found[:limit]]
-    more = f"(more: tasks with after {found[limit - 1]['seq']})" if len(found) > limit else ""
+    held = {gate.task for gate in workspace.gates() if gate.status == "pending"}
+    rows = [task_row(task.to_dict(), held) for task in found[:limit]]
+    more = f"(more: tasks with after {found[limit - 1].seq})" if len(found) > limit else ""
     return "\n".join([*rows, *([more] if more else [])])
 
 
@@ -468,9 +468,9 @@ def gates_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
     found = workspace.gates(given.get("task", ""), all=bool(given.get("all")))
     if not found:
         return "No gates" + (" at all." if given.get("all") else " wait for an answer.")
-    rows = [_gate_row(gate) for gate in found[:MAX_ROWS]]
+    rows = [_gate_row(gate.to_dict()) for gate in found[:MAX_ROWS]]
     more = [f"({len(found) - MAX_ROWS} more: name a task)"] if len(found) > MAX_ROWS else []
-    is_waiting = any(gate["status"] == "pending" for gate in found)
+    is_waiting = any(gate.status == "pending" for gate in found)
     last = ["A person has to answer pending gates (passdown gate --help); agents can't."]
     return "\n".join([*rows, *more, *(last if is_waiting else [])])
 

@@ -160,7 +160,7 @@ def system_text(
     Raises whatever prevents it: an invalid template, an unknown task.
     """
     profile = workspace.context.profile(about.profile or about.agent)
-    task = workspace.task(about.task) if about.task else {}
+    task = workspace.task(about.task).to_dict() if about.task else {}
     knowledge = ""
     if about.task:
         knowledge = workspace.knowledge.pack(

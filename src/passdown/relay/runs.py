@@ -205,9 +205,7 @@ class Runs:
         if all(turn.number in run.followed for turn in waiting):
             return {}
         found = self._workspace.gates(run.task, all=True)
-        return {
-            gate["address"]: GateState(gate["status"], gate.get("reason", "")) for gate in found
-        }
+        return {gate.address: GateState(gate.status, gate.reason) for gate in found}
 
 
 def connection_of(workspace: Workspace) -> HttpConnection | None:

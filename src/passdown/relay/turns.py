@@ -365,7 +365,7 @@ class Turns:
     def _held(self, run: Run) -> Document | None:
         """The end of a turn that has to wait for a person's answer about the task."""
         found = self._workspace.gates(run.task)
-        gates = [gate["address"] for gate in found if gate["status"] == "pending"]
+        gates = [gate.address for gate in found if gate.status == "pending"]
         if not gates:
             return None
         why = f"a person has to answer {', '.join(gates[:5])} first"
@@ -520,9 +520,9 @@ class Turns:
             record = reader.record(stream_of(run.task), version)
         body = record.document() if record else {}
         gates = [
-            gate["address"]
+            gate.address
             for gate in self._workspace.gates(run.task, all=True)
-            if gate["version"] == version
+            if gate.version == version
         ]
         counts = {name: len(body[name]) for name in body if isinstance(body[name], list)}
         return {

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.codec import decode
+from passdown.core.views import ArtifactStatus, Changes
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.operations import OPERATION
 from passdown.remote import call, decoded, files_sent, named_counter, project_here, request
@@ -135,18 +136,22 @@ def load(ws: RemoteWorkspace, task: str) -> TaskState | None:
         return None
 
 
-def changes(ws: RemoteWorkspace, after: int | None = 0, *, limit: int = 500) -> JsonObject:
+def changes(ws: RemoteWorkspace, after: int | None = 0, *, limit: int = 500) -> Changes:
     """What was recorded of tasks after a `seq`."""
-    return _get(ws, "/api/changes", after=after, now=True if after is None else None, limit=limit)
+    found = _get(ws, "/api/changes", after=after, now=True if after is None else None, limit=limit)
+    return Changes(found)
 
 
-def artifacts(ws: RemoteWorkspace, task: str) -> list[JsonObject]:
+def artifacts(ws: RemoteWorkspace, task: str) -> list[ArtifactStatus]:
     """A task's artifacts, compared with the files beneath the folder of this program."""
     from passdown.history.items import artifact_status
 
     project = project_here()
     found: list[JsonObject] = _get(ws, f"/api/tasks/{path_part(task)}/artifacts")["items"]
-    return [{**artifact, "now": artifact_status(artifact, project)} for artifact in found]
+    return [
+        ArtifactStatus({**artifact, "now": artifact_status(artifact, project)})
+        for artifact in found
+    ]
 
 
 _NO_BRIEF = "no brief was made"

@@ -41,7 +41,7 @@ class ChangeWatcher:
     def position(self) -> int:
         """The sequence number of the last record; blocks."""
         with tracing.detached(), self._state.workspace() as workspace:
-            return workspace.changes(None)["last"]
+            return workspace.changes(None).last
 
     async def news(self, after: int, seconds: float) -> None:
         """Wait until there may be a record after a position, the server stops, or time is up."""
@@ -120,7 +120,7 @@ class EventStream:
         # A stream lasts for hours: its looks would be spans without end.
         with tracing.detached(), self._state.workspace() as workspace:
             found = workspace.changes(self._after, limit=_PAGE)
-        return {**found, "asked": self._after}
+        return {**found.to_dict(), "asked": self._after}
 
     async def _is_token_valid(self) -> bool:
         """Whether the token is still valid: a stream may outlive it."""

@@ -179,7 +179,7 @@ def changes(
     Args:
         now: Nothing but where it ends.
     """
-    return request.workspace.changes(None if now else after, limit=limit)
+    return request.workspace.changes(None if now else after, limit=limit).to_dict()
 
 
 def recall(request: ApiRequest, /, **given: Any) -> list[JsonObject]:
@@ -351,7 +351,7 @@ def decisions_store(
     summary: str,
     rationale: str,
     task: str | None = None,
-    agent: str = "",
+    agent: str | None = None,
     **fields: Any,
 ) -> JsonObject:
     """Record a decision under a key of its agent and time; the same again is the same."""
@@ -372,7 +372,7 @@ def decisions_get(request: ApiRequest, /, *, key: str, task: str | None = None) 
 
 
 def knowledge_relate(
-    request: ApiRequest, /, *, source: str, relation: str, target: str, agent: str = ""
+    request: ApiRequest, /, *, source: str, relation: str, target: str, agent: str | None = None
 ) -> JsonObject:
     """Record that one node relates to another."""
     author = request.author("agent", agent)
@@ -445,7 +445,7 @@ def maintenance_export(request: ApiRequest, /, *, task: str | None = None) -> Ap
 
 
 def maintenance_import_bundle(
-    request: ApiRequest, /, *, bundle: str, fork: str = "", agent: str = ""
+    request: ApiRequest, /, *, bundle: str, fork: str = "", agent: str | None = None
 ) -> JsonObject:
     """Import a bundle, verified, all or nothing; imported again, it changes nothing.
 
@@ -495,7 +495,7 @@ def run(request: ApiRequest, /, *, run: str) -> JsonObject:
 
 
 def answer_run(
-    request: ApiRequest, /, *, run: str, verdict: str, guidance: str = "", by: str = ""
+    request: ApiRequest, /, *, run: str, verdict: str, guidance: str = "", by: str | None = None
 ) -> JsonObject:
     """Answer the budget review that a run waits for.
 
@@ -507,7 +507,9 @@ def answer_run(
     return _with_follow_up(request, found)
 
 
-def stop_run(request: ApiRequest, /, *, run: str, why: str = "", by: str = "") -> JsonObject:
+def stop_run(
+    request: ApiRequest, /, *, run: str, why: str = "", by: str | None = None
+) -> JsonObject:
     """End a run; turns under way come to their end.
 
     Args:
@@ -544,7 +546,7 @@ def send_express(request: ApiRequest, /, *, item: JsonObject) -> JsonObject:
     Args:
         item: The job, as an express file has it.
     """
-    author = request.author("by", item.get("by", ""))
+    author = request.author("by", item.get("by"))
     sent = send(request.workspace, {**item, "by": author})
     why = ""
     if not sent.is_over:

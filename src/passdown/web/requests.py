@@ -69,13 +69,14 @@ class ApiRequest:
         """What functions below the workspace's own work on."""
         return context_of(self.workspace)
 
-    def author(self, field: str, claimed: Any = "") -> Any:
+    def author(self, field: str, claimed: Any = None) -> Any:
         """Who writes: the token's own name, whatever the request claims.
 
-        A claim is believed if the token may write for others. Otherwise it is noted, and the record
-        bears the name of the token's holder.
+        A claim is believed if the token may write for others, an empty one too, which the operation
+        refuses. Otherwise it is noted, and the record bears the name of the token's holder. None is
+        no claim.
         """
-        if claimed and self.caller.may("others"):
+        if claimed is not None and self.caller.may("others"):
             return claimed
         if claimed not in ("", None, self.caller.name):
             self.note_claim(field, claimed)

@@ -454,7 +454,7 @@ class _Call(NamedTuple):
 
 def _author(operation: Operation, request: ApiRequest, given: JsonObject) -> Any:
     """Who writes, or whose entries are read: by default the token's holder."""
-    named = given.get(operation.author, "")
+    named = given.get(operation.author)
     if operation.right == "read":
         return named or request.caller.name
     return request.author(operation.author, named)

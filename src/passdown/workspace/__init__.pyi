@@ -20,6 +20,19 @@ from passdown.core.results import Check, HandoffCommand, Recalled, Receipt
 from passdown.core.settings import Settings
 from passdown.core.tokens import CounterLike
 from passdown.core.types import NEWEST, Clock, Heads, JsonObject, Progress
+from passdown.core.views import (
+    ArtifactStatus,
+    Changes,
+    Delivery,
+    Explanation,
+    Gate,
+    InboxEntry,
+    Item,
+    LogEntry,
+    StateDiff,
+    TaskDetails,
+    TaskOverview,
+)
 from passdown.history.profiles import Profile
 from passdown.imports.job import ImportResult
 from passdown.imports.note_migration import AnswerFunction, Migration
@@ -142,7 +155,7 @@ class Workspace:
             **fields: As of `create_task`, but for phase; and status (open, cancelled).
         """
         ...
-    def task(self, task: str) -> JsonObject:
+    def task(self, task: str) -> TaskDetails:
         """One task: what it is, its state, what it needs and what needs it.
 
         Args:
@@ -158,7 +171,7 @@ class Workspace:
         limit: int = 1000,
         after: int = 0,
         with_workspace: bool = False,
-    ) -> list[JsonObject]:
+    ) -> list[TaskOverview]:
         """Tasks in the order in which they were created.
 
         Args:
@@ -297,7 +310,7 @@ class Workspace:
             key: Idempotency key: a retry with the same key gives the same receipt.
         """
         ...
-    def gates(self, task: str = "", *, all: bool = False) -> list[JsonObject]:
+    def gates(self, task: str = "", *, all: bool = False) -> list[Gate]:
         """Human gates and quality gate results that are open, of one task or of all tasks.
 
         Args:
@@ -363,7 +376,7 @@ class Workspace:
         ...
     def log(
         self, task: str | None = None, *, limit: int = 50, before: int = NEWEST
-    ) -> list[JsonObject]:
+    ) -> list[LogEntry]:
         """Records newest first, of one task or of all tasks.
 
         Args:
@@ -372,7 +385,7 @@ class Workspace:
             before: Only records below this version of the task, or this `seq` of all tasks.
         """
         ...
-    def changes(self, after: int | None = 0, *, limit: int = 500) -> JsonObject:
+    def changes(self, after: int | None = 0, *, limit: int = 500) -> Changes:
         """What was recorded of tasks after a `seq`, oldest first, and the `last` one looked at.
 
         Args:
@@ -380,14 +393,14 @@ class Workspace:
             limit: The largest number of records.
         """
         ...
-    def show(self, item: str) -> JsonObject:
+    def show(self, item: str) -> Item:
         """One item by its address, with the record, author and time that it came from.
 
         Args:
             item: The address, such as T-1#d2.
         """
         ...
-    def diff(self, task: str, old: int, new: int) -> JsonObject:
+    def diff(self, task: str, old: int, new: int) -> StateDiff:
         """What differs between two versions of a task.
 
         Args:
@@ -396,14 +409,14 @@ class Workspace:
             new: The newer version.
         """
         ...
-    def inbox(self, agent: str) -> list[JsonObject]:
+    def inbox(self, agent: str) -> list[InboxEntry]:
         """The handoffs that wait for an agent.
 
         Args:
             agent: The receiver.
         """
         ...
-    def artifacts(self, task: str) -> list[JsonObject]:
+    def artifacts(self, task: str) -> list[ArtifactStatus]:
         """A task's artifacts, each with `now`: same, changed or missing since the handoff.
 
         Args:
@@ -532,7 +545,7 @@ class Workspace:
 class ContextGroup:
     def deliveries(
         self, task: str | None = None, *, limit: int = 50, before: int = NEWEST
-    ) -> list[JsonObject]:
+    ) -> list[Delivery]:
         """Which briefs, switches and search results agents were given, newest first.
 
         Args:
@@ -541,7 +554,7 @@ class ContextGroup:
             before: Only deliveries below this number of the task, or this `seq` of all tasks.
         """
         ...
-    def why(self, item: str, *, agent: str) -> JsonObject:
+    def why(self, item: str, *, agent: str) -> Explanation:
         """Whether and when an agent was given an item, or what kept it out of its brief.
 
         Args:
@@ -748,7 +761,7 @@ class FilesGroup:
             task: The task.
         """
         ...
-    def history(self, task: str, path: str) -> list[JsonObject]:
+    def history(self, task: str, path: str) -> list[ArtifactStatus]:
         """Every entry that a task has had for a path, oldest first.
 
         Args:

@@ -416,8 +416,8 @@ def recorded_growth(workspace: Workspace, task: str, counter: str = "") -> Conte
 def _deliveries(workspace: Workspace, task: str) -> Iterator[JsonObject]:
     page = workspace.context.deliveries(task, limit=_PAGE)
     while page:
-        yield from page
-        page = workspace.context.deliveries(task, limit=_PAGE, before=page[-1]["number"])
+        yield from (delivery.to_dict() for delivery in page)
+        page = workspace.context.deliveries(task, limit=_PAGE, before=page[-1].number)
 
 
 def _steps(told: Sequence[tuple[str, dict[str, int]]]) -> Iterator[GrowthStep]:

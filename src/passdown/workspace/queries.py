@@ -6,6 +6,19 @@ from typing import TYPE_CHECKING
 
 from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK, stream_of
 from passdown.core.types import NEWEST, JsonObject
+from passdown.core.views import (
+    ArtifactStatus,
+    Changes,
+    Delivery,
+    Explanation,
+    Gate,
+    InboxEntry,
+    Item,
+    LogEntry,
+    StateDiff,
+    TaskDetails,
+    TaskOverview,
+)
 from passdown.errors import InvalidInput, Problem, unknown_task
 from passdown.history.state import item_documents
 from passdown.history.state import state as task_state
@@ -26,7 +39,7 @@ def tasks(
     limit: int = 1000,
     after: int = 0,
     with_workspace: bool = False,
-) -> list[JsonObject]:
+) -> list[TaskOverview]:
     """Tasks in the order in which they were created.
 
     Args:
@@ -43,7 +56,7 @@ def tasks(
         # One more than asked for: one may be no task, and leaving it out must not end a page.
         rows = reader.tasks(**filters, limit=limit + 1, after=after)
     kept = [row for row in rows if with_workspace or row.task != WORKSPACE_TASK]
-    return [_overview(row) for row in kept[:limit]]
+    return [TaskOverview(_overview(row)) for row in kept[:limit]]
 
 
 def _check_filters(
@@ -80,7 +93,7 @@ def _overview(row: TaskRow) -> JsonObject:
     }
 
 
-def task(context: Context, task: str) -> JsonObject:
+def task(context: Context, task: str) -> TaskDetails:
     """One task: what it is, its state, what it needs and what needs it.
 
     Args:
@@ -91,7 +104,7 @@ def task(context: Context, task: str) -> JsonObject:
         if row is None:
             raise unknown_task(task)
         links = reader.links_to(task)
-        return {
+        document: JsonObject = {
             **_overview(row),
             **row.details,
             "created_by": row.header["created_by"],
@@ -103,9 +116,10 @@ def task(context: Context, task: str) -> JsonObject:
             "open": [d for _, d in item_documents(reader, task, reader.open_items(task))],
             "digest": row.digest,
         }
+    return TaskDetails(document)
 
 
-def gates(context: Context, task: str = "", *, all: bool = False) -> list[JsonObject]:
+def gates(context: Context, task: str = "", *, all: bool = False) -> list[Gate]:
     """Human gates and quality gate results that are open, of one task or of all tasks.
 
     Args:
@@ -117,7 +131,7 @@ def gates(context: Context, task: str = "", *, all: bool = False) -> list[JsonOb
             raise unknown_task(task)
         rows = reader.gates(task, open_only=not all)
         return [
-            {"task": row.task, **document, **_answer(reader, row)}
+            Gate({"task": row.task, **document, **_answer(reader, row)})
             for row in rows
             for _, document in item_documents(reader, row.task, [row])
         ]
@@ -191,7 +205,7 @@ def state_document(context: Context, task: str, version: int | None = None) -> J
 
 def log(
     context: Context, task: str | None = None, *, limit: int = 50, before: int = NEWEST
-) -> list[JsonObject]:
+) -> list[LogEntry]:
     """Records newest first, of one task or of all tasks.
 
     Args:
@@ -202,10 +216,10 @@ def log(
     from passdown.history.state import log
 
     with context.store.reading() as reader:
-        return log(reader, task, before=before, limit=limit)
+        return [LogEntry(line) for line in log(reader, task, before=before, limit=limit)]
 
 
-def changes(context: Context, after: int | None = 0, *, limit: int = 500) -> JsonObject:
+def changes(context: Context, after: int | None = 0, *, limit: int = 500) -> Changes:
     """What was recorded of tasks after a `seq`, oldest first, and the `last` one looked at.
 
     Args:
@@ -215,10 +229,10 @@ def changes(context: Context, after: int | None = 0, *, limit: int = 500) -> Jso
     from passdown.history.state import changes_after
 
     with context.store.reading() as reader:
-        return changes_after(reader, after=after, limit=limit)
+        return Changes(changes_after(reader, after=after, limit=limit))
 
 
-def show(context: Context, item: str) -> JsonObject:
+def show(context: Context, item: str) -> Item:
     """One item by its address, with the record, author and time that it came from.
 
     Args:
@@ -227,10 +241,10 @@ def show(context: Context, item: str) -> JsonObject:
     from passdown.history.state import show
 
     with context.store.reading() as reader:
-        return show(reader, item)
+        return Item(show(reader, item))
 
 
-def diff(context: Context, task: str, old: int, new: int) -> JsonObject:
+def diff(context: Context, task: str, old: int, new: int) -> StateDiff:
     """What differs between two versions of a task.
 
     Args:
@@ -241,20 +255,20 @@ def diff(context: Context, task: str, old: int, new: int) -> JsonObject:
     from passdown.history.state import diff
 
     with context.store.reading() as reader:
-        return diff(reader, task, old, new)
+        return StateDiff(diff(reader, task, old, new))
 
 
-def inbox(context: Context, agent: str) -> list[JsonObject]:
+def inbox(context: Context, agent: str) -> list[InboxEntry]:
     """The handoffs that wait for an agent.
 
     Args:
         agent: The receiver.
     """
     with context.store.reading() as reader:
-        return [row._asdict() for row in reader.inbox(agent)]
+        return [InboxEntry(row._asdict()) for row in reader.inbox(agent)]
 
 
-def artifacts(context: Context, task: str) -> list[JsonObject]:
+def artifacts(context: Context, task: str) -> list[ArtifactStatus]:
     """A task's artifacts, each with `now`: same, changed or missing since the handoff.
 
     Args:
@@ -263,10 +277,11 @@ def artifacts(context: Context, task: str) -> list[JsonObject]:
     from passdown.history.items import artifact_report
 
     with context.store.reading() as reader:
-        return artifact_report(reader, task, context.project)
+        report = artifact_report(reader, task, context.project)
+        return [ArtifactStatus(artifact) for artifact in report]
 
 
-def path_history(context: Context, task: str, path: str) -> list[JsonObject]:
+def path_history(context: Context, task: str, path: str) -> list[ArtifactStatus]:
     """Every entry that a task has had for a path, oldest first.
 
     Args:
@@ -276,7 +291,7 @@ def path_history(context: Context, task: str, path: str) -> list[JsonObject]:
     from passdown.history.items import path_history
 
     with context.store.reading() as reader:
-        return path_history(reader, task, path)
+        return [ArtifactStatus(entry) for entry in path_history(reader, task, path)]
 
 
 def inline_plan(context: Context, task: str, budget: int) -> JsonObject:
@@ -293,7 +308,7 @@ def inline_plan(context: Context, task: str, budget: int) -> JsonObject:
 
 def deliveries(
     context: Context, task: str | None = None, *, limit: int = 50, before: int = NEWEST
-) -> list[JsonObject]:
+) -> list[Delivery]:
     """Which briefs, switches and search results agents were given, newest first.
 
     Args:
@@ -304,10 +319,11 @@ def deliveries(
     from passdown.history.deliveries import delivery_log
 
     with context.store.reading() as reader:
-        return delivery_log(reader, task, before=before, limit=limit)
+        found = delivery_log(reader, task, before=before, limit=limit)
+        return [Delivery(entry) for entry in found]
 
 
-def why(context: Context, item: str, *, agent: str) -> JsonObject:
+def why(context: Context, item: str, *, agent: str) -> Explanation:
     """Whether and when an agent was given an item, or what kept it out of its brief.
 
     Args:
@@ -317,4 +333,4 @@ def why(context: Context, item: str, *, agent: str) -> JsonObject:
     from passdown.history.deliveries import explain_delivery
 
     with context.store.reading() as reader:
-        return explain_delivery(reader, item, agent)
+        return Explanation(explain_delivery(reader, item, agent))

@@ -567,8 +567,8 @@ def _recorded(
 def _deliveries(workspace: Workspace) -> Iterator[JsonObject]:
     page = workspace.context.deliveries(limit=_PAGE)
     while page:
-        yield from page
-        page = workspace.context.deliveries(limit=_PAGE, before=page[-1]["seq"])
+        yield from (delivery.to_dict() for delivery in page)
+        page = workspace.context.deliveries(limit=_PAGE, before=page[-1].seq)
 
 
 def _unrecorded(workspace: Workspace, path: str) -> list[Problem]:

@@ -58,6 +58,6 @@ def heads(project: Path) -> Callable[[], Any]:
 
     def now() -> Any:
         with passdown.open(str(project)) as ws:
-            return [(t["task"], t["version"]) for t in ws.tasks()], ws.log(limit=1)
+            return [(t.task, t.version) for t in ws.tasks()], ws.log(limit=1)
 
     return now

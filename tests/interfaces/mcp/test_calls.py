@@ -366,8 +366,8 @@ def test_reading_changes_no_task(filled: Path, ask: Ask, heads: Callable[[], Any
         ask(name, **given)
     assert heads() == before
     with passdown.open(str(filled)) as ws:
-        assert ws.context.deliveries("T-1")[0]["agent"] == "claude-code"
-        assert ws.context.why("T-1#g1", agent="claude-code")["told"]
+        assert ws.context.deliveries("T-1")[0].agent == "claude-code"
+        assert ws.context.why("T-1#g1", agent="claude-code").told
 
 
 def test_a_brief_without_a_task_is_of_the_one_that_waits(ask: Ask, refused: Ask) -> None:

@@ -91,13 +91,13 @@ def _claimed_over_mcp(server: Served, token: str, message: Document) -> None:
             given[name] = claimed.get("author") or claimed.get("agent")
         answer = call(server, token, tool, **given)
         is_refused = answer["result"].get("isError", False)
-        assert is_refused or server.workspace.log("T-1", limit=1)[0]["author"] == "coder"
+        assert is_refused or server.workspace.log("T-1", limit=1)[0].author == "coder"
         given = {**arguments, "agent": given["agent"]}
         answer = call(server, token, tool, **given)
         assert not answer["result"].get("isError", False), answer
         line = server.workspace.log("T-1", limit=1)[0]
-        assert (line["author"], line["via"]) == ("coder", f"token:{token.split('_')[1]}")
-    assert {line["author"] for line in server.workspace.log()} == {"planner", "coder"}
+        assert (line.author, line.via) == ("coder", f"token:{token.split('_')[1]}")
+    assert {line.author for line in server.workspace.log()} == {"planner", "coder"}
 
 
 def _asked_on_every_address(ws: Workspace, body: str, headers: Document) -> None:

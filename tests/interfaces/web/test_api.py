@@ -153,9 +153,9 @@ def test_what_concerns_all_work_is_listed_only_where_it_is_asked_for(server: Ser
     token = server.token("coder", "read")
     with server.opened("coder", "read") as afar:
         for here in (server.workspace, afar):
-            assert [task["task"] for task in here.tasks()] == ["T-1", "T-2"]
-            assert [task["task"] for task in here.tasks(limit=2)] == ["T-1", "T-2"]
-            every = [task["task"] for task in here.tasks(with_workspace=True)]
+            assert [task.task for task in here.tasks()] == ["T-1", "T-2"]
+            assert [task.task for task in here.tasks(limit=2)] == ["T-1", "T-2"]
+            every = [task.task for task in here.tasks(with_workspace=True)]
             assert every == ["T-1", "workspace", "T-2"]
     first = ask(server.port, "GET", "/api/tasks?limit=1", token=token).document
     path = f"/api/tasks?limit=1&cursor={first['next']}"
@@ -266,10 +266,10 @@ def test_an_agent_writes_as_itself_whatever_it_claims(server: Served) -> None:
         warned = [warning["code"] for warning in reply.document["warnings"]]
         assert "author_is_token" in warned, path
     identity = token.split("_")[1]
-    records = [line for line in server.workspace.log(limit=100) if line["seq"] > 2]
-    written = [line for line in records if line["author"] != "passdown"]
-    assert {line["author"] for line in written} == {"coder"}
-    assert {line["via"] for line in records} == {f"token:{identity}"}
+    records = [line for line in server.workspace.log(limit=100) if line.seq > 2]
+    written = [line for line in records if line.author != "passdown"]
+    assert {line.author for line in written} == {"coder"}
+    assert {line.via for line in records} == {f"token:{identity}"}
     hidden = full_handoff(from_agent="planner", to_agent="tester")
     hidden["decisions"][0]["agent"] = "planner"
     assert post(server, "/api/handoffs", token, {"handoff": hidden}).status == 201
@@ -285,7 +285,7 @@ def test_a_token_for_others_speaks_for_them_and_is_named(server: Served) -> None
     body = {"task": "T-1", "agent": "tester", "summary": "s", "rationale": "r"}
     assert post(server, "/api/decisions", token, body).document["warnings"] == []
     (line, *_) = server.workspace.log("T-1", limit=1)
-    assert (line["author"], line["via"]) == ("tester", f"token:{token.split('_')[1]}")
+    assert (line.author, line.via) == ("tester", f"token:{token.split('_')[1]}")
 
 
 @pytest.mark.promise("W-2")
@@ -300,12 +300,12 @@ def test_only_people_answer_gates(server: Served) -> None:
         path = f"/api/gates/T-1%23k1/{verb}"
         reply = post(server, path, agent, {"by": "kim", "reason": "go"})
         assert (reply.status, reply.codes) == (403, {"not_allowed"})
-    assert [gate["status"] for gate in server.workspace.gates("T-1")] == ["pending"]
+    assert [gate.status for gate in server.workspace.gates("T-1")] == ["pending"]
     person = server.token("kim", "approve", is_person=True)
     answered = post(server, "/api/gates/T-1%23k1/approve", person, {"by": "ana", "reason": "go"})
     assert answered.status == 201
-    (gate,) = [g for g in server.workspace.gates(all=True) if g["status"] == "approved"]
-    assert gate["answered_by"] == "kim"
+    (gate,) = [g for g in server.workspace.gates(all=True) if g.status == "approved"]
+    assert gate.answered_by == "kim"
 
 
 @pytest.mark.promise("W-2")
@@ -317,7 +317,7 @@ def test_what_an_agent_was_told_is_recorded_of_that_agent_alone(server: Served) 
     own = ask(server.port, "GET", "/api/tasks/T-1/brief?budget=300", token=token).document
     assert own["agent"] == "coder"
     (told,) = server.workspace.context.deliveries("T-1")
-    assert (told["agent"], told["budget"], told["via"]) == (
+    assert (told.agent, told.budget, told.via) == (
         "coder",
         300,
         f"token:{token.split('_')[1]}",
@@ -349,10 +349,10 @@ def test_many_are_told_at_once_and_each_is_recorded_once(server: Served) -> None
         thread.join(240)
     told = server.workspace.context.deliveries("T-1", limit=1_000)
     assert len(told) == len(versions) + 1 == 8 * 15 + 1
-    assert {entry["agent"]: entry["via"] for entry in told} == {
+    assert {entry.agent: entry.via for entry in told} == {
         name: f"token:{token.split('_')[1]}" for name, token in tokens.items()
     }
-    assert sorted(entry["version"] for entry in told) == sorted([*versions, now])
+    assert sorted(entry.version for entry in told) == sorted([*versions, now])
     assert server.workspace.verify().ok
 
 
@@ -362,7 +362,7 @@ def test_a_handoff_is_received_by_whom_it_is_for(server: Served) -> None:
     path = "/api/tasks/T-1/receive"
     reply = post(server, path, server.token("tester", "read"), given)
     assert (reply.status, reply.codes) == (403, {"not_recipient"})
-    assert [entry["task"] for entry in server.workspace.inbox("coder")] == ["T-1"]
+    assert [entry.task for entry in server.workspace.inbox("coder")] == ["T-1"]
     assert post(server, path, server.token("coder", "read"), given).status == 200
 
 
@@ -396,7 +396,7 @@ def test_no_record_and_no_file_holds_a_token(server: Served) -> None:
     token = server.token("coder", "read", "write")
     body = {"task": "T-1", "summary": f"use {token}", "rationale": "r"}
     assert post(server, "/api/decisions", token, body).status == 201
-    shown = server.workspace.show("T-1#d1")["summary"]
+    shown = server.workspace.show("T-1#d1").summary
     assert shown == "use [redacted:passdown_token]"
     for folder, _, names in os.walk(server.workspace.root):
         for name in names:

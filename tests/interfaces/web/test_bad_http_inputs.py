@@ -142,7 +142,7 @@ def run_identity(server: Served, given: Document, expected: str) -> None:
         with heard() as lines:
             reply = ask(server.port, "POST", "/api/warnings", token=token, body=body)
         assert [warning["code"] for warning in reply.document["warnings"]] == ["author_is_token"]
-        assert server.workspace.log("T-1", limit=1)[0]["author"] == "coder"
+        assert server.workspace.log("T-1", limit=1)[0].author == "coder"
         (line,) = map(json.loads, lines)
         assert (line["name"], line["status"]) == ("coder", 201)
         assert "'planner' was claimed" in line["notes"][0]

@@ -55,7 +55,7 @@ def forged(tmp_path: Path) -> Path:
 
 
 def lines_of(ws: Workspace) -> list[dict[str, Any]]:
-    return ws.log("T-9")
+    return [line.to_dict() for line in ws.log("T-9")]
 
 
 @pytest.mark.promise("M-11", "W-2")
@@ -66,8 +66,8 @@ def test_an_import_over_http_is_its_tokens(server: Served, ws: Workspace, forged
         remote.maintenance.import_bundle(str(forged), agent="boss")
         remote.warn("T-9", agent="kim", text="written here")
         told = lines_of(remote)
-        shown = remote.show("T-9#d1")["source"]
-        changes = remote.changes()["changes"]
+        shown = remote.show("T-9#d1").source
+        changes = remote.changes().changes
     door = f"token:{token.split('_')[1]}"
     written, decided, created = told
     assert (written["via"], "imported" in written) == (door, False)
@@ -117,7 +117,7 @@ def test_what_is_brought_later_names_who_brought_that(tmp_path: Path, forged: Pa
         here.warn("T-9", agent="coder", text="only here")
         here.maintenance.export(str(tmp_path / "other"))
         there.maintenance.import_bundle(str(tmp_path / "other"), agent="pat", fork="x")
-        assert {line["imported"]["by"] for line in there.log("T-9.x")} == {"pat"}
+        assert {line.imported["by"] for line in there.log("T-9.x")} == {"pat"}
         assert "imported" not in lines_of(there)[0]
         assert there.verify().ok
         with pytest.raises(passdown.errors.InvalidInput, match="agent"):

@@ -147,7 +147,7 @@ def test_who_names_nobody_writes_as_the_token(
     for verb in ("decide Blue --why calm --task T-1", "task new T-9 --title New"):
         code, out, err = here(*verb.split(), "--store", server.url)
         assert (code, "claimed" in out + err) == (0, False), err
-    assert {line["author"] for line in server.workspace.log(limit=2)} == {"kim"}
+    assert {line.author for line in server.workspace.log(limit=2)} == {"kim"}
     assert "# T-1 for kim" in here("brief", "T-1", "--store", server.url)[1]
     claimed = here("warn", "T-1", "Mind", "--agent", "ana", "--store", server.url)
     assert "'ana' was claimed" in claimed[1] + claimed[2]

@@ -85,7 +85,7 @@ def test_who_comes_back_misses_nothing_and_gets_nothing_twice(server: Served) ->
             seen += stream.events(min(17, count + 1 - len(seen)))
             last = str(seen[-1]["id"])
     writer.join()
-    told = ws.changes(0, limit=10_000)["changes"]
+    told = ws.changes(0, limit=10_000).changes
     assert [event["id"] for event in seen] == [line["seq"] for line in told]
     assert [event["summary"] for event in seen[1:]] == [f"warning {n}" for n in range(count)]
 
@@ -108,7 +108,7 @@ def test_without_a_place_events_begin_now_and_can_be_of_one_task(server: Served)
 def test_a_place_that_the_ledger_does_not_have_is_refused(server: Served) -> None:
     """It would be silent for ever: the client is told where the ledger ends, and what to do."""
     token = server.token("coder", "read")
-    last = server.workspace.changes(None)["last"]
+    last = server.workspace.changes(None).last
     for query, headers, path in (
         ("", {"Last-Event-ID": str(last + 1)}, "Last-Event-ID"),
         ("?after=0", {"Last-Event-ID": "9" * 40}, "Last-Event-ID"),

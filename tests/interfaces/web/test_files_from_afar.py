@@ -145,7 +145,7 @@ def test_a_bundle_that_differs_needs_a_fork_and_one_that_was_edited_is_refused(
     (tmp_path / "c").write_bytes((tmp_path / "b").read_bytes()[:-30])
     with pytest.raises(InvalidInput, match="not a bundle"):
         afar.maintenance.import_bundle(str(tmp_path / "c"))
-    assert [task["task"] for task in server.workspace.tasks()] == ["T-1", "T-1.kim"]
+    assert [task.task for task in server.workspace.tasks()] == ["T-1", "T-1.kim"]
 
 
 def test_a_bundle_that_is_too_large_for_the_server_says_what_to_do(

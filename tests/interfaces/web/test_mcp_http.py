@@ -66,14 +66,14 @@ def test_a_tool_records_under_the_token_s_name(server: Served) -> None:
     silent = {"task": "T-1", "kind": "gotcha", "text": "x", "mitigation": "y", "severity": "low"}
     assert "claimed" not in text(call(server, token, "note", **silent, agent="coder"))
     lines = server.workspace.log("T-1", limit=2)
-    assert {line["author"] for line in lines} == {"coder"}
-    assert {line["via"] for line in lines} == {f"token:{token.split('_')[1]}"}
+    assert {line.author for line in lines} == {"coder"}
+    assert {line.via for line in lines} == {f"token:{token.split('_')[1]}"}
     decisions = server.workspace.files.state_document("T-1")["decisions"]
     assert {decision["agent"] for decision in decisions} == {"coder"}
     reader = server.token("looker", "read")
     refused = call(server, reader, "decide", **entry)
     assert refused["result"]["isError"]
-    assert server.workspace.task("T-1")["version"] == 4
+    assert server.workspace.task("T-1").version == 4
 
 
 @pytest.mark.promise("W-8")
@@ -86,10 +86,10 @@ def test_anybody_s_brief_can_be_read_and_only_one_s_own_is_on_record(server: Ser
     assert "not_recorded" not in read
     assert server.workspace.context.deliveries("T-1") == []
     assert "# T-1 for looker" in text(call(server, reader, "brief", task="T-1"))
-    assert [told["agent"] for told in server.workspace.context.deliveries("T-1")] == ["looker"]
+    assert [told.agent for told in server.workspace.context.deliveries("T-1")] == ["looker"]
     speaker = server.token("program", "read", "others")
     assert "# T-1 for tester" in text(call(server, speaker, "brief", task="T-1", agent="tester"))
-    assert [told["agent"] for told in server.workspace.context.deliveries("T-1")] == [
+    assert [told.agent for told in server.workspace.context.deliveries("T-1")] == [
         "tester",
         "looker",
     ]
@@ -115,7 +115,7 @@ def test_a_nested_shape_does_not_smuggle_a_name_in(server: Served) -> None:
     ]
     for shape in shapes:
         call(server, token, "handoff", **shape)
-    authors = {line["author"] for line in server.workspace.log("T-1") if line["version"] > 1}
+    authors = {line.author for line in server.workspace.log("T-1") if line.version > 1}
     assert authors <= {"coder"}
 
 

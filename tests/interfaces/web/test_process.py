@@ -213,7 +213,7 @@ def test_the_command_line_works_on_a_server(project: Path) -> None:
         assert (refused.returncode, "doesn't offer" in refused.stderr) == (1, True)
     with passdown.open(str(project)) as workspace:
         (line,) = workspace.log("T-1", limit=1)
-        assert line["author"] == "coder"
+        assert line.author == "coder"
 
 
 def token_path(server: Running) -> Path:

@@ -216,7 +216,7 @@ def test_briefs_are_recorded_no_faster_than_a_token_may_ask(ws: Workspace) -> No
         assert set(statuses) == {200, 429}
         assert statuses.count(429) >= 20
         told = ws.context.deliveries("T-1", limit=1_000)
-        assert len([each for each in told if each["agent"] == "reader"]) == statuses.count(200)
+        assert len([each for each in told if each.agent == "reader"]) == statuses.count(200)
 
 
 @pytest.mark.promise("W-19", "W-4")

@@ -103,11 +103,11 @@ def test_a_handoff_bears_the_hashes_of_the_files_of_who_asks(
     with passdown.open(new_folder(there.desk / "copy")) as copy:
         assert copy.maintenance.import_bundle(bundle).added == {"task/T-1": 2}
         assert copy.verify().ok
-    assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["same"]
+    assert [artifact.now for artifact in afar.artifacts("T-1")] == ["same"]
     (there.desk / "src" / "new.py").write_bytes(b"other")
-    assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["changed"]
+    assert [artifact.now for artifact in afar.artifacts("T-1")] == ["changed"]
     (there.desk / "src" / "new.py").unlink()
-    assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["missing"]
+    assert [artifact.now for artifact in afar.artifacts("T-1")] == ["missing"]
 
 
 def test_a_brief_from_afar_says_whose_files_it_went_by(there: There, afar: Workspace) -> None:
@@ -122,7 +122,7 @@ def test_a_brief_from_afar_says_whose_files_it_went_by(there: There, afar: Works
     after = afar.brief("T-1", agent="tester", record=False)
     assert "STALE" in after.text
     assert [warning.code for warning in after.warnings] == ["files_of_server"]
-    assert [artifact["now"] for artifact in afar.artifacts("T-1")] == ["same"]
+    assert [artifact.now for artifact in afar.artifacts("T-1")] == ["same"]
 
 
 @pytest.mark.parametrize("path", ["src/missing.py", "src", "out.py", ".passdown/ledger.db"])
@@ -146,7 +146,7 @@ def test_what_is_refused_beside_the_store_is_refused_from_afar(
     assert theirs.value.message == ours.value.message
     assert theirs.value.problems == ours.value.problems
     assert afar.check_handoff(given).problems == checked.problems
-    assert afar.task("T-1")["version"] == 1
+    assert afar.task("T-1").version == 1
 
 
 def test_decisions_and_patterns_cite_the_files_of_who_asks(there: There, afar: Workspace) -> None:

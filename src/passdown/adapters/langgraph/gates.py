@@ -94,7 +94,8 @@ def rejected_gates(workspace: AnyWorkspace, task: str, agent: str) -> list[Plain
 
 
 def _human_gates(workspace: AnyWorkspace, task: str) -> list[Plain]:
-    return [gate for gate in workspace_of(workspace).gates(task) if gate.get("kind") == "human"]
+    found = workspace_of(workspace).gates(task)
+    return [gate.to_dict() for gate in found if gate.kind == "human"]
 
 
 def ask_until_answered(waiting: list[Plain]) -> GateAnswers:

@@ -297,7 +297,7 @@ def _send_back(how: NodeWrapping, turn: AgentTurn, rejected: list[Plain]) -> Any
     update["warnings"] = [*turn.warnings, *reasons]
     route = Route((source,), GOTO)
     add_checksums(how.hop, turn, update, route)
-    version = workspace_of(how.hop.workspace).task(how.hop.task)["version"]
+    version = workspace_of(how.hop.workspace).task(how.hop.task).version
     record_turn(how.hop, turn, update, route, version=version)
     return Command(update=update, goto=[source])
 

@@ -100,7 +100,7 @@ def _record_handoff(sending: _HandoffTool, runtime: Any, fields: Plain) -> Any:
     messages: list[Any] = list(state.get("messages") or ())
     alone = _called_with_others(messages, runtime.tool_call_id)
     workspace = workspace_of(sending.workspace)
-    source = sending.from_agent or str(workspace.task(sending.task)["holder"])
+    source = sending.from_agent or str(workspace.task(sending.task).holder)
     fixed = {"task": sending.task, "from_agent": source, "to_agent": sending.agent_name}
     document = handoff_of(fields, **fixed)
     # Run again after an interrupt, the task is held by this very handoff.

@@ -355,19 +355,19 @@ class SinceHandoff:
         given = data.model_data
         with self._lock:
             document = self._reader.workspace.task(self._task)
-            self._catch_up(int(document["counts"].get("h", 0)))
+            self._catch_up(int(document.counts.get("h", 0)))
             found = self._last_in(given.input)
             if found is None:
                 return given
             place, handed = found
-            brief = self._brief(data, place, handed, int(document["version"]))
+            brief = self._brief(data, place, handed, int(document.version))
         later = [*brief, *given.input[place + 1 :]]
         return ModelInputData(input=later, instructions=given.instructions)
 
     def _catch_up(self, count: int) -> None:
         for number in range(len(self._handed) + 1, count + 1):
             self._handed.append(
-                _recorded_call(self._reader.workspace.show(f"{self._task}#h{number}"))
+                _recorded_call(self._reader.workspace.show(f"{self._task}#h{number}").to_dict())
             )
 
     def _last_in(self, items: Sequence[TResponseInputItem]) -> tuple[int, _RecordedCall] | None:
@@ -472,7 +472,7 @@ def opening_input(
     Raises HandoffHeld while a person has to approve.
     """
     opened = local_workspace(workspace, "opening_input")
-    held = [gate["address"] for gate in opened.gates(task) if "blocker" in gate]
+    held = [gate.address for gate in opened.gates(task) if gate.blocker]
     if held:
         raise HandoffHeld(task, held, recorded=True)
     _check_agent(agent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from passdown.core.values import NamedTuple
 from passdown.hosts.definitions import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from passdown.core.settings import Settings
+    from passdown.core.views import TaskDetails
     from passdown.hosts.hooks.messages import TaskChoice
     from passdown.hosts.hooks.protocol import HookCall
     from passdown.workspace import Workspace
@@ -118,24 +119,23 @@ def _briefed(
         workspace,
         call.host,
         choice,
-        agent_of(session, task["holder"], call.host),
+        agent_of(session, task.holder, call.host),
         budget=context.settings.brief_budget,
         faults=context.faults,
         more=session_text(session) if is_compacted else "",
     )
-    return session._replace(told=f"{choice.task} at version {task['version']}"), text
+    return session._replace(told=f"{choice.task} at version {task.version}"), text
 
 
-def _bound(session: HookSession, task: dict[str, Any]) -> HookSession:
-    if session.task == task["task"]:
+def _bound(session: HookSession, task: TaskDetails) -> HookSession:
+    if session.task == task.task:
         return session
-    return session._replace(task=str(task["task"]), handoffs=handoffs_of(task))
+    return session._replace(task=task.task, handoffs=handoffs_of(task))
 
 
-def handoffs_of(task: dict[str, Any]) -> int:
+def handoffs_of(task: TaskDetails) -> int:
     """How many handoffs a task has had."""
-    counts = task.get("counts")
-    return int(cast("dict[str, int]", counts).get("h", 0)) if isinstance(counts, dict) else 0
+    return task.counts.get("h", 0)
 
 
 def _prompt_submit(context: HookContext, session: HookSession) -> HookResponse:
@@ -218,7 +218,7 @@ def _subagent_start(context: HookContext, session: HookSession) -> HookResponse:
         choice = choose_task(workspace, session, "")
         if not choice.task:
             return HookResponse()
-        holder = workspace.task(choice.task)["holder"]
+        holder = workspace.task(choice.task).holder
         name = subagent_name(call.agent_type, session, call.host, holder)
         budget, faults = context.settings.brief_budget, context.faults
         text = brief_text(workspace, call.host, choice, name, budget=budget, faults=faults)
@@ -313,7 +313,7 @@ def _checkpoint(
     changed = changed_files(session, root, context.left_s(_GIT_S))
     has_done = bool(changed or session.commands or session.files or session.subagents)
     if has_done:
-        agent = agent_of(session, str(task["holder"]), context.call.host)
+        agent = agent_of(session, task.holder, context.call.host)
         try:
             write_draft(folder, name, draft_text(name, agent, session, changed))
         except OSError as error:

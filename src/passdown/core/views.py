@@ -1,0 +1,246 @@
+"""Values that queries return: fields by name, equal by content, and their JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from passdown.core.types import JsonObject
+
+
+class View:
+    """A frozen value over a JSON object; what an object leaves out has the field's default."""
+
+    __slots__ = ("_document",)
+    _defaults: ClassVar[Mapping[str, Any]] = {}
+    _document: JsonObject
+
+    def __init_subclass__(cls) -> None:
+        # A default on the class would hide the field of every instance.
+        named = {name: vars(cls)[name] for name in cls.__annotations__ if name in vars(cls)}
+        for name in named:
+            delattr(cls, name)
+        cls._defaults = {**cls._defaults, **named}
+
+    def __init__(self, document: JsonObject) -> None:
+        object.__setattr__(self, "_document", document)
+
+    @classmethod
+    def from_dict(cls, document: JsonObject) -> Self:
+        """The value that a JSON object stands for."""
+        return cls(document)
+
+    def to_dict(self) -> JsonObject:
+        """The value as a plain JSON object."""
+        return dict(self._document)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in self._document:
+                return self._document[name]
+            if name in self._defaults:
+                return self._defaults[name]
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} can't be changed")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, View) and self._document == other._document
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[type[Self], tuple[JsonObject]]:
+        return type(self), (self._document,)
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in self._document.items() if value not in ("", [], {})}
+        fields = ", ".join(f"{name}={value!r}"[:60] for name, value in list(shown.items())[:6])
+        return f"{type(self).__name__}({fields}{', ...' if len(shown) > 6 else ''})"
+
+
+class TaskOverview(View):
+    """A task in a list. `seq` is where the next page begins."""
+
+    __slots__ = ()
+    task: str
+    title: str
+    phase: str
+    status: str
+    holder: str
+    version: int
+    updated_at: str
+    seq: int
+
+
+class TaskDetails(TaskOverview):
+    """One task: what it is, what it needs and what needs it, and its open items."""
+
+    __slots__ = ()
+    description: str = ""
+    inputs: list[str]
+    outputs: list[str]
+    criteria: list[str]
+    depends_on: list[str]
+    time_limit_minutes: int | None = None
+    metadata: JsonObject | None = None
+    created_by: str
+    created_at: str
+    needs: list[str]
+    needed_by: list[str]
+    blocked_by: list[str]
+    counts: dict[str, int]
+    open: list[JsonObject]
+    digest: str
+
+
+class Gate(View):
+    """A human gate (`kind` is human, `blocker` says why) or a quality gate (`result`)."""
+
+    __slots__ = ()
+    task: str
+    address: str
+    status: str
+    agent: str
+    at: str
+    version: int
+    name: str
+    kind: str = ""
+    result: str = ""
+    detail: str = ""
+    blocker: str = ""
+    severity: str = ""
+    impact: str = ""
+    suggested_resolution: str = ""
+    blocking_tasks: Sequence[str] = ()
+    requires_human: bool = False
+    answered_by: str = ""
+    answered_at: str = ""
+    reason: str = ""
+
+
+class LogEntry(View):
+    """A record in the log."""
+
+    __slots__ = ()
+    seq: int
+    task: str
+    stream: str
+    version: int
+    at: str
+    author: str
+    kind: str
+    key: str
+    digest: str
+    previous: str
+    summary: str
+    counts: dict[str, int]
+    bytes: int
+    via: str = ""
+    imported: JsonObject | None = None
+
+
+class Changes(View):
+    """Log entries after a `seq`, oldest first, and the `last` one looked at."""
+
+    __slots__ = ()
+    last: int
+
+    @property
+    def changes(self) -> list[LogEntry]:
+        """The log entries."""
+        return [LogEntry(entry) for entry in self._document["changes"]]
+
+
+class Item(View):
+    """One item with the record it came from; further fields are those of its kind."""
+
+    __slots__ = ()
+    address: str
+    status: str
+    agent: str
+    at: str
+    version: int
+    source: JsonObject
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class StateDiff(View):
+    """What differs between two versions of a task."""
+
+    __slots__ = ()
+    task: str
+    old: int
+    new: int
+    fields: JsonObject
+    added: list[JsonObject]
+    changed: list[JsonObject]
+    removed: list[JsonObject]
+
+
+class InboxEntry(View):
+    """A handoff that waits for an agent; `held` while a gate holds it."""
+
+    __slots__ = ()
+    agent: str
+    task: str
+    position: int
+    held: bool
+
+
+class ArtifactStatus(View):
+    """An artifact of a task; `now` says what became of the file: same, changed or missing."""
+
+    __slots__ = ()
+    address: str
+    path: str
+    type: str
+    change: str = ""
+    lines: str = ""
+    note: str = ""
+    sha256: str | None = None
+    size_bytes: int | None = None
+    status: str
+    agent: str
+    at: str
+    version: int
+    now: str = ""
+
+
+class Delivery(View):
+    """What an agent was given; further fields are those of its kind (briefed, switched, ...)."""
+
+    __slots__ = ()
+    seq: int
+    task: str
+    number: int
+    at: str
+    kind: str
+    agent: str
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class Explanation(View):
+    """Whether and when an agent was given an item, and if not, why."""
+
+    __slots__ = ()
+    item: str
+    agent: str
+    kind: str
+    title: str
+    status: str
+    recorded_in_version: int
+    told: bool
+    briefs: int
+    times: list[JsonObject]
+    reason: str
+    displaced_by: Sequence[str] = ()
