@@ -45,6 +45,7 @@ print(json.dumps({"code": code, "tasks": tasks, "peak": peak << 10}))
 
 def imported(bundle: Path, store: Path, max_unpacked: int = 0) -> dict[str, Any]:
     """What came of an import in a process of its own, and the most memory that it had."""
+    store.mkdir(exist_ok=True)
     arguments = [str(bundle), str(store), str(max_unpacked)]
     done = subprocess.run(
         [sys.executable, "-c", _IMPORT, *arguments], capture_output=True, check=True, timeout=240

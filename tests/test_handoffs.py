@@ -319,7 +319,9 @@ def test_files_that_are_not_on_disk_refuse_the_handoff(ws: Workspace, tmp_path: 
 def test_a_handoff_reaches_the_inbox_of_its_receiver(ws: Workspace) -> None:
     """It waits for the receiver, moves on with the next handoff, and is held while a gate is."""
     ws.hand_off(minimal(to_agent="coder"))
-    assert ws.inbox("coder") == [{"agent": "coder", "task": "T-1", "position": 2, "held": False}]
+    assert [entry.to_dict() for entry in ws.inbox("coder")] == [
+        {"agent": "coder", "task": "T-1", "position": 2, "held": False}
+    ]
     human = [{"blocker": "b", "suggested_resolution": "r", "requires_human": True}]
     ws.hand_off(minimal(from_agent="coder", to_agent="tester", blockers=human, outcome="failed"))
     assert ws.inbox("coder") == []

@@ -239,7 +239,12 @@ def test_a_secret_never_reaches_the_disk(ws: Workspace, tmp_path: Path, kind: st
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 8
     assert [str(path) for path in files if value in path.read_bytes()] == []
-    shown = json.dumps([ws.files.state_document(t.task) for t in ws.tasks()] + ws.log(limit=99))
+    shown = json.dumps(
+        [
+            *(ws.files.state_document(t.task) for t in ws.tasks()),
+            *(line.to_dict() for line in ws.log(limit=99)),
+        ]
+    )
     assert value.decode() not in shown
     assert f"[redacted:{kind}]" in shown
     assert ws.verify().ok

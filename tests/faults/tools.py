@@ -168,7 +168,7 @@ def state_of(ws: passdown.Workspace) -> dict[str, Any]:
     """Everything that can be read of a workspace: tasks, states, items, records, inbox."""
     seen: dict[str, Any] = {"tasks": ws.tasks(), "log": ws.log(limit=10**9)}
     for overview in seen["tasks"]:
-        task = overview["task"]
+        task = overview.task
         seen[task] = [ws.task(task), ws.files.state_document(task), ws.gates(task, all=True)]
         seen[task + ":log"] = ws.log(task, limit=10**9)
     seen["inbox"] = [ws.inbox(agent) for agent in ("planner", "coder", "reviewer")]

@@ -367,6 +367,7 @@ def test_an_artifact_of_another_workspace_is_judged_by_itself(
     cli("switch", "--task", "T-1", "--to", "tester")
     file = handoffs(team)[0]
     other = tmp_path / "other"
+    other.mkdir()
     open_workspace(str(other)).close()
     monkeypatch.chdir(other)
     assert cli("artifact", "check", str(file)).out == f"{file}: {UNCOMPARED}\n"

@@ -179,9 +179,9 @@ class StateDiff(View):
     old: int
     new: int
     fields: JsonObject
-    added: list[JsonObject]
-    changed: list[JsonObject]
-    removed: list[JsonObject]
+    added: dict[str, list[JsonObject]]
+    changed: dict[str, list[JsonObject]]
+    removed: dict[str, list[JsonObject]]
 
 
 class InboxEntry(View):

@@ -86,7 +86,7 @@ def test_who_comes_back_misses_nothing_and_gets_nothing_twice(server: Served) ->
             last = str(seen[-1]["id"])
     writer.join()
     told = ws.changes(0, limit=10_000).changes
-    assert [event["id"] for event in seen] == [line["seq"] for line in told]
+    assert [event["id"] for event in seen] == [line.seq for line in told]
     assert [event["summary"] for event in seen[1:]] == [f"warning {n}" for n in range(count)]
 
 

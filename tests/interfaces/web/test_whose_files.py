@@ -50,6 +50,7 @@ class There(NamedTuple):
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[There]:
     folder, desk = tmp_path / "server", tmp_path / "desk"
+    folder.mkdir()
     (desk / "src").mkdir(parents=True)
     (desk / "src" / "new.py").write_bytes(SOURCE)
     with passdown.open(str(folder)) as workspace:
