@@ -308,7 +308,7 @@ def _checkpoint(
         archive_draft(folder, name)
         fresh = HookSession(transcript=session.transcript, read_to=session.read_to)
         fresh = fresh._replace(task=name, agent=session.agent, told=session.told)
-        fresh = fresh._replace(used=session.used_tokens, understood=session.understood)
+        fresh = fresh._replace(used_tokens=session.used_tokens, understood=session.understood)
         return fresh._replace(handoffs=handoffs_of(task), started=int(time.time()))
     changed = changed_files(session, root, context.left_s(_GIT_S))
     has_done = bool(changed or session.commands or session.files or session.subagents)
