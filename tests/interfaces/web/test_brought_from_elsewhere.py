@@ -117,7 +117,7 @@ def test_what_is_brought_later_names_who_brought_that(tmp_path: Path, forged: Pa
         here.warn("T-9", agent="coder", text="only here")
         here.maintenance.export(str(tmp_path / "other"))
         there.maintenance.import_bundle(str(tmp_path / "other"), agent="pat", fork="x")
-        assert {line.imported and line.imported["by"] for line in there.log("T-9.x")} == {"pat"}
+        assert {(line.imported or {}).get("by") for line in there.log("T-9.x")} == {"pat"}
         assert "imported" not in lines_of(there)[0]
         assert there.verify().ok
         with pytest.raises(passdown.errors.InvalidInput, match="agent"):
