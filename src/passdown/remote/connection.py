@@ -391,6 +391,7 @@ class HttpConnection:
         self._timeout_s = timeout_s
         self._idle: list[http.client.HTTPConnection] = []
         self._process = os.getpid()
+        self._is_closed = False
 
     def ask(
         self,
@@ -411,6 +412,10 @@ class HttpConnection:
         connection breaks. Anything else is not: whether it was written is unknown then. What
         `is_heavy` is waited for longer; `within` bounds it together with other questions.
         """
+        if self._is_closed:
+            raise StoreUnavailable(
+                "the workspace is closed", next_step="Open it again with passdown.open."
+            )
         target = self.server.prefix + path + _query_string(query or {})
         data = None if body is None else json.dumps(body).encode()
         request = _Request(method, target, data, self._headers(data, key, expect_version))
@@ -454,7 +459,8 @@ class HttpConnection:
             connection.close()
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close what is open; every later question is refused."""
+        self._is_closed = True
         while self._idle:
             self._idle.pop().close()
 

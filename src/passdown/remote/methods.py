@@ -389,7 +389,7 @@ def knowledge_graph(ws: RemoteWorkspace, **given: Any) -> Graph:
     return read_graph(knowledge_render(ws, "json", **given), "json")
 
 
-def knowledge_render(ws: RemoteWorkspace, format: str, **given: Any) -> str:
+def knowledge_render(ws: RemoteWorkspace, format: str = "json", **given: Any) -> str:
     """The knowledge graph, or a part of it, as text."""
     return request(ws.connection, OPERATION["knowledge.render"], format, **given).body.decode()
 

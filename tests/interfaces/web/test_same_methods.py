@@ -33,6 +33,18 @@ ELSEWHERE = [operation.name for operation in OPERATIONS if operation.instead[0]]
 """The methods that need what only one machine has."""
 
 
+def test_a_closed_workspace_refuses_as_one_here_does(tmp_path: Path) -> None:
+    """Reads and writes alike, and nothing is written."""
+    with passdown.open(str(tmp_path), settings=QUICK) as here, over_http(here) as remote:
+        remote.create_task("T-1", title="Login", agent="kim")
+        assert remote.knowledge.render() == here.knowledge.render()
+        remote.close()
+        for call in (remote.tasks, lambda: remote.warn("T-1", agent="kim", text="late")):
+            with pytest.raises(PassdownError, match="the workspace is closed"):
+                call()
+        assert here.task("T-1").version == 1
+
+
 @pytest.mark.promise("W-10")
 def test_every_method_is_the_server_s_or_says_that_it_is_not() -> None:
     """None reaches for a store that isn't there; a new one has to choose."""
