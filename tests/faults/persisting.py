@@ -25,11 +25,13 @@ def opened(options: dict[str, Any]) -> passdown.Workspace:
     """The workspace, as soon as it can be reached."""
     durability = options.get("durability", "full")
     settings = Settings(lock_timeout_s=5, durability=durability, embedder="none")
+    after_stop = 0
     while True:
         try:
             return passdown.open(options["url"], settings=settings)
         except StoreError:
-            if os.path.exists(options["stop"]):
+            after_stop += os.path.exists(options["stop"])
+            if after_stop > 20:  # nothing is cut any more by then
                 raise
             time.sleep(0.05)
 
