@@ -218,7 +218,7 @@ def _briefed(workspace: passdown.Workspace, note: Note) -> Briefed:
             short = f"{held.letter}{number}"
             address = f"{note.name}#{short}"
             is_shown = one_line(item[held.sentence]) in lines.get(short, "")
-            answers = (by_address.get(address), workspace.show(address))
+            answers = (by_address.get(address), workspace.show(address).to_dict())
             is_whole = all(answer and item.items() <= answer.items() for answer in answers)
             told.append(Told(held.kind, is_shown, is_named and is_whole))
     count = counter_of(COUNTER).tokens
