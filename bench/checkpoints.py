@@ -80,6 +80,7 @@ def measure(run: Run) -> Measured:
     folder.mkdir()
     ours, theirs = folder / "ours", folder / "theirs.db"
     connection = sqlite3.connect(theirs, check_same_thread=False)
+    ours.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(ours)) as workspace:
         savers = {"ours": LedgerSaver(workspace), "theirs": SqliteSaver(connection)}
         timed = {name: _Timed(saver) for name, saver in savers.items()}

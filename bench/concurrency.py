@@ -86,6 +86,7 @@ def _take_barrier(barrier: Barrier) -> None:
 def _prepare_ours(root: Path, names: list[str]) -> Path:
     root.mkdir(parents=True)
     write_files(root, 0, 1)
+    root.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(root)) as workspace:
         for name in names:
             workspace.create_task(name, title="A task", agent="lead")

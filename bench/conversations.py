@@ -78,6 +78,7 @@ def _conversations(folder: Path, task: str) -> tuple[passdown.Workspace, Convers
     from passdown.relay.conversations import Conversations
 
     folder.mkdir()
+    folder.mkdir(parents=True, exist_ok=True)
     ws = passdown.open(str(folder))
     ws.create_task(task, title="Charge an account once", agent="lead", description="Idempotent.")
     states = AgentStates(ws)

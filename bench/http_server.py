@@ -84,6 +84,7 @@ def _at(times: list[float], share: float) -> float:
 def _workspace(folder: Path) -> list[str]:
     """Tasks with a handoff of some size, and a token for each client."""
     write_files(folder, 0, 4)
+    folder.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(folder)) as workspace:
         for number in range(TASKS):
             task = f"T-{number}"
@@ -183,6 +184,7 @@ async def _client(port: int, number: int, token: str, seconds: float) -> tuple[l
 
 
 def _told(folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(folder)) as workspace:
         heads = workspace.maintenance.heads()["heads"]
     return sum(head[0] for stream, head in heads.items() if stream.startswith("delivery/"))

@@ -187,6 +187,7 @@ def _kept(run: Run, folder: Path) -> tuple[int, int]:
     root = run.folder / "migration"
     root.mkdir(parents=True)
     kept = lost = 0
+    root.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(root), settings=Settings(artifacts_on_disk=False)) as workspace:
         for path in sorted([*folder.glob("*.md"), *folder.glob("*.json")]):
             copy = root / path.name

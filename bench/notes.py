@@ -86,6 +86,7 @@ def measure(run: Run) -> Measured:
     settings = Settings(artifacts_on_disk=False)
     root = run.folder / "notes"
     root.mkdir(parents=True)
+    root.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(root), settings=settings) as workspace:
         results = [_briefed(workspace, read(path)) for path in files]
     found.rows = _rows(results)

@@ -88,6 +88,7 @@ def _kept(root: Path, size: int, stuff: Material, run: Run) -> passdown.Workspac
         making.rename(kept)
     run.say(f"search: copying {kept}")
     shutil.copytree(kept, root)
+    root.mkdir(parents=True, exist_ok=True)
     return passdown.open(str(root), settings=SETTINGS)
 
 

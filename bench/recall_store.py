@@ -86,6 +86,7 @@ def share_of(luck: random.Random) -> int:
 def make(root: Path, entries: int, stuff: Material, run: Run) -> passdown.Workspace:
     """A workspace with that many entries, every one with its vector."""
     root.mkdir(parents=True)
+    root.mkdir(parents=True, exist_ok=True)
     workspace = passdown.open(str(root), settings=SETTINGS)
     streams = _Streams(stuff, random.Random(11))
     store = workspace._context.store

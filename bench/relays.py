@@ -85,6 +85,7 @@ def _alone(folder: Path, legs: int) -> tuple[float, Timed]:
     from tests.relay.relay_process import short_relay, start
 
     folder.mkdir()
+    folder.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(folder)) as ws:
         ws.create_task("T-1", title="Many legs", agent="lead")
         name = Runs(ws).start(short_relay(legs), "T-1", by="lead", lane="here").run
@@ -194,6 +195,7 @@ def _crew(folder: Path, url: str, relays: int, workers: int, options: dict[str, 
     from tests.relay.relay_process import short_relay
 
     _repository(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(folder)) as ws, open_engine(ws, EngineOptions(url)) as engine:
         runs, work = Runs(ws), RelayWorker(ws, engine)
         names: list[str] = []

@@ -132,6 +132,7 @@ def load(root: Path, corpus: Corpus, embed: Callable[[Sequence[str]], Any] | Non
     root.mkdir(parents=True)
     clock = Clock()
     settings = Settings(durability="normal", embedder=MINILM if embed else "none")
+    root.mkdir(parents=True, exist_ok=True)
     workspace = passdown.open(str(root), settings=settings, clock=clock)
     if embed is not None:
         workspace._context.embeddings._loaded[MINILM] = NamedEmbedder(MINILM, embed)

@@ -69,6 +69,7 @@ class Ours:
     def __init__(self, root: Path) -> None:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
+        root.mkdir(parents=True, exist_ok=True)
         self.workspace = passdown.open(str(root))
         self.files = 0
         self.versions: dict[str, int] = {}
