@@ -225,7 +225,7 @@ class BundleRecords:
         return _record(json.loads(self._file.readline()), 0)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 

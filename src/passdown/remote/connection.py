@@ -138,7 +138,7 @@ class _Timed(io.RawIOBase):
             raise
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         self._raw.close()
         super().close()
 
