@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,12 @@ __all__ = [
     "postgres_server",
     "postgres_store",
 ]
+
+# Tests start hundreds of processes: each would compile the package again without this.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir(), "passdown-pycache")))
+sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"]
 
 MEMORY = "/dev/shm"
 if "TMPDIR" not in os.environ and os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > 2**32:

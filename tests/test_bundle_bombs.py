@@ -54,18 +54,15 @@ def imported(bundle: Path, store: Path, max_unpacked: int = 0) -> dict[str, Any]
 
 
 def exported(folder: Path, tasks: int) -> Path:
-    """A bundle of tasks that each say one thing, 2 MiB long."""
+    """A bundle of tasks with 2 MiB of metadata each, which compresses well and isn't indexed."""
     folder.mkdir()
     target = folder / "large.passdown"
     with passdown.open(str(folder), settings=QUICK) as ws:
         for number in range(tasks):
             task = f"T-{number}"
             ws.create_task(task, title="Long", agent="planner")
-            decisions = [
-                {"summary": f"{number}.{place}", "rationale": "because " * 8_000}
-                for place in range(32)
-            ]
-            ws.hand_off({"task": task, "outcome": "completed", "decisions": decisions})
+            metadata = {f"part {place}": "because " * 8_000 for place in range(32)}
+            ws.hand_off({"task": task, "outcome": "completed", "metadata": metadata})
         ws.maintenance.export(str(target))
     return target
 

@@ -105,6 +105,11 @@ class Sweep:
         return [Fault(step, call, what) for call in calls for what in FAULTS[call.name]]
 
     def calls(self, step: str, job: str = "one") -> list[Call]:
+        """The calls of an operation; the first run compiles modules, which later ones only read."""
+        self._traced(step, job)
+        return self._traced(step, job)
+
+    def _traced(self, step: str, job: str) -> list[Call]:
         folder = self._scratch / f"{step}-00000"
         self._templates.copy(step, folder)
         acks, log = self._scratch / f"{step}-acks", self._scratch / f"{step}-log"
