@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +23,7 @@ from passdown.imports.note_handoffs import (
     written_below,
 )
 from passdown.imports.note_items import MAIN, extract_note
+from tests.sizes import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,12 +155,6 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_reading_takes_time_in_proportion_to_the_note(name: str) -> None:
     """Four times the text doesn't take sixteen times as long."""
-
-    def seconds(size: int) -> float:
-        text = HOSTILE[name](size)
-        started = time.process_time()
-        extract_note(text)
-        return time.process_time() - started
-
-    small, large = seconds(20_000), seconds(80_000)
-    assert large < 10 * max(small, 0.02)
+    short, long = HOSTILE[name](20_000), HOSTILE[name](80_000)
+    small = cpu_seconds(lambda: extract_note(short))
+    assert cpu_seconds(lambda: extract_note(long)) < 10 * max(small, 0.02)
