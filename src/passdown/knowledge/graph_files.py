@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, NoReturn, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple, NoReturn, cast
 
 from passdown.core.arguments import text_list
 from passdown.core.graph import (
@@ -27,9 +27,11 @@ from passdown.core.index_entries import tag_of
 from passdown.core.knowledge import (
     RelatedNode,
     Relation,
+    edge_document,
     edge_key,
     matching_relations,
     missing_nodes,
+    node_document,
     relation_problems,
     relations_of,
     with_relation,
@@ -149,6 +151,10 @@ class Field(NamedTuple):
     text: str
     place: str
 
+    def split(self) -> list[Field]:
+        """The parts between commas."""
+        return [Field(part.strip(), self.place) for part in self.text.split(",") if part.strip()]
+
 
 class Draft(NamedTuple):
     """A node or an edge as the file states it: its fields by name, and its tags."""
@@ -159,54 +165,41 @@ class Draft(NamedTuple):
 
     def text(self, name: str) -> str:
         """A field's text; empty if the file has none."""
-        found = self.fields.get(name)
-        return found.text if found else ""
+        return self.fields[name].text if name in self.fields else ""
 
 
 class Drafts:
     """The entries and problems of one file. With `by_line`, places are lines and columns: a field
-    that is missing has its entry's place, and messages name the field.
+    that is missing has its entry's place, and messages name entry and field.
     """
 
-    def __init__(self, *, by_line: bool) -> None:
+    def __init__(self, known: Iterable[str], *, by_line: bool) -> None:
         self._by_line = by_line
         self._nodes: list[Draft] = []
         self._edges: list[Draft] = []
-        self._problems: list[Problem] = []
-        self._reported: set[str] = set()
         self._left = MAX_FIELDS
         self._mentions: dict[str, Field] = {}
-        self._excused: set[str] = set()
+        self.problems: list[Problem] = []
+        self.known = set(known)
+        """Ids of nodes to which an edge may lead, though the file has no usable entry for them."""
         self.is_partial = False
         """Whether part of the file could not be read, so that a node may be in that part."""
-
-    @property
-    def has_problems(self) -> bool:
-        """Whether anything has been refused so far."""
-        return bool(self._problems)
 
     def mention(self, name: Field) -> None:
         """Note a name that has to be a node."""
         self._mentions.setdefault(name.text, name)
 
-    def excuse(self, name: str) -> None:
-        """Count a name as a node, though its entry can't be used."""
-        self._excused.add(name)
-
     def refuse(self, place: str, code: str, message: str, expected: str = "") -> None:
         """Note a problem and continue; raises InvalidInput when there are too many."""
-        self._problems.append(Problem(place, code, message, expected))
-        self._reported.add(place)
-        if len(self._problems) >= MAX_PROBLEMS:
+        self.problems.append(Problem(place, code, message, expected))
+        if len(self.problems) >= MAX_PROBLEMS:
+            words = f"has more problems than these {MAX_PROBLEMS}; reading ended here"
+            self.problems.append(Problem("", "too_many_problems", words))
             self.give_up()
 
     def give_up(self) -> NoReturn:
         """Raise InvalidInput with the problems found so far."""
-        shown = self._problems[:MAX_PROBLEMS]
-        if len(self._problems) >= MAX_PROBLEMS:
-            message = f"has more problems than these {MAX_PROBLEMS}; reading ended here"
-            shown.append(Problem("", "too_many_problems", message))
-        raise InvalidInput("the graph can't be read", shown)
+        raise InvalidInput("the graph can't be read", self.problems)
 
     def spend(self, fields: int, place: str) -> None:
         """Count fields against the limit of a file."""
@@ -226,104 +219,86 @@ class Drafts:
         self.spend(1 + len(draft.fields), draft.place)
         self._edges.append(draft)
 
-    def graph(self, known: Iterable[str], *, is_edge_list: bool = False) -> Graph:
+    def graph(self, *, is_edge_list: bool = False) -> Graph:
         """The checked graph; raises InvalidInput with all problems.
 
         In an edge list, an end that isn't a node becomes an insight of that name.
         """
-        outside = {*known, *self._excused}
-        self._need_fields()
+        reported = {problem.path for problem in self.problems}
+        for draft in self._nodes:
+            self._need(draft, reported, "id", "type")
+            if not any(name in draft.fields for name in ("summary", "description", "label")):
+                self._need(draft, reported, "summary")
+        for draft in self._edges:
+            self._need(draft, reported, "source", "target")
         listed = [draft for draft in self._nodes if "id" in draft.fields]
-        drawn = [draft for draft in self._edges if draft.fields.keys() >= _ENDS]
-        nodes = [_node(draft) for draft in listed]
-        edges = [_edge(draft) for draft in drawn]
+        drawn = [draft for draft in self._edges if draft.fields.keys() >= {"source", "target"}]
+        nodes, edges = [_node(draft) for draft in listed], [_edge(draft) for draft in drawn]
+        there = self.known.union(node.id for node in nodes)
         if is_edge_list:
-            nodes += _implied(nodes, edges, outside)
-        self._check_mentions(outside.union(node.id for node in nodes))
-        reported = set(self._reported)
-        for problem in check_graph(nodes, edges, outside):
-            self._report(problem, listed, drawn, reported)
-        if self._problems:
+            ends = {name for edge in edges for name in edge.key[::2]}
+            nodes += missing_nodes(sorted(ends), there)
+        for name in self._mentions.values():
+            if not (name.text in there or is_reference(name.text) or self.is_partial):
+                message = f"there is no node {excerpt(name.text, 60)}"
+                self.refuse(name.place, "unknown_node", message, "a list of its attributes in [ ]")
+        missing = {problem.path for problem in self.problems}
+        for problem in check_graph(nodes, edges, self.known):
+            self._report(problem, {"nodes": listed, "edges": drawn}, missing)
+        if self.problems:
             self.give_up()
         return graph_of(nodes, edges)
 
-    def _check_mentions(self, there: set[str]) -> None:
-        for name in self._mentions.values():
-            if name.text not in there and not is_reference(name.text) and not self.is_partial:
-                message = f"there is no node {excerpt(name.text, 60)}"
-                expected = "a list of its attributes in [ ]"
-                self.refuse(name.place, "unknown_node", message, expected)
+    def _need(self, draft: Draft, reported: set[str], *names: str) -> None:
+        for name in names:
+            place = self._place(draft, name)
+            if name not in draft.fields and (self._by_line or place not in reported):
+                self.refuse(place, "missing", self._worded(draft, f"{name} is missing"))
 
-    def _need_fields(self) -> None:
-        for draft in self._nodes:
-            for name in ("id", "type"):
-                self._need(draft, name)
-            if not any(name in draft.fields for name in ("summary", "description", "label")):
-                self._need(draft, "summary")
-        for draft in self._edges:
-            for name in ("source", "target"):
-                self._need(draft, name)
-
-    def _need(self, draft: Draft, name: str) -> None:
+    def _place(self, draft: Draft, name: str) -> str:
         if name in draft.fields:
-            return
-        place, code, message = self._worded(draft, name, f"{name} is missing", "missing")
-        if self._by_line or place not in self._reported:
-            self.refuse(place, code, message)
+            return draft.fields[name].place
+        return f"{draft.place}.{name}" if name and not self._by_line else draft.place
 
-    def _worded(self, draft: Draft, name: str, message: str, code: str) -> tuple[str, str, str]:
-        """Position, code and message of a problem with a field, as fits the format."""
-        field = draft.fields.get(name)
-        if self._by_line:
-            who = excerpt(draft.text("id"), 60)
-            words = f"{who}: {message}" if who else message
-            return (field.place if field else draft.place, code, words)
-        return (field.place if field else f"{draft.place}.{name}", code, message)
+    def _worded(self, draft: Draft, message: str) -> str:
+        who = excerpt(draft.text("id"), 60) if self._by_line else ""
+        return f"{who}: {message}" if who else message
 
-    def _report(
-        self, problem: Problem, nodes: list[Draft], edges: list[Draft], reported: set[str]
-    ) -> None:
+    def _report(self, problem: Problem, drafts: dict[str, list[Draft]], missing: set[str]) -> None:
         """Note a problem of the finished graph, at its position in the file."""
+        if problem.code == "unknown_node" and self.is_partial:
+            return
         match = _CHECKED.fullmatch(problem.path)
         if match is None:
             self.refuse(*problem[:4])
             return
-        if problem.code == "unknown_node" and self.is_partial:
-            return
-        drafts = nodes if match[1] == "nodes" else edges
-        if int(match[2]) >= len(drafts):
+        list_name, index, name, at = match[1], int(match[2]), match[3] or "", match[4]
+        if index >= len(drafts[list_name]):
             return  # an implied node: its edge is reported
-        draft, name = drafts[int(match[2])], match[3] or ""
-        if name == "tags" and match[4]:
-            place, message = draft.tags[int(match[4])].place, f"tag {problem.message}"
+        draft = drafts[list_name][index]
+        place, message = self._place(draft, name), problem.message
+        if name == "tags" and at:
+            place, message = draft.tags[int(at)].place, f"tag {message}"
+        elif self._by_line:
+            message = self._worded(draft, f"{name} {message}" if name else message)
+        is_required = name in ("id", "type", "summary") and name not in draft.fields
+        if not (is_required and place in missing):
             self.refuse(place, problem.code, message, problem.expected)
-            return
-        words = f"{name} {problem.message}" if self._by_line and name else problem.message
-        place, code, message = self._worded(draft, name, words, problem.code)
-        if not name:
-            place = draft.place
-        if name not in _ALWAYS or name in draft.fields or place not in reported:
-            self.refuse(place, code, message, problem.expected)
-
-
-_ENDS = {"source", "target"}
-_ALWAYS = ("id", "type", "summary")
 
 
 def _node(draft: Draft) -> Node:
     """The node of an entry that has an id; a summary that is missing comes from the description or
     else from the label, whose full text is kept when it had to be cut.
     """
-    rest = {name: field.text for name, field in draft.fields.items() if name not in _ALWAYS}
+    own = ("id", "type", "summary")
+    rest = {name: field.text for name, field in draft.fields.items() if name not in own}
     summary = draft.text("summary")
     if "summary" not in draft.fields:
+        text = rest.get("description") or ""
         if "description" not in rest and "label" in rest:
-            label = rest.pop("label")
-            if summary_line(label) != label:
-                rest["description"] = label
-            summary = summary_line(label)
-        else:
-            summary = summary_line(rest.get("description", ""))
+            text = rest.pop("label")
+            rest |= {"description": text} if summary_line(text) != text else {}
+        summary = summary_line(text)
     tags = tuple(tag.text for tag in draft.tags)
     return Node(draft.text("id"), draft.text("type"), summary, tags, rest)
 
@@ -332,27 +307,16 @@ def _edge(draft: Draft) -> Edge:
     """The edge of an entry that has both ends. Without a relation, a label that names one is taken
     for it; any other label becomes the note of a `relates_to`.
     """
-    ends = ("source", "target", "relation")
-    rest = {name: field.text for name, field in draft.fields.items() if name not in ends}
+    own = ("source", "target", "relation")
+    rest = {name: field.text for name, field in draft.fields.items() if name not in own}
     relation = draft.text("relation")
     if "relation" not in draft.fields:
-        label = rest.get("label", "")
-        relation = label if label in RELATIONS else "relates_to"
-        if label in RELATIONS:
-            del rest["label"]
-        elif label and "note" not in rest:
+        relation = "relates_to"
+        if rest.get("label") in RELATIONS:
+            relation = rest.pop("label")
+        elif rest.get("label") and "note" not in rest:
             rest["note"] = rest.pop("label")
     return Edge(draft.text("source"), relation, draft.text("target"), rest)
-
-
-def _implied(nodes: list[Node], edges: list[Edge], outside: set[str]) -> list[Node]:
-    there = {node.id for node in nodes} | outside
-    ends = {name for edge in edges for name in (edge.source, edge.target)}
-    return [
-        Node(name, "insight", summary_line(name))
-        for name in sorted(ends - there)
-        if not is_reference(name)
-    ]
 
 
 # JSON
@@ -360,85 +324,58 @@ def _implied(nodes: list[Node], edges: list[Edge], outside: set[str]) -> list[No
 VERSION = 1
 
 _MAX_DEPTH = 8
-_TOP = ("passdown_graph", "nodes", "edges")
-_PASSED_OVER = ("version", "last_updated", "tag_index")
+_TOP = ("passdown_graph", "nodes", "edges", "version", "last_updated", "tag_index")
+_NOT_INNER = ("id", "type", "summary", "tag", "tags", "source", "target", "relation")
 
 
 def write_json(graph: Graph) -> str:
     """The text of a sorted graph, one node or edge per line."""
-    nodes = ",\n".join(map(_node_line, graph.nodes))
-    edges = ",\n".join(map(_edge_line, graph.edges))
-    head = f'{{"passdown_graph": {VERSION},\n'
-    return f'{head}"nodes": [{_block(nodes)}],\n"edges": [{_block(edges)}]}}\n'
-
-
-def _block(lines: str) -> str:
-    return f"\n{lines}\n" if lines else ""
-
-
-def _node_line(node: Node) -> str:
-    entry: dict[str, Any] = {"id": node.id, "type": node.type, "summary": node.summary}
-    if node.tags:
-        entry["tags"] = node.tags
-    return _line(entry, node.attributes)
-
-
-def _edge_line(edge: Edge) -> str:
-    entry = {"source": edge.source, "relation": edge.relation, "target": edge.target}
-    return _line(entry, edge.attributes)
-
-
-def _line(entry: dict[str, Any], attributes: Mapping[str, str]) -> str:
-    if attributes:
-        entry["attributes"] = dict(attributes)
-    return json.dumps(entry, ensure_ascii=False)
+    lists = (map(node_document, graph.nodes), map(edge_document, graph.edges))
+    nodes, edges = (
+        ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in each) for each in lists
+    )
+    blocks = (f"\n{lines}\n" if lines else "" for lines in (nodes, edges))
+    return '{{"passdown_graph": {},\n"nodes": [{}],\n"edges": [{}]}}\n'.format(VERSION, *blocks)
 
 
 def read_json(text: str, known: Iterable[str]) -> Graph:
     """The graph in a JSON text; raises InvalidInput with all problems."""
-    drafts = Drafts(by_line=False)
+    drafts = Drafts(known, by_line=False)
     top = load_json(text, max_bytes=MAX_BYTES, max_depth=_MAX_DEPTH)
     if isinstance(top, list):
         _read_edges(drafts, cast("list[object]", top), "")
-        return drafts.graph(known, is_edge_list=True)
+        return drafts.graph(is_edge_list=True)
     if not isinstance(top, dict):
         drafts.refuse("", "wrong_type", "holds no graph", "an object or a list of edges")
         drafts.give_up()
     parts = cast("dict[str, object]", top)
-    _check_top(drafts, parts)
-    _read_nodes(drafts, parts.get("nodes") or [])
-    _read_edges(drafts, parts.get("edges") or [], "edges")
-    return drafts.graph(known, is_edge_list="nodes" not in parts)
-
-
-def _check_top(drafts: Drafts, parts: dict[str, object]) -> None:
-    version = parts.get("passdown_graph", VERSION)
-    if version != VERSION:
+    if parts.get("passdown_graph", VERSION) != VERSION:
         expected = f"{VERSION}; a later release may read it"
         drafts.refuse("passdown_graph", "newer_form", "is of another version", expected)
-    for name in parts.keys() - {*_TOP, *_PASSED_OVER}:
-        expected = f"one of {', '.join((*_TOP, *_PASSED_OVER))}"
-        drafts.refuse(child_path("", name), "unknown_field", "is no part of a graph", expected)
+    for name in parts.keys() - {*_TOP}:
+        place = child_path("", name)
+        drafts.refuse(place, "unknown_field", "is no part of a graph", f"one of {', '.join(_TOP)}")
     if not {"nodes", "edges"} & parts.keys():
         drafts.refuse("", "missing", "has neither nodes nor edges", "a list under either name")
+    _read_nodes(drafts, parts.get("nodes") or [])
+    _read_edges(drafts, parts.get("edges") or [], "edges")
+    return drafts.graph(is_edge_list="nodes" not in parts)
 
 
 def _read_nodes(drafts: Drafts, value: object) -> None:
     for place, entry in _entries(drafts, value, "nodes"):
-        connections = entry.pop("connections", None)
-        written = [entry.pop(name, None) for name in ("tags", "tag")]
         tags = [
             tag
-            for name, each in zip(("tags", "tag"), written, strict=True)
-            for tag in _texts(drafts, each, f"{place}.{name}")
+            for name in ("tags", "tag")
+            for tag in _texts(drafts, entry.pop(name, None), f"{place}.{name}")
         ]
-        if "path" not in entry and "file" in entry:
-            entry["path"] = entry.pop("file")
-            fields = _fields(drafts, entry, place, {"path": "file"})
-        else:
-            fields = _fields(drafts, entry, place)
+        targets = _texts(drafts, entry.pop("connections", None), f"{place}.connections")
+        is_path = "file" in entry and "path" not in entry
+        fields = _fields(drafts, entry, place)
+        if is_path and "file" in fields:
+            fields["path"] = fields.pop("file")
         drafts.add_node(Draft(place, fields, tuple(tags)))
-        for target in _texts(drafts, connections, f"{place}.connections"):
+        for target in targets:
             if "id" in fields:
                 relation = Field("relates_to", target.place)
                 ends = {"source": fields["id"], "relation": relation, "target": target}
@@ -453,69 +390,58 @@ def _read_edges(drafts: Drafts, value: object, path: str) -> None:
 def _entries(drafts: Drafts, value: object, path: str) -> Iterator[tuple[str, dict[str, object]]]:
     """The objects of a list with their places; whatever isn't an object is refused."""
     if not isinstance(value, list):
-        drafts.refuse(path, "wrong_type", f"{_kind(value)} given", "a list")
+        _refuse_type(drafts, path, value, "a list")
         return
     for index, each in enumerate(cast("list[object]", value)):
         place = f"{path}[{index}]"
         if isinstance(each, dict):
             yield place, dict(cast("dict[str, object]", each))
         else:
-            drafts.refuse(place, "wrong_type", f"{_kind(each)} given", "an object")
+            _refuse_type(drafts, place, each, "an object")
 
 
-def _fields(
-    drafts: Drafts, entry: dict[str, object], place: str, written: Mapping[str, str] | None = None
-) -> dict[str, Field]:
-    """The texts of an entry, including those under `attributes`; `written` maps field names to the
-    names in the file where they differ.
-    """
+def _fields(drafts: Drafts, entry: dict[str, object], place: str) -> dict[str, Field]:
+    """The texts of an entry, including those under `attributes`."""
     inner = entry.pop("attributes", None)
-    found: dict[str, Field] = {}
-    for name, value in entry.items():
-        _take(drafts, found, name, value, child_path(place, (written or {}).get(name, name)))
     if inner is not None and not isinstance(inner, dict):
-        kind = _kind(inner)
-        drafts.refuse(f"{place}.attributes", "wrong_type", f"{kind} given", "an object")
-    elif inner:
-        for name, value in cast("dict[str, object]", inner).items():
-            where = child_path(f"{place}.attributes", name)
-            if name in found or name in _NOT_INNER:
-                message = f"{excerpt(name)} belongs beside the attributes, not among them"
-                drafts.refuse(where, "invalid_name", message, "each name once")
-            else:
-                _take(drafts, found, name, value, where)
+        _refuse_type(drafts, f"{place}.attributes", inner, "an object")
+        inner = None
+    given = [(name, value, child_path(place, name)) for name, value in entry.items()]
+    for name, value in cast("dict[str, object]", inner or {}).items():
+        where = child_path(f"{place}.attributes", name)
+        if name in entry or name in _NOT_INNER:
+            message = f"{excerpt(name)} belongs beside the attributes, not among them"
+            drafts.refuse(where, "invalid_name", message, "each name once")
+        else:
+            given.append((name, value, where))
+    found: dict[str, Field] = {}
+    for name, value, where in given:
+        if isinstance(value, str):
+            found[name] = Field(value, where)
+        elif value is not None:
+            _refuse_type(drafts, where, value, "text")
     return found
 
 
-_NOT_INNER = ("id", "type", "summary", "tag", "tags", "source", "target", "relation")
-
-
-def _take(drafts: Drafts, found: dict[str, Field], name: str, value: object, place: str) -> None:
-    if isinstance(value, str):
-        found[name] = Field(value, place)
-    elif value is not None:
-        drafts.refuse(place, "wrong_type", f"{_kind(value)} given", "text")
-
-
-def _texts(drafts: Drafts, value: object, place: str) -> Iterator[Field]:
+def _texts(drafts: Drafts, value: object, place: str) -> list[Field]:
     """The texts of a list, or of one text with commas."""
     if isinstance(value, str):
-        yield from (Field(part.strip(), place) for part in value.split(",") if part.strip())
-    elif isinstance(value, list):
-        for index, each in enumerate(cast("list[object]", value)):
-            if isinstance(each, str):
-                yield Field(each, f"{place}[{index}]")
-            else:
-                drafts.refuse(f"{place}[{index}]", "wrong_type", f"{_kind(each)} given", "text")
-    elif value is not None:
-        drafts.refuse(place, "wrong_type", f"{_kind(value)} given", "a list of texts")
+        return Field(value, place).split()
+    if value is not None and not isinstance(value, list):
+        _refuse_type(drafts, place, value, "a list of texts")
+    found: list[Field] = []
+    for index, each in enumerate(cast("list[object]", value) if isinstance(value, list) else ()):
+        if isinstance(each, str):
+            found.append(Field(each, f"{place}[{index}]"))
+        else:
+            _refuse_type(drafts, f"{place}[{index}]", each, "text")
+    return found
 
 
-def _kind(value: object) -> str:
-    if isinstance(value, bool):
-        return "a truth value"
-    kinds = ((str, "text"), (list, "a list"), (dict, "an object"), (type(None), "null"))
-    return next((words for kind, words in kinds if isinstance(value, kind)), "a number")
+def _refuse_type(drafts: Drafts, place: str, value: object, expected: str) -> None:
+    kinds = {str: "text", list: "a list", dict: "an object", bool: "a truth value"}
+    given = "null" if value is None else kinds.get(type(value), "a number")
+    drafts.refuse(place, "wrong_type", f"{given} given", expected)
 
 
 # Relations in a file of their own
