@@ -439,7 +439,7 @@ def _texts(drafts: Drafts, value: object, place: str) -> list[Field]:
 
 
 def _refuse_type(drafts: Drafts, place: str, value: object, expected: str) -> None:
-    kinds = {str: "text", list: "a list", dict: "an object", bool: "a truth value"}
+    kinds: dict[type, str] = {str: "text", list: "a list", dict: "an object", bool: "a truth value"}
     given = "null" if value is None else kinds.get(type(value), "a number")
     drafts.refuse(place, "wrong_type", f"{given} given", expected)
 

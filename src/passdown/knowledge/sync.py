@@ -37,6 +37,7 @@ from passdown.ledger.durable_files import (
     with_retries,
 )
 from passdown.workspace.context import Context
+from passdown.workspace.files import is_beneath
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -149,11 +150,10 @@ def sync_file(
         text = data.decode(errors="replace") if data is not None else None
         ledger, _, reports = side.written(base.seq)
         file, aside, trouble = _read_file(target, data, ledger, is_known=base is not NO_SYNC_BASE)
-        if file is not None:
-            file, trouble = _without_reserved(file)
         merge = merge_graphs(ledger, file, base) if file is not None else Merge((), (), ())
         if any(report.code == "conflict" for report in merge.reports):
-            aside = _copy_aside(target, text or "")
+            aside = f"{target}.conflict-{os.urandom(3).hex()}"
+            replace_file(aside, text or "")
         if merge.nodes or merge.edges:
             side.add(merge, agent)
         ledger, seq, _ = side.written(NEWEST)
@@ -176,34 +176,34 @@ def sync_file(
 
 def _read_file(
     target: str, data: bytes | None, ledger: Graph, *, is_known: bool
-) -> tuple[Graph | None, str, tuple[Problem, ...]]:
-    """The file's graph, or None with the new name of an unreadable file and a warning.
+) -> tuple[Graph | None, str, list[Problem]]:
+    """The file's graph without parts that only other records may state, with warnings for these;
+    or None with the new name of an unreadable file and a warning.
 
     Raises InvalidInput for an unreadable file that was never synced.
     """
     if not data:
-        return (None, "", ())
+        return (None, "", [])
     try:
         known = {node.id for node in ledger.nodes}
         file = read_graph(data.decode(), known=known)
-        spelled = with_normal_ids(*file, lambda name: name if name in known else normal_id(name))
-        return (graph_of(*spelled), "", ())
     except (InvalidInput, UnicodeDecodeError) as error:
         why = error.problems[0].line() if isinstance(error, InvalidInput) else str(error)
         if not is_known:
-            raise not_a_graph(target, why) from error
+            message = f"{target[:400]} is there and holds no graph: {why}"
+            expected = "a file that isn't there yet, or a graph as JSON or DOT"
+            raise _refused("not_a_graph", message, expected, "name another, or fix it") from error
         aside = rename_unreadable(target)
         message = f"can't be read and was kept as {os.path.basename(aside)}: {why}"
         fix = "fix it and give it the name of the file again, or leave it"
-        return (None, aside, (Problem(target, "unreadable", message, "", fix, "warning"),))
-
-
-def _without_reserved(file: Graph) -> tuple[Graph, tuple[Problem, ...]]:
-    """A file's graph without parts that only other records may state, and warnings for them."""
-    reports = [p._replace(level="warning") for p in reserved_problems(file.nodes, file.edges)]
-    nodes = [node for node in file.nodes if not is_reserved(node.id)]
-    edges = [edge for edge in file.edges if not is_derived_edge(edge.key)]
-    return graph_of(nodes, edges), tuple(reports)
+        return (None, aside, [Problem(target, "unreadable", message, "", fix, "warning")])
+    nodes, edges = with_normal_ids(*file, lambda name: name if name in known else normal_id(name))
+    reports = [p._replace(level="warning") for p in reserved_problems(nodes, edges)]
+    own = graph_of(
+        (node for node in nodes if not is_reserved(node.id)),
+        (edge for edge in edges if not is_derived_edge(edge.key)),
+    )
+    return own, "", reports
 
 
 def _base_name(root: str, target: str) -> str:
@@ -213,12 +213,6 @@ def _base_name(root: str, target: str) -> str:
     return f"{os.path.basename(target)[:100]}-{digest}.base"
 
 
-def _copy_aside(target: str, text: str) -> str:
-    aside = f"{target}.conflict-{os.urandom(3).hex()}"
-    replace_file(aside, text)
-    return aside
-
-
 def _conflicting_nodes(reader: Reader, since: int) -> list[Problem]:
     """Warnings for nodes that several agents wrote differently since a record."""
     said: dict[str, dict[str, str]] = {}
@@ -226,11 +220,15 @@ def _conflicting_nodes(reader: Reader, since: int) -> list[Problem]:
         for data in record.document().get("nodes", ()):
             digest = part_digest(graph_of([node_of(data)], ()).nodes[0])
             said.setdefault(data["id"], {}).setdefault(digest, record.author)
-    return [
-        _node_conflict(name, list(by.values()))
-        for name, by in sorted(said.items())
-        if len(by) > 1 and len(set(by.values())) > 1
-    ]
+    found: list[Problem] = []
+    for name, by in sorted(said.items()):
+        authors = list(by.values())
+        if len(set(authors)) > 1:
+            message = f"was written differently by {', '.join(sorted(set(authors)))}"
+            fix = f"the newest version, by {authors[0]}, is kept; record what should hold"
+            where, expected = f"nodes.{name}", "one meaning for each id"
+            found.append(Problem(where, "conflict", message, expected, fix, "warning"))
+    return found
 
 
 def _learned_since(reader: Reader, seq: int) -> Iterator[Record]:
@@ -242,12 +240,6 @@ def _learned_since(reader: Reader, seq: int) -> Iterator[Record]:
                 return
             yield record
         before = page[-1].seq
-
-
-def _node_conflict(name: str, authors: list[str]) -> Problem:
-    message = f"was written differently by {', '.join(sorted(set(authors)))}"
-    fix = f"the newest version, by {authors[0]}, is kept; record what should hold"
-    return Problem(f"nodes.{name}", "conflict", message, "one meaning for each id", fix, "warning")
 
 
 def _read_base(path: str) -> SyncBase:
@@ -286,11 +278,6 @@ class Merge(NamedTuple):
     reports: tuple[Problem, ...]
 
 
-def edge_name(edge: Edge) -> str:
-    """The name of an edge in a `SyncBase`."""
-    return json.dumps(edge.key, ensure_ascii=False)
-
-
 def part_digest(part: Part) -> str:
     """A short digest of a node or an edge."""
     document = node_document(part) if isinstance(part, Node) else edge_document(part)
@@ -315,16 +302,17 @@ def merge_graphs(ledger: Graph, file: Graph, base: SyncBase) -> Merge:
             continue
         if own is None or part_digest(own) == before:
             taken.append(part)
-        else:
-            reports.append(_conflict_warning(part, own))
+            continue
+        said = (p.summary if isinstance(p, Node) else dict(p.attributes) for p in (part, own))
+        message = "was changed in the file ({!r}) and in the ledger ({!r})".format(*said)
+        fix = "the ledger's version is kept; record what should hold with knowledge add"
+        reports.append(_warning(part, "conflict", message, fix, "a change on one side"))
     for name, part in ours.items():
         if name not in theirs and base.digests.get(name) == part_digest(part):
-            reports.append(_put_back_warning(part))
-    return Merge(
-        tuple(part for part in taken if isinstance(part, Node)),
-        tuple(part for part in taken if isinstance(part, Edge)),
-        tuple(reports),
-    )
+            message = "was removed from the file; it is there again"
+            fix = "remove it from the graph with knowledge forget"
+            reports.append(_warning(part, "put_back", message, fix))
+    return Merge(*_split(taken), tuple(reports))
 
 
 def _parts_of(graph: Graph) -> dict[str, Part]:
@@ -332,28 +320,15 @@ def _parts_of(graph: Graph) -> dict[str, Part]:
 
 
 def _part_name(part: Part) -> str:
-    return edge_name(part) if isinstance(part, Edge) else part.id
+    return part.id if isinstance(part, Node) else json.dumps(part.key, ensure_ascii=False)
 
 
 def _problem_path(part: Part) -> str:
     return f"nodes.{part.id}" if isinstance(part, Node) else f"edges.{' '.join(part.key)}"
 
 
-def _conflict_warning(theirs: Part, ours: Part) -> Problem:
-    said = [
-        f"{p.summary!r}" if isinstance(p, Node) else f"{dict(p.attributes)}" for p in (theirs, ours)
-    ]
-    message = f"was changed in the file ({said[0]}) and in the ledger ({said[1]})"
-    fix = "the ledger's version is kept; record what should hold with knowledge add"
-    return Problem(
-        _problem_path(theirs), "conflict", message, "a change on one side", fix, "warning"
-    )
-
-
-def _put_back_warning(part: Part) -> Problem:
-    message = "was removed from the file; it is there again"
-    fix = "remove it from the graph with knowledge forget"
-    return Problem(_problem_path(part), "put_back", message, "", fix, "warning")
+def _warning(part: Part, code: str, message: str, fix: str, expected: str = "") -> Problem:
+    return Problem(_problem_path(part), code, message, expected, fix, "warning")
 
 
 class KnowledgeUpdate(NamedTuple):
@@ -372,53 +347,37 @@ def update_graph(file: Graph, entries: Graph, ledger: Graph, *, is_only: bool) -
     """Add entries to a file's graph, or, with `is_only`, replace it by them."""
     held, brought, known = _parts_of(file), _parts_of(entries), _parts_of(ledger)
     wished = brought if is_only else held | brought
-    merge = merge_graphs(ledger, _graph(wished.values()), sync_base(file, 0))
-    conflicts = tuple(report for report in merge.reports if report.code == "conflict")
-    taken = {
-        _part_name(part): part
-        for part in (*merge.nodes, *merge.edges)
-        if _part_name(part) in brought
-    }
-    taken |= {name: part for name, part in brought.items() if name not in known}
+    merge = merge_graphs(ledger, graph_of(*_split(wished.values())), sync_base(file, 0))
+    reports = [report for report in merge.reports if report.code == "conflict"]
+    disputed = {report.path for report in reports}
+    taken = {_part_name(part) for part in (*merge.nodes, *merge.edges)}
+    news = [part for name, part in brought.items() if name in taken or name not in known]
     lost = tuple(sorted(held.keys() - wished.keys()))
+    for name in lost:
+        message = "was in the file and is not among the entries that replace it"
+        fix = "git has the file as it was, and the graph still knows it; append brings it back"
+        reports.append(_warning(held[name], "taken_out", message, fix))
     if not is_only:
-        disputed = {report.path for report in conflicts}
-        kept = {
-            n: known[n] for n, p in wished.items() if n in known and _problem_path(p) in disputed
-        }
-        wished = _with_ends(wished | kept, known)
-    news = _graph(taken.values())
-    reports = (*conflicts, *(_taken_out(held[name]) for name in lost))
-    return KnowledgeUpdate(_graph(wished.values()), news.nodes, news.edges, reports, lost)
+        for name, part in wished.items():
+            if name in known and _problem_path(part) in disputed:
+                wished = wished | {name: known[name]}
+        # A file with an edge to an unknown node can't be read.
+        ends = {end for part in wished.values() if isinstance(part, Edge) for end in part.key[::2]}
+        missing = (end for end in ends - wished.keys() if not is_reference(end))
+        wished = wished | {name: known[name] for name in missing if name in known}
+    whole, new = graph_of(*_split(wished.values())), graph_of(*_split(news))
+    return KnowledgeUpdate(whole, new.nodes, new.edges, tuple(reports), lost)
 
 
-def _with_ends(parts: dict[str, Part], known: dict[str, Part]) -> dict[str, Part]:
-    """Parts with the nodes that their edges lead to and only the ledger has: a file with an edge to
-    an unknown node can't be read.
-    """
-    ends = {end for p in parts.values() if isinstance(p, Edge) for end in (p.source, p.target)}
-    missing = {end for end in ends - parts.keys() if end in known and not is_reference(end)}
-    return parts | {name: known[name] for name in missing}
-
-
-def _graph(parts: Iterable[Part]) -> Graph:
+def _split(parts: Iterable[Part]) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
     listed = list(parts)
-    return graph_of(
-        (part for part in listed if isinstance(part, Node)),
-        (part for part in listed if isinstance(part, Edge)),
-    )
-
-
-def _taken_out(part: Part) -> Problem:
-    message = "was in the file and is not among the entries that replace it"
-    fix = "git has the file as it was, and the graph still knows it; append brings it back"
-    return Problem(_problem_path(part), "taken_out", message, "", fix, "warning")
+    nodes = tuple(part for part in listed if isinstance(part, Node))
+    return nodes, tuple(part for part in listed if isinstance(part, Edge))
 
 
 # The path of the file
 
 _ENDINGS = (".dot", ".gv", ".json")
-_LEFT_ALONE = "the knowledge file was left alone"
 
 
 def sync_path(root: str, path: object, private: str) -> str:
@@ -429,58 +388,46 @@ def sync_path(root: str, path: object, private: str) -> str:
     existing folder. It has to be a regular file, or none yet, with the ending of a graph file.
     Raises InvalidInput.
     """
-    given = _text(path)
-    base = os.path.realpath(root)
-    named = os.path.normpath(os.path.join(root, given))
+    if not isinstance(path, str):
+        raise _refused("wrong_type", type(path).__name__, "the path of a file")
+    if "\0" in path or has_lone_surrogate(path):
+        raise _refused("invalid_path", "holds what no path can", "the path of a file")
+    named = os.path.normpath(os.path.join(root, path))
     target = os.path.realpath(named)
-    if _is_beneath(target, base):
-        parts = os.path.relpath(target, base).split(os.sep)
-        if _is_beneath(target, os.path.realpath(private)) or ".git" in parts:
-            raise _refused(given, target, "is among files that keep the project's history")
-    elif not os.path.isabs(given) or _is_beneath(named, os.path.abspath(root), base):
-        raise _refused(given, target, "leads out of the project")
-    elif os.path.islink(named):
-        raise _refused(given, target, "is a link outside of the project")
-    elif not os.path.isdir(os.path.dirname(target)):
-        raise _refused(given, target, "is in a folder that is not there")
+    if fault := _path_fault(root, path, named, private):
+        expected = "a regular file in the project, or an absolute path that is no link"
+        raise _refused("unsafe_path", f"{path[:200]!r} ({target[:400]}) {fault}", expected)
     if not named.lower().endswith(_ENDINGS):
         expected = f"a name that ends with {', '.join(_ENDINGS)}"
-        message = f"{given[:200]!r} is not the name of a graph"
-        raise InvalidInput(_LEFT_ALONE, [Problem("path", "not_a_graph", message, expected)])
-    try:
-        is_file = stat.S_ISREG(os.lstat(target).st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return target
-    except OSError as error:
-        raise _refused(given, target, error.strerror or "can't be looked at") from error
-    if not is_file:
-        raise _refused(given, target, "is not a regular file")
+        raise _refused("not_a_graph", f"{path[:200]!r} is not the name of a graph", expected)
     return target
 
 
-def not_a_graph(target: str, why: str) -> InvalidInput:
-    """The refusal of a file that holds something else."""
-    message = f"{target[:400]} is there and holds no graph: {why}"
-    expected = "a file that isn't there yet, or a graph as JSON or DOT"
-    fix = "name another file, or fix this one"
-    return InvalidInput(_LEFT_ALONE, [Problem("path", "not_a_graph", message, expected, fix)])
+def _path_fault(root: str, path: str, named: str, private: str) -> str:
+    target = os.path.realpath(named)
+    if is_beneath(target, root):
+        parts = os.path.relpath(target, os.path.realpath(root)).split(os.sep)
+        if is_beneath(target, private) or ".git" in parts:
+            return "is among files that keep the project's history"
+    elif not os.path.isabs(path) or os.path.islink(named) or _is_named_beneath(named, root):
+        return "leads out of the project, or is a link outside of it"
+    elif not os.path.isdir(os.path.dirname(target)):
+        return "is in a folder that is not there"
+    try:
+        is_file = stat.S_ISREG(os.lstat(target).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_file = True  # none yet
+    except OSError as error:
+        return error.strerror or "can't be looked at"
+    return "" if is_file else "is not a regular file"
 
 
-def _text(path: object) -> str:
-    if not isinstance(path, str):
-        problem = Problem("path", "wrong_type", type(path).__name__, "the path of a file")
-    elif "\0" in path or has_lone_surrogate(path):
-        problem = Problem("path", "invalid_path", "holds what no path can", "the path of a file")
-    else:
-        return path
-    raise InvalidInput("no such knowledge file", [problem])
-
-
-def _is_beneath(path: str, *folders: str) -> bool:
+def _is_named_beneath(path: str, root: str) -> bool:
+    """Whether a path is in the project by its name, wherever its links lead."""
+    folders = (os.path.abspath(root), os.path.realpath(root))
     return any(os.path.commonpath([path, folder]) == folder for folder in folders)
 
 
-def _refused(given: str, target: str, why: str) -> InvalidInput:
-    expected = "a regular file in the project, or an absolute path that is no link"
-    message = f"{given[:200]!r} ({target[:400]}) {why}"
-    return InvalidInput(_LEFT_ALONE, [Problem("path", "unsafe_path", message, expected)])
+def _refused(code: str, message: str, expected: str, fix: str = "") -> InvalidInput:
+    problem = Problem("path", code, message, expected, fix)
+    return InvalidInput("the knowledge file was left alone", [problem])
