@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import sys
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from passdown.cli.output import (
     counted,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from passdown.cli.session import Session
-    from passdown.core.graph import Edge, Graph, Node
+    from passdown.core.graph import Edge, Node
     from passdown.core.types import JsonObject
     from passdown.knowledge.packs import Pack
     from passdown.knowledge.sync import KnowledgeSync
@@ -137,22 +137,23 @@ def node_id(text: str) -> str:
     return text.removeprefix(NODE_PREFIX)
 
 
+def known_node(workspace: Workspace, name: str) -> Node | None:
+    """A node, or None where nothing is known by that id."""
+    try:
+        return workspace.knowledge.graph(around=[name], depth=0).nodes[0]
+    except NotFound:
+        return None
+
+
 def node_or_hint(workspace: Workspace, name: str) -> Node:
     """A node that has to be known; where it isn't, the error names what was probably meant."""
     try:
         return workspace.knowledge.graph(around=[name], depth=0).nodes[0]
     except NotFound as error:
         for meant in (f"{kind}:{name}" for kind in ("task", "file", "agent")):
-            if _is_known_node(workspace, meant):
+            if known_node(workspace, meant):
                 raise NotFound(error.message, next_step=f"Did you mean {meant}?") from error
         raise
-
-
-def _is_known_node(workspace: Workspace, name: str) -> bool:
-    try:
-        return bool(workspace.knowledge.graph(around=[name], depth=0).nodes)
-    except NotFound:
-        return False
 
 
 @command(
@@ -254,15 +255,14 @@ def graph_tags(session: Session, *, limit: int | None = None) -> None:
         print_json({tag: found[tag] for tag in ordered[:limit]})
         return
     kept = ordered[: _TOP if limit is None else limit]
-    rows = [[tag, len(found[tag]), _first_nodes(found[tag])] for tag in kept]
+    rows: list[list[object]] = []
+    for tag in kept:
+        nodes = found[tag]
+        more = f" and {len(nodes) - _MAX_NODES} more" if len(nodes) > _MAX_NODES else ""
+        rows.append([tag, len(nodes), ", ".join(nodes[:_MAX_NODES]) + more])
     table(("tag", "nodes", "which"), rows, "no tags yet", short=("which",))
     if len(ordered) > len(kept):
         line(f"and {counted(len(ordered) - len(kept), 'more tag')} (--limit)")
-
-
-def _first_nodes(nodes: list[str]) -> str:
-    more = f" and {len(nodes) - _MAX_NODES} more" if len(nodes) > _MAX_NODES else ""
-    return ", ".join(nodes[:_MAX_NODES]) + more
 
 
 _ATTRIBUTES = ("description", *CHOICES, "status", "path")
@@ -365,16 +365,7 @@ def _edge(source: str, text: str) -> JsonObject:
 
 def written_node(workspace: Workspace, name: str) -> Node | None:
     """A written node; None for an unknown one, and for a reference to a task, file or item."""
-    from passdown.core.graph import is_reference
-
-    try:
-        return (
-            None
-            if is_reference(name)
-            else workspace.knowledge.graph(around=[name], depth=0).nodes[0]
-        )
-    except NotFound:
-        return None
+    return None if is_reference(name) else known_node(workspace, name)
 
 
 def merged_node(old: Node | None, given: JsonObject) -> JsonObject:
@@ -396,7 +387,10 @@ def node_changes(old: Node | None, new: Node | None) -> dict[str, JsonObject]:
     """What differs between two states of a node, with `old` and `new`; nothing for a new one."""
     if old is None or new is None:
         return {}
-    before, now = _node_fields(old), _node_fields(new)
+    before, now = (
+        {"type": n.type, "summary": n.summary, "tags": sorted(n.tags), **n.attributes}
+        for n in (old, new)
+    )
     return {
         name: {"old": before.get(name), "new": now.get(name)}
         for name in {**before, **now}
@@ -404,65 +398,38 @@ def node_changes(old: Node | None, new: Node | None) -> dict[str, JsonObject]:
     }
 
 
-def _node_fields(node: Node) -> JsonObject:
-    tags = sorted(node.tags)
-    return {"type": node.type, "summary": node.summary, "tags": tags, **node.attributes}
-
-
-class _NewEntries(NamedTuple):
-    """What of a file is to be written down, and how much of it records say in the same words."""
-
-    nodes: list[Node]
-    edges: list[Edge]
-    nodes_said: int
-    edges_said: int
-
-    @property
-    def note(self) -> str:
-        parts = (counted(self.nodes_said, "node"), counted(self.edges_said, "edge"))
-        said = [part for part, n in zip(parts, self[2:], strict=True) if n]
-        return f"left out, since records say the same: {' and '.join(said)}" if said else ""
-
-
 def _add_file(
     session: Session, path: str, *, agent: str, task: str | None, key: str | None
 ) -> None:
-    """Write what a file holds; its edges may lead to what is known already."""
+    """Write what a file holds; its edges may lead to what is known already.
+
+    A file may be the whole graph as it was shown: what only records may say is left out where they
+    say the same. Anything else of that kind is refused.
+    """
+    from passdown.core.knowledge import is_derived_edge, is_reserved
+    from passdown.knowledge.graph_files import MAX_BYTES, read_graph
+
     with session.open() as workspace:
-        found = _read_graph_file(workspace, path)
-        left_out = {"nodes": found.nodes_said, "edges": found.edges_said}
-        if found.note and not found.nodes and not found.edges:
+        known = workspace.knowledge.graph()
+        there = {node.id: node for node in known.nodes}
+        said = {edge.key: edge for edge in known.edges}
+        file = read_graph(read_text(path, MAX_BYTES), known=there)
+        nodes = [n for n in file.nodes if not is_reserved(n.id) or there.get(n.id) != n]
+        edges = [e for e in file.edges if not is_derived_edge(e.key) or said.get(e.key) != e]
+        left_out = {"nodes": len(file.nodes) - len(nodes), "edges": len(file.edges) - len(edges)}
+        parts = [counted(n, name.removesuffix("s")) for name, n in left_out.items() if n]
+        note = f"left out, since records say the same: {' and '.join(parts)}" if parts else ""
+        if note and not nodes and not edges:
             document: JsonObject = {"items": [], "is_replay": True, "left_out": left_out}
-            session.show(document, lambda _: line(f"nothing to write; {found.note}"))
+            session.show(document, lambda _: line(f"nothing to write; {note}"))
             return
-        receipt = workspace.knowledge.add(found.nodes, found.edges, agent=agent, task=task, key=key)
+        receipt = workspace.knowledge.add(nodes, edges, agent=agent, task=task, key=key)
     if session.as_json:
         print_json({**receipt.to_dict(), "left_out": left_out})
         return
     print_receipt(receipt)
-    if found.note:
-        line(found.note, 2)
-
-
-def _read_graph_file(workspace: Workspace, path: str) -> _NewEntries:
-    from passdown.knowledge.graph_files import MAX_BYTES, read_graph
-
-    known = workspace.knowledge.graph()
-    text = read_text(path, MAX_BYTES)
-    return _new_entries(read_graph(text, known=[node.id for node in known.nodes]), known)
-
-
-def _new_entries(file: Graph, known: Graph) -> _NewEntries:
-    """A file may be the whole graph as it was shown: what isn't for it to say is passed over where
-    it stands so in the records. Anything else is left to be refused.
-    """
-    from passdown.core.knowledge import is_derived_edge, is_reserved
-
-    there = {node.id: node for node in known.nodes}
-    said = {edge.key: edge for edge in known.edges}
-    nodes = [n for n in file.nodes if not is_reserved(n.id) or there.get(n.id) != n]
-    edges = [e for e in file.edges if not is_derived_edge(e.key) or said.get(e.key) != e]
-    return _NewEntries(nodes, edges, len(file.nodes) - len(nodes), len(file.edges) - len(edges))
+    if note:
+        line(note, 2)
 
 
 @command(
@@ -485,8 +452,7 @@ def show_node(session: Session, workspace: Workspace, name: str) -> None:
     coming = [edge for edge in workspace.knowledge.edges(target=name) if edge.source != edge.target]
     edges = [*leading, *coming]
     if session.as_json:
-        document = node_document(found)
-        print_json({**document, "edges": [edge_document(edge) for edge in edges]})
+        print_json({**node_document(found), "edges": [edge_document(edge) for edge in edges]})
         return
     heading(f"{found.id}  {found.summary}")
     pairs([("type", found.type), ("tags", found.tags), *found.attributes.items()], 2)

@@ -170,10 +170,6 @@ def _is_key(edge: object) -> bool:
     return len(parts) == 3 and all(isinstance(part, str) for part in parts)
 
 
-_NODE_FIELDS = ("id", "type", "summary", "tags", "attributes")
-_EDGE_FIELDS = ("source", "relation", "target", "attributes")
-
-
 def graph_values(
     nodes: Sequence[Node | JsonObject], edges: Sequence[Edge | JsonObject]
 ) -> tuple[list[Node], list[Edge]]:
@@ -183,91 +179,59 @@ def graph_values(
     attribute `description`. Raises InvalidInput with everything that isn't text where text belongs.
     """
     problems: list[Problem] = []
-    read = [_node(node, f"nodes[{i}]", problems) for i, node in enumerate(nodes)]
-    joined = [_edge(edge, f"edges[{i}]", problems) for i, edge in enumerate(edges)]
+    read: list[Node] = []
+    joined: list[Edge] = []
+    for index, node in enumerate(nodes):
+        texts, attributes, tags = _read(node, Node, f"nodes[{index}]", problems)
+        summary = texts.get("summary") or summary_line(attributes.get("description", ""))
+        new = Node(texts.get("id", ""), texts.get("type", ""), summary, tags, attributes)
+        read.append(node if isinstance(node, Node) else new)
+    for index, edge in enumerate(edges):
+        texts, attributes, _ = _read(edge, Edge, f"edges[{index}]", problems)
+        source, relation, target = (texts.get(n, "") for n in ("source", "relation", "target"))
+        made = Edge(source, relation, target, attributes)
+        joined.append(edge if isinstance(edge, Edge) else made)
     if problems:
         raise InvalidInput("refused; nothing was changed", problems)
     return read, joined
 
 
-def _node(given: Node | JsonObject, where: str, problems: list[Problem]) -> Node:
-    if isinstance(given, Node):
-        problems += _value_problems(given, where, ("id", "type", "summary"))
-        listed = cast("object", given.tags)
-        if not isinstance(listed, tuple | list | set | frozenset) or not all(
-            isinstance(tag, str) for tag in cast("Iterable[object]", listed)
-        ):
-            problems.append(Problem(f"{where}.tags", "wrong_type", "", "a list of texts"))
-        return given
-    fields, attributes = _split(given, _NODE_FIELDS, where, problems)
-    tags = fields.pop("tags", ())
-    if not isinstance(tags, list | tuple) or not all(
-        isinstance(tag, str) for tag in cast("list[object]", tags)
-    ):
-        problems.append(Problem(f"{where}.tags", "wrong_type", "", "a list of texts"))
-        tags = ()
-    texts = _texts(fields, where, problems)
-    summary = texts.get("summary") or summary_line(attributes.get("description", ""))
-    listed = tuple(cast("list[str]", tags))
-    return Node(texts.get("id", ""), texts.get("type", ""), summary, listed, attributes)
-
-
-def _edge(given: Edge | JsonObject, where: str, problems: list[Problem]) -> Edge:
-    if isinstance(given, Edge):
-        problems += _value_problems(given, where, ("source", "relation", "target"))
-        return given
-    fields, attributes = _split(given, _EDGE_FIELDS, where, problems)
-    texts = _texts(fields, where, problems)
-    return Edge(
-        texts.get("source", ""), texts.get("relation", ""), texts.get("target", ""), attributes
-    )
-
-
-def _value_problems(given: Node | Edge, where: str, names: Sequence[str]) -> list[Problem]:
-    """What isn't text in a value that promised texts: Python doesn't hold it to its word."""
-    found = [
-        Problem(f"{where}.{name}", "wrong_type", type(getattr(given, name)).__name__, "text")
-        for name in names
-        if not isinstance(getattr(given, name), str)
-    ]
-    attributes = cast("object", given.attributes)
-    if not isinstance(attributes, Mapping):
-        return [*found, Problem(f"{where}.attributes", "wrong_type", "", "an object of texts")]
-    pairs = cast("Mapping[object, object]", attributes).items()
-    return found + [
-        Problem(f"{where}.attributes.{name}", "wrong_type", type(value).__name__, "text")
-        for name, value in pairs
-        if not isinstance(name, str) or not isinstance(value, str)
-    ]
-
-
-def _split(
-    given: object, names: Sequence[str], where: str, problems: list[Problem]
-) -> tuple[JsonObject, dict[str, str]]:
-    """The known fields, and everything else together with `attributes` as attributes."""
-    if not isinstance(given, dict):
+def _read(
+    given: object, kind: type[Node | Edge], where: str, problems: list[Problem]
+) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
+    """The texts, attributes and tags of a node or an edge; a value is checked as data is, since
+    Python doesn't hold it to its types.
+    """
+    is_value = isinstance(given, kind)
+    data = given._asdict() if is_value else given
+    if not isinstance(data, dict):
         problems.append(Problem(where, "wrong_type", type(given).__name__, "an object"))
-        return {}, {}
-    data = cast("JsonObject", given)
-    inner: object = data.get("attributes", {})
-    if not isinstance(inner, dict):
+        return {}, {}, ()
+    fields: JsonObject = dict(cast("JsonObject", data))
+    inner: object = fields.pop("attributes", {})
+    tags: object = fields.pop("tags", ()) if "tags" in kind._fields else ()
+    if not isinstance(inner, Mapping):
         problems.append(Problem(f"{where}.attributes", "wrong_type", "", "an object of texts"))
         inner = {}
-    beside = {name: value for name, value in data.items() if name not in names}
-    attributes = _texts({**cast("JsonObject", inner), **beside}, where, problems)
-    fields = {n: v for n, v in data.items() if n in names and n != "attributes"}
-    return fields, {name: value for name, value in attributes.items() if value}
-
-
-def _texts(fields: JsonObject, where: str, problems: list[Problem]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in fields.items():
-        if isinstance(value, str):
-            found[name] = value
-        elif value is not None:
-            given = type(value).__name__
-            problems.append(Problem(f"{where}.{name}", "wrong_type", given, "text"))
-    return found
+    listed = cast("Iterable[object]", tags)
+    if not isinstance(tags, list | tuple | set | frozenset) or not all(
+        isinstance(tag, str) for tag in listed
+    ):
+        problems.append(Problem(f"{where}.tags", "wrong_type", "", "a list of texts"))
+        listed = ()
+    beside = {name: value for name, value in fields.items() if name not in kind._fields}
+    attributes = {**cast("Mapping[str, object]", inner), **beside}
+    place = f"{where}.attributes" if is_value else where
+    texts = {name: value for name, value in fields.items() if name in kind._fields}
+    for path, part in ((where, texts), (place, attributes)):
+        for name, value in list(part.items()):
+            if not isinstance(value, str) or not isinstance(cast("object", name), str):
+                del part[name]
+                if value is not None or is_value:
+                    kind_given = type(value).__name__
+                    problems.append(Problem(f"{path}.{name}", "wrong_type", kind_given, "text"))
+    kept = {name: value for name, value in attributes.items() if value}
+    return texts, cast("dict[str, str]", kept), tuple(cast("Iterable[str]", listed))
 
 
 MAX_RELATION = 200
