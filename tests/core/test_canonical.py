@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 import struct
+from typing import Any
 
 import pytest
-from hypothesis import given
+import rfc8785
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from passdown.core.record import MAX_INTEGER, canonical_bytes, digest_bytes
 from passdown.errors import InvalidInput
+from tests.sizes import example_count
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8)
 SCALARS = (
@@ -31,6 +34,19 @@ def faults(value: object) -> list[tuple[str, str]]:
     with pytest.raises(InvalidInput) as caught:
         canonical_bytes(value)
     return [(problem.path, problem.code) for problem in caught.value.problems]
+
+
+@settings(max_examples=example_count(200))
+@given(VALUES)
+def test_the_bytes_are_those_of_rfc_8785(value: Any) -> None:
+    """Another implementation of the standard writes every value the same."""
+    assert canonical_bytes(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize("bits", [0x1, 0x7FEFFFFFFFFFFFFF, 0x444B1AE4D6E2EF50, 0x3EB0C6F7A0B5ED8D])
+def test_numbers_are_those_of_rfc_8785(bits: int) -> None:
+    number = struct.unpack(">d", bits.to_bytes(8, "big"))[0]
+    assert canonical_bytes(number) == rfc8785.dumps(number)
 
 
 @given(VALUES)

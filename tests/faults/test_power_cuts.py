@@ -6,11 +6,12 @@ import itertools
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import pytest
 
 import passdown
+from passdown import Settings
 from passdown.core.kinds import task_of
 from passdown.errors import PassdownError
 from passdown.ledger import Entry, Ledger
@@ -51,6 +52,13 @@ def make_entries(folder: Path) -> list[Entry]:
                 body: dict[str, Any] = record.document()
                 entries.append(Entry(task, record.kind, record.author, body, record.key))
     return entries
+
+
+def chosen_level(folder: Path, durability: str = Settings().durability) -> Level:
+    """The level that a workspace with this setting has its database at, not one named here."""
+    with passdown.open(str(folder), settings=Settings(durability=durability)) as ws:
+        facts = ws._context.store.facts()  # pyright: ignore[reportPrivateUsage]
+        return cast("Level", facts["synchronous"])
 
 
 def run_writes(entries: list[Entry], level: Level, *, lies: bool = False) -> Run:
@@ -164,8 +172,10 @@ def entries(tmp_path: Path) -> list[Entry]:
 
 
 @pytest.mark.promise("P-1")
-def test_no_power_cut_loses_what_was_acknowledged(entries: list[Entry], scratch: Path) -> None:
-    run = run_writes(entries, "EXTRA")
+def test_no_power_cut_loses_what_was_acknowledged(
+    entries: list[Entry], scratch: Path, tmp_path: Path
+) -> None:
+    run = run_writes(entries, chosen_level(tmp_path))
     tried, bad = count_faults(run, scratch, 300)
     assert tried >= 200
     assert not bad
@@ -173,9 +183,9 @@ def test_no_power_cut_loses_what_was_acknowledged(entries: list[Entry], scratch:
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_many_power_cuts(entries: list[Entry], scratch: Path) -> None:
+def test_many_power_cuts(entries: list[Entry], scratch: Path, tmp_path: Path) -> None:
     count = soak_count("CUTS", 50_000)
-    run = run_writes(entries, "EXTRA")
+    run = run_writes(entries, chosen_level(tmp_path))
     tried, bad = count_faults(run, scratch, count, rounds=count)
     assert tried == count
     assert not bad
@@ -186,15 +196,17 @@ def test_control_without_sync_records_are_lost(entries: list[Entry], scratch: Pa
     assert bad["lost"] + bad["damage"] > 10
 
 
-def test_control_a_lying_disk_loses_records(entries: list[Entry], scratch: Path) -> None:
-    _, bad = count_faults(run_writes(entries, "EXTRA", lies=True), scratch, 150)
+def test_control_a_lying_disk_loses_records(
+    entries: list[Entry], scratch: Path, tmp_path: Path
+) -> None:
+    _, bad = count_faults(run_writes(entries, chosen_level(tmp_path), lies=True), scratch, 150)
     assert bad["lost"] + bad["damage"] > 10
 
 
 def test_control_the_weaker_level_loses_the_last_moments(
-    entries: list[Entry], scratch: Path
+    entries: list[Entry], scratch: Path, tmp_path: Path
 ) -> None:
     """`durability="normal"` may lose records, but never damages the chain."""
-    _, bad = count_faults(run_writes(entries, "NORMAL"), scratch, 300)
+    _, bad = count_faults(run_writes(entries, chosen_level(tmp_path, "normal")), scratch, 300)
     assert bad["lost"] > 0
     assert bad["damage"] == 0
