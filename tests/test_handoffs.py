@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from passdown import Workspace
+    from passdown import HandoffCommand, Workspace
 
 Document = dict[str, Any]
 
@@ -426,6 +426,25 @@ def test_what_a_handoff_costs_does_not_grow_with_the_history(tmp_path: Path, cos
     assert within[1] < within[0] * 2
 
 
+@pytest.mark.promise("P-8", "P-3")
+def test_what_a_repeat_costs_does_not_grow_with_the_history(tmp_path: Path, cost: Cost) -> None:
+    """A retry asks for its record and its items, however much came before or since."""
+    with passdown.open(str(tmp_path), settings=Settings(durability="normal")) as ws:
+        ws.create_task("T-1", title="Login", agent="planner")
+        costs: dict[int, tuple[Counter[str], int]] = {}
+        firsts: dict[int, HandoffCommand] = {}
+        for number in range(1, 201):
+            given = minimal(summary=f"step {number}")
+            firsts[number] = ws.hand_off(given, key=f"k-{number}")
+            if number in (20, 200):
+                cost.clear()
+                assert ws.hand_off(minimal(summary="step 7"), key="k-7").version == 8
+                costs[number] = Counter(cost.statements), cost.rows
+        again = ws.hand_off(minimal(summary="step 7"), key="k-7")
+    assert costs[20] == costs[200]
+    assert again == firsts[7]._replace(is_replay=True, warnings=again.warnings)
+
+
 @pytest.mark.promise("P-4")
 def test_the_same_words_after_another_handoff_are_a_new_handoff(ws: Workspace) -> None:
     """Work that goes back and forth may end each time in the same words; none of it is lost."""
@@ -436,6 +455,48 @@ def test_the_same_words_after_another_handoff_are_a_new_handoff(ws: Workspace) -
     again = ws.hand_off(there)
     assert (again.version, again.is_replay) == (versions[-1], True)
     assert ws.task("T-1").holder == "qa"
+
+
+@pytest.mark.promise("S3-31")
+def test_a_dry_run_says_that_a_task_file_is_recorded_already(ws: Workspace) -> None:
+    """Also after other handoffs, and whatever the gates would say of it now."""
+    text = "# Task T-1: Login\n\n## Handoff\n\noutcome: completed\nfrom_agent: dev\nto_agent: qa\n"
+    assert "already_recorded" not in {p.code for p in ws.check_handoff(text).problems}
+    first = ws.hand_off(text)
+    ws.hand_off(minimal(from_agent="qa", to_agent="dev", summary="still broken"))
+    check = ws.check_handoff(text)
+    assert check.ok
+    assert f"version {first.version} of T-1" in check.problems[0].message
+    assert check.problems[0].code == "already_recorded"
+
+
+CONTRADICTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"to": "qa", "to_agent": "dev"}, {}),
+    ({"to_agent": "qa"}, {"to_agent": "dev"}),
+    ({"to": "qa"}, {"to_agent": "dev"}),
+    ({}, {"to": "qa", "to_agent": "dev"}),
+    ({"decisions": [{"summary": "s", "decision": "d", "rationale": "r"}]}, {}),
+]
+
+
+@pytest.mark.promise("P-4", "P-6")
+@pytest.mark.parametrize(("handoff", "fields"), CONTRADICTIONS)
+def test_what_contradicts_itself_is_refused(
+    ws: Workspace, handoff: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    """Two names of one field, or a keyword against the handoff: neither is dropped silently."""
+    given = {"task": "T-1", "outcome": "completed", "from_agent": "planner", **handoff}
+    with pytest.raises(InvalidInput) as refused:
+        ws.hand_off(given, **fields)
+    assert [problem.code for problem in refused.value.problems] == ["contradiction"]
+    assert not ws.check_handoff(given, **fields).ok
+    assert ws.task("T-1").version == 1
+
+
+def test_the_same_said_twice_is_no_contradiction(ws: Workspace) -> None:
+    """Two names with one value, or a keyword that repeats it."""
+    given = {"task": "T-1", "outcome": "completed", "to": "qa", "to_agent": "qa"}
+    assert ws.hand_off(given, to_agent="qa").target_agent == "qa"
 
 
 @pytest.mark.promise("S3-31")

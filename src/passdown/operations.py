@@ -463,6 +463,15 @@ OPERATIONS: tuple[Operation, ...] = (
         right="admin",
         is_heavy=True,
     ),
+    _writing(
+        "maintenance.recover",
+        _MAINTENANCE + "recover",
+        "POST /api/recover",
+        cli="recover",
+        right="admin",
+        author="by",
+        status=200,
+    ),
     Operation(
         "maintenance.doctor",
         _MAINTENANCE + "doctor",

@@ -104,7 +104,7 @@ def test_processes_on_tasks_of_their_own(tmp_path: Path) -> None:
     with passdown.open(new_folder(tmp_path / "project")) as ws:
         assert [task.version for task in ws.tasks()] == [9] * PROCESSES
         handles = ws.maintenance.doctor()["facts"]["handle_files"]
-        assert handles == {"current": PROCESSES, "missing": 0, "old": 0, "edited": 0}
+        assert handles == {"current": PROCESSES, "missing": 0, "old": 0, "edited": 0, "ahead": 0}
         assert faults_of(ws, acked) == []
 
 
@@ -123,7 +123,7 @@ def test_many_threads_share_one_workspace(tmp_path: Path) -> None:
     with passdown.open(new_folder(tmp_path / "project")) as ws:
         assert ws.task("T-1").version == 1 + threads // 2 * count
         handles = ws.maintenance.doctor()["facts"]["handle_files"]
-        assert handles == {"current": len(tasks), "missing": 0, "old": 0, "edited": 0}
+        assert handles == {"current": len(tasks), "missing": 0, "old": 0, "edited": 0, "ahead": 0}
         assert faults_of(ws, acked) == []
 
 

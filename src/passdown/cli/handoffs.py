@@ -113,9 +113,10 @@ def handoff(
         lists["blockers"] = [{**b, "blocking_tasks": list(blocks)} for b in lists["blockers"]]  # type: ignore[dict-item]
     fields = {name: value for name, value in given.items() if value is not None}
     text = None if file is None else read_input(file)
-    task = _check_contradictions(text, file or "", fields)
+    task, has_sender = _check_contradictions(text, file or "", fields)
     fields |= {name: entries for name, entries in lists.items() if entries}
-    fields.setdefault("from_agent", os.environ.get("PASSDOWN_AGENT") or None)
+    if not has_sender:
+        fields["from_agent"] = os.environ.get("PASSDOWN_AGENT") or None
     with session.open() as workspace:
         fields |= {
             "rebase": rebase,
@@ -163,8 +164,9 @@ def _fix_as_flag(problem: Problem) -> str:
     return flags.get(field) or flags.get(field.partition(".")[0], "")
 
 
-def _check_contradictions(text: bytes | None, file: str, fields: JsonObject) -> object:
-    """Check that no flag contradicts the file; gives the task that is meant.
+def _check_contradictions(text: bytes | None, file: str, fields: JsonObject) -> tuple[object, bool]:
+    """Check that no flag contradicts the file; gives the task that is meant, and whether a sender
+    is named.
 
     Flags fill what the file leaves out and add to its lists.
     """
@@ -179,7 +181,8 @@ def _check_contradictions(text: bytes | None, file: str, fields: JsonObject) -> 
         if data.get(name) and str(data[name]) != str(value):
             flag = _FLAGS[name].option
             raise UsageError(f"{flag} contradicts the file, where {name} is {data[name]!r:.80}")
-    return fields.get("task") or data.get("task")
+    has_sender = bool(fields.get("from_agent") or data.get("from_agent"))
+    return fields.get("task") or data.get("task"), has_sender
 
 
 def _split_pair(text: str) -> tuple[str, str]:

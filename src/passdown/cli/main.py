@@ -240,6 +240,7 @@ _GROUPS: dict[str, tuple[Verb, ...]] = {
         Verb("embed", "search", "make the vectors that search by meaning needs"),
         Verb("reindex", "maintenance", "rebuild indexes from the records"),
         Verb("doctor", "maintenance", "check this workspace for problems"),
+        Verb("recover", "maintenance", "go on from the ledger after history was lost"),
     ),
     "Serve over HTTP": (
         Verb("serve", "server", "serve the HTTP API, its events and MCP, behind tokens"),

@@ -1,4 +1,6 @@
-"""`verify`, `heads`, `backup`, `copy`, `export`, `import`, `reindex`, `doctor`: data safety."""
+"""Data safety: `verify`, `heads`, `backup`, `copy`, `export`, `import`, `reindex`, `doctor`,
+`recover`.
+"""
 
 from __future__ import annotations
 
@@ -145,6 +147,26 @@ def doctor(session: Session, *, start: bool = True) -> int:
         found["findings"] += plain(findings)
     session.show(found, _print_doctor)
     return 0 if found["ok"] else 1
+
+
+@command(
+    "recover",
+    "T-1 --by ana --reason 'the disk failed, there is no newer copy'",
+    like="maintenance.recover",
+    help={"task": "only this task; default: all of which state files show more"},
+)
+def recover(session: Session, task: str | None = None, **options: Any) -> None:
+    """Go on from the ledger although state files show what it has lost."""
+    with session.open() as workspace:
+        found = workspace.maintenance.recover(task, **options)
+    session.show(found, _print_recovered)
+
+
+def _print_recovered(found: dict[str, list[str]]) -> None:
+    line("recorded; what the ledger lacks is kept in:")
+    for names in found.values():
+        for name in names:
+            line(f"  {name}")
 
 
 def _print_doctor(found: dict[str, Any]) -> None:

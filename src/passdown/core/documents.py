@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from passdown.core.kinds import KINDS, task_of
 from passdown.core.types import JsonObject
 
 if TYPE_CHECKING:
-    from passdown.core.fold import Changes, TaskBefore
     from passdown.core.record import Record
     from passdown.core.rows import ItemRow, StatusChange
 
@@ -47,7 +47,7 @@ def item_document(row: ItemRow, record: Record, body: JsonObject) -> JsonObject:
     }
     if row.closed_at:
         document["status_version"] = row.closed_at
-    if row.note:
+    if row.note and row.letter != "h":
         document["status_note"] = row.note
     if row.status == "superseded":
         document["superseded_by"] = row.note.removeprefix("by ")
@@ -67,7 +67,6 @@ def state_document(
     lists: dict[str, list[JsonObject]] = {name: [] for name in LISTS.values()}
     for letter, document in items:
         _put(lists[LISTS[letter]], letter, document)
-    gates: Mapping[str, str] = header.get("gates", {})
     return {
         "schema": STATE_SCHEMA,
         "task_id": task,
@@ -76,8 +75,7 @@ def state_document(
         **details,
         **{name: header[name] for name in HEADER_FIELDS},
         "status": header["base_status"],
-        "gates_passed": sorted(name for name, result in gates.items() if result == "passed"),
-        "gates_failed": sorted(name for name, result in gates.items() if result == "failed"),
+        **_gates(header),
         **lists,
     }
 
@@ -89,38 +87,91 @@ def _put(entries: list[JsonObject], letter: str, document: JsonObject) -> None:
     entries.append(document)
 
 
-def delta_document(old: TaskBefore, new: Changes, record: Record, body: JsonObject) -> JsonObject:
-    """What `record` changed: `set` fields, `add` items, `change` statuses, and the three counts."""
-    task = task_of(record.stream) or ""
-    before = _fields(old.details, old.header)
-    after = _fields(new.details or old.details, new.header)
-    added: dict[str, list[JsonObject]] = {}
-    for row in new.added:
-        added.setdefault(LISTS[row.letter], []).append(item_document(row, record, body))
+def answer_note(answer: JsonObject) -> str:
+    """What the row of a handoff keeps for a repeat: `summary_facts`, the task's title, the newest
+    decisions, and the fields and statuses that the handoff changed.
+    """
+    return json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def summary_facts(header: JsonObject, open_items: Iterable[ItemRow]) -> JsonObject:
+    """As much of a state as a summary needs, but for its decisions and where it is."""
+    rows = list(open_items)
     return {
-        "task_id": task,
+        "phase": header["phase"],
+        "previous_phase": header["previous_phase"],
+        "artifacts": [{"type": kind} for kind in header["types"]],
+        "totals": {"artifacts": header["files"]},
+        "blockers": [
+            {"blocker": row.title, "severity": row.grade, "status": row.status}
+            for row in rows
+            if row.letter == "b"
+        ],
+        "questions": open_questions(rows),
+        "held_by": [row.address for row in rows if row.letter == "k"],
+        **_gates(header),
+    }
+
+
+def open_questions(rows: Iterable[ItemRow]) -> list[JsonObject]:
+    """The open questions among some items, by their titles: a summary shows no more."""
+    return [
+        {
+            "address": row.address,
+            "question": row.title,
+            "blocking": row.grade == "blocking",
+            "status": row.status,
+        }
+        for row in rows
+        if row.letter == "q"
+    ]
+
+
+def _gates(header: JsonObject) -> JsonObject:
+    gates: Mapping[str, str] = header.get("gates", {})
+    return {
+        f"gates_{wanted}": sorted(name for name, result in gates.items() if result == wanted)
+        for wanted in ("passed", "failed")
+    }
+
+
+def delta_document(
+    record: Record, body: JsonObject, added_rows: Iterable[ItemRow], answer: JsonObject
+) -> JsonObject:
+    """What a handoff changed: `set` fields, `add` items, `change` statuses, and the three counts.
+
+    `answer` is what the handoff's row keeps (see `answer_note`).
+    """
+    added: dict[str, list[JsonObject]] = {}
+    for row in added_rows:
+        added.setdefault(LISTS[row.letter], []).append(item_document(row, record, body))
+    changed = dict(answer["set"])
+    if "context_summary" in changed:
+        changed["context_summary"] = body.get("summary", "")
+    return {
+        "task_id": task_of(record.stream) or "",
         "from_version": record.position - 1,
         "to_version": record.position,
         "digest": record.digest,
         "artifacts_added": len(added.get("artifacts", ())),
         "decisions_made": len(added.get("decisions", ())),
         "blocking_issues": len(body.get("blockers", ())),
-        "set": {name: value for name, value in after.items() if before.get(name) != value},
+        "set": changed,
         "add": added,
-        "change": {f"{task}#{c.letter}{c.ordinal}": _status(c) for c in new.changed},
+        "change": answer["change"],
     }
 
 
-def _fields(details: JsonObject, header: JsonObject) -> JsonObject:
-    if not header.get("phase"):
-        return {}
+def state_fields(details: JsonObject, header: JsonObject) -> JsonObject:
+    """A state document's fields, without its head and its lists."""
     document = state_document(("", 0, ""), details, header, ())
     for name in ("task_id", "version", "digest", *LISTS.values()):
         del document[name]
     return document
 
 
-def _status(change: StatusChange) -> JsonObject:
+def status_fields(change: StatusChange) -> JsonObject:
+    """The fields of an item document that a change of status sets."""
     document: JsonObject = {"status": change.status}
     if change.closed_at:
         document["status_version"] = change.closed_at
@@ -134,7 +185,7 @@ def _status(change: StatusChange) -> JsonObject:
 def with_status(document: JsonObject, change: StatusChange) -> JsonObject:
     """An item document after a change of its status."""
     changed = dict(document)
-    _set_status(changed, _status(change))
+    _set_status(changed, status_fields(change))
     return changed
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from passdown.core.documents import answer_note, state_fields, status_fields, summary_facts
 from passdown.core.items import (
     Sizes,
     entry_of,
@@ -73,6 +74,13 @@ def prepare_items(body: dict[str, Any]) -> PreparedItems:
     return found
 
 
+def first_status(letter: str, field: str, entry: dict[str, Any]) -> str:
+    """The status that an item begins with."""
+    if letter == "k":
+        return "pending" if field == "blockers" else entry["result"]
+    return entry.get("status") or KINDS[letter].starts
+
+
 class TaskBefore(NamedTuple):
     """What `fold_record` needs to know of a task: its current rows, never its history.
 
@@ -124,7 +132,7 @@ class ChangeBuilder:
         self.body = body
         self.task = task_of(record.stream) or ""
         self.details: dict[str, Any] | None = None
-        self.old_details = before.details
+        self.before = before
         self.header: dict[str, Any] = {
             **before.header,
             "counts": dict(before.header.get("counts", {})),
@@ -154,7 +162,7 @@ class ChangeBuilder:
             self.labels,
         )
 
-    def add(self, letter: str, index: int, *, field: str = "", status: str = "") -> ItemRow:
+    def add(self, letter: str, index: int, *, field: str = "") -> ItemRow:
         """Add the item at `field[index]` of the body, numbered within its kind."""
         kind = KINDS[letter]
         field = field or kind.field
@@ -164,7 +172,7 @@ class ChangeBuilder:
             known = prepare_item(letter, field, entry, sized=self._sized)
         counts = self.header["counts"]
         ordinal = counts[letter] = counts.get(letter, 0) + 1
-        status = status or entry.get("status") or kind.starts
+        status = first_status(letter, field, entry)
         row = ItemRow(
             task=self.task,
             letter=letter,
@@ -296,7 +304,7 @@ def _task_created(step: ChangeBuilder) -> None:
 
 def _task_changed(step: ChangeBuilder) -> None:
     changed = {name: step.body[name] for name in _DETAILS if name in step.body}
-    step.details = {**step.old_details, **changed}
+    step.details = {**step.before.details, **changed}
     if "status" in step.body:
         step.header["base_status"] = step.body["status"]
 
@@ -312,7 +320,7 @@ def _items_added(step: ChangeBuilder) -> None:
 def _add_new(step: ChangeBuilder, letter: str, index: int) -> None:
     entry = entry_of(step.body, KINDS[letter].field, index)
     if letter == "k":
-        step.add("k", index, status=entry["result"])
+        step.add("k", index)
         step.header["gates"] = {**step.header["gates"], entry["name"]: entry["result"]}
         return
     row = step.add(letter, index)
@@ -355,6 +363,22 @@ def _handed_off(step: ChangeBuilder) -> None:
     for letter in ("b", "n", "r", "q"):
         _carry(step, letter)
     _move(step)
+    step.added[0] = step.added[0]._replace(note=answer_note(_answer(step)))
+
+
+def _answer(step: ChangeBuilder) -> dict[str, Any]:
+    """What a repeat of a handoff answers that its record doesn't say: see `documents.answer`."""
+    old = state_fields(step.before.details, step.before.header)
+    new = state_fields(step.before.details, step.header)
+    changed = {name: value for name, value in new.items() if old.get(name) != value}
+    if "context_summary" in changed:
+        changed["context_summary"] = ""  # the record has it
+    return {
+        **summary_facts(step.header, list(step.open.values())),
+        "title": step.before.details["title"],
+        "set": changed,
+        "change": {f"{step.task}#{c.letter}{c.ordinal}": status_fields(c) for c in step.changed},
+    }
 
 
 def _resolve(step: ChangeBuilder, addresses: Iterable[str]) -> None:
@@ -387,7 +411,7 @@ def _carry(step: ChangeBuilder, letter: str) -> None:
             known.add(mark)
             _add_new(step, letter, index)
             if letter == "b" and entries[index].get("requires_human"):
-                step.add("k", index, field="blockers", status="pending")
+                step.add("k", index, field="blockers")
 
 
 def _was_rejected(step: ChangeBuilder, row: ItemRow) -> bool:
@@ -488,9 +512,9 @@ def open_letters(kind: str, body: dict[str, Any]) -> tuple[str, ...]:
         return ("b", "k", "n", "q", "r")
     if kind != "handoff":
         return ()
-    listed = [letter for letter in ("n", "q", "r") if body.get(KINDS[letter].field)]
+    listed = [letter for letter in ("n", "r") if body.get(KINDS[letter].field)]
     resolved = [a.letter for a in map(parse_address, body.get("resolves", ())) if a is not None]
-    return ("b", "k", *sorted({*listed, *resolved}.difference("bk")))
+    return ("b", "k", "q", *sorted({*listed, *resolved}.difference("bkq")))
 
 
 def settled_keys(task: str, body: dict[str, Any]) -> list[tuple[str, int]]:
@@ -505,17 +529,3 @@ def settled_keys(task: str, body: dict[str, Any]) -> list[tuple[str, int]]:
 def paths_of(body: dict[str, Any]) -> list[str]:
     """The artifact paths in a body: `changes` has to know which of them the task had before."""
     return [artifact["path"] for artifact in body.get("artifacts", ())]
-
-
-__all__ = [
-    "NO_TASK",
-    "RECORD_KINDS",
-    "Changes",
-    "TaskBefore",
-    "fold_record",
-    "open_letters",
-    "paths_of",
-    "prepare_items",
-    "settled_keys",
-    "status_after",
-]

@@ -4,35 +4,47 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import cache
 from json.encoder import encode_basestring as _quoted
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.documents import LISTS, STATE_SCHEMA
-from passdown.core.kinds import (
-    ARTIFACT_TYPES,
-    CHANGE_TYPES,
-    DECISION_STATUSES,
-    LEVELS,
-    OUTCOMES,
-    PHASES,
-    SEVERITIES,
-    TASK_STATUSES,
+from passdown.core.handoff import (
+    Artifact,
+    Blocker,
+    Decision,
+    GateResult,
+    Gotcha,
+    Handoff,
+    NextStep,
+    Pattern,
+    Question,
+    Reading,
 )
-from passdown.core.text import child_path, excerpt
+from passdown.core.kinds import DECISION_STATUSES, KINDS, OUTCOMES, PHASES, TASK_STATUSES
+from passdown.core.schema import (
+    ADDRESS,
+    AGENT,
+    TASK_ID,
+    TIME,
+    Choice,
+    List,
+    Optional,
+    Part,
+    Type,
+    checker,
+    fields_of,
+)
 from passdown.errors import Damaged, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
+    from passdown.core.schema import Checker
 
 Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string"}
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
-_BOOL: Schema = {"type": "boolean"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _VERSION: Schema = {"type": "integer", "minimum": 1}
 _ANYTHING: Schema = {"type": "object"}
@@ -43,7 +55,7 @@ _NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$"}
 _NAMES: Schema = {"type": "array", "items": _NAME}
 
 
-def _choice(names: Sequence[str]) -> Schema:
+def _choice(*names: str) -> Schema:
     return {"type": "string", "enum": list(names)}
 
 
@@ -53,8 +65,8 @@ def _or_null(schema: Schema) -> Schema:
     return {**widened, "enum": [*schema["enum"], None]} if "enum" in schema else widened
 
 
-def _address(letters: str) -> Schema:
-    pattern = f"^[A-Za-z0-9][A-Za-z0-9._-]*#[{letters}][1-9][0-9]*$"
+def _address(letter: str) -> Schema:
+    pattern = f"^[A-Za-z0-9][A-Za-z0-9._-]*#{letter}[1-9][0-9]*$"
     return {"type": "string", "pattern": pattern}
 
 
@@ -67,94 +79,68 @@ def _object(required: Schema, optional: Schema) -> Schema:
     }
 
 
-def _item(letter: str, statuses: Sequence[str], required: Schema, optional: Schema) -> Schema:
+_FORMS: dict[Type, Schema] = {AGENT: _NAME, TASK_ID: _NAME, TIME: _TIME, ADDRESS: _address("d")}
+
+
+def _stored(kind: Type) -> Schema:
+    """What a record holds of a declared type: what is empty is left out of it."""
+    if isinstance(kind, Optional):
+        return _stored(kind.of)
+    if isinstance(kind, List):
+        return {"type": "array", "items": _stored(kind.of)}
+    if isinstance(kind, Part):
+        return _object({}, _fields(kind.of))
+    if isinstance(kind, Choice):
+        return _choice(*filter(None, kind.words))
+    return _FORMS.get(kind) or kind.schema({})
+
+
+def _fields(shape: type[Any]) -> Schema:
+    return {name: _stored(field.type) for name, field in fields_of(shape).items()}
+
+
+# The shape of each kind's entries, which of its fields are always recorded, and statuses that
+# aren't among those that it begins with or is given.
+_KINDS: dict[str, tuple[type[Any] | None, str, tuple[str, ...]]] = {
+    "h": (Handoff, "outcome from_agent", ()),
+    "d": (Decision, "summary rationale", DECISION_STATUSES),
+    "a": (Artifact, "path type", ()),
+    "p": (Pattern, "id pattern location", ()),
+    "g": (Gotcha, "id issue mitigation severity", ()),
+    "r": (Reading, "file reason", ("replaced",)),
+    "q": (Question, "question blocking", ()),
+    "n": (NextStep, "step priority", ("replaced",)),
+    "b": (Blocker, "blocker", ("replaced",)),
+    "w": (None, "text", ()),
+    "k": (GateResult, "name", ("passed", "failed", "withdrawn")),
+}
+_OF_HANDOFF = ("outcome", "from_agent", "to_agent", "phase", "summary", "story")
+
+
+def _item(letter: str) -> Schema:
     """An item: its own fields, and what every item says of where it came from."""
+    shape, always, further = _KINDS[letter]
+    kind = KINDS[letter]
+    own = _fields(shape) if shape else {"text": _TEXT}
+    if letter == "h":
+        own = {name: own[name] for name in _OF_HANDOFF}
+    elif letter == "d":
+        own["superseded_by"] = _TEXT
+    elif letter == "k":
+        # A human gate is a blocker that waits for a person.
+        own |= {**_fields(Blocker), "kind": _choice("human")}
     envelope = {
         "address": _address(letter),
-        "status": _choice(statuses),
+        "status": _choice(*dict.fromkeys((kind.starts, *kind.closings, *further))),
         "agent": _NAME,
         "at": _TIME,
         "version": _VERSION,
     }
     later = {"status_version": _VERSION, "status_note": _TEXT, "metadata": _ANYTHING}
-    return _object({**envelope, **required}, {**later, **optional})
+    return _object(
+        {**{name: own[name] for name in always.split()}, **envelope}, {**own, **later, **envelope}
+    )
 
-
-_STORY = _object({}, dict.fromkeys(("id", "path", "status", "current_task", "branch"), _TEXT))
-_LEARNED = ("active", "retracted")
-_DONE = ("open", "done", "dropped", "replaced")
-_BLOCKER: Schema = {
-    "impact": _TEXT,
-    "suggested_resolution": _TEXT,
-    "blocking_tasks": _NAMES,
-    "severity": _choice(SEVERITIES),
-    "requires_human": _BOOL,
-}
-
-_ITEMS: dict[str, Schema] = {
-    "h": _item(
-        "h",
-        ("recorded",),
-        {"outcome": _choice(OUTCOMES), "from_agent": _NAME},
-        {"to_agent": _NAME, "phase": _choice(PHASES), "summary": _TEXT, "story": _STORY},
-    ),
-    "d": _item(
-        "d",
-        DECISION_STATUSES,
-        {"summary": _TEXT, "rationale": _TEXT},
-        {
-            **dict.fromkeys(("alternatives", "artifacts", "paths", "tags"), _TEXTS),
-            "supersedes": {"type": "array", "items": _address("d")},
-            "superseded_by": _TEXT,
-        },
-    ),
-    "a": _item(
-        "a",
-        ("recorded",),
-        {"path": _TEXT, "type": _choice(ARTIFACT_TYPES)},
-        {
-            "sha256": {"type": "string", "pattern": "^(sha256:)?[0-9a-f]{64}$"},
-            "size_bytes": _COUNT,
-            "change": _choice(("created", *CHANGE_TYPES)),
-            "lines": _TEXT,
-            "note": _TEXT,
-        },
-    ),
-    "p": _item(
-        "p",
-        _LEARNED,
-        {"id": _TEXT, "pattern": _TEXT, "location": _TEXT},
-        {"applies_to": _TEXTS},
-    ),
-    "g": _item(
-        "g",
-        _LEARNED,
-        {"id": _TEXT, "issue": _TEXT, "mitigation": _TEXT, "severity": _choice(LEVELS)},
-        {"discovered_in": _TEXT},
-    ),
-    "r": _item("r", _DONE, {"file": _TEXT, "reason": _TEXT}, {}),
-    "q": _item(
-        "q",
-        ("open", "answered", "dropped"),
-        {"question": _TEXT, "blocking": _BOOL},
-        {"context": _TEXT, "recommendation": _TEXT},
-    ),
-    "n": _item("n", _DONE, {"step": _TEXT, "priority": _choice(LEVELS)}, {"depends_on": _TEXTS}),
-    "b": _item("b", ("open", "resolved", "replaced"), {"blocker": _TEXT}, _BLOCKER),
-    "w": _item("w", _LEARNED, {"text": _TEXT}, {}),
-    "k": _item(
-        "k",
-        ("passed", "failed", "pending", "approved", "rejected", "withdrawn"),
-        {"name": _TEXT},
-        {
-            **_BLOCKER,
-            "result": _choice(("passed", "failed")),
-            "detail": _TEXT,
-            "kind": _choice(("human",)),
-            "blocker": _TEXT,
-        },
-    ),
-}
 
 _HEADER: Schema = {
     "schema": {"type": "string", "enum": [STATE_SCHEMA]},
@@ -168,10 +154,10 @@ _HEADER: Schema = {
     "criteria": _TEXTS,
     "depends_on": _NAMES,
     "time_limit_minutes": _or_null(_VERSION),
-    "phase": _choice(PHASES),
-    "previous_phase": _or_null(_choice(PHASES)),
+    "phase": _choice(*PHASES),
+    "previous_phase": _or_null(_choice(*PHASES)),
     "phase_started_at": _TIME,
-    "outcome": _or_null(_choice(OUTCOMES)),
+    "outcome": _or_null(_choice(*OUTCOMES)),
     "context_summary": _TEXT,
     "source_agent": _TEXT,
     "target_agent": _TEXT,
@@ -179,7 +165,7 @@ _HEADER: Schema = {
     "created_at": _TIME,
     "created_by": _NAME,
     "updated_at": _TIME,
-    "status": _choice(TASK_STATUSES),
+    "status": _choice(*TASK_STATUSES),
     "gates_passed": _TEXTS,
     "gates_failed": _TEXTS,
     "blocked_by": {"type": "array", "items": _address("b")},
@@ -189,180 +175,44 @@ _HEADER: Schema = {
 _HANDLE: Schema = {
     "metadata": _ANYTHING,
     "totals": _object({}, dict.fromkeys(LISTS.values(), _COUNT)),
-    "archive": _object({"folder": _TEXT, "files": _COUNT, "through_version": _COUNT}, {}),
+    "archive": _object(
+        {"folder": _TEXT, "files": _COUNT, "through_version": _COUNT},
+        {"left_out": _COUNT, "whole": _TEXT},
+    ),
     "checksum": _DIGEST,
 }
 
-_LISTED: Schema = {
-    name: {"type": "array", "items": _ITEMS[letter]} for letter, name in LISTS.items()
-}
-_HEADER_SCHEMA = _object(_HEADER, _HANDLE)
-_STATE = _object({**_HEADER, **_LISTED}, _HANDLE)
 
-
+@cache
 def state_schema() -> dict[str, Any]:
     """The JSON Schema of a state document and of a handle file."""
+    listed = {name: {"type": "array", "items": _item(key)} for key, name in LISTS.items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": STATE_SCHEMA,
         "title": "The state of a task",
-        **_STATE,
+        **_object({**_HEADER, **listed}, _HANDLE),
     }
+
+
+@cache
+def _state_checker() -> Checker:
+    return checker(state_schema())
 
 
 def state_problems(document: object) -> list[Problem]:
     """What in a state document, or a handle file's content, breaks its schema."""
-    found: list[Problem] = []
-    _check(document, _STATE, "", found)
-    return found
+    return list(_state_checker()(document))
 
 
-def check_header(document: dict[str, Any]) -> None:
-    """Raise Damaged unless a state document, its lists of items left out, keeps to the schema."""
-    header = {name: value for name, value in document.items() if name not in _LISTED}
-    if not _header_test()(header):
-        found: list[Problem] = []
-        _check(header, _HEADER_SCHEMA, "", found)
-        _raise(found, str(document.get("task_id")))
-
-
-def check_item(letter: str, document: dict[str, Any]) -> None:
-    """Raise Damaged unless one item of a state document keeps to the schema."""
-    if not _item_test(letter)(document):
-        found: list[Problem] = []
-        _check(document, _ITEMS[letter], "", found)
-        _raise(found, str(document.get("address")))
-
-
-def _raise(found: list[Problem], where: str) -> None:
-    if found:
+def check_state(document: dict[str, Any]) -> None:
+    """Raise Damaged unless a state document keeps to the schema."""
+    if found := state_problems(document):
         raise Damaged(
-            f"what is stored of {where} breaks the schema of a state",
+            f"what is stored of {document.get('task_id')} breaks the schema of a state",
             found,
             next_step="Run passdown verify; the handle file is written once this is fixed.",
         )
-
-
-_TYPES: dict[str, type[Any]] = {
-    "string": str,
-    "integer": int,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-    "null": type(None),
-}
-
-
-Test = Callable[[Any], bool]
-
-
-@cache
-def _header_test() -> Test:
-    return _test(_HEADER_SCHEMA)
-
-
-@cache
-def _item_test(letter: str) -> Test:
-    return _test(_ITEMS[letter])
-
-
-def _test(schema: Schema) -> Test:
-    """A quick yes or no for a schema; `_check` says what is wrong, at ten times the cost."""
-    wanted = schema["type"]
-    kinds = {_TYPES[name] for name in ([wanted] if isinstance(wanted, str) else wanted)}
-    fits = _content_test(schema)
-    if fits is None:
-        return lambda value: type(value) in kinds
-    return lambda value: type(value) in kinds and (value is None or fits(value))
-
-
-def _content_test(schema: Schema) -> Test | None:
-    """The test of what a value of the right type holds; None where anything is right."""
-    properties: Schema | None = schema.get("properties")
-    if properties is not None:
-        tests = {name: _test(part) for name, part in properties.items()}
-        required = set(schema["required"])
-        return lambda value: (
-            required <= value.keys()
-            and all(name in tests and tests[name](part) for name, part in value.items())
-        )
-    if "items" in schema:
-        entry = _test(schema["items"])
-        return lambda value: all(map(entry, value))
-    return _scalar_test(schema)
-
-
-def _scalar_test(schema: Schema) -> Test | None:
-    """The same for a text or a number, as `_check_scalar` has it: a schema names one of these."""
-    if "enum" in schema:
-        choices = frozenset(schema["enum"])
-        return choices.__contains__
-    if "pattern" in schema:
-        search = _compiled(schema["pattern"]).search
-        return lambda value: search(str(value)) is not None
-    if "minimum" in schema:
-        least: int = schema["minimum"]
-        return lambda value: value >= least
-    return None
-
-
-def _has_type(value: object, wanted: str | list[str]) -> bool:
-    names = [wanted] if isinstance(wanted, str) else wanted
-    kinds = tuple(_TYPES[name] for name in names)
-    return isinstance(value, kinds) and (not isinstance(value, bool) or "boolean" in names)
-
-
-def _check(value: object, schema: Schema, path: str, found: list[Problem]) -> None:
-    wanted = schema["type"]
-    if not _has_type(value, wanted):
-        expected = wanted if isinstance(wanted, str) else " or ".join(wanted)
-        found.append(Problem(path, "wrong_type", f"{type(value).__name__} given", expected))
-    elif isinstance(value, dict):
-        _check_object(cast("dict[str, object]", value), schema, path, found)
-    elif isinstance(value, list):
-        for index, entry in enumerate(cast("list[object]", value)):
-            _check(entry, schema["items"], f"{path}[{index}]", found)
-    elif value is not None:
-        _check_scalar(value, schema, path, found)
-
-
-def _check_object(
-    value: dict[str, object], schema: Schema, path: str, found: list[Problem]
-) -> None:
-    properties: Schema | None = schema.get("properties")
-    if properties is None:
-        return
-    found += [
-        Problem(child_path(path, name), "required", "is missing", "a value")
-        for name in schema["required"]
-        if name not in value
-    ]
-    for name, part in value.items():
-        if name in properties:
-            _check(part, properties[name], child_path(path, name), found)
-        else:
-            where = child_path(path, name)
-            found.append(Problem(where, "unknown_field", "is not in the schema", "nothing here"))
-
-
-def _check_scalar(value: object, schema: Schema, path: str, found: list[Problem]) -> None:
-    if "enum" in schema and value not in schema["enum"]:
-        expected = " | ".join(str(choice) for choice in schema["enum"])
-        message = f"{excerpt(str(value))!r} is not one of these"
-        found.append(Problem(path, "invalid_choice", message, expected))
-    if isinstance(value, int) and value < schema.get("minimum", value):
-        message = f"{value} is too small"
-        found.append(Problem(path, "out_of_range", message, f"at least {schema['minimum']}"))
-    pattern = schema.get("pattern")
-    if pattern is not None and not _compiled(pattern).search(str(value)):
-        message = f"{excerpt(str(value))!r} has another form"
-        found.append(Problem(path, "invalid_format", message, pattern))
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    # In JSON Schema $ is the very end; in Python it also matches before a last newline.
-    return re.compile(pattern.removesuffix("$") + "\\Z")
 
 
 _MAX_BYTES = 1 << 28
@@ -400,21 +250,9 @@ def indented_json(value: object, margin: str = "") -> str:
     return _plain(cast("object", value))
 
 
-def indented_item(document: Mapping[str, Any]) -> str:
-    """One entry of a list, indented to its place in the file."""
-    return "    " + indented_json(document, "    ")
-
-
-def handle_file_text(document: Mapping[str, Any], lists: Mapping[str, Sequence[str]]) -> str:
-    """The file: the fields of `document`, `lists` of texts made by `item_text`, the checksum."""
-    lines: list[str] = []
-    for name, value in document.items():
-        if name not in lists:
-            lines.append(f'  "{name}": {indented_json(value, "  ")},\n')
-    for name, texts in lists.items():
-        entries = "[\n" + ",\n".join(texts) + "\n  ]" if texts else "[]"
-        lines.append(f'  "{name}": {entries},\n')
-    content = "{\n" + "".join(lines)
+def handle_file_text(document: Mapping[str, Any]) -> str:
+    """The file: the fields of a document, and the checksum of the text before it."""
+    content = indented_json(document).removesuffix("\n}") + ",\n"
     return f'{content}{_MARK}{_checksum(content)}"\n}}\n'
 
 
@@ -437,9 +275,8 @@ def read_handle(text: str | bytes) -> dict[str, Any]:
     Raises InvalidInput for text that is no JSON, a schema that this release doesn't know, a file
     that was edited (its checksum shows it) and a document that breaks the schema.
     """
-    from passdown.core.documents import STATE_SCHEMA
     from passdown.core.parsing import load_json
-    from passdown.errors import InvalidInput, Problem
+    from passdown.errors import InvalidInput
 
     loaded = load_json(text, max_bytes=_MAX_BYTES, max_depth=_MAX_DEPTH)
     document = cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}

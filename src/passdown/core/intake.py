@@ -30,6 +30,7 @@ from passdown.core.schema import (
     Part,
     aliases_of,
     check,
+    contradiction,
     fields_of,
     json_schema,
     named_by_shape,
@@ -58,23 +59,30 @@ class GivenHandoff(NamedTuple):
     """A handoff that was read: plain data under the handoff's own names.
 
     `names` are the names that the writer used instead, by the handoff's own. A task file is a
-    document: it is recorded once, whatever was recorded since.
+    document: it is recorded once, whatever was recorded since. `contradictions` are fields that
+    were given apart from it and say something else.
     """
 
     data: JsonObject
     names: Mapping[str, str] = {}
     is_task_file: bool = False
+    contradictions: tuple[Problem, ...] = ()
 
     def with_fields(self, fields: Mapping[str, Any]) -> GivenHandoff:
         """The same with further fields: they fill what it leaves out and add to its lists."""
         data = dict(self.data)
+        found = list(self.contradictions)
         for name, value in named_by_shape(Handoff, fields).items():
-            known = data.get(name)
-            if known in EMPTY and value is not None:
+            known: Any = data.get(name)
+            if value in EMPTY:
+                continue
+            if known in EMPTY:
                 data[name] = value
             elif isinstance(known, list) and isinstance(value, list | tuple):
                 data[name] = [*cast("list[Any]", known), *cast("list[Any]", value)]
-        return self._replace(data=data)
+            elif (one := cast("object", known)) and str(one) != str(value):
+                found.append(contradiction(name, one, value))
+        return self._replace(data=data, contradictions=tuple(found))
 
     def as_written(self, problems: Iterable[Problem]) -> list[Problem]:
         """Problems with the field names that the writer used."""
@@ -109,7 +117,7 @@ def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> Gi
     data = to_handoff_format(data)
     own = named_by_shape(Handoff, data)
     aliases = aliases_of(Handoff)
-    names = {aliases[name]: name for name in data if name in aliases and aliases[name] in own}
+    names = {aliases[name]: name for name in data if name in aliases and aliases[name] not in data}
     return GivenHandoff(own, names, is_task_file).with_fields(fields or {})
 
 
@@ -151,12 +159,16 @@ class CheckedHandoff(NamedTuple):
         return tuple(p for p in self.problems if p.level == "warning")
 
 
-def check_handoff(data: object, *, changed_files: Sequence[str] | None = None) -> CheckedHandoff:
-    """Check a handoff given as plain data.
+def check_handoff(
+    given: GivenHandoff | JsonObject, *, changed_files: Sequence[str] | None = None
+) -> CheckedHandoff:
+    """Check a handoff that was read, or plain data.
 
     `changed_files`, where the caller knows them, are what the file lists must account for.
     """
+    data: object = given.data if isinstance(given, GivenHandoff) else given
     plain, checks = check(Handoff, data)
+    checks.errors += given.contradictions if isinstance(given, GivenHandoff) else ()
     if checks.has_errors:
         rules = _rules_on_faulty(data, checks, changed_files)
         return CheckedHandoff(None, limited_problems((*checks.errors, *rules, *checks.unknown)))

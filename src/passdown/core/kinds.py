@@ -27,6 +27,7 @@ RUN_STREAM = "run/"
 AGENT_STREAM = "agent/"
 CONVERSATION_STREAM = "conversation/"
 EXPRESS_STREAM = "express/"
+RECOVERY_STREAM = "recovery/"
 ACCESS_STREAM = "access"
 WORKSPACE_TASK = "workspace"
 

@@ -17,7 +17,8 @@ class ItemRow(NamedTuple):
     `field` and `index` point into the body of the record at `position`; equal items share their
     `fingerprint`. `grade` ranks an item among its kind: a severity, a priority, `blocking`, or an
     artifact's type (empty once the file is deleted). `sizes` is how long its texts are; see
-    `items`.
+    `items`. `note` says why the status changed; of a handoff, what a repeat answers (see
+    `documents.answer_note`).
     """
 
     task: str

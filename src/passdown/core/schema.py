@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
 
@@ -502,8 +502,9 @@ class Part(Type):
         return found
 
     def named(self, value: Any) -> Any:
-        """The same object under the shape's own names; of a name and an alias, the name counts. A
-        text alone is the shape's main field.
+        """The same object under the shape's own names. An alias that says something else than the
+        name, or than another alias, stays as it is, for `read` to refuse. A text alone is the
+        shape's main field.
         """
         fields, aliases = fields_of(self.of), aliases_of(self.of)
         if isinstance(value, str):
@@ -512,13 +513,15 @@ class Part(Type):
         if not isinstance(value, Mapping):
             return value
         given = cast("Mapping[Any, Any]", value)
-        taken = set(given)
         found: dict[Any, Any] = {}
-        for name, part in given.items():
+        # The names themselves first: an alias counts where the name is left out.
+        for name in sorted(given, key=lambda each: isinstance(each, str) and each in aliases):
             own = aliases.get(name, name) if isinstance(name, str) else name
-            own = name if own in taken else own
-            taken.add(own)
-            found[own] = fields[own].type.named(part) if own in fields else part
+            part = fields[own].type.named(given[name]) if own in fields else given[name]
+            if own == name or found.get(own) in EMPTY:
+                found[own] = part
+            elif part not in EMPTY and part != found[own]:
+                found[name] = part
         return found
 
     def value(self, plain: Any) -> Any:
@@ -578,12 +581,22 @@ def _report_unknown(
     if not isinstance(name, str):
         checks.add(where, "wrong_type", f"a key is {_type_name(name)}", "text as key")
         return
-    fields = fields_of(kind)
+    fields, aliases = fields_of(kind), aliases_of(kind)
+    if name in aliases:
+        own = aliases[name]
+        checks.errors.append(contradiction(child_path(path, own), given.get(own), given[name]))
+        return
     close = checks.suggestions.of(name, fields)
     fix = f"did you mean {close}?" if close else KEPT
     problem = Problem(where, "unknown_field", "is not in the schema", "", fix, "warning")
     is_misspelled = close and close not in given and _likeness(name, close) >= _CLOSE
     checks.unknown.append(problem._replace(level="error") if is_misspelled else problem)
+
+
+def contradiction(path: str, one: object, other: object) -> Problem:
+    """The problem with a field that was given twice, under two names or in two places."""
+    message = f"is given as {excerpt(str(one))!r} and as {excerpt(str(other))!r}"
+    return Problem(path, "contradiction", message, "one of them")
 
 
 def _likeness(one: str, other: str) -> float:
@@ -644,6 +657,93 @@ def _field_schema(field: Field, definitions: JsonObject) -> JsonObject:
     if not field.is_required and not is_made:
         found["default"] = field.plain_default()
     return found
+
+
+Checker = Callable[[Any], Sequence[Problem]]
+
+_JSON_TYPES: dict[str, type[Any]] = {
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+
+
+def checker(schema: JsonObject) -> Checker:
+    """A function that lists what in plain data breaks a JSON Schema.
+
+    It knows type, properties, required, items, enum, pattern and minimum; objects have no further
+    properties unless the schema names none.
+    """
+    wanted: str | list[str] = schema["type"]
+    names = [wanted] if isinstance(wanted, str) else wanted
+    kinds = {_JSON_TYPES[name] for name in names}
+    inside = _object_checker(schema) if "properties" in schema else _list_checker(schema)
+
+    def check_type(value: Any) -> Sequence[Problem]:
+        if type(value) not in kinds:
+            expected = " or ".join(names)
+            return (Problem("", "wrong_type", f"{_type_name(value)} given", expected),)
+        return () if value is None else inside(value)
+
+    return check_type
+
+
+def _object_checker(schema: JsonObject) -> Checker:
+    parts = {name: checker(part) for name, part in schema["properties"].items()}
+    required: list[str] = schema["required"]
+    unknown = (Problem("", "unknown_field", "is not in the schema", "nothing here"),)
+
+    def check_object(value: JsonObject) -> Sequence[Problem]:
+        found = [
+            Problem(name, "required", "is missing", "a value")
+            for name in required
+            if name not in value
+        ]
+        for name, part in value.items():
+            problems = parts[name](part) if name in parts else unknown
+            found += [_below(child_path("", name), problem) for problem in problems]
+        return found
+
+    return check_object
+
+
+def _list_checker(schema: JsonObject) -> Checker:
+    if "items" not in schema:
+        return _scalar_checker(schema)
+    entry = checker(schema["items"])
+    return lambda value: [
+        _below(f"[{index}]", problem) for index, part in enumerate(value) for problem in entry(part)
+    ]
+
+
+def _below(place: str, problem: Problem) -> Problem:
+    joint = "." if problem.path and not problem.path.startswith("[") else ""
+    return problem._replace(path=place + joint + problem.path)
+
+
+def _scalar_checker(schema: JsonObject) -> Checker:
+    choices, least = schema.get("enum", ()), schema.get("minimum")
+    # In JSON Schema $ is the very end; in Python it also matches before a last newline.
+    form = schema["pattern"].removesuffix("$") + r"\Z" if "pattern" in schema else ""
+    fits = re.compile(form).search if form else None
+
+    def check_scalar(value: Any) -> Sequence[Problem]:
+        if choices and value not in choices:
+            message = f"{excerpt(str(value))!r} is not one of the choices"
+            expected = " | ".join(map(str, choices))
+            return (Problem("", "invalid_choice", message, expected),)
+        if fits and not fits(value):
+            message = f"{excerpt(value)!r} has another form"
+            return (Problem("", "invalid_format", message, schema["pattern"]),)
+        if least is not None and value < least:
+            message = f"{value} is too small"
+            return (Problem("", "out_of_range", message, f"at least {least}"),)
+        return ()
+
+    return check_scalar
 
 
 def _required_text(value: object, path: str) -> list[Problem]:

@@ -1,314 +1,295 @@
 """Handle files: a task's state as indented JSON that an agent opens with its own file tool.
 
 They mirror the ledger and are never the truth. Each contains the version and digest it was made
-from and a checksum of itself, so that an old or missing mirror (rewritten) differs from an edited
-one (reported and kept aside, never lost). A file shows what is open and what is recent; older
-versions are in archive files that it names. Between two writes of one process only a few items
-change, so a page is updated from a record's changes instead of being rendered again.
+from and a checksum of itself. A missing or old mirror is rewritten; an edited one is reported, kept
+aside and rewritten. One that is whole and shows what the ledger doesn't have is evidence of lost
+history: it is kept, and the task is written to again only after a person's decision.
+
+A file shows what is open and what is recent, up to a number of bytes; older versions are in archive
+files that it names.
 """
 
 from __future__ import annotations
 
 import os
-import threading
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.core.documents import LISTS, item_document, state_document, with_status
+from passdown.core.documents import LISTS, state_document
 from passdown.core.handle_files import (
-    check_header,
-    check_item,
+    check_state,
     handle_file_text,
-    indented_item,
+    indented_json,
     is_intact,
     is_torn,
 )
 from passdown.core.kinds import stream_of
-from passdown.errors import Problem
+from passdown.errors import Damaged, Problem
 from passdown.history.state import envelope, with_documents, with_links
-from passdown.ledger.durable_files import named_lock, read_text, rename_unreadable, replace_file
+from passdown.ledger.durable_files import (
+    keep_aside,
+    named_lock,
+    private_folder,
+    read_bytes,
+    read_text,
+    replace_file,
+    sweep_temporary,
+)
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
-    from passdown.core.fold import Changes
-    from passdown.core.record import Record
-    from passdown.core.rows import ItemRow, StatusChange, TaskRow
+    from passdown.core.record import Head
+    from passdown.core.rows import ItemRow, TaskRow
     from passdown.core.types import JsonObject
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader
 
 
 ARCHIVE_SCHEMA = "passdown/archive/1"
-_KEPT_PAGES = 64
+_HEAD_BYTES = 1_024
+_HEAD = re.compile(rb'"version": ([0-9]{1,15}),\s+"digest": "(sha256:[0-9a-f]{64})"')
+_AHEAD, _LOCKS, _TEMPORARY, _ARCHIVE = "ahead", ".locks", ".tmp", "archive"
 
 
-class NewRecord(NamedTuple):
-    """A record that this process has just written, and what it changed."""
+class Mirrored(NamedTuple):
+    """The version and digest that a handle file shows."""
 
-    record: Record
-    body: JsonObject
-    changes: Changes
-
-    @property
-    def version(self) -> int:
-        """The version that the record made."""
-        return self.record.position
+    path: str
+    version: int
+    digest: str
 
 
 class HandleFiles:
     """The handle files of one workspace, in one folder."""
 
-    def __init__(self, folder: str, kept_versions: int, *, is_synced: bool = True) -> None:
+    def __init__(
+        self, folder: str, *, kept_versions: int, max_bytes: int, is_synced: bool = True
+    ) -> None:
         """Files in `folder`; without `is_synced` a power cut may leave one empty, which is seen.
 
         Archive files are synced in any case: nobody looks into them again before they are read.
         """
         self.folder = folder
         self._kept = kept_versions
+        self._max_bytes = max_bytes
         self._is_synced = is_synced
-        self._turn = threading.Lock()
-        self._process = os.getpid()
-        self._seen: dict[str, tuple[int, int, int]] = {}
-        self._pages: dict[str, HandlePage] = {}
 
     def path(self, task: str) -> str:
         """Where a task's handle file is."""
         return os.path.join(self.folder, f"{task}.json")
 
-    def write(self, store: Store, task: str, news: NewRecord | None = None) -> list[Problem]:
+    def write(self, store: Store, task: str, *, with_archive: bool = False) -> list[Problem]:
         """Bring a task's handle file up to date; an edited one is reported and kept aside.
 
         The state is read while the task is locked, so the last to write is the last to have read:
-        an older state never takes the place of a newer one. `news` is what this process has just
-        recorded, which saves reading it back.
+        an older state never takes the place of a newer one. `with_archive` also writes every
+        archive file that is missing. A file that is ahead of the ledger is reported and stays.
         """
-        with self._alone(), self._lock(task), store.reading() as reader:
+        temporary = self._private(_TEMPORARY)
+        with named_lock(self._private(_LOCKS), task), store.reading() as reader:
             reader.ahead(
                 lambda asked: asked.task(task),
                 lambda asked: asked.superseders(task),
                 lambda asked: asked.open_links_to(task),
             )
             row = reader.task(task)
-            return [] if row is None else self._write(reader, row, news)
-
-    def _lock(self, task: str) -> AbstractContextManager[None]:
-        """Between processes, one at a time for a task; other tasks go on beside it."""
-        return named_lock(os.path.join(self.folder, ".locks"), task)
-
-    def _alone(self) -> threading.Lock:
-        """The lock between threads; a child process starts with its own, and with no pages."""
-        if self._process != os.getpid():
-            self._process, self._turn, self._pages = os.getpid(), threading.Lock(), {}
-        return self._turn
-
-    def _write(self, reader: Reader, row: TaskRow, news: NewRecord | None = None) -> list[Problem]:
-        target = self.path(row.task)
-        problems = [] if self._is_as_we_left_it(target) else _set_aside_edit(target)
-        self._archive(reader, row)
-        page = self._page(reader, row, news)
-        replace_file(target, self._text(reader, row, page), is_synced=self._is_synced)
-        self._seen[target] = _file_identity(target)
-        return problems
-
-    def _page(self, reader: Reader, row: TaskRow, news: NewRecord | None) -> HandlePage:
-        """The page of a task, brought forward from the last one where nobody wrote in between."""
-        through = self._archived_through(row)
-        page = self._pages.pop(row.task, None)
-        is_next = news is not None and page is not None and page.version == row.version - 1
-        if is_next and news is not None and page is not None and news.version == row.version:
-            superseded = {link.target: link.source for link in reader.superseders(row.task)}
-            if superseded == page.superseded:
-                # As stored, not as given: the order of keys shows in the file.
-                page.advance(news.changes, news.record, news.record.document())
-                page.forget(through)
-                return self._remember(page)
-        return self._remember(render_page(reader, row.task, row.version, through))
-
-    def _remember(self, page: HandlePage) -> HandlePage:
-        if len(self._pages) >= _KEPT_PAGES:
-            self._pages.clear()
-        self._pages[page.task] = page
-        return page
+            if row is None:
+                return []
+            if shown := self.evidence(reader, task):
+                found = ledger_behind(reader, {task: shown}).problems
+                return [problem._replace(level="warning") for problem in found]
+            sweep_temporary(temporary)
+            problems = self._keep_edit(task)
+            blocks = self._blocks(row)
+            for first in blocks if with_archive else blocks[-1:]:
+                if not os.path.exists(self._block_path(task, first)):
+                    self._write_block(reader, task, first)
+            replace_file(
+                self.path(task),
+                self._text(reader, row),
+                is_synced=self._is_synced,
+                temporary_folder=temporary,
+            )
+            return problems
 
     def check(self, reader: Reader, row: TaskRow) -> str:
-        """The status of a task's handle file: `current`, `missing`, `old` or `edited`."""
+        """The status of a task's handle file: `current`, `missing`, `old`, `edited` or `ahead`."""
+        if self.evidence(reader, row.task):
+            return "ahead"
         text = read_text(self.path(row.task))
         if text is None or is_torn(text):
             return "missing"
         if not is_intact(text):
             return "edited"
-        is_whole = all(os.path.exists(name) for name, _, _ in self._blocks(row))
-        return "current" if is_whole and text == self._render(reader, row) else "old"
+        is_whole = all(os.path.exists(self._block_path(row.task, f)) for f in self._blocks(row))
+        return "current" if is_whole and text == self._text(reader, row) else "old"
 
-    def restore(self, store: Store, task: str) -> list[Problem]:
-        """Write a task's handle file and every archive file that is missing."""
-        with self._alone(), self._lock(task), store.reading() as reader:
-            row = reader.task(task)
-            if row is None:
-                return []
-            for name, first, through in self._blocks(row):
-                if not os.path.exists(name):
-                    self._write_block(reader, row.task, name, first, through)
-            problems = self._write(reader, row)
-            # Many tasks are restored one after the other, and few of them are written to next.
-            self._pages.pop(task, None)
-            return problems
+    def evidence(self, reader: Reader, task: str, head: Head | None = None) -> Mirrored | None:
+        """What a whole file shows of a task that the ledger doesn't have, if one does."""
+        for path in (self.path(task), self._kept_evidence(task)):
+            shown = _shown(path)
+            if shown and not _is_known(reader, task, shown, head) and is_whole(path):
+                return shown
+        return None
 
-    def _is_as_we_left_it(self, target: str) -> bool:
-        known = self._seen.get(target)
-        return known is not None and known == _file_identity(target)
+    def refuse_if_ahead(self, reader: Reader, task: str, head: Head | None) -> None:
+        """Raise Damaged if a handle file shows what the ledger doesn't have; it is kept aside."""
+        shown = self.evidence(reader, task, head)
+        if shown is not None:
+            self._keep_evidence(task)
+            raise ledger_behind(reader, {task: shown})
+
+    def unknown_tasks(self, reader: Reader) -> dict[str, Mirrored]:
+        """Tasks of which only a whole handle file is left, and nothing in the ledger."""
+        found: dict[str, Mirrored] = {}
+        for task in self._tasks():
+            if reader.head(stream_of(task)) is None:
+                shown = self.evidence(reader, task)
+                found |= {task: shown} if shown else {}
+        return found
+
+    def accept_ledger(self, task: str) -> list[str]:
+        """Put aside what is ahead of the ledger, for good; gives the names it has from now on."""
+        paths = [p for p in (self.path(task), self._kept_evidence(task)) if os.path.lexists(p)]
+        if len(paths) == 2 and os.path.samefile(*paths):
+            os.unlink(paths.pop())
+        return [keep_aside(path, "accepted") for path in paths]
+
+    def _tasks(self) -> Iterator[str]:
+        names: set[str] = set()
+        for folder in (self.folder, os.path.join(self.folder, _AHEAD)):
+            with suppress(OSError):
+                names.update(name for name in os.listdir(folder) if name.endswith(".json"))
+        return (name.removesuffix(".json") for name in sorted(names))
+
+    def _private(self, *parts: str) -> str:
+        base, name = os.path.split(self.folder)
+        return private_folder(base, name, *parts)
+
+    def _kept_evidence(self, task: str) -> str:
+        return os.path.join(self.folder, _AHEAD, f"{task}.json")
+
+    def _keep_evidence(self, task: str) -> None:
+        """A second name for the file, which stays when the first is lost; best effort."""
+        with suppress(OSError, Damaged):
+            self._private(_AHEAD)
+            os.link(self.path(task), self._kept_evidence(task))
+
+    def _keep_edit(self, task: str) -> list[Problem]:
+        target = self.path(task)
+        text = read_text(target)
+        if text is None or is_intact(text) or is_torn(text):
+            return []
+        kept = keep_aside(target, "edited")
+        message = f"{target} had been edited by hand; the edit is kept as {kept}"
+        fix = "record what it says with passdown handoff, decide or note"
+        return [Problem("state_file", "edited_handle", message, "", fix, "warning")]
 
     def _archived_through(self, row: TaskRow) -> int:
         """The last version that has moved to the archive: whole blocks, the newest two stay."""
         return max((row.version - 1) // self._kept - 1, 0) * self._kept
 
-    def _blocks(self, row: TaskRow) -> list[tuple[str, int, int]]:
-        """(file, first version, last version) of every archive file that a task should have."""
-        starts = range(1, self._archived_through(row), self._kept)
-        return [(self._block_name(row.task, s), s, s + self._kept - 1) for s in starts]
+    def _blocks(self, row: TaskRow) -> list[int]:
+        """The first version of every archive file that a task should have."""
+        return list(range(1, self._archived_through(row), self._kept))
 
-    def _block_name(self, task: str, first: int) -> str:
+    def _block_path(self, task: str, first: int) -> str:
         name = f"{first:08d}-{first + self._kept - 1:08d}.json"
-        return os.path.join(self.folder, "archive", task, name)
+        return os.path.join(self.folder, _ARCHIVE, task, name)
 
-    def _archive(self, reader: Reader, row: TaskRow) -> None:
-        """Write the newest archive file if it isn't there; older ones were written before it."""
-        through = self._archived_through(row)
-        if through:
-            first = through - self._kept + 1
-            name = self._block_name(row.task, first)
-            if not os.path.exists(name):
-                self._write_block(reader, row.task, name, first, through)
-
-    def _write_block(self, reader: Reader, task: str, name: str, first: int, through: int) -> None:
-        records = reader.records(stream_of(task), after=first - 1, until=through)
+    def _write_block(self, reader: Reader, task: str, first: int) -> None:
+        last = first + self._kept - 1
+        records = reader.records(stream_of(task), after=first - 1, until=last)
         document: JsonObject = {
             "schema": ARCHIVE_SCHEMA,
             "task_id": task,
             "first_version": first,
-            "last_version": through,
+            "last_version": last,
+            "records": [{**envelope(r), "body": r.document()} for r in records],
         }
-        texts = [indented_item({**envelope(r), "body": r.document()}) for r in records]
-        replace_file(name, handle_file_text(document, {"records": texts}))
+        self._private(_ARCHIVE, task)
+        replace_file(self._block_path(task, first), handle_file_text(document))
 
-    def _render(self, reader: Reader, row: TaskRow) -> str:
+    def _text(self, reader: Reader, row: TaskRow) -> str:
         """The whole file from the store alone."""
-        page = render_page(reader, row.task, row.version, self._archived_through(row))
-        return self._text(reader, row, page)
-
-    def _text(self, reader: Reader, row: TaskRow, page: HandlePage) -> str:
         through = self._archived_through(row)
+        rows = [item for item in reader.open_items(row.task) if item.position <= through]
+        rows += reader.items_since(row.task, through)
+        items = [(item.letter, document) for item, document in self._shown(reader, row.task, rows)]
         head = (row.task, row.version, row.digest)
-        document = with_links(reader, state_document(head, row.details, row.header, ()), row)
+        document = state_document(head, row.details, row.header, items)
+        document = with_links(reader, document, row)
         counts: dict[str, int] = row.header["counts"]
         document["totals"] = {LISTS[letter]: count for letter, count in sorted(counts.items())}
         document["archive"] = {
-            "folder": f"archive/{row.task}",
+            "folder": f"{_ARCHIVE}/{row.task}",
             "files": through // self._kept,
             "through_version": through,
         }
-        check_header(document)
-        return handle_file_text(document, page.lists())
+        if len(items) < len(rows):
+            document["archive"]["left_out"] = len(rows) - len(items)
+            document["archive"]["whole"] = f"passdown state {row.task} --json"
+        check_state(document)
+        return handle_file_text(document)
+
+    def _shown(
+        self, reader: Reader, task: str, rows: list[ItemRow]
+    ) -> Iterator[tuple[ItemRow, JsonObject]]:
+        """The items that fit into the file: open ones before others, newer ones before older."""
+        found = list(with_documents(reader, task, rows))
+        left = self._max_bytes
+        fits: set[tuple[str, int]] = set()
+        for item, document in sorted(
+            found, key=lambda each: (not each[0].is_open, -each[0].position)
+        ):
+            left -= len(indented_json(document, "    ").encode())
+            if left < 0:
+                break
+            fits.add((item.letter, item.ordinal))
+        return ((i, document) for i, document in found if (i.letter, i.ordinal) in fits)
 
 
-def _file_identity(path: str) -> tuple[int, int, int]:
-    """What tells a file from another one at the same place, without reading it."""
+def _shown(path: str) -> Mirrored | None:
+    """The version and digest that a file shows, from its beginning; None where it shows none."""
     try:
-        status = os.stat(path)
+        with open(path, "rb") as file:
+            found = _HEAD.search(file.read(_HEAD_BYTES))
     except OSError:
-        return (0, 0, 0)
-    return (status.st_ino, status.st_mtime_ns, status.st_size)
+        return None
+    return Mirrored(path, int(found[1]), found[2].decode()) if found else None
 
 
-def _set_aside_edit(target: str) -> list[Problem]:
-    text = read_text(target)
-    if text is None or is_intact(text) or is_torn(text):
-        return []
-    kept = rename_unreadable(target)
-    message = f"{target} had been edited by hand; the edit is kept as {kept}"
-    fix = "record what it says with passdown handoff, decide or note"
-    return [Problem("state_file", "edited_handle", message, "", fix, "warning")]
+def is_whole(path: str) -> bool:
+    """Whether a handle file is as it was written, by its own checksum."""
+    data = read_bytes(path)
+    return data is not None and is_intact(data.decode(errors="replace"))
 
 
-Superseded = dict[str, str]
+def _is_known(reader: Reader, task: str, shown: Mirrored, head: Head | None) -> bool:
+    """Whether the ledger has the version that a file shows, with the same digest."""
+    head = head or reader.head(stream_of(task))
+    if head is None or shown.version > head.position:
+        return False
+    if shown.version == head.position:
+        return shown.digest == head.digest
+    record = reader.record(stream_of(task), shown.version)
+    return record is not None and record.digest == shown.digest
 
 
-class HandlePage:
-    """The items that one task's handle file shows at one version."""
-
-    def __init__(self, task: str, version: int, superseded: Superseded) -> None:
-        """An empty page; `superseded` maps decisions to those of other tasks that replaced them."""
-        self.task = task
-        self.version = version
-        self.superseded = superseded
-        self._rows: dict[tuple[str, int], tuple[ItemRow, JsonObject]] = {}
-        self._texts: dict[tuple[str, int], str] = {}
-        self._by_path: dict[str, tuple[str, int]] = {}
-
-    def lists(self) -> dict[str, list[str]]:
-        """The texts by list, in the order of the file."""
-        found: dict[str, list[str]] = {name: [] for name in LISTS.values()}
-        for key, text in self._texts.items():
-            found[LISTS[key[0]]].append(text)
-        return found
-
-    def add(self, row: ItemRow, document: JsonObject) -> None:
-        """Show an item; an artifact takes the place of an older entry with the same path."""
-        if row.path:
-            older = self._by_path.get(row.path)
-            if older is not None:
-                self._drop(older)
-            self._by_path[row.path] = (row.letter, row.ordinal)
-        self._put(row, document)
-
-    def _put(self, row: ItemRow, document: JsonObject) -> None:
-        key = (row.letter, row.ordinal)
-        self._rows[key] = (row, document)
-        by = self.superseded.get(row.address)
-        if by is not None and row.status != "superseded":
-            document = {**document, "status": "superseded", "superseded_by": by}
-        check_item(row.letter, document)
-        self._texts[key] = indented_item(document)
-
-    def advance(self, step: Changes, record: Record, body: JsonObject) -> None:
-        """Bring the page forward by one record; what it marks but doesn't show stays unshown."""
-        for row in step.added:
-            self.add(row, item_document(row, record, body))
-        for change in step.changed:
-            self._mark(change)
-        self.version = record.position
-
-    def _mark(self, change: StatusChange) -> None:
-        key = (change.letter, change.ordinal)
-        if key in self._rows:
-            row, document = self._rows[key]
-            row = row._replace(
-                status=change.status,
-                is_open=change.is_open,
-                closed_at=change.closed_at,
-                note=change.note,
-            )
-            self._put(row, with_status(document, change))
-
-    def forget(self, through: int) -> None:
-        """Drop what has moved to the archive and isn't open."""
-        for key, (row, _) in list(self._rows.items()):
-            if row.position <= through and not row.is_open:
-                self._drop(key)
-
-    def _drop(self, key: tuple[str, int]) -> None:
-        row, _ = self._rows.pop(key)
-        if self._by_path.get(row.path) == key:
-            del self._by_path[row.path]
-        del self._texts[key]
-
-
-def render_page(reader: Reader, task: str, version: int, through: int) -> HandlePage:
-    """The page of a task as the store has it: what is open, and what came after `through`."""
-    superseded = {link.target: link.source for link in reader.superseders(task)}
-    page = HandlePage(task, version, superseded)
-    rows = [row for row in reader.open_items(task) if row.position <= through]
-    rows += reader.items_since(task, through)
-    for row, document in with_documents(reader, task, rows):
-        page.add(row, document)
-    return page
+def ledger_behind(reader: Reader, tasks: dict[str, Mirrored]) -> Damaged:
+    """The error of a ledger that lacks what handle files show."""
+    problems: list[Problem] = []
+    for task, shown in tasks.items():
+        head = reader.head(stream_of(task))
+        has = f"version {head.position} ({head.digest})" if head else "nothing"
+        message = f"{shown.path} shows version {shown.version} ({shown.digest}), the ledger {has}"
+        expected = "a ledger that has what its state files show"
+        problems.append(Problem(task, "ledger_behind", message, expected))
+    return Damaged(
+        "the ledger has lost history that state files still show; nothing was changed",
+        problems,
+        next_step="Put a newer ledger or backup in its place. If it is lost, a person may decide to"
+        " go on without it: passdown recover TASK --by NAME",
+    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.documents import LISTS, item_document, state_document
-from passdown.core.kinds import LIVE, TASK_STREAM, origins_of, parse_address, stream_of, task_of
+from passdown.core.kinds import TASK_STREAM, origins_of, parse_address, stream_of, task_of
 from passdown.core.types import NEWEST
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
 from passdown.ledger.channel import CHANNEL_FIELD
@@ -14,7 +14,6 @@ from passdown.ledger.channel import CHANNEL_FIELD
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from passdown.core.fold import Changes, TaskBefore
     from passdown.core.record import Record
     from passdown.core.replay import Replayed
     from passdown.core.rows import ItemRow, LinkRow, TaskRow
@@ -48,46 +47,6 @@ def state_at(reader: Reader, row: TaskRow, version: int) -> JsonObject:
         )
     document = replayed_state(row.task, replayed)
     return with_links(reader, document, row, as_of=replayed.last.seq)
-
-
-class WrittenRecord(NamedTuple):
-    """A record as it was written: the task before it, what it changed, and the newest decisions
-    (two at most, oldest first) in force after it.
-    """
-
-    before: TaskBefore
-    step: Changes
-    decisions: list[ItemRow]
-
-
-def as_written(reader: Reader, record: Record) -> WrittenRecord:
-    """What a record of a task met and changed when it was written, for the answer to a repeat.
-
-    Folds the task's records up to that one: a repeat is rare, and its answer has to be the first.
-    """
-    from passdown.core.fold import fold_record
-    from passdown.core.replay import replay
-
-    task = task_of(record.stream) or ""
-    seen: list[TaskBefore] = []
-
-    def visit(before: TaskBefore, _: Record) -> None:
-        seen[:] = [before]
-
-    replayed = replay(
-        reader.records(record.stream, until=record.position), visit, with_documents=False
-    )
-    if replayed is None:
-        raise unknown_task(task)
-    before = seen[0]._replace(details=seen[0].details or replayed.details)
-    step = fold_record(before, record, record.document(), sized=False)
-    replaced = {link.target for link in links_at(reader.superseders(task), record.seq)}
-    decisions = [
-        row
-        for (letter, _), row in sorted(replayed.rows.items())
-        if letter == "d" and row.status in LIVE and row.address not in replaced
-    ]
-    return WrittenRecord(before, step, decisions[-2:])
 
 
 def replayed_state(task: str, replayed: Replayed) -> JsonObject:

@@ -40,9 +40,9 @@ from passdown.core.parsing import load_json
 from passdown.core.text import child_path, excerpt, has_lone_surrogate
 from passdown.errors import MAX_PROBLEMS, InvalidInput, Problem
 from passdown.ledger.durable_files import (
+    keep_aside,
     named_lock,
     read_text,
-    rename_unreadable,
     replace_file,
     with_retries,
 )
@@ -547,7 +547,7 @@ class EdgeFile:
         try:
             return read_graph(text, "json")
         except InvalidInput as error:
-            self._report(rename_unreadable(self.path), error)
+            self._report(keep_aside(self.path, "edited"), error)
             return EMPTY
 
     def _report(self, aside: str, error: InvalidInput) -> None:

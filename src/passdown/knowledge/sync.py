@@ -29,10 +29,10 @@ from passdown.errors import InvalidInput, Problem
 from passdown.knowledge.graph import add_knowledge, written_graph
 from passdown.knowledge.graph_files import read_graph, write_graph
 from passdown.ledger.durable_files import (
+    keep_aside,
     named_lock,
     read_bytes,
     read_text,
-    rename_unreadable,
     replace_file,
     with_retries,
 )
@@ -193,7 +193,7 @@ def _read_file(
             message = f"{target[:400]} is there and holds no graph: {why}"
             expected = "a file that isn't there yet, or a graph as JSON or DOT"
             raise _refused("not_a_graph", message, expected, "name another, or fix it") from error
-        aside = rename_unreadable(target)
+        aside = keep_aside(target, "edited")
         message = f"can't be read and was kept as {os.path.basename(aside)}: {why}"
         fix = "fix it and give it the name of the file again, or leave it"
         return (None, aside, [Problem(target, "unreadable", message, "", fix, "warning")])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Self, cas
 
 from passdown.core.checkout import Checkout, read_checkout
 from passdown.core.documents import item_document, state_document
-from passdown.core.handle_files import check_header, check_item
+from passdown.core.handle_files import check_state
 from passdown.core.kinds import origins_of, stream_of, task_of
 from passdown.core.names import id_problems
 from passdown.core.parsing import load_json
@@ -375,17 +375,19 @@ def _check_state(records: BundleRecords, stream: str) -> None:
         return
     task, last = task_of(stream) or "", replayed.last
     head = (task, last.position, last.digest)
-    header = state_document(head, replayed.details, replayed.header, ())
-    check_header({**header, "blocked_by": []})
     rows = iter(replayed.rows.values())
     for position, of_record in groupby(rows, key=lambda row: row.position):
         record = records.at(stream, position)
         body = record.document()
+        items: list[tuple[str, dict[str, Any]]] = []
         for row in of_record:
             document = item_document(row, record, body)
             if document["address"] != f"{task}#{row.letter}{row.ordinal}":
                 raise ValueError(f"an item calls itself {document['address']!r:.60}")
-            check_item(row.letter, document)
+            items.append((row.letter, document))
+        # Record by record: a whole task may not fit into memory.
+        state = state_document(head, replayed.details, replayed.header, items)
+        check_state({**state, "blocked_by": []})
 
 
 def _refuse_passed_gate(before: TaskBefore, record: Record) -> None:

@@ -71,7 +71,12 @@ LARGEST_FILE = 256 * 2**20
 
 
 def replace_file(
-    target: str, text: str, *, is_project_file: bool = False, is_synced: bool = True
+    target: str,
+    text: str,
+    *,
+    is_project_file: bool = False,
+    is_synced: bool = True,
+    temporary_folder: str = "",
 ) -> None:
     """Put `text` in the place of a file; on failure the old file is whole and nothing stays.
 
@@ -79,12 +84,15 @@ def replace_file(
     `is_synced` it may leave an empty file, so that is for what can be made again. A file of the
     project keeps its rights, and its owner and group as far as this user may give files
     away, or gets those that any new file gets; ours are private. It is a new file under the old
-    name: other hard links keep the old content.
+    name: other hard links keep the old content. `temporary_folder` is where it is written first;
+    see `sweep_temporary`.
     """
     with _typed(target):
         if not os.path.isdir(os.path.dirname(target)):
             _make_private(os.path.dirname(target))
-        with _temporary(target, text.encode(), is_synced=is_synced) as temporary:
+        beside = os.path.join(temporary_folder, os.path.basename(target))
+        written = beside if temporary_folder else target
+        with _temporary(written, text.encode(), is_synced=is_synced) as temporary:
             if is_project_file:
                 _take_after(temporary, target)
             os.replace(temporary, target)
@@ -115,11 +123,18 @@ def _give(path: str, owner: int, group: int) -> None:
 
 
 def write_new(target: str, data: bytes) -> None:
-    """Write a file that must not be there yet; a crash leaves all of it or nothing."""
+    """Write a file that must not be there yet; a crash leaves all of it or nothing, and of two
+    processes one is refused.
+    """
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     with _temporary(target, data) as temporary:
-        os.replace(temporary, target)
+        try:
+            os.link(temporary, target)
+        except OSError as error:  # a file system without links can't promise it for two at once
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            os.replace(temporary, target)
 
 
 @contextmanager
@@ -201,10 +216,45 @@ def read_text(path: str, *, limit: int = LARGEST_FILE) -> str | None:
     return data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def rename_unreadable(path: str) -> str:
-    """Give a file another name beside its own, so that it can be written anew; gives that name."""
+def private_folder(base: str, *parts: str) -> str:
+    """A folder beneath `base`, made for its owner alone where it is missing.
+
+    Raises StoreUnavailable where a part of the way is a link: it may lead anywhere.
+    """
+    folder = base
+    for part in parts:
+        folder = os.path.join(folder, part)
+        with _typed(folder):
+            if not os.path.lexists(folder):
+                _make_private(folder)
+            elif os.path.islink(folder):
+                raise OSError(errno.ELOOP, "it is a link, and has to be a folder", folder)
+    return folder
+
+
+def sweep_temporary(folder: str) -> None:
+    """Remove the temporary files that processes left which no longer run."""
+    for name in os.listdir(folder):
+        owner = name.removesuffix(".tmp").split(".")[-2:][0]
+        if name.endswith(".tmp") and owner.isdigit() and not _is_running(int(owner)):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def keep_aside(path: str, why: str) -> str:
+    """Give a file another name beside its own, so that it can be written again; gives that name."""
     number = 1
-    while os.path.lexists(kept := f"{path}.edited-{number}"):
+    while os.path.lexists(kept := f"{path}.{why}-{number}"):
         number += 1
     with _typed(path):
         os.rename(path, kept)

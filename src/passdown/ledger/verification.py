@@ -6,6 +6,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown.core.documents import answer_note
 from passdown.core.graph import graph_of
 from passdown.core.index_entries import KNOWLEDGE, index_changes
 from passdown.core.kinds import task_of
@@ -385,10 +386,18 @@ def _check_items(
     for letter, ordinal in sorted(rows.keys() ^ expected.keys()):
         found.append(_finding(f"{task}#{letter}{ordinal}", "derived_rows", "is missing or extra"))
     for key in sorted(rows.keys() & expected.keys()):
-        if rows[key] != expected[key]:
+        if _without_decisions(rows[key]) != expected[key]:
             where = f"{task}#{key[0]}{key[1]}"
             found.append(_finding(where, "derived_rows", "is not what its records give"))
     return found
+
+
+def _without_decisions(row: ItemRow) -> ItemRow:
+    """A row without what a handoff keeps of earlier decisions, which its own task can't show."""
+    if row.letter != "h":
+        return row
+    kept = {name: value for name, value in json.loads(row.note).items() if name != "decisions"}
+    return row._replace(note=answer_note(kept))
 
 
 def _against(reader: Reader, saved: Mapping[str, tuple[int, str]]) -> list[Problem]:

@@ -12,21 +12,25 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from passdown.core.documents import answer_note
 from passdown.core.fold import (
     NO_TASK,
     Changes,
     TaskBefore,
+    first_status,
     fold_record,
     open_letters,
     paths_of,
     prepare_items,
     settled_keys,
 )
-from passdown.core.kinds import deliveries_of, stream_of, task_of
+from passdown.core.items import entry_of
+from passdown.core.kinds import LIVE, deliveries_of, stream_of, task_of
 from passdown.core.record import Record, canonical_bytes, chained
 from passdown.core.redaction import redact, redact_value
-from passdown.core.rows import TaskRow
+from passdown.core.rows import StatusChange, TaskRow
 from passdown.core.times import stamp
+from passdown.core.types import NEWEST
 from passdown.core.values import NamedTuple
 from passdown.errors import Conflict, Damaged, InvalidInput, KeyReused, Problem, unknown_task
 from passdown.ledger.channel import with_channel, without_channel
@@ -82,8 +86,10 @@ def _item(reader: Reader, address: tuple[str, str, int]) -> ItemRow | None:
     return reader.item(*address)
 
 
-def apply_changes(writer: Writer, record: Record, before: TaskBefore, step: Changes) -> None:
-    """Bring the derived rows up to date with a record."""
+def apply_changes(
+    writer: Writer, record: Record, before: TaskBefore, step: Changes
+) -> dict[str, Any]:
+    """Bring the derived rows up to date with a record; gives what a handoff answers."""
     task = task_of(record.stream) or ""
     header = step.header
     row = TaskRow(
@@ -112,6 +118,30 @@ def apply_changes(writer: Writer, record: Record, before: TaskBefore, step: Chan
     if step.inbox is not None:
         agent, held = step.inbox
         writer.set_inbox(task, agent, header["handoff_version"], held=held)
+    return _keep_answer(writer, task, step.added[0]) if record.kind == "handoff" else {}
+
+
+def _keep_answer(writer: Writer, task: str, row: ItemRow) -> dict[str, Any]:
+    """Complete what the row of a handoff keeps for a repeat, now that its decisions are stored."""
+    answer = {**json.loads(row.note), "decisions": recent_decisions(writer, task)}
+    note = answer_note(answer)
+    writer.mark_items(task, [StatusChange(row.letter, row.ordinal, row.status, False, 0, note)])
+    return answer
+
+
+_RECENT, _FURTHER = 8, 200
+
+
+def recent_decisions(reader: Reader, task: str) -> list[dict[str, Any]]:
+    """The newest two decisions of a task that hold, oldest first."""
+    replaced = {link.target for link in reader.superseders(task)}
+    live: list[ItemRow] = []
+    for limit in (_RECENT, _FURTHER):
+        newest = reader.items_before(task, "d", NEWEST, limit)
+        live = [row for row in newest if row.address not in replaced and row.status in LIVE]
+        if len(live) >= 2 or len(newest) < limit:
+            break
+    return [{"summary": row.title, "status": row.status} for row in live[:2][::-1]]
 
 
 def index_record(
@@ -142,6 +172,7 @@ if TYPE_CHECKING:
     Clock = Callable[[], datetime]
     Amend = Callable[[Reader, str, dict[str, Any]], dict[str, Any]]
     Guard = Callable[[Reader, TaskBefore, dict[str, Any]], None]
+    Witness = Callable[[Reader, str, Head | None], None]
 
 MAX_BODY_BYTES = 4 * 1_048_576
 
@@ -179,15 +210,18 @@ class StreamEntry(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What was written, and what it changed. `is_replay` when the key had been written before."""
+    """What was written: the record, its new items, what a handoff answers, the tasks it changed.
+
+    `is_replay` when the key had been written before; then nothing was.
+    """
 
     record: Record
     body: dict[str, Any]
-    before: TaskBefore
-    changes: Changes
-    is_replay: bool
-    redacted: tuple[str, ...]
-    touched: tuple[str, ...]
+    added: list[ItemRow]
+    answer: dict[str, Any]
+    is_replay: bool = False
+    redacted: tuple[str, ...] = ()
+    touched: tuple[str, ...] = ()
 
 
 def system_clock() -> datetime:
@@ -198,9 +232,13 @@ def system_clock() -> datetime:
 class Ledger:
     """All streams of a store; append-only."""
 
-    def __init__(self, store: Store, clock: Clock = system_clock) -> None:
+    def __init__(
+        self, store: Store, clock: Clock = system_clock, witness: Witness | None = None
+    ) -> None:
+        """`witness` may refuse a write to a task of which it knows more than the ledger has."""
         self.store = store
         self._clock = clock
+        self._witness = witness
 
     def append(self, entry: Entry, guard: Guard | None = None) -> Written:
         """Write one entry. `guard` may refuse it by raising, having seen where the task stands."""
@@ -219,12 +257,14 @@ class Ledger:
         # In its turn from the start: what follows looks at other tasks too.
         with self.store.writing([stream], first, *more, in_turn=True) as writer:
             tip = writer.tip(stream, entry.key)
+            if self._witness is not None:
+                self._witness(writer, entry.task, tip.head if tip else None)
             if tip is not None and tip.known:
                 known = repeated_record(
                     writer, entry.task, entry.key, latest_only=entry.is_content_key
                 )
                 if known is not None:
-                    return _replayed(known, entry, redacted)
+                    return _replayed(writer, known, entry, redacted)
                 entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
             head = self._checked_head(tip, entry)
             before = task_before(writer, entry.task, entry.kind, entry.body) if head else NO_TASK
@@ -235,10 +275,10 @@ class Ledger:
             if head is not None and entry.expect_version not in (None, head.position):
                 _check_rebase(writer, entry, head, step)
             record = writer.append(record)
-            apply_changes(writer, record, before, step)
+            answer = apply_changes(writer, record, before, step)
             index_record(writer, record, entry.body, step, texts)
             touched = (entry.task, *touched_tasks(writer, step))
-        return Written(record, entry.body, before, step, False, redacted, touched)
+        return Written(record, entry.body, step.added, answer, False, redacted, touched)
 
     def deliver(
         self,
@@ -359,8 +399,10 @@ def repeated_record(reader: Reader, task: str, key: str, *, latest_only: bool) -
     return record if is_same else None
 
 
-def _replayed(known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written:
-    """The answer to a key that was written before: the same record, if it says the same."""
+def _replayed(reader: Reader, known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written:
+    """The answer to a key that was written before: the same record, if it says the same, and its
+    items as they were then.
+    """
     body = known.document()
     same = (known.kind, known.author) == (entry.kind, entry.author)
     if not same or _intent(body) != _intent(entry.body):
@@ -369,8 +411,18 @@ def _replayed(known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written
             f"(version {known.position}); the first one is kept",
             next_step="Use a new key for new content, or the same content for a retry.",
         )
-    step = Changes(None, {}, [], [], [], [], None, [])
-    return Written(known, body, NO_TASK, step, True, redacted, ())
+    rows = reader.items_at(entry.task, known.position)
+    added = [
+        row._replace(
+            status=first_status(row.letter, row.field, entry_of(body, row.field, row.index)),
+            closed_at=0,
+            note="",
+        )
+        for row in rows
+    ]
+    notes = [row.note for row in rows if row.letter == "h"]
+    answer: dict[str, Any] = json.loads(notes[0]) if notes else {}
+    return Written(known, body, added, answer, True, redacted)
 
 
 def _intent(body: dict[str, Any]) -> dict[str, Any]:

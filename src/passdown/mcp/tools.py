@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.arguments import Suggestions
 from passdown.core.handoff import Handoff
-from passdown.core.intake import check_entry, check_task, renamed_problems
+from passdown.core.intake import check_entry, check_task, read_handoff, renamed_problems
 from passdown.core.items import item_lines, one_line
 from passdown.core.kinds import KINDS, WORKSPACE_TASK, parse_address
 from passdown.core.names import MAX_AGENT, agent_problems, id_problems
@@ -516,11 +516,14 @@ def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> 
     try:
         if isinstance(fields.get("handoff"), str):
             text = fields.pop("handoff")
-            beside = named_by_shape(Handoff, fields)
-            named: dict[str, Any] = {"from_agent": agent, **beside}
+            named = named_by_shape(Handoff, fields)
+            if not read_handoff(text, named).data.get("from_agent"):
+                named["from_agent"] = agent
             command = workspace.hand_off(text, key=key, **named)
         else:
-            command = workspace.hand_off(fields, key=key, from_agent=agent)
+            if not named_by_shape(Handoff, fields).get("from_agent"):
+                fields["from_agent"] = agent
+            command = workspace.hand_off(fields, key=key)
     except InvalidInput as error:
         problems = renamed_problems(error.problems, names)
         raise InvalidInput(error.message, problems, next_step=error.next_step) from error

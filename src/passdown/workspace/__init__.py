@@ -81,6 +81,10 @@ def init(folder: str = ".", store: str = "", *, repoint: bool = False) -> Worksp
     return workspace
 
 
+_WITHOUT_LEDGER = ("maintenance.doctor", "maintenance.recover")
+"""What can be done while state files show that the ledger was lost."""
+
+
 @with_operations
 class Workspace:
     """One team's records. Use it as a context manager, or call `close`."""
@@ -108,6 +112,9 @@ class Workspace:
     def _call(
         self, operation: Operation, function: Callable[..., Any], *args: Any, **given: Any
     ) -> Any:
+        refusal = self._opened.refusal
+        if refusal is not None and operation.name not in _WITHOUT_LEDGER:
+            raise refusal
         return function(self._context, *args, **given)
 
     @property

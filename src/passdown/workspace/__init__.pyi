@@ -1095,6 +1095,19 @@ class MaintenanceGroup:
             progress: Called with how many records are done, and of how many.
         """
         ...
+    def recover(
+        self, task: str | None = None, *, by: str, reason: str = ""
+    ) -> dict[str, list[str]]:
+        """Go on from the ledger although state files show what it has lost.
+
+        The decision is recorded, and the files are kept aside; gives their names, by task.
+
+        Args:
+            task: Only this task; otherwise all of which more is shown than the ledger has.
+            by: The person who decides.
+            reason: Why.
+        """
+        ...
     def doctor(self) -> JsonObject:
         """Check this workspace for problems; findings say what to do."""
         ...

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.settings import DEFAULTS, Settings, checked_settings, parse_settings
-from passdown.errors import Damaged, InvalidInput, Problem, StoreUnavailable
+from passdown.core.types import NEWEST
+from passdown.errors import Damaged, InvalidInput, PassdownError, Problem, StoreUnavailable
 from passdown.store import SQLITE_PREFIX, open_store, url_without_password
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from passdown.ledger.project_files import Project
     from passdown.ledger.writer import Clock, Ledger, Written
     from passdown.store.protocol import Store
+    from passdown.store.statements import Reader
     from passdown.workspace import Workspace
     from passdown.workspace.files import CallerFiles
     from passdown.workspace.location import Location
@@ -48,8 +50,18 @@ class Context:
         )
         with self.store.reading() as reader:
             is_rebuild_due = reader.is_rebuild_due()
+            self.refusal = None if reader.latest(NEWEST, 1) else self._lost_ledger(reader)
         if is_rebuild_due:
             self.ledger.rebuild()
+
+    def _lost_ledger(self, reader: Reader) -> PassdownError | None:
+        """Why an empty ledger isn't used: handle files show that there was another."""
+        if not os.path.isdir(os.path.join(self.place.folder, "state")):
+            return None
+        from passdown.history.handle_files import ledger_behind
+
+        lost = self.handles.unknown_tasks(reader)
+        return ledger_behind(reader, lost) if lost else None
 
     @property
     def store_file(self) -> str:
@@ -76,7 +88,7 @@ class Context:
         """The only writer."""
         from passdown.ledger.writer import Ledger
 
-        return Ledger(self.store, self.clock)
+        return Ledger(self.store, self.clock, self.handles.refuse_if_ahead)
 
     @cached_property
     def project(self) -> Project:
@@ -102,7 +114,8 @@ class Context:
         # A ledger that may lose its last moments needs no mirror that survives them.
         return HandleFiles(
             os.path.join(self.place.folder, "state"),
-            self.settings.kept_versions,
+            kept_versions=self.settings.kept_versions,
+            max_bytes=self.settings.state_bytes,
             is_synced=self.settings.durability == "full",
         )
 
@@ -194,14 +207,10 @@ class Context:
         """
         if written.is_replay:
             return []
-        from passdown.history.handle_files import NewRecord
-
-        task = written.touched[0]
-        news = NewRecord(written.record, written.body, written.changes)
         problems: list[Problem] = []
         for name in written.touched:
             try:
-                problems += self.handles.write(self.store, name, news if name == task else None)
+                problems += self.handles.write(self.store, name)
             except (StoreUnavailable, Damaged) as error:
                 fix = "passdown doctor writes it again"
                 problems.append(

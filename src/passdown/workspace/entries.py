@@ -9,7 +9,7 @@ from passdown.core.graph import Edge, Graph, check_graph
 from passdown.core.handoff import Decision, HandoffContext, as_plain
 from passdown.core.intake import as_error, check_entry, check_task
 from passdown.core.items import fingerprint
-from passdown.core.kinds import WORKSPACE_TASK, parse_address, stream_of, task_of
+from passdown.core.kinds import WORKSPACE_TASK, parse_address, stream_of
 from passdown.core.knowledge import (
     Relation,
     edge_key,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from passdown.core.fold import TaskBefore
     from passdown.core.rows import ItemRow
-    from passdown.ledger.writer import Guard, Written
+    from passdown.ledger.writer import Guard
     from passdown.store.statements import Reader
     from passdown.workspace.context import Context
 
@@ -430,19 +430,10 @@ def write_entry(
         task_id=entry.task,
         version=written.record.position,
         digest=written.record.digest,
-        items=_items_of(context, written),
+        items=tuple(row.address for row in sorted(written.added, key=_by_number)),
         is_replay=written.is_replay,
         warnings=tuple(warnings),
     )
-
-
-def _items_of(context: Context, written: Written) -> tuple[str, ...]:
-    """The addresses of what a record brought; what was just written needn't be read back."""
-    if not written.is_replay:
-        return tuple(row.address for row in sorted(written.changes.added, key=_by_number))
-    with context.store.reading() as reader:
-        rows = reader.items_at(task_of(written.record.stream) or "", written.record.position)
-    return tuple(row.address for row in rows)
 
 
 def _by_number(row: ItemRow) -> tuple[str, int]:

@@ -69,7 +69,7 @@ def hand_off(
     """
     given = read_handoff(handoff, fields)
     data = given.data
-    checked = check_fields(data, changed_files=changed_files)
+    checked = check_fields(given, changed_files=changed_files)
     unnamed = context.files.unnamed(data)
     if checked.data is None or unnamed:
         slips = [each for each in checked.warnings if each.code in ("unknown_field", MORE_PROBLEMS)]
@@ -144,7 +144,7 @@ def check_handoff(
     try:
         given = read_handoff(handoff, fields)
         data = given.data
-        checked = check_fields(data, changed_files=changed_files)
+        checked = check_fields(given, changed_files=changed_files)
         unnamed = context.files.unnamed(data)
         if checked.data is None or unnamed:
             problems = (*checked.problems, *unnamed, *_files_anyway(context, data))
@@ -158,6 +158,11 @@ def check_handoff(
     artifacts, disk = _measured(context, plain)
     task, body = plain["task"], handoff_body(plain, artifacts)
     with context.store.reading() as reader:
+        known = repeated_record(reader, task, key, latest_only=not given.is_task_file)
+        if known is not None:
+            message = f"it is recorded already, as version {known.position} of {task}"
+            repeat = Problem("", "already_recorded", message, level="warning")
+            return Check((repeat, *checked.problems), completeness(plain), body)
         try:
             before = task_before(reader, task, "handoff", body)
             gates = handoff_reasons(reader, task, before, body, context.settings)
@@ -184,8 +189,6 @@ def _left_open(context: Context, handoff: JsonObject, written: Written) -> list[
     """The next steps of others that a completed turn says nothing of: done, or still to do?"""
     is_listed = bool(handoff.get("suggested_next_steps"))
     if handoff["outcome"] != "completed" or is_listed or written.is_replay:
-        return []
-    if not written.changes.header["counts"].get("n", 0):
         return []
     with context.store.reading() as reader:
         rows = reader.open_items(handoff["task"], ("n",))

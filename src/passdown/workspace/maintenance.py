@@ -10,14 +10,16 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.core.arguments import number_problems
+from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.checkout import Checkout, checkout_warning, read_checkout
-from passdown.core.kinds import TASK_STREAM, origins_of, stream_of
+from passdown.core.kinds import RECOVERY_STREAM, TASK_STREAM, origins_of, stream_of
 from passdown.core.names import agent_problems
+from passdown.core.text import text_problems
 from passdown.core.times import stamp
 from passdown.core.types import Heads, JsonObject, Progress
-from passdown.errors import InvalidInput, Problem, unknown_task
+from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
 from passdown.history.git import checkout_of, has_git, head_of, patch_of
+from passdown.history.handle_files import ledger_behind
 from passdown.ledger.bundles import (
     Bundle,
     BundleImport,
@@ -27,9 +29,10 @@ from passdown.ledger.bundles import (
     read_bundle,
 )
 from passdown.ledger.bundles import import_bundle as import_records
-from passdown.ledger.durable_files import write_new
+from passdown.ledger.durable_files import sweep_temporary, write_new
 from passdown.ledger.project_files import OWN_FOLDER
 from passdown.ledger.verification import Verification, heads_document, parse_heads, verify
+from passdown.ledger.writer import StreamEntry
 from passdown.store import open_store, url_without_password
 from passdown.store.copy import copy_store
 from passdown.workspace.context import Context
@@ -154,7 +157,7 @@ def reindex(context: Context, progress: Progress | None = None) -> Rebuild:
         after = reader.dump()
         tasks = [row.task for row in reader.tasks(limit=2**62)]
     for task in tasks:
-        context.handles.restore(context.store, task)
+        context.handles.write(context.store, task, with_archive=True)
     return Rebuild(count, tuple(name for name in before if before[name] != after[name]))
 
 
@@ -233,21 +236,70 @@ def _check_clock(context: Context, findings: list[Problem]) -> str:
 
 
 def _check_handles(context: Context, findings: list[Problem]) -> dict[str, int]:
-    """Look at every handle file: missing and old ones are written anew, edited ones reported."""
-    counts = {"current": 0, "missing": 0, "old": 0, "edited": 0}
+    """Look at every handle file: missing, old and edited ones are written again, what an edited
+    one says is kept aside. One that is ahead of the ledger is an error, and stays.
+    """
+    counts = {"current": 0, "missing": 0, "old": 0, "edited": 0, "ahead": 0}
+    handles = context.handles
     with context.store.reading() as reader:
         rows = reader.tasks(limit=2**62)
-        states = [(row.task, context.handles.check(reader, row)) for row in rows]
-    for task, state in states:
+        states = {row.task: handles.check(reader, row) for row in rows}
+        lost = handles.unknown_tasks(reader)
+        lost |= {task: e for task in states if (e := handles.evidence(reader, task))}
+        findings += ledger_behind(reader, lost).problems
+    for state in (*states.values(), *("ahead" for task in lost if task not in states)):
         counts[state] += 1
-        if state in ("missing", "old"):
-            context.handles.restore(context.store, task)
-        elif state == "edited":
-            path = context.handle_path(task)
-            message = f"{path} was edited by hand; the ledger is what counts"
-            fix = "record the change with passdown, then remove the file; it is written again"
-            findings.append(Problem(path, "edited_handle", message, "", fix, "warning"))
+    for task, state in states.items():
+        if state in ("missing", "old", "edited"):
+            findings += handles.write(context.store, task, with_archive=True)
+    if os.path.isdir(handles.folder):
+        sweep_temporary(handles.folder)
     return counts
+
+
+def recover(
+    context: Context, task: str | None = None, *, by: str, reason: str = ""
+) -> dict[str, list[str]]:
+    """Go on from the ledger although state files show what it has lost.
+
+    The decision is recorded, and the files are kept aside; gives their names, by task.
+
+    Args:
+        task: Only this task; otherwise all of which more is shown than the ledger has.
+        by: The person who decides.
+        reason: Why.
+    """
+    raise_problems(
+        "nothing was changed",
+        [*agent_problems(by, "by"), *text_problems(reason, "reason", required=False)],
+    )
+    handles = context.handles
+    with context.store.reading() as reader:
+        known = [task] if task else [row.task for row in reader.tasks(limit=2**62)]
+        lost = {name: shown for name in known if (shown := handles.evidence(reader, name))}
+        lost |= {} if task else handles.unknown_tasks(reader)
+        heads = {name: reader.head(stream_of(name)) for name in lost}
+    if not lost:
+        raise NotFound(
+            "no state file shows more than the ledger has",
+            next_step="passdown doctor compares all of them.",
+        )
+    found: dict[str, list[str]] = {}
+    for name, shown in lost.items():
+        head = heads[name]
+        body = {
+            "version": head.position if head else 0,
+            "digest": head.digest if head else "",
+            "lost_version": shown.version,
+            "lost_digest": shown.digest,
+            "reason": reason,
+        }
+        stream = RECOVERY_STREAM + name
+        context.ledger.add_entries([StreamEntry(stream, "ledger_accepted", by, body)])
+        found[name] = handles.accept_ledger(name)
+        handles.write(context.store, name, with_archive=True)
+    context.refusal = None
+    return found
 
 
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph"}
@@ -387,7 +439,7 @@ def _taken_in(context: Context, bundle: Bundle, fork: str, agent: str) -> Bundle
     importer = BundleImporter(now, agent) if agent else BundleImporter(now)
     result = import_records(context.store, bundle, importer, fork=fork)
     for task in result.touched:
-        context.handles.restore(context.store, task)
+        context.handles.write(context.store, task, with_archive=True)
     return result._replace(warnings=checkout_warnings(context.root, bundle.checkout))
 
 

@@ -167,9 +167,7 @@ def summary_from(
     from passdown.context.summary import summary as render_summary
     from passdown.workspace.task_context import short_state
 
-    document = short_state(reader, row.task, row.header, row.version, row.digest)
-    document["held_by"] = [item.address for item in reader.open_items(row.task, ("k",))]
-    document["title"] = row.details["title"]
+    document = short_state(reader, row)
     return render_summary(document, context.state_location(row.task), max_tokens, counter)
 
 
@@ -187,7 +185,7 @@ def state_file(context: Context, task: str) -> str:
     if stands != "current":
         import logging
 
-        for problem in context.handles.restore(context.store, task):
+        for problem in context.handles.write(context.store, task, with_archive=True):
             logging.getLogger("passdown.handles").warning("%s", problem.line())
     return context.handle_path(task)
 

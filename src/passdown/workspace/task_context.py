@@ -9,163 +9,65 @@ from typing import TYPE_CHECKING, Any
 from passdown.context.needs import NeedsFacts
 from passdown.context.related import ComputedContext
 from passdown.context.summary import summary
-from passdown.core.documents import delta_document, item_document
-from passdown.core.fold import Changes, TaskBefore, open_letters
-from passdown.core.kinds import KINDS, LIVE, WORKSPACE_TASK
+from passdown.core.documents import delta_document, open_questions, summary_facts
+from passdown.core.kinds import KINDS, WORKSPACE_TASK
 from passdown.core.names import normal_path
 from passdown.core.results import HandoffCommand
 from passdown.core.types import JsonObject
 from passdown.errors import GateRefused, Problem, unknown_task
-from passdown.history.state import as_written, item_documents, mark_superseded
+from passdown.history.state import item_documents, mark_superseded
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from passdown.core.record import Record
     from passdown.core.rows import ItemRow, TaskRow
-    from passdown.history.state import WrittenRecord
     from passdown.ledger import Written
     from passdown.store.statements import Reader
-
-
-_END = 2**62
-_RECENT, _FURTHER = 8, 200
 
 
 def handoff_command(
     context: Context, written: Written, warnings: tuple[Problem, ...], score: int
 ) -> HandoffCommand:
-    """What a recorded handoff gives back."""
-    record, body = written.record, written.body
+    """What a recorded handoff gives back, the first time and each time that it is repeated."""
+    record, body, answer = written.record, written.body, written.answer
     task = record.stream.partition("/")[2]
-    before, step = written.before, written.changes
-    document = None if written.is_replay else _state_from_changes(task, before, step, written)
-    if document is None:
-        with context.store.reading() as reader:
-            if written.is_replay:
-                then = as_written(reader, record)
-                before, step = then.before, then.step
-                document = _state_at(reader, task, then, record)
-            else:
-                document = short_state(reader, task, step.header, record.position, record.digest)
-    held = tuple(row.address for row in _open_after(before, step) if row.letter == "k")
-    document["held_by"] = held
-    details = step.details or before.details
+    place = context.state_location(task)
+    head: dict[str, Any] = {
+        "task_id": task,
+        "version": record.position,
+        "digest": record.digest,
+    }
     return HandoffCommand(
-        task_id=task,
+        **head,
         target_agent=body.get("to_agent", ""),
-        phase=step.header["phase"],
+        phase=answer["phase"],
         outcome=body["outcome"],
-        version=record.position,
-        digest=record.digest,
-        state_delta=delta_document(before, step, record, body),
-        context_summary=summary(
-            {**document, "title": details["title"]}, context.state_location(task)
-        ),
-        state_file=context.state_location(task),
-        held_by=held,
+        state_delta=delta_document(record, body, written.added, answer),
+        context_summary=summary({**answer, **head}, place),
+        state_file=place,
+        held_by=tuple(answer["held_by"]),
         completeness=score,
         is_replay=written.is_replay,
         warnings=warnings,
     )
 
 
-def _open_after(before: TaskBefore, step: Changes) -> list[ItemRow]:
-    """The open items that a record leaves behind, of the kinds that it had to know."""
-    rows = {(row.letter, row.ordinal): row for row in (*before.open_items, *step.added)}
-    for change in step.changed:
-        key = (change.letter, change.ordinal)
-        if key in rows:
-            rows[key] = rows[key]._replace(status=change.status, is_open=change.is_open)
-    return [row for row in rows.values() if row.is_open]
-
-
-def _state_from_changes(
-    task: str, before: TaskBefore, step: Changes, written: Written
-) -> dict[str, Any] | None:
-    """As much of a state as a summary needs, if what was just written has all of it."""
-    record = written.record
-    decisions = [row for row in step.added if row.letter == "d"]
-    blockers = [row for row in _open_after(before, step) if row.letter == "b"]
-    counts = step.header["counts"]
-    is_enough = len(decisions) >= 2 or len(decisions) == counts.get("d", 0)
-    # A record that says nothing of questions hasn't read those that were open before.
-    if counts.get("q", 0) and "q" not in open_letters(record.kind, written.body):
-        return None
-    if not is_enough or any(row.position != record.position for row in blockers):
-        return None
-    documents = [item_document(row, record, written.body) for row in blockers]
-    short = _short(step.header, (task, record.position, record.digest), decisions, documents)
-    return {**short, "questions": open_questions(_open_after(before, step))}
-
-
-def _state_at(reader: Reader, task: str, then: WrittenRecord, record: Record) -> dict[str, Any]:
-    """As much of a state as a summary needs, as it was when a record was written."""
-    rows = _open_after(then.before, then.step)
-    blockers = item_documents(reader, task, [row for row in rows if row.letter == "b"])
-    head = (task, record.position, record.digest)
-    short = _short(then.step.header, head, then.decisions, [told for _, told in blockers])
-    return {**short, "questions": open_questions(rows)}
-
-
-def short_state(
-    reader: Reader, task: str, header: dict[str, Any], version: int, digest: str
-) -> dict[str, Any]:
+def short_state(reader: Reader, row: TaskRow) -> dict[str, Any]:
     """As much of a state as a summary needs, read without touching the past."""
+    from passdown.ledger.writer import recent_decisions
+
     reader.ahead(
-        lambda asked: asked.superseders(task),
-        lambda asked: asked.items_before(task, "d", _END, _RECENT),
-        lambda asked: asked.open_items(task, ("b", "q")),
+        lambda asked: asked.superseders(row.task),
+        lambda asked: asked.open_items(row.task, ("b", "k", "q")),
     )
-    replaced = {link.target for link in reader.superseders(task)}
-    live: list[ItemRow] = []
-    for limit in (_RECENT, _FURTHER):
-        newest = reader.items_before(task, "d", _END, limit)
-        live = [row for row in newest if row.address not in replaced and row.status in LIVE]
-        if len(live) >= 2 or len(newest) < limit:
-            break
-    rows = reader.open_items(task, ("b", "q"))
-    blockers = item_documents(reader, task, [row for row in rows if row.letter == "b"])
-    short = _short(
-        header, (task, version, digest), live[:2][::-1], [document for _, document in blockers]
-    )
-    return {**short, "questions": open_questions(rows)}
-
-
-def open_questions(rows: Sequence[ItemRow]) -> list[dict[str, Any]]:
-    """The open questions among some items, by their titles: a summary shows no more."""
-    return [
-        {
-            "address": row.address,
-            "question": row.title,
-            "blocking": row.grade == "blocking",
-            "status": row.status,
-        }
-        for row in rows
-        if row.letter == "q"
-    ]
-
-
-def _short(
-    header: dict[str, Any],
-    head: tuple[str, int, str],
-    decisions: Sequence[ItemRow],
-    blockers: list[dict[str, Any]],
-) -> dict[str, Any]:
-    gates: dict[str, str] = header["gates"]
     return {
-        "task_id": head[0],
-        "phase": header["phase"],
-        "previous_phase": header["previous_phase"],
-        "artifacts": [{"type": kind} for kind in header["types"]],
-        "totals": {"artifacts": header["files"]},
-        "decisions": [{"summary": row.title, "status": row.status} for row in decisions],
-        "blockers": blockers,
-        "gates_passed": [name for name, result in gates.items() if result == "passed"],
-        "gates_failed": [name for name, result in gates.items() if result == "failed"],
-        "version": head[1],
-        "digest": head[2],
+        **summary_facts(row.header, reader.open_items(row.task, ("b", "k", "q"))),
+        "task_id": row.task,
+        "title": row.details["title"],
+        "decisions": recent_decisions(reader, row.task),
+        "version": row.version,
+        "digest": row.digest,
     }
 
 

@@ -1,0 +1,2 @@
+-- The row of a handoff keeps what a repeat answers: the derived rows are made again.
+INSERT INTO rebuilds (due) SELECT 1 WHERE EXISTS (SELECT 1 FROM tasks) ON CONFLICT (due) DO NOTHING;
