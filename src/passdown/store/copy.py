@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import InvalidInput, Problem
 from passdown.store import url_without_password
+from passdown.store.statements import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from passdown.core.record import Record
-    from passdown.store.protocol import Progress, Row, Store
+    from passdown.store.protocol import Progress, Store
     from passdown.store.statements import Reader, Writer
 
 
@@ -31,33 +32,13 @@ class CopyResult(NamedTuple):
     before: int
 
 
-class _Table(NamedTuple):
-    """A table's name, the columns that order it with a value below all others, where these stand
-    in a row, and which column is a yes or no (a number in one database, not in the other).
-    """
+_LOADED_BY = {
+    "details": "put_details",
+    "knowledge": "put_node",
+    **{name: f"load_{name}" for name in ("tasks", "links", "inbox", "embedders")},
+}
+"""What puts rows of a table in as they stand in another store; `add_TABLE` does where none is."""
 
-    name: str
-    below: dict[str, str | int]
-    places: tuple[int, ...] = (0,)
-    flag: int | None = None
-
-
-_TABLES = (
-    _Table("tasks", {"task": ""}),
-    _Table("details", {"task": ""}),
-    _Table("items", {"task": "", "letter": "", "ordinal": 0}, (0, 1, 2), flag=7),
-    _Table("labels", {"task": "", "label": "", "letter": "", "ordinal": 0}, (0, 1, 2, 3)),
-    _Table("links", {"target": "", "relation": "", "source": ""}, (2, 1, 0)),
-    _Table("dependencies", {"task": "", "needs": ""}, (0, 1)),
-    _Table("inbox", {"task": ""}, (1,), flag=3),
-    _Table("entries", {"id": 0}),
-    _Table("texts", {"id": 0}),
-    _Table("knowledge", {"id": ""}),
-    _Table("edges", {"source": "", "relation": "", "target": ""}, (0, 1, 2)),
-    _Table("tags", {"tag": "", "node": ""}, (0, 1)),
-    _Table("embedders", {"id": 0}),
-    _Table("vectors", {"embedder": 0, "id": 0}, (0, 1)),
-)
 _SHOWN = ("entries", "texts")
 """The largest tables: their rows count towards the progress."""
 
@@ -141,24 +122,10 @@ def _copy_rows(source: Reader, target: Writer) -> Iterator[int]:
     for known in target.embedders():
         target.drop_vectors(known.id, 2**62)
         target.drop_embedder(known.id)
-    for table in _TABLES:
-        for page in _pages(source, table):
-            target.run_many(f"load_{table.name}", page)
-            yield len(page) if table.name in _SHOWN else 0
+    for table in TABLES:
+        rows = source.table(table)
+        while page := list(islice(rows, BATCH)):
+            target.run_many(_LOADED_BY.get(table, f"add_{table}"), page)
+            yield len(page) if table in _SHOWN else 0
     target.run("forget_numbers", {})
     target.run("load_number", {"last": source.next_number() - 1})
-
-
-def _pages(source: Reader, table: _Table) -> Iterator[list[Row]]:
-    key = table.below
-    while True:
-        rows = source.run(f"page_{table.name}", {**key, "limit": BATCH})
-        if rows:
-            yield rows if table.flag is None else [_flagged(row, table.flag) for row in rows]
-        if len(rows) < BATCH:
-            return
-        key = {name: rows[-1][place] for name, place in zip(key, table.places, strict=True)}
-
-
-def _flagged(row: Row, flag: int) -> Row:
-    return (*row[:flag], bool(row[flag]), *row[flag + 1 :])

@@ -11,34 +11,17 @@ if TYPE_CHECKING:
     from passdown.errors import Problem
     from passdown.store.statements import Reader, Writer
 
-
-if TYPE_CHECKING:
+    Progress = Callable[[int, int], None]
     Question = Callable[[Reader], object]
+    Run = Callable[[str, Mapping[str, object] | Sequence[object]], list["Row"]]
+    """Runs one named statement with bound values and gives all of its rows."""
+    RunMany = Callable[[str, Sequence[Sequence[object]]], None]
+    """Runs one named statement once for each of many rows of values."""
 
 Row = tuple[Any, ...]
 
 PAGE = 500
 """How many rows are fetched at once where all are wanted."""
-
-
-class Run(Protocol):
-    """Runs one named statement with bound values and gives its rows."""
-
-    def __call__(self, name: str, values: Mapping[str, object] | Sequence[object], /) -> list[Row]:
-        """The rows of the statement, all of them."""
-        ...
-
-
-class RunMany(Protocol):
-    """Runs one named statement once for each of many rows of values."""
-
-    def __call__(self, name: str, values: Sequence[Sequence[object]], /) -> None:
-        """Run it for all of them."""
-        ...
-
-
-if TYPE_CHECKING:
-    Progress = Callable[[int, int], None]
 
 
 class Store(Protocol):
@@ -76,5 +59,5 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of every connection. Closing twice is fine."""
+        """Close every connection. Closing twice is fine."""
         ...

@@ -9,21 +9,22 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.kinds import parse_address
+from passdown.core.rows import NODE_PREFIX, EntryRow, KnowledgeRow, SearchTerm, mark_of
+from passdown.store.entries import (
+    ComparedEntry,
+    Embedder,
+    EntryToEmbed,
+    IndexedEntry,
+    SharedEntry,
+    StoredVector,
+)
 from passdown.store.protocol import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from passdown.core.graph import Edge, Node
-    from passdown.core.rows import EntryRow, IndexChanges, KnowledgeRow, SearchTerm
-    from passdown.store.entries import (
-        ComparedEntry,
-        Embedder,
-        EntryToEmbed,
-        IndexedEntry,
-        SharedEntry,
-        StoredVector,
-    )
+    from passdown.core.rows import IndexChanges
     from passdown.store.protocol import Question, Row, Run, RunMany
 
 
@@ -34,7 +35,12 @@ MOST_AUTHORS = 1_000
 
 
 class SearchReader:
-    """Questions about what can be found, at one moment of the store."""
+    """Questions about what can be found, at one moment of the store.
+
+    Where the database has no index of vectors, whoever asks for the nearest keeps one of its own.
+    """
+
+    indexes_vectors = False
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -45,6 +51,17 @@ class SearchReader:
         A hint, no more: each question is asked again, in the same words, where its answer is
         needed. Where questions don't travel there is nothing to do.
         """
+
+    def pages(self, name: str, values: Mapping[str, object], **starts: int) -> Iterator[Row]:
+        """Every row of a statement that gives them in pages: `starts` names the values that say
+        after which row a page begins, each with its place in a row.
+        """
+        while True:
+            rows = self.run(name, {**values, "limit": PAGE})
+            yield from rows
+            if len(rows) < PAGE:
+                return
+            values = {**values, **{start: rows[-1][place] for start, place in starts.items()}}
 
     def spelled(self, sought: SearchTerm) -> str:
         """What is sought, in the language of this database's index; a value to be bound."""
@@ -69,7 +86,6 @@ class SearchReader:
     def sharing_marks(self, marks: Sequence[str], kind: str, limit: int) -> list[SharedEntry]:
         """Up to `limit` entries of a kind with any of some marks, newest first."""
         from passdown.core.rows import SearchTerm
-        from passdown.store.entries import SharedEntry
 
         values = {"query": self.spelled(SearchTerm(marks=(tuple(marks),))), "kind": kind}
         rows = self.run("sharing_marks", {**values, "limit": limit})
@@ -102,21 +118,15 @@ class SearchReader:
 
     def entries(self, ids: Iterable[int]) -> list[IndexedEntry]:
         """Entries by number, in the order given."""
-        from passdown.store.entries import IndexedEntry
-
         return [IndexedEntry(*row) for row in self.run("entries", {"ids": json.dumps(list(ids))})]
 
     def entry_at(self, address: str) -> IndexedEntry | None:
         """The entry of an item or node, or None."""
-        from passdown.store.entries import IndexedEntry
-
         rows = self.run("entry_at", {"address": address})
         return IndexedEntry(*rows[0]) if rows else None
 
     def looked_at(self, ids: Iterable[int]) -> list[ComparedEntry]:
         """Entries by number with all that is compared of them, in the order given."""
-        from passdown.store.entries import ComparedEntry, IndexedEntry
-
         rows = self.run("looked_at", {"ids": json.dumps(list(ids))})
         return [ComparedEntry(IndexedEntry(*row[:10]), *row[10:]) for row in rows]
 
@@ -141,16 +151,13 @@ class SearchReader:
 
     def entries_of_task(self, task: str) -> list[EntryRow]:
         """Every entry of a task with its text, oldest first."""
-        from passdown.core.rows import EntryRow
-
         return [EntryRow(*row) for row in self.run("entries_of_task", {"task": task})]
 
     def entries_of_kind(
         self, kind: str, *, task: str = "", before: int = 2**62, limit: int = PAGE
     ) -> list[IndexedEntry]:
         """Entries of a kind, of one task or of all, newest first, below a number."""
-        from passdown.core.rows import SearchTerm, mark_of
-        from passdown.store.entries import IndexedEntry
+        from passdown.core.rows import SearchTerm
 
         marks = [mark_of("kind", kind), *([mark_of("task", task)] if task else [])]
         query = self.spelled(SearchTerm(marks=tuple((mark,) for mark in marks)))
@@ -164,13 +171,7 @@ class SearchReader:
 
     def known_nodes(self) -> Iterator[KnowledgeRow]:
         """Every node that somebody wrote down, by id."""
-        after = ""
-        while True:
-            rows = self.run("nodes", {"after": after, "limit": PAGE})
-            yield from map(_known, rows)
-            if len(rows) < PAGE:
-                return
-            after = rows[-1][0]
+        return map(_known, self.pages("nodes", {"after": ""}, after=0))
 
     def edges(
         self, *, source: str = "", relation: str = "", target: str = "", limit: int = 2**62
@@ -184,8 +185,6 @@ class SearchReader:
         """What supersedes some decisions, what supersedes that, and so on, each under what it
         supersedes; of chains that come to more than `most` decisions, the beginning.
         """
-        from passdown.store.entries import IndexedEntry
-
         found: dict[str, list[IndexedEntry]] = {}
         values = {"addresses": json.dumps(list(addresses)), "most": most}
         for row in self.run("superseding", values):
@@ -198,14 +197,9 @@ class SearchReader:
 
     def edges_with_origin(self, relation: str = "") -> Iterator[tuple[Edge, str, int]]:
         """The same, each with the task and the version that brought it."""
-        key = ("", "", "")
-        while True:
-            values = dict(zip(("source", "relation", "target"), key, strict=True))
-            rows = self.run("all_edges", {**values, "only": relation, "limit": PAGE})
-            yield from ((_edge(row), row[4], row[5]) for row in rows)
-            if len(rows) < PAGE:
-                return
-            key = rows[-1][:3]
+        values = {"source": "", "relation": "", "target": "", "only": relation}
+        rows = self.pages("all_edges", values, source=0, relation=1, target=2)
+        return ((_edge(row), row[4], row[5]) for row in rows)
 
     def tags_of_node(self, node: str) -> list[str]:
         """The tags of a node, sorted."""
@@ -213,7 +207,8 @@ class SearchReader:
 
     def all_tags(self) -> set[tuple[str, str]]:
         """Every tag with every node that has it."""
-        return {(row[0], row[1]) for row in self.run("dump_tags", {})}
+        rows = self.pages("page_tags", {"tag": "", "node": ""}, tag=0, node=1)
+        return {(row[0], row[1]) for row in rows}
 
     def text_count(self) -> int:
         """How many entries have a text."""
@@ -228,119 +223,8 @@ class SearchReader:
         rows = self.run("tagged", {"tags": json.dumps(list(tags)), "limit": limit})
         return [(row[0], row[1]) for row in rows]
 
-
-class SearchWriter(SearchReader):
-    """A reader that can also bring what can be found up to date."""
-
-    def __init__(self, run: Run, run_many: RunMany) -> None:
-        super().__init__(run)
-        self.run_many = run_many
-
-    def add_found(self, found: IndexChanges, task: str, position: int) -> None:
-        """Write down what a record brings; what it takes out goes first."""
-        for node in found.forgotten_nodes:
-            self._forget_node(node)
-            self.run("drop_edges_of_node", {"id": node})
-        for source, relation, target in found.forgotten_edges:
-            values = {"source": source, "relation": relation, "target": target}
-            self.run("drop_edge", values)
-        for node in found.nodes:
-            self._forget_node(node.id)
-            self._put_node(node, task, position)
-        if found.entries:
-            self.add_entries(found.entries)
-        if found.edges:
-            rows = [(*edge.key, _dumped(edge.attributes), task, position) for edge in found.edges]
-            self.run_many("add_edge", rows)
-            # A written node may be superseded too, but by its own words: it keeps its status.
-            gone = [edge.target for edge in found.edges if edge.relation == "supersedes"]
-            marks = [("superseded", target) for target in gone if parse_address(target)]
-            self.mark_entries(marks)
-        if found.tags:
-            self.run_many("add_tag", found.tags)
-
-    def mark_entries(self, marks: Sequence[tuple[str, str]]) -> None:
-        """Give entries another status: (status, address) of each. What a decision of another task
-        supersedes stays superseded.
-        """
-        if marks:
-            self.run_many("mark_entry", marks)
-
-    def set_needed(self, task: str, needs: Sequence[str], position: int) -> None:
-        """Write the edges of a task's dependencies anew."""
-        source = f"task:{task}"
-        self.run("drop_edges_from", {"source": source, "relation": "depends_on"})
-        rows = [(source, "depends_on", f"task:{need}", "{}", task, position) for need in needs]
-        if rows:
-            self.run_many("add_edge", rows)
-
-    def _forget_node(self, node: str) -> None:
-        from passdown.core.rows import NODE_PREFIX
-
-        address = {"address": NODE_PREFIX + node}
-        self.run("drop_vector", address)
-        self.run("drop_text", address)
-        self.run("drop_entry", address)
-        self.run("drop_node", {"id": node})
-        self.run("drop_tags", {"node": node})
-
-    def _put_node(self, node: Node, task: str, position: int) -> None:
-        values: dict[str, Any] = {
-            "id": node.id,
-            "type": node.type,
-            "summary": node.summary,
-            "tags": json.dumps(sorted(set(node.tags)), ensure_ascii=False),
-            "attributes": _dumped(node.attributes),
-            "task": task,
-            "position": position,
-        }
-        self.run("put_node", values)
-
-    def add_entries(self, entries: Sequence[EntryRow]) -> None:
-        """Add entries under the next numbers."""
-        first = self.next_number()
-        numbered = list(enumerate(entries, first))
-        self.run_many("add_entry", [(number, *entry[:11]) for number, entry in numbered])
-        texts = [(number, entry.words, entry.marks) for number, entry in numbered]
-        self.run_many("add_text", texts)
-        if any(entry.kind == "decision" for entry in entries):
-            # What supersedes it may have been taken in before it, from another machine.
-            self.run("mark_superseded", {"first": first})
-
-
-def _known(row: Row) -> KnowledgeRow:
-    from passdown.core.graph import Node
-    from passdown.core.rows import KnowledgeRow
-
-    node = Node(row[0], row[1], row[2], tuple(json.loads(row[3])), json.loads(row[4]))
-    return KnowledgeRow(node, row[5], row[6])
-
-
-def _edge(row: Row) -> Edge:
-    from passdown.core.graph import Edge
-
-    attributes: dict[str, str] = json.loads(row[3]) if row[3] != "{}" else {}
-    return Edge(row[0], row[1], row[2], attributes)
-
-
-def _dumped(attributes: Mapping[str, str]) -> str:
-    if not attributes:
-        return "{}"
-    return json.dumps(dict(attributes), ensure_ascii=False, sort_keys=True)
-
-
-class VectorReader(SearchReader):
-    """Questions about vectors, at one moment of the store.
-
-    Where the database has no index of them, whoever asks for the nearest keeps one of its own.
-    """
-
-    indexes_vectors = False
-
     def embedders(self) -> list[Embedder]:
         """Everyone who made vectors that are still there, the first one first."""
-        from passdown.store.entries import Embedder
-
         return [Embedder(*row) for row in self.run("embedders", {})]
 
     def entries_left(self, after: int) -> int:
@@ -349,16 +233,12 @@ class VectorReader(SearchReader):
 
     def without_vector(self, embedder: int, after: int, limit: int) -> list[EntryToEmbed]:
         """The next entries after a number, in order, whether they have a vector or not."""
-        from passdown.store.entries import EntryToEmbed
-
         values = {"embedder": embedder, "after": after, "limit": limit}
         rows = self.run("without_vector", values)
         return [EntryToEmbed(*row[:3], is_there=bool(row[3])) for row in rows]
 
     def vectors_after(self, embedder: int, after: int, limit: int) -> list[StoredVector]:
         """The next vectors after an entry's number, in order."""
-        from passdown.store.entries import StoredVector
-
         values = {"embedder": embedder, "after": after, "limit": limit}
         return [StoredVector(*row) for row in self.run("vectors_after", values)]
 
@@ -387,10 +267,81 @@ class VectorReader(SearchReader):
         raise NotImplementedError("this database has no index of vectors")
 
 
-class VectorWriter(VectorReader):
-    """A reader that can also keep vectors."""
+class SearchWriter(SearchReader):
+    """A reader that can also bring what can be found up to date."""
 
-    run_many: RunMany
+    def __init__(self, run: Run, run_many: RunMany) -> None:
+        super().__init__(run)
+        self.run_many = run_many
+
+    def add_found(self, found: IndexChanges, task: str, position: int) -> None:
+        """Write down what a record brings; what it takes out goes first."""
+        for node in found.forgotten_nodes:
+            self._forget_node(node)
+            self.run("drop_edges_of_node", {"id": node})
+        for source, relation, target in found.forgotten_edges:
+            values = {"source": source, "relation": relation, "target": target}
+            self.run("drop_edge", values)
+        for node in found.nodes:
+            self._forget_node(node.id)
+            self._put_node(node, task, position)
+        if found.entries:
+            self.add_entries(found.entries)
+        if found.edges:
+            rows = [(*edge.key, _dumped(edge.attributes), task, position) for edge in found.edges]
+            self.run_many("add_edges", rows)
+            # A written node may be superseded too, but by its own words: it keeps its status.
+            gone = [edge.target for edge in found.edges if edge.relation == "supersedes"]
+            marks = [("superseded", target) for target in gone if parse_address(target)]
+            self.mark_entries(marks)
+        if found.tags:
+            self.run_many("add_tags", found.tags)
+
+    def mark_entries(self, marks: Sequence[tuple[str, str]]) -> None:
+        """Give entries another status: (status, address) of each. What a decision of another task
+        supersedes stays superseded.
+        """
+        if marks:
+            self.run_many("mark_entries", marks)
+
+    def set_needed(self, task: str, needs: Sequence[str], position: int) -> None:
+        """Write the edges of a task's dependencies anew."""
+        source = f"task:{task}"
+        self.run("drop_edges_from", {"source": source, "relation": "depends_on"})
+        rows = [(source, "depends_on", f"task:{need}", "{}", task, position) for need in needs]
+        if rows:
+            self.run_many("add_edges", rows)
+
+    def _forget_node(self, node: str) -> None:
+        address = {"address": NODE_PREFIX + node}
+        self.run("drop_vector", address)
+        self.run("drop_text", address)
+        self.run("drop_entry", address)
+        self.run("drop_node", {"id": node})
+        self.run("drop_tags", {"node": node})
+
+    def _put_node(self, node: Node, task: str, position: int) -> None:
+        values: dict[str, Any] = {
+            "id": node.id,
+            "type": node.type,
+            "summary": node.summary,
+            "tags": json.dumps(sorted(set(node.tags)), ensure_ascii=False),
+            "attributes": _dumped(node.attributes),
+            "task": task,
+            "position": position,
+        }
+        self.run("put_node", values)
+
+    def add_entries(self, entries: Sequence[EntryRow]) -> None:
+        """Add entries under the next numbers."""
+        first = self.next_number()
+        numbered = list(enumerate(entries, first))
+        self.run_many("add_entries", [(number, *entry[:11]) for number, entry in numbered])
+        texts = [(number, entry.words, entry.marks) for number, entry in numbered]
+        self.run_many("add_texts", texts)
+        if any(entry.kind == "decision" for entry in entries):
+            # What supersedes it may have been taken in before it, from another machine.
+            self.run("mark_superseded", {"first": first})
 
     def add_embedder(self, name: str, dimensions: int) -> Embedder:
         """Note who makes vectors; gives what is known of it."""
@@ -400,7 +351,7 @@ class VectorWriter(VectorReader):
     def add_vectors(self, rows: Sequence[tuple[int, int, bytes, bytes]]) -> None:
         """Keep vectors: (embedder, entry, passage, vector) of each."""
         if rows:
-            self.run_many("add_vector", rows)
+            self.run_many("add_vectors", rows)
 
     def embedded_up_to(self, embedder: int, entry: int) -> None:
         """Note that every entry up to a number has its vector."""
@@ -413,3 +364,23 @@ class VectorWriter(VectorReader):
     def drop_embedder(self, embedder: int) -> None:
         """Forget who made vectors that are all gone."""
         self.run("drop_embedder", {"id": embedder})
+
+
+def _known(row: Row) -> KnowledgeRow:
+    from passdown.core.graph import Node
+
+    node = Node(row[0], row[1], row[2], tuple(json.loads(row[3])), json.loads(row[4]))
+    return KnowledgeRow(node, row[5], row[6])
+
+
+def _edge(row: Row) -> Edge:
+    from passdown.core.graph import Edge
+
+    attributes: dict[str, str] = json.loads(row[3]) if row[3] != "{}" else {}
+    return Edge(row[0], row[1], row[2], attributes)
+
+
+def _dumped(attributes: Mapping[str, str]) -> str:
+    if not attributes:
+        return "{}"
+    return json.dumps(dict(attributes), ensure_ascii=False, sort_keys=True)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from passdown.core.record import Head, Record
 from passdown.core.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
 from passdown.core.values import NamedTuple
-from passdown.store.protocol import PAGE, Row
-from passdown.store.search_queries import SearchWriter, VectorReader, VectorWriter
+from passdown.store.search_queries import SearchReader, SearchWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from passdown.core.rows import StatusChange
+    from passdown.store.protocol import Row
 
 
 def named_statements(path: str) -> dict[str, str]:
@@ -26,27 +26,6 @@ def named_statements(path: str) -> dict[str, str]:
     with open(path, encoding="utf-8") as file:
         parts = file.read().split("-- name: ")[1:]
     return {name: sql.strip() for name, _, sql in (part.partition("\n") for part in parts)}
-
-
-class HistoryReader(VectorReader):
-    """Questions about items and paths at an earlier version."""
-
-    def path_history(self, task: str, path: str) -> list[ItemRow]:
-        """Every artifact entry that a task has had for a path, oldest first."""
-        return items_of(self.run("path_history", {"task": task, "path": path}))
-
-    def artifact_at(self, item: ItemRow, path: str) -> ItemRow | None:
-        """A path's entry as it was when an item was recorded; else the first one after it."""
-        values = {"task": item.task, "path": path, "position": item.position}
-        rows = items_of(self.run("artifact_at", values))
-        return rows[0] if rows else None
-
-    def known_paths(self, task: str, paths: Sequence[str]) -> dict[str, str]:
-        """The grade of the newest artifact at each of some paths; unknown paths are left out."""
-        if not paths:
-            return {}
-        rows = self.run("known_paths", {"task": task, "paths": json.dumps(paths)})
-        return {path: grade for path, grade in rows if grade is not None}
 
 
 def items_of(rows: list[Row]) -> list[ItemRow]:
@@ -59,9 +38,40 @@ UNLIMITED = 2**62
 
 @cache
 def load_statements(database: str) -> dict[str, str]:
-    """The named statements of one database, as they stand in its `queries.sql`."""
-    folder = os.path.join(os.path.dirname(__file__), "sql", database)
-    return named_statements(os.path.join(folder, "queries.sql"))
+    """The named statements of one database: those that both take, then its own."""
+    folder = os.path.join(os.path.dirname(__file__), "sql")
+    common = named_statements(os.path.join(folder, "queries.sql"))
+    return common | named_statements(os.path.join(folder, database, "queries.sql"))
+
+
+class Table(NamedTuple):
+    """How a table is read in order: the columns that order it, each with a value below all others
+    and its place in a row; and which place has a yes or no (a number in SQLite).
+    """
+
+    below: dict[str, str | int]
+    places: tuple[int, ...] = (0,)
+    flag: int | None = None
+
+
+TABLES = {
+    "tasks": Table({"task": ""}),
+    "details": Table({"task": ""}),
+    "items": Table({"task": "", "letter": "", "ordinal": 0}, (0, 1, 2), flag=7),
+    "labels": Table({"task": "", "label": "", "letter": "", "ordinal": 0}, (0, 1, 2, 3)),
+    "links": Table({"target": "", "relation": "", "source": ""}, (2, 1, 0)),
+    "dependencies": Table({"task": "", "needs": ""}, (0, 1)),
+    "inbox": Table({"task": ""}, (1,), flag=3),
+    "entries": Table({"id": 0}),
+    "texts": Table({"id": 0}),
+    "knowledge": Table({"id": ""}),
+    "edges": Table({"source": "", "relation": "", "target": ""}, (0, 1, 2)),
+    "tags": Table({"tag": "", "node": ""}, (0, 1)),
+    "embedders": Table({"id": 0}),
+    "vectors": Table({"embedder": 0, "id": 0}, (0, 1)),
+}
+DERIVED = tuple(TABLES)[:-2]
+"""The tables that are made from the records: all but those of vectors, which take long to make."""
 
 
 class Tip(NamedTuple):
@@ -72,7 +82,7 @@ class Tip(NamedTuple):
     known: int
 
 
-class Reader(HistoryReader):
+class Reader(SearchReader):
     """Questions about one moment of the store."""
 
     def head(self, stream: str) -> Head | None:
@@ -91,23 +101,13 @@ class Reader(HistoryReader):
 
     def heads(self, prefix: str = "") -> Iterator[Head]:
         """The heads of all streams whose name starts with `prefix`, by name."""
-        after = ""
-        while True:
-            rows = self.run("heads", {"prefix": prefix, "after": after, "limit": PAGE})
-            yield from (Head(*row) for row in rows)
-            if len(rows) < PAGE:
-                return
-            after = rows[-1][0]
+        values = {"prefix": prefix, "after": ""}
+        return (Head(*row) for row in self.pages("heads", values, after=0))
 
     def records(self, stream: str, *, after: int = 0, until: int = UNLIMITED) -> Iterator[Record]:
         """The records of a stream in order, from `after` (exclusive) to `until` (inclusive)."""
-        while True:
-            values = {"stream": stream, "after": after, "until": until, "limit": PAGE}
-            rows = self.run("records", values)
-            yield from (Record(*row) for row in rows)
-            if len(rows) < PAGE:
-                return
-            after = rows[-1][1]
+        values = {"stream": stream, "after": after, "until": until}
+        return (Record(*row) for row in self.pages("records", values, after=1))
 
     def records_before(
         self,
@@ -141,12 +141,7 @@ class Reader(HistoryReader):
 
     def tail(self, after: int = 0) -> Iterator[Record]:
         """All records in the order of the whole store, after a sequence number."""
-        while True:
-            rows = self.run("tail", {"after": after, "limit": PAGE})
-            yield from (Record(*row) for row in rows)
-            if len(rows) < PAGE:
-                return
-            after = rows[-1][9]
+        return (Record(*row) for row in self.pages("tail", {"after": after}, after=9))
 
     def latest(
         self, before: int, limit: int, prefix: str = "", *, kinds: Sequence[str] = ()
@@ -229,6 +224,23 @@ class Reader(HistoryReader):
         rows = items_of(self.run("item", values))
         return rows[0] if rows else None
 
+    def path_history(self, task: str, path: str) -> list[ItemRow]:
+        """Every artifact entry that a task has had for a path, oldest first."""
+        return items_of(self.run("path_history", {"task": task, "path": path}))
+
+    def artifact_at(self, item: ItemRow, path: str) -> ItemRow | None:
+        """A path's entry as it was when an item was recorded; else the first one after it."""
+        values = {"task": item.task, "path": path, "position": item.position}
+        rows = items_of(self.run("artifact_at", values))
+        return rows[0] if rows else None
+
+    def known_paths(self, task: str, paths: Sequence[str]) -> dict[str, str]:
+        """The grade of the newest artifact at each of some paths; unknown paths are left out."""
+        if not paths:
+            return {}
+        rows = self.run("known_paths", {"task": task, "paths": json.dumps(paths)})
+        return {path: grade for path, grade in rows if grade is not None}
+
     def current_artifacts(self, task: str) -> list[ItemRow]:
         """The newest artifact entry of every path."""
         return items_of(self.run("current_artifacts", {"task": task}))
@@ -298,16 +310,16 @@ class Reader(HistoryReader):
 
     def dump(self) -> dict[str, list[Row]]:
         """Every derived row, by table, in a fixed order: what `reindex` must give again."""
-        return {table: self.run(f"dump_{table}", {}) for table in DERIVED}
+        return {"streams": [*self.heads()], **{name: [*self.table(name)] for name in DERIVED}}
+
+    def table(self, name: str) -> Iterator[Row]:
+        """Every row of a table, in a fixed order."""
+        below, places, flag = TABLES[name]
+        for row in self.pages(f"page_{name}", below, **dict(zip(below, places, strict=True))):
+            yield row if flag is None else (*row[:flag], bool(row[flag]), *row[flag + 1 :])
 
 
-DERIVED = (
-    *("streams", "tasks", "details", "items", "labels", "links", "dependencies", "inbox"),
-    *("entries", "texts", "knowledge", "edges", "tags"),
-)
-
-
-class Writer(SearchWriter, VectorWriter, Reader):
+class Writer(SearchWriter, Reader):
     """A reader that can also add records and bring the derived rows up to date."""
 
     def take_turn(self) -> None:
@@ -325,11 +337,7 @@ class Writer(SearchWriter, VectorWriter, Reader):
 
     def move_head(self, record: Record) -> None:
         """Have a stream end with a record, which comes next; the first one makes the stream."""
-        place = {
-            "stream": record.stream,
-            "position": record.position,
-            "digest": record.digest,
-        }
+        place = {"stream": record.stream, "position": record.position, "digest": record.digest}
         self.run("add_stream" if record.position == 1 else "move_head", place)
 
     def put_task(self, row: TaskRow, *, with_details: bool) -> None:
@@ -353,12 +361,12 @@ class Writer(SearchWriter, VectorWriter, Reader):
     def add_items(self, rows: Sequence[ItemRow]) -> None:
         """Add new items."""
         if rows:
-            self.run_many("add_item", rows)
+            self.run_many("add_items", rows)
 
     def add_labels(self, rows: Sequence[LabelRow]) -> None:
         """File new items."""
         if rows:
-            self.run_many("add_label", rows)
+            self.run_many("add_labels", rows)
 
     def mark_items(self, task: str, marks: Sequence[StatusChange]) -> None:
         """Change the status of items."""
@@ -377,8 +385,8 @@ class Writer(SearchWriter, VectorWriter, Reader):
     def set_needs(self, task: str, needs: Sequence[str]) -> None:
         """Write the dependencies of a task anew."""
         self.run("drop_needs", {"task": task})
-        for need in dict.fromkeys(needs):
-            self.run("add_need", {"task": task, "needs": need})
+        if needs:
+            self.run_many("add_dependencies", [(task, need) for need in dict.fromkeys(needs)])
 
     def set_inbox(self, task: str, agent: str, position: int, *, held: bool) -> None:
         """Leave a task's latest handoff with `agent`; with no agent it waits for nobody."""
@@ -391,7 +399,7 @@ class Writer(SearchWriter, VectorWriter, Reader):
     def forget_derived(self) -> None:
         """Empty every derived table but the stream heads, before they are made again."""
         self.run("rebuild_done", {})
-        for table in DERIVED[1:]:
+        for table in DERIVED:
             self.run(f"forget_{table}", {})
         self.run("forget_numbers", {})
         self.run("check_vectors", {})

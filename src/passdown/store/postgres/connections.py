@@ -19,7 +19,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from passdown.errors import StoreBusy, StoreUnavailable
 from passdown.store.postgres.errors import translated_errors
-from passdown.store.postgres.pipeline import Pipeline
+from passdown.store.postgres.pipeline import PLACEHOLDER, Pipeline
 from passdown.store.statements import load_statements
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def run_statement(
 ) -> list[Row]:
     """The rows of a named statement, outside of any gate."""
     # Every statement comes from a file of ours; nothing is put together from values.
-    statement = cast("LiteralString", load_statements("postgres")[name])
+    text = load_statements("postgres")[name]
+    statement = cast("LiteralString", PLACEHOLDER.sub(r"%(\1)s", text) if values else text)
     cursor = connection.execute(statement, values)
     return cursor.fetchall() if cursor.description else []
 

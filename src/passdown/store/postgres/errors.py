@@ -10,14 +10,12 @@ import psycopg
 from psycopg import errors as pg
 
 from passdown.errors import (
-    Damaged,
-    InvalidInput,
     PassdownError,
-    Problem,
     StoreBusy,
     StoreUnavailable,
 )
 from passdown.store import secrets_in_url
+from passdown.store.errors import UNKNOWN, damaged, not_storable
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from passdown.store.postgres.location import Location
 
 
-UNKNOWN = "Whether it was written is unknown; do it again with the same key, that is always safe."
 NOTHING = "Nothing was written. "
 
 _WAYS_OUT: tuple[tuple[tuple[type[psycopg.Error], ...], str, str], ...] = (
@@ -80,7 +77,7 @@ def as_store_error(error: BaseException, location: Location, outcome: str = NOTH
     if isinstance(error, pg.QueryCanceled | pg.DeadlockDetected | pg.SerializationFailure):
         return StoreBusy(f"others were in the way: {text}", next_step=NOTHING + "Try again.")
     if isinstance(error, pg.DataCorrupted | pg.IndexCorrupted):
-        return _damaged(location, error_text(error, location))
+        return damaged(location.shown, error_text(error, location))
     if isinstance(error, psycopg.DataError):
         return not_storable(error)
     for kinds, what, way_out in _WAYS_OUT:
@@ -90,26 +87,6 @@ def as_store_error(error: BaseException, location: Location, outcome: str = NOTH
         step = outcome if outcome == UNKNOWN else f"{outcome}Check the server, then try again."
         return StoreUnavailable(f"the connection to the database failed: {text}", next_step=step)
     return StoreUnavailable(f"PostgreSQL refused: {text}", next_step=outcome.strip())
-
-
-def not_storable(error: Exception) -> InvalidInput:
-    """The error for a value that no store can look for: broken text, a number out of range."""
-    message = " ".join(str(error).split())[:200]
-    problem = Problem("", "not_storable", message, "text in UTF-8 and 64-bit numbers")
-    return InvalidInput("a value can't be stored or looked for", [problem])
-
-
-def damage(finding: str) -> Problem:
-    """Something that the database itself sees."""
-    return Problem("", "page_damage", finding, fix="restore a backup, or export what is intact")
-
-
-def _damaged(location: Location, finding: str) -> Damaged:
-    return Damaged(
-        f"the store {location.shown} is damaged",
-        [damage(finding)],
-        next_step="Run passdown verify to see what is intact; restore a backup beside it.",
-    )
 
 
 @contextmanager
@@ -122,7 +99,7 @@ def translated_errors(location: Location, outcome: str = NOTHING) -> Generator[N
     except psycopg.Error as error:
         raise as_store_error(error, location, outcome) from _without_secrets(error, location)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise _damaged(location, f"a stored value can't be read: {error}") from error
+        raise damaged(location.shown, f"a stored value can't be read: {error}") from error
     except (UnicodeEncodeError, OverflowError) as error:
         raise not_storable(error) from error
     except OSError as error:

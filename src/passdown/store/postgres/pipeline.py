@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +33,10 @@ _MOST_STATEMENTS = 500
 """What may be on its way at most before the server has to say something."""
 
 _FAILURES = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
+
+
+PLACEHOLDER = re.compile(r"(?<![:\w]):(\w+)|\?")
+"""Where a statement takes a value: by name, or by place. A cast (`::text`) is none."""
 
 
 class Statement(NamedTuple):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
-from functools import cache
 from typing import TYPE_CHECKING, LiteralString, cast
 
 import psycopg
 
 from passdown.errors import ForeignSchema, NewerSchema, NotFound, StoreUnavailable
+from passdown.store import migrations
 from passdown.store.postgres.connections import refuse_unsafe, run_statement, set_up
 from passdown.store.postgres.errors import error_text
 
@@ -18,33 +17,17 @@ if TYPE_CHECKING:
     from passdown.store.postgres.location import Location
 
 
-FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "postgres")
-
-
-def migrations() -> tuple[tuple[int, str, str], ...]:
-    """(number, name, SQL) of every migration, in order."""
-    return _migrations(FOLDER)
-
-
-@cache
-def _migrations(folder: str) -> tuple[tuple[int, str, str], ...]:
-    found: list[tuple[int, str, str]] = []
-    for name in sorted(os.listdir(folder)):
-        if name[:4].isdigit() and name.endswith(".sql"):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                found.append((int(name[:4]), name.removesuffix(".sql"), file.read()))
-    return tuple(found)
+FOLDER = os.path.join(migrations.FOLDER, "postgres")
 
 
 def newest() -> int:
     """The schema version that this release makes."""
-    return migrations()[-1][0]
+    return migrations.newest_version(FOLDER)
 
 
-def expected_schema(version: int) -> str:
-    """The schema that the migrations up to a version give, as it is kept beside them."""
-    with open(os.path.join(FOLDER, "schemas", f"{version:04d}.txt"), encoding="utf-8") as file:
-        return file.read()
+def expected_text(version: int) -> str:
+    """The schema that the migrations up to a version give."""
+    return migrations.expected_schema(FOLDER, version)
 
 
 def schema_text(connection: WatchedConnection, location: Location) -> str:
@@ -77,7 +60,7 @@ def check(connection: WatchedConnection, location: Location, version: int) -> No
             f"{location.shown} has schema version {version}; this release knows up to {known}",
             next_step="Use the newer release that made it; it has been left untouched.",
         )
-    actual, expected = schema_text(connection, location), expected_schema(version)
+    actual, expected = schema_text(connection, location), expected_text(version)
     if actual != expected:
         differing = sorted(set(actual.splitlines()) ^ set(expected.splitlines()))
         raise ForeignSchema(
@@ -111,9 +94,9 @@ def _migrate(connection: WatchedConnection, location: Location, timeout_s: float
             run_statement(connection, "make_schema")
             set_up(connection, location, timeout_s, waits_for_disk=True)
             version = _version(connection, location)
-            for number, name, sql in migrations():
-                if number > version:
-                    _apply(connection, number, name, sql)
+            for sql, row in migrations.migrations(FOLDER, version):
+                connection.execute(cast("LiteralString", sql), prepare=False)
+                run_statement(connection, "note_migration", row)
     except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:
         raise StoreUnavailable(
             f"the server has no pgvector: {error_text(error, location)}",
@@ -128,10 +111,3 @@ def _migrate(connection: WatchedConnection, location: Location, timeout_s: float
 
 
 _EXTENSIONS = 0x7061737364 << 8
-
-
-def _apply(connection: WatchedConnection, number: int, name: str, sql: str) -> None:
-    connection.execute(cast("LiteralString", sql), prepare=False)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    values = {"number": number, "name": name, "applied_at": stamp}
-    run_statement(connection, "note_migration", values)

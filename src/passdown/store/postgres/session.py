@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -12,17 +11,18 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from passdown.errors import NewerSchema
+from passdown.store.errors import UNKNOWN
 from passdown.store.postgres.errors import (
     NOTHING,
-    UNKNOWN,
     as_store_error,
     is_lost,
     translated_errors,
 )
-from passdown.store.postgres.pipeline import Statement
+from passdown.store.postgres.pipeline import PLACEHOLDER, Statement
 from passdown.store.statements import load_statements
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Generator, Sequence
 
     from passdown.store.postgres.connections import WatchedConnection
@@ -41,8 +41,6 @@ _CHANGING_CALLS = frozenset({"add_embedder", "drop_embedder", "load_embedders"})
 _PLANNED_ANEW = frozenset(
     {"matching", "matching_at", "sharing_marks", "entries_of_kind", "nearest_of"}
 )
-
-_PLACE = re.compile(r"%(?:\((\w+)\))?s|%%")
 
 
 class AnswerPending(Exception):
@@ -181,13 +179,11 @@ def _known(name: str, text: str) -> _Known:
     names: list[str] = []
 
     def numbered(found: re.Match[str]) -> str:
-        if found[0] == "%%":
-            return "%"
         if found[1] is None or found[1] not in names:
             names.append(found[1] or "")
         return f"${names.index(found[1]) + 1 if found[1] else len(names)}"
 
-    sql = _PLACE.sub(numbered, text).encode()
+    sql = PLACEHOLDER.sub(numbered, text).encode()
     is_change = text.startswith(_CHANGING)
     is_silent = is_change and "RETURNING" not in text
     statement = Statement(sql, tuple(names), name not in _PLANNED_ANEW)

@@ -12,6 +12,7 @@ import psycopg
 
 from passdown import tracing
 from passdown.errors import StoreBusy, StoreError
+from passdown.store.errors import damage
 from passdown.store.postgres import schema
 from passdown.store.postgres.connections import (
     Pool,
@@ -20,7 +21,7 @@ from passdown.store.postgres.connections import (
     refuse_unsafe,
     run_statement,
 )
-from passdown.store.postgres.errors import NOTHING, damage, translated_errors
+from passdown.store.postgres.errors import NOTHING, translated_errors
 from passdown.store.postgres.location import parse_location
 from passdown.store.postgres.session import READ, WRITE, AnswerPending, Session
 from passdown.store.statements import Reader, Writer
@@ -246,7 +247,7 @@ class PostgresStore:
                 actual = schema.schema_text(connection, self._location)
         finally:
             self._pool.give_back(connection)
-        if actual != schema.expected_schema(schema.newest()):
+        if actual != schema.expected_text(schema.newest()):
             found.append(damage("tables, triggers or functions are not those that Passdown makes"))
         return found
 

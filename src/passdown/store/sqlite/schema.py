@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from passdown.errors import ForeignSchema, NewerSchema, StoreUnavailable
+from passdown.store.migrations import FOLDER, expected_schema, migrations, newest_version
 from passdown.store.statements import load_statements
 
 if TYPE_CHECKING:
@@ -38,33 +39,12 @@ def rows_of_many(
 
 APPLICATION_ID = 0x70617373  # "pass"
 
-_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "sqlite")
-
-
-def migrations() -> list[tuple[int, str, str]]:
-    """(number, name, SQL) of every migration, in order."""
-    found: list[tuple[int, str, str]] = []
-    for name in _files():
-        with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
-            found.append((int(name[:4]), name.removesuffix(".sql"), file.read()))
-    return found
+_FOLDER = os.path.join(FOLDER, "sqlite")
 
 
 def newest() -> int:
     """The schema version that this release makes."""
-    return int(_files()[-1][:4])
-
-
-def _files() -> list[str]:
-    """The names of the migrations' files, in order."""
-    names = sorted(os.listdir(_FOLDER))
-    return [name for name in names if name[:4].isdigit() and name.endswith(".sql")]
-
-
-def expected_schema(version: int) -> str:
-    """The schema that the migrations up to a version give, as it is kept beside them."""
-    with open(os.path.join(_FOLDER, "schemas", f"{version:04d}.txt"), encoding="utf-8") as file:
-        return file.read()
+    return newest_version(_FOLDER)
 
 
 def schema_text(connection: apsw.Connection) -> str:
@@ -104,7 +84,7 @@ def _check(connection: apsw.Connection, path: str) -> bool:
             f"{path} has schema version {version}; this release knows up to {known}",
             next_step="Use the newer release that made it; the file has been left untouched.",
         )
-    if version == 0 or schema_text(connection) != expected_schema(version):
+    if version == 0 or schema_text(connection) != expected_schema(_FOLDER, version):
         raise ForeignSchema(
             f"the schema of {path} is not the one that Passdown makes (version {version})",
             next_step="Something was added to or taken from the file. It has been left untouched; "
@@ -141,23 +121,16 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     try:
         check(connection, path)
         version = _number(connection, "PRAGMA user_version")
-        for number, name, sql in migrations():
-            if number > version:
-                _apply(connection, number, name, sql)
+        for sql, row in migrations(_FOLDER, version):
+            rows(connection, sql)
+            rows(connection, load_statements("sqlite")["note_migration"], row)
+            connection.pragma("application_id", APPLICATION_ID)  # pyright: ignore[reportUnknownMemberType]
+            connection.pragma("user_version", row["number"])  # pyright: ignore[reportUnknownMemberType]
         rows(connection, "COMMIT")
     except BaseException:
         if connection.in_transaction:
             rows(connection, "ROLLBACK")
         raise
-
-
-def _apply(connection: apsw.Connection, number: int, name: str, sql: str) -> None:
-    rows(connection, sql)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    values = {"number": number, "name": name, "applied_at": stamp}
-    rows(connection, load_statements("sqlite")["note_migration"], values)
-    connection.pragma("application_id", APPLICATION_ID)  # pyright: ignore[reportUnknownMemberType]
-    connection.pragma("user_version", number)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _number(connection: apsw.Connection, query: str) -> int:

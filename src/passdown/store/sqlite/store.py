@@ -12,14 +12,12 @@ import apsw
 
 from passdown import tracing
 from passdown.errors import Damaged, StoreUnavailable
+from passdown.store.errors import damage, not_storable
 from passdown.store.search_queries import LAST
 from passdown.store.sqlite import files, schema
-from passdown.store.sqlite import files as unwritable
 from passdown.store.sqlite.errors import (
     as_store_error,
     busy_error,
-    damage,
-    not_storable,
     reject_damaged_text,
     translated_errors,
     wait_with_jitter,
@@ -99,7 +97,7 @@ class SqliteStore:
         self._exclusive = exclusive
         self._statements = load_statements("sqlite")
         self._forget_connections()
-        self._is_unwritable = not vfs and unwritable.is_read_only(self.path)
+        self._is_unwritable = not vfs and files.is_read_only(self.path)
         if not vfs:
             files.prepare_file(self.path)
         if exclusive:
@@ -251,7 +249,7 @@ class SqliteStore:
 
     def _writer_connection(self) -> apsw.Connection:
         if self._is_unwritable:
-            raise unwritable.read_only_error(self.path)
+            raise files.read_only_error(self.path)
         if self._writer is None:
             with translated_errors(self.path, self._timeout_s):
                 connection = self._connect()
@@ -264,7 +262,7 @@ class SqliteStore:
         if self._vfs:
             flags |= apsw.SQLITE_OPEN_CREATE
         if self._is_unwritable:
-            connection = unwritable.connect_read_only(self.path)
+            connection = files.connect_read_only(self.path)
         else:
             connection = apsw.Connection(self.path, flags=flags, vfs=self._vfs or None)
         connection.set_busy_handler(wait_with_jitter(self._timeout_s))
