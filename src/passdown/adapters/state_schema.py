@@ -30,6 +30,8 @@ from passdown.core.text import child_path
 from passdown.core.times import stamp
 from passdown.errors import InvalidInput, Problem
 
+Plain = dict[str, Any]
+
 _MAX_DEPTH = 100
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -54,13 +56,9 @@ def plain_text(value: object, path: str = "") -> str:
     The usual case, data that is plain already, needs no copy of it.
     """
     try:
-        return json.dumps(value, sort_keys=True, default=_json_default)
+        return json.dumps(value, sort_keys=True, default=plain)
     except (TypeError, ValueError, RecursionError):
         return json.dumps(plain(value, path), sort_keys=True)
-
-
-def _json_default(value: object) -> Any:
-    return plain(value)
 
 
 def _plain(value: object, path: str, problems: list[Problem], depth: int) -> Any:
@@ -73,25 +71,19 @@ def _plain(value: object, path: str, problems: list[Problem], depth: int) -> Any
         problems.append(Problem(path[:120], "too_deep", message, f"at most {_MAX_DEPTH} levels"))
         return None
     if isinstance(value, Mapping):
-        return _plain_pairs(cast("Mapping[object, object]", value), path, problems, depth)
+        found: Plain = {}
+        for key, part in cast("Mapping[object, object]", value).items():
+            where = child_path(path, key)
+            if isinstance(key, str):
+                found[key] = _plain(part, where, problems, depth + 1)
+            else:
+                given = f"a key of type {type(key).__name__}"
+                problems.append(Problem(where, "wrong_type", given, "text"))
+        return found
     if isinstance(value, list | tuple):
         entries = enumerate(cast("list[object]", value))
         return [_plain(each, child_path(path, i), problems, depth + 1) for i, each in entries]
     return _plain_object(value, path, problems, depth)
-
-
-def _plain_pairs(
-    pairs: Mapping[object, object], path: str, problems: list[Problem], depth: int
-) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs.items():
-        where = child_path(path, key)
-        if not isinstance(key, str):
-            given = f"a key of type {type(key).__name__}"
-            problems.append(Problem(where, "wrong_type", given, "text"))
-            continue
-        found[key] = _plain(value, where, problems, depth + 1)
-    return found
 
 
 def _plain_object(value: object, path: str, problems: list[Problem], depth: int) -> Any:
@@ -108,8 +100,6 @@ def _plain_object(value: object, path: str, problems: list[Problem], depth: int)
 
 
 _REMOVE_ALL = "__remove_all__"
-
-Plain = dict[str, Any]
 
 
 def message(
@@ -134,17 +124,19 @@ def add_messages(left: Any, right: Any) -> list[Any]:
     Dicts and LangChain's message objects stay what they are. A LangChain `RemoveMessage`, or a dict
     of the type `remove`, removes the message with its id; InvalidInput if there is none.
     """
-    merged = _as_list(left)
+    merged = as_list(left)
     removed: set[str] = set()
     places = {key: index for index, each in enumerate(merged) if (key := message_id(each))}
-    for each in _as_list(right):
+    for each in as_list(right):
         key = message_id(each)
-        if _is_removal(each):
+        if field_of(each, "type") == "remove":
             if key == _REMOVE_ALL:
                 removed.update(places)
                 merged, places = [], {}
             elif key not in places:
-                raise _no_message(key)
+                message = f"there is no message {key[:80]!r} to remove"
+                problem = Problem("messages", "not_found", message)
+                raise InvalidInput("the messages stay as they are", [problem])
             else:
                 removed.add(key)
         elif key and key in places:
@@ -156,27 +148,20 @@ def add_messages(left: Any, right: Any) -> list[Any]:
     return [each for each in merged if message_id(each) not in removed] if removed else merged
 
 
-def _no_message(key: str) -> InvalidInput:
-    problem = Problem("messages", "not_found", f"there is no message {key[:80]!r} to remove")
-    return InvalidInput("the messages stay as they are", [problem])
+def field_of(value: object, name: str) -> Any:
+    """A field of a dict or of an object; None where it has none."""
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, object]", value).get(name)
+    return getattr(value, name, None)
 
 
 def message_id(each: object) -> str:
     """A message's id; empty where it has none."""
-    if isinstance(each, Mapping):
-        key = cast("Mapping[str, object]", each).get("id")
-    else:
-        key = getattr(each, "id", None)
+    key = field_of(each, "id")
     return key if isinstance(key, str) else ""
 
 
-def _is_removal(each: object) -> bool:
-    if isinstance(each, Mapping):
-        return cast("Mapping[str, object]", each).get("type") == "remove"
-    return getattr(each, "type", "") == "remove"
-
-
-def _as_list(value: object) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """The value as a new list; a single entry becomes a list of one, nothing an empty one."""
     if value is None:
         return []
@@ -191,7 +176,7 @@ def add_decisions(left: Any, right: Any) -> list[Plain]:
     """
     merged: list[Any] = []
     places: dict[str, list[int]] = {}
-    for entry in (*map(_plain_decision, _as_list(left)), *plain(_as_list(right), "decisions")):
+    for entry in plain([*as_list(left), *as_list(right)], "decisions"):
         name, is_unique = _decision_name(entry)
         alike = places.setdefault(name, [])
         known = [at for at in alike if is_unique or plain_text(merged[at]) == plain_text(entry)]
@@ -203,24 +188,18 @@ def add_decisions(left: Any, right: Any) -> list[Plain]:
     return merged
 
 
-def _plain_decision(entry: Any) -> Any:
-    """An entry that is there already: a dict was made plain when it came."""
-    return cast("Plain", entry) if isinstance(entry, dict) else plain(entry, "decisions")
-
-
 def _decision_name(entry: object) -> tuple[str, bool]:
     """What two entries of the same decision share, and whether others can't have it."""
-    fields = cast("Plain", entry) if isinstance(entry, dict) else {}
-    for field in ("key", "address"):
-        if isinstance(fields.get(field), str) and fields[field]:
-            return f"{field}:{fields[field]}", True
-    return f"summary:{fields.get('summary')}", False
+    for name in ("key", "address"):
+        if isinstance(value := field_of(entry, name), str) and value:
+            return f"{name}:{value}", True
+    return f"summary:{field_of(entry, 'summary')}", False
 
 
 def add_warnings(left: Any, right: Any) -> list[Plain]:
     """The warnings of `left`, then those of `right` that aren't there yet."""
-    merged = _as_list(left)
-    return merged + [each for each in _as_list(right) if each not in merged]
+    merged = as_list(left)
+    return merged + [each for each in as_list(right) if each not in merged]
 
 
 def latest(_left: Any, right: Any) -> Any:
@@ -241,22 +220,19 @@ def join_contexts(left: Any, right: Any) -> Any:
     merged["memory_refs"] = [*dict.fromkeys([*left["memory_refs"], *right["memory_refs"]])]
     others = [*left["metadata"].get("also_from", ()), left["source"]]
     merged["metadata"] = {**right["metadata"], "also_from": others}
+    both = {name for name in ours["wrote"] if name in theirs["wrote"]}
     checksums = {
         name: (ours if name in ours["wrote"] else theirs)["checksums"].get(name)
-        for name in {*ours["checksums"], *theirs["checksums"]}
-        if not (name in ours["wrote"] and name in theirs["wrote"])
+        for name in sorted({*ours["checksums"], *theirs["checksums"]} - both)
     }
     merged["hop"] = {
         **theirs,
         "also": [*ours.get("also", ()), ours["id"]],
         "decided": min(ours["decided"], theirs["decided"]),
         "exact": ours["exact"] and theirs["exact"],
-        "checksums": {name: value for name, value in sorted(checksums.items()) if value},
+        "checksums": {name: value for name, value in checksums.items() if value},
         "wrote": sorted({*ours["wrote"], *theirs["wrote"]}),
-        "unchecked": sorted(
-            {*ours["unchecked"], *theirs["unchecked"]}
-            | {name for name in ours["wrote"] if name in theirs["wrote"]}
-        ),
+        "unchecked": sorted({*ours["unchecked"], *theirs["unchecked"], *both}),
         "targets": [*dict.fromkeys([*ours["targets"], *theirs["targets"]])],
     }
     return merged
@@ -265,10 +241,9 @@ def join_contexts(left: Any, right: Any) -> Any:
 def _are_siblings(left: Plain, right: Plain) -> bool:
     """Whether two contexts were made from the same earlier one, neither having seen the other."""
     ours, theirs = left.get("hop"), right.get("hop")
-    if not ours or not theirs:
+    if not ours or not theirs or left["source"] == right["source"]:
         return False
-    same_time = (ours["run"], ours["step"]) == (theirs["run"], theirs["step"])
-    return same_time and left["source"] != right["source"]
+    return (ours["run"], ours["step"]) == (theirs["run"], theirs["step"])
 
 
 Reducer = Callable[[Any, Any], Any]
@@ -351,12 +326,8 @@ def apply_update(
     result = dict(state)
     for name, value in update.items():
         field = fields.get(name)
-        if field is None or field["reducer"] is None:
-            result[name] = value
-        elif name in result:
-            result[name] = field["reducer"](result[name], value)
-        elif field["start"] is not None:
-            result[name] = field["reducer"](field["start"](), value)
-        else:
-            result[name] = value
+        if field and field["reducer"] and (name in result or field["start"]):
+            before = result[name] if name in result else cast("Any", field["start"])()
+            value = field["reducer"](before, value)  # noqa: PLW2901 - the joined one
+        result[name] = value
     return result

@@ -17,16 +17,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.state_schema import (
     AgentState,
+    Plain,
     add_decisions,
     add_messages,
     add_warnings,
     apply_update,
+    as_list,
+    field_of,
     fields_of,
     message,
     plain,
     plain_text,
 )
-from passdown.adapters.tools import local_workspace, workspace_of
+from passdown.adapters.tools import async_twin, local_workspace, workspace_of
 from passdown.core.handoff import Decision, HandoffContext
 from passdown.core.intake import check_entry
 from passdown.core.integrity import check_integrity, state_checksum
@@ -43,8 +46,6 @@ if TYPE_CHECKING:
 
     from passdown.adapters.tools import AnyWorkspace
     from passdown.core.integrity import IntegrityReport
-
-Plain = dict[str, Any]
 
 _LOG = logging.getLogger("passdown.states")
 _SUMMARY_LENGTH = 2_000
@@ -65,22 +66,18 @@ def check_decisions(
     What isn't a decision is left out with a warning, in the log and in the answer; the rest goes
     on.
     """
-    listed = cast("Sequence[object]", entries) if isinstance(entries, list | tuple) else [entries]
-    good: list[Plain] = []
-    warnings: list[Plain] = []
-    for index, entry in enumerate(listed if entries is not None else []):
-        data, problems = _decision(entry, f"{path}[{index}]")
-        if problems:
-            message = "; ".join(problem.line() for problem in problems)
-            where = f"{path}[{index}]"
-            _LOG.warning(
-                "%s is skipped: %s", where, message, extra={"agent": agent, "field": where}
-            )
-            warning = {"code": "invalid_decision", "path": where, "message": message}
-            warnings.append({**warning, "agent": agent} if agent else warning)
-        else:
-            good.append(data if data.get("agent") else {**data, "agent": agent})
-    return CheckedDecisions(good, warnings)
+    found = CheckedDecisions([], [])
+    for index, entry in enumerate(as_list(entries)):
+        where = f"{path}[{index}]"
+        data, problems = _decision(entry, where)
+        if not problems:
+            found.good.append(data if data.get("agent") else {**data, "agent": agent})
+            continue
+        text = "; ".join(problem.line() for problem in problems)
+        _LOG.warning("%s is skipped: %s", where, text, extra={"agent": agent, "field": where})
+        warning = {"code": "invalid_decision", "path": where, "message": text}
+        found.warnings.append({**warning, "agent": agent} if agent else warning)
+    return found
 
 
 def _decision(entry: object, path: str) -> tuple[Plain, list[Problem]]:
@@ -90,8 +87,7 @@ def _decision(entry: object, path: str) -> tuple[Plain, list[Problem]]:
         return {}, list(error.problems)
     if isinstance(data, dict):
         data = {k: v for k, v in cast("Plain", data).items() if v is not None}
-    problems = [p for p in check_entry("decision", data)[1] if p.level == "error"]
-    return data, problems
+    return data, [p for p in check_entry("decision", data)[1] if p.level == "error"]
 
 
 def handoff_update(
@@ -122,14 +118,15 @@ def handoff_update(
         found = opened.context.handoff_context(task, agent=source, since=since)
     given = _new_decisions(state, before, found, source) if decisions is None else list(decisions)
     good, warnings = check_decisions(given, agent=source)
-    refs = _references(before, found) if memory_refs is None else list(memory_refs)
+    if memory_refs is None:
+        memory_refs = [*before.get("memory_refs", ()), *(found.memory_refs if found else ())]
     at = WorkspaceStreams(opened).now() if opened is not None else datetime.now(UTC)
     context: Plain = {
         "source": source,
         "target": target,
         "at": stamp(at),
         "decisions": good,
-        "memory_refs": refs,
+        "memory_refs": [*dict.fromkeys(memory_refs)],
         "metadata": {**({"task": task} if task else {}), **plain(metadata or {}, "metadata")},
     }
     update: Plain = {"current_agent": target, "handoff_context": context}
@@ -139,6 +136,17 @@ def handoff_update(
 async def ahandoff_update(state: Mapping[str, Any], target: str, **given: Any) -> Plain:
     """`handoff_update`, awaited: reading the workspace doesn't hold up the loop."""
     return await asyncio.to_thread(handoff_update, state, target, **given)
+
+
+def _new_decisions(
+    state: Mapping[str, Any], before: Plain, found: HandoffContext | None, source: str
+) -> list[object]:
+    """An agent's new decisions: of the state, then those of the task that the state lacks."""
+    listed = as_list(state.get("decisions"))[before.get("hop", {}).get("decided", 0) :]
+    own = [each for each in listed if (field_of(each, "agent") or "") in (source, "")]
+    known = {(field_of(each, "summary"), field_of(each, "rationale")) for each in own}
+    recorded = found.decisions if found else ()
+    return own + [each for each in recorded if (each.summary, each.rationale) not in known]
 
 
 def context_of(state: Mapping[str, Any]) -> HandoffContext | None:
@@ -165,9 +173,8 @@ def handoff_context_of(state: Mapping[str, Any]) -> Plain:
     fields = cast("Plain", context) if isinstance(context, dict) else {}
     missing = [name for name in HandoffContext.__dataclass_fields__ if name not in fields]
     if missing:
-        problem = Problem(
-            "handoff_context", "required", f"has no {', '.join(missing)}", "a context"
-        )
+        message = f"has no {', '.join(missing)}"
+        problem = Problem("handoff_context", "required", message, "a context")
         step = "Leave it to handoff_update to make one."
         raise InvalidInput("the state can't be used", [problem], next_step=step)
     return fields
@@ -180,59 +187,19 @@ def handoff_version(context: Plain, task: str) -> int:
     return version if isinstance(version, int) else 0
 
 
-def _new_decisions(
-    state: Mapping[str, Any], before: Plain, found: HandoffContext | None, source: str
-) -> list[object]:
-    """An agent's new decisions: of the state, then those of the task that the state lacks."""
-    decided: int = before.get("hop", {}).get("decided", 0)
-    listed: Sequence[object] = state.get("decisions") or ()
-    own = [each for each in listed[decided:] if _decision_agent(each) in (source, "")]
-    known = {_decision_text(each) for each in own}
-    return own + [
-        each for each in (found.decisions if found else ()) if _decision_text(each) not in known
-    ]
-
-
-def _decision_agent(decision: object) -> object:
-    if isinstance(decision, Mapping):
-        return cast("Mapping[str, object]", decision).get("agent") or ""
-    return getattr(decision, "agent", "")
-
-
-def _decision_text(decision: object) -> tuple[object, object]:
-    if isinstance(decision, Mapping):
-        fields = cast("Mapping[str, object]", decision)
-        return str(fields.get("summary")), str(fields.get("rationale"))
-    return getattr(decision, "summary", None), getattr(decision, "rationale", None)
-
-
-def _references(before: Plain, found: HandoffContext | None) -> list[str]:
-    """Item addresses: those that came with the last handoff, then what the task has since."""
-    now = found.memory_refs if found else ()
-    return [*dict.fromkeys([*before.get("memory_refs", ()), *now])]
-
-
 def summary_of(agent: str, update: Mapping[str, Any]) -> str:
     """What an agent's turn was, for a handoff without a summary: its last words, or what it set."""
-    messages: object = update.get("messages")
-    listed = cast("list[object]", messages) if isinstance(messages, list) else [messages]
-    last = listed[-1] if listed else None
-    is_dict = isinstance(last, dict)
-    content = cast("Plain", last).get("content") if is_dict else getattr(last, "content", last)
-    text = _content_text(content)
+    last: object = next(iter(as_list(update.get("messages"))[-1:]), None)
+    content = last if isinstance(last, str) else field_of(last, "content")
+    # Some models give a message's content in blocks.
+    blocks = [
+        each if isinstance(each, str) else field_of(each, "text") for each in as_list(content)
+    ]
+    text = "\n".join(each for each in blocks if isinstance(each, str) and each)
     if text and not text_problems(text, "summary"):
         return text if len(text) <= _SUMMARY_LENGTH else f"{text[:_SUMMARY_LENGTH]}..."
     fields = [name for name in update if name not in ("handoff", "warnings") and update[name]]
     return f"{agent} set {', '.join(fields)}." if fields else f"{agent} returned nothing."
-
-
-def _content_text(content: object) -> str:
-    """The text of a message's content, which some models give in blocks."""
-    if isinstance(content, str):
-        return content
-    blocks = cast("list[object]", content) if isinstance(content, list) else []
-    texts = [cast("Plain", each).get("text") if isinstance(each, dict) else each for each in blocks]
-    return "\n".join(each for each in texts if isinstance(each, str) and each)
 
 
 HANDOFF_FIELDS = frozenset({"current_agent", "handoff_context"})
@@ -265,11 +232,10 @@ def verify_handoff(
     hop: dict[str, Any] = context.get("hop") or {}
     if not hop or hop.get("run") != state.get("run", ""):
         return None
-    before: dict[str, str] = hop["checksums"]
     skip = {*HANDOFF_FIELDS, *hop["unchecked"]}
     found = checksums(state, skip) if now is None else now
     return check_integrity(
-        before,
+        cast("dict[str, str]", hop["checksums"]),
         {name: value for name, value in found.items() if name not in skip},
         exclude=(),
         source=context["source"],
@@ -279,32 +245,7 @@ def verify_handoff(
     )
 
 
-def verify_untouched(
-    before: Mapping[str, str],
-    state: Mapping[str, Any],
-    *,
-    agent: str,
-    target: str = "",
-    strict: bool = False,
-) -> IntegrityReport:
-    """Compare a state with its checksums from before an agent's turn: it returns what is new, and
-    changes nothing in place.
-    """
-    now = checksums(state)
-    return check_integrity(
-        before,
-        now,
-        exclude=(),
-        source=agent,
-        target=target,
-        strict=strict,
-        next_step=_CHANGED_IN_PLACE,
-    )
-
-
-def integrity_warnings(
-    report: IntegrityReport | None, source: str, target: str
-) -> list[dict[str, Any]]:
+def integrity_warnings(report: IntegrityReport | None, source: str, target: str) -> list[Plain]:
     """The differences of a report as warnings for the state."""
     if report is None or report.ok:
         return []
@@ -318,7 +259,10 @@ _STARTED, _STEPPED = "graph_started", "graph_stepped"
 
 
 class Transition(NamedTuple):
-    """One agent's turn: what it returned, and where the work went by which condition."""
+    """One agent's turn: what it returned, and where the work went by which condition.
+
+    `id` names the turn, `after` the turns that handed the work to it.
+    """
 
     run: str
     step: int
@@ -328,13 +272,11 @@ class Transition(NamedTuple):
     update: Plain
     version: int
     path: tuple[str, ...]
-
-
-class TurnId(NamedTuple):
-    """A turn's own name, and the names of the turns that handed the work to it."""
-
     id: str
     after: tuple[str, ...]
+
+
+_RECORDED = ("id", "after", "step", "targets", "condition", "update", "version", "path")
 
 
 class _RunHistory(NamedTuple):
@@ -345,21 +287,12 @@ class _RunHistory(NamedTuple):
 
 
 def record_start(
-    workspace: AnyWorkspace,
-    run: str,
-    task: str,
-    state: Mapping[str, Any],
-    entry: tuple[Sequence[str], str],
+    workspace: AnyWorkspace, run: str, task: str, state: Mapping[str, Any], entry: Route
 ) -> None:
     """Record the state that a run begins with, where it goes first and why."""
-    targets, condition = entry
     streams = WorkspaceStreams(workspace_of(workspace))
-    body = {
-        "task": task,
-        "targets": [*targets],
-        "condition": condition,
-        **_initial_state(streams, state),
-    }
+    first = {"task": task, "targets": [*entry.targets], "condition": entry.condition}
+    body = {**first, **_initial_state(streams, state)}
     streams.add(StreamEntry(GRAPH_STREAM + run, _STARTED, "graph", body))
 
 
@@ -367,40 +300,30 @@ def _initial_state(streams: WorkspaceStreams, state: Mapping[str, Any]) -> Plain
     """A run's first state: all of it, or what the run before didn't end with."""
     context = handoff_context_of(state)
     hop: Plain = context.get("hop") or {}
-    stream = GRAPH_STREAM + hop.get("run", "")
-    last = streams.last(stream) if hop.get("exact") else None
+    last = streams.last(GRAPH_STREAM + hop.get("run", "")) if hop.get("exact") else None
     if last is None or last.document().get("update", {}).get("handoff_context") != plain(context):
         return {"state": plain(state)}
-    now = checksums(state)
-    same = ["handoff_context", *(name for name in now if now[name] == hop["checksums"].get(name))]
+    before: dict[str, str] = hop["checksums"]
+    same = [
+        "handoff_context",
+        *(n for n, sum_ in checksums(state).items() if sum_ == before.get(n)),
+    ]
+    longer = [name for name in hop["lengths"] if name not in same]
     added: Plain = {}
-    for name, length in hop["lengths"].items():
-        entries: object = None if name in same else state.get(name)
-        if isinstance(entries, list):
-            listed = cast("list[object]", entries)
-            if checksums({name: listed[:length]})[name] == hop["checksums"].get(name):
-                added[name] = listed[length:]
+    for name in (each for each in longer if isinstance(state.get(each), list)):
+        listed, length = cast("list[object]", state[name]), hop["lengths"][name]
+        if checksums({name: listed[:length]})[name] == before.get(name):
+            added[name] = listed[length:]
     rest = {name: state[name] for name in state if name not in same and name not in added}
     base = [hop["run"], last.position]
     return {"base": base, "same": same, "added": plain(added), "state": plain(rest)}
 
 
-def record_step(workspace: AnyWorkspace, transition: Transition, place: TurnId) -> None:
-    """Record one agent's turn."""
-    body = {
-        "id": place.id,
-        "after": [*place.after],
-        "step": transition.step,
-        "targets": [*transition.targets],
-        "condition": transition.condition,
-        "update": plain(transition.update),
-        "version": transition.version,
-        "path": [*transition.path],
-    }
-    stream = GRAPH_STREAM + transition.run
-    WorkspaceStreams(workspace_of(workspace)).add(
-        StreamEntry(stream, _STEPPED, transition.source, body)
-    )
+def record_step(workspace: AnyWorkspace, turn: Transition) -> None:
+    """Record one agent's turn, for `transitions` and `replay`."""
+    body = {name: plain(getattr(turn, name)) for name in _RECORDED}
+    entry = StreamEntry(GRAPH_STREAM + turn.run, _STEPPED, turn.source, body)
+    WorkspaceStreams(workspace_of(workspace)).add(entry)
 
 
 def transitions(workspace: AnyWorkspace, run: str) -> list[Transition]:
@@ -462,49 +385,33 @@ def _run_history(workspace: AnyWorkspace, run: str, until: int | None = None) ->
     records = WorkspaceStreams(workspace_of(workspace)).records(GRAPH_STREAM + run)[:until]
     if not records:
         raise NotFound(f"there is no run {run[:80]!r}", next_step="List them with runs().")
-    found: dict[TurnId, Transition] = {}
+    found: list[Transition] = []
     left: set[tuple[str, ...]] = set()
     for record in records[1:]:
         body = record.document()
-        place = TurnId(body["id"], tuple(body["after"]))
-        each = Transition(
-            run,
-            body["step"],
-            record.author,
-            tuple(body["targets"]),
-            body["condition"],
-            body["update"],
-            body["version"],
-            tuple(body["path"]),
-        )
-        if place.after in left:
-            found = _drop_turns(found, _repeated_turns(found, place, each))
-        left.add(place.after)
-        found[place] = each
-    return _RunHistory(
-        records[0].document(), sorted(found.values(), key=lambda t: (t.step, t.path))
-    )
+        fields: Plain = {name: body[name] for name in _RECORDED}
+        fields |= {name: tuple(body[name]) for name in ("targets", "path", "after")}
+        new = Transition(run=run, source=record.author, **fields)
+        if new.after in left:
+            found = _without_repeated(found, new)
+        left.add(new.after)
+        found.append(new)
+    return _RunHistory(records[0].document(), sorted(found, key=lambda t: (t.step, t.path)))
 
 
-def _repeated_turns(found: dict[TurnId, Transition], place: TurnId, new: Transition) -> set[str]:
-    """Turns from the same place as a new one that it takes the place of: all but those of other
-    agents in the same step, who were at work at the same time.
+def _without_repeated(found: list[Transition], new: Transition) -> list[Transition]:
+    """The turns without those that a new one from the same place takes the place of, and without
+    what followed these. Other agents in the same step were at work at the same time: they stay.
     """
-    return {
-        known.id
-        for known, each in found.items()
-        if known.after == place.after and (each.step != new.step or each.path == new.path)
-    }
-
-
-def _drop_turns(found: dict[TurnId, Transition], gone: set[str]) -> dict[TurnId, Transition]:
-    """The turns that neither are gone nor follow one that is."""
-    kept: dict[TurnId, Transition] = {}
-    for place, each in found.items():
-        if place.id in gone or not gone.isdisjoint(place.after):
-            gone.add(place.id)
+    gone: set[str] = set()
+    kept: list[Transition] = []
+    for each in found:
+        is_other = each.step == new.step and each.path != new.path
+        is_repeated = each.after == new.after and not is_other
+        if is_repeated or not gone.isdisjoint(each.after):
+            gone.add(each.id)
         else:
-            kept[place] = each
+            kept.append(each)
     return kept
 
 
@@ -519,6 +426,11 @@ class Route(NamedTuple):
 
     targets: tuple[str, ...]
     condition: str = ""
+
+    @property
+    def first(self) -> str:
+        """The first receiver; empty where there is none."""
+        return next(iter(self.targets), "")
 
 
 class StepConfig(NamedTuple):
@@ -561,21 +473,6 @@ class AgentTurn(NamedTuple):
         return (self.received["id"], *self.received.get("also", ())) if self.received else ()
 
 
-class HandoffRef(NamedTuple):
-    """A handoff's place in the task's history."""
-
-    version: int
-    digest: str
-
-
-class TurnResult(NamedTuple):
-    """A turn as it ended: the update for the state, where the work goes, and its record."""
-
-    update: Plain
-    route: Route
-    handoff: HandoffRef
-
-
 def check_step_config(hop: StepConfig) -> StepConfig:
     """The configuration, if its agent can hand off; else InvalidInput or PassdownError."""
     local_workspace(hop.workspace, "step and handoff_node")
@@ -605,7 +502,7 @@ def begin_turn(
     if begins:
         view["run"] = uuid.uuid4().hex
         start = {**state, "run": view["run"]}
-        record_start(hop.workspace, view["run"], hop.task, start, ((hop.agent,), ""))
+        record_start(hop.workspace, view["run"], hop.task, start, Route((hop.agent,)))
         before |= checksums({"run": view["run"]})
     number = step or context.get("hop", {}).get("step", 0) + 1
     return AgentTurn(view, before, warnings, begins, number, tuple(path) or (hop.agent,))
@@ -613,33 +510,65 @@ def begin_turn(
 
 def end_turn(
     hop: StepConfig, turn: AgentTurn, output: object, choose: Callable[[Plain], Route]
-) -> TurnResult:
+) -> tuple[Plain, Route]:
     """Hand the work on after an agent's turn: check, record, and make the update for the state.
 
     The update holds all that the agent returned, its decisions checked and signed, and the
     context for the next agent with the checksums of what it has to find. `choose` says from the
     state that results where the work goes.
     """
-    given = _output_fields(output)
-    good, warnings = check_decisions(given.get("decisions"), agent=hop.agent)
-    update: Plain = {**given, **({"decisions": good} if "decisions" in given else {})}
-    _check_recordable(_state_fields(update))
-    merged = apply_update(turn.view, _state_fields(update), hop.schema)
+    update = _output_fields(output)
+    warnings: list[Plain] = []
+    if "decisions" in update:
+        update["decisions"], warnings = check_decisions(update["decisions"], agent=hop.agent)
+    _check_size(update)
+    merged = apply_update(turn.view, state_fields(update), hop.schema)
     route = choose(merged)
     warnings += [*turn.warnings, *_in_place_warnings(hop, turn, route)]
     handoff = _record_handoff(hop, turn, update, route)
-    passed = _next_context(hop, turn, merged, route, handoff)
-    warnings += passed.pop("warnings", [])
-    update |= {**passed, **_merged_warnings(update, warnings)}
+    context = _next_context(hop, turn, merged, route, handoff)
+    warnings += context.pop("warnings", [])
+    joined = add_warnings(update.get("warnings"), warnings)
+    update |= {**context, **({"warnings": joined} if joined else {})}
     update |= {"run": turn.run} if turn.begins else {}
-    add_checksums(hop, turn, update, route)
-    record_turn(hop, turn, update, route, version=handoff.version)
-    return TurnResult(update, route, handoff)
+    finish_turn(hop, turn, update, route, handoff["version"])
+    return update, route
 
 
-def _check_recordable(kept: Plain) -> None:
+def finish_turn(
+    hop: StepConfig, turn: AgentTurn, update: Plain, route: Route, version: int
+) -> None:
+    """Put into an update's context what the next agent has to find, and record the turn."""
+    kept = state_fields(update)
+    left = apply_update(turn.view, kept, hop.schema)
+    name = uuid.uuid4().hex
+    update["handoff_context"]["hop"] = {
+        "id": name,
+        "run": turn.run,
+        "step": turn.step,
+        "targets": [*route.targets],
+        "condition": route.condition,
+        "decided": len(left.get("decisions") or ()),
+        "checksums": checksums(left),
+        "lengths": {n: len(left[n]) for n in left if isinstance(left[n], list)},
+        "exact": _is_exact(turn, update),
+        "unchecked": [],
+        "wrote": sorted(kept),
+    }
+    came = Transition(
+        turn.run, turn.step, hop.agent, *route, kept, version, turn.path, name, turn.after
+    )
+    record_step(hop.workspace, came)
+
+
+def state_fields(update: Plain) -> Plain:
+    """What of an update becomes part of the state: not what it says to the ledger alone."""
+    return {name: value for name, value in update.items() if name != "handoff"}
+
+
+def _check_size(update: Plain) -> None:
     """Refuse what can't be recorded before anything is."""
-    size = len(canonical_bytes(plain(kept)))
+    size = len(canonical_bytes(plain(state_fields(update))))
     if size > MAX_UPDATE_BYTES:
         given, expected = f"{size:,} bytes in one turn", f"at most {MAX_UPDATE_BYTES:,} bytes"
         step = "Keep large values in files, and pass their paths."
@@ -647,32 +576,18 @@ def _check_recordable(kept: Plain) -> None:
         raise InvalidInput("the agent's turn can't be handed off", [problem], next_step=step)
 
 
-def record_turn(
-    hop: StepConfig, turn: AgentTurn, update: Plain, route: Route, *, version: int
-) -> None:
-    """Record a turn, for `transitions` and `replay`."""
-    kept = _state_fields(update)
-    given = (turn.run, turn.step, hop.agent, route.targets, route.condition, kept, version)
-    place = TurnId(update["handoff_context"]["hop"]["id"], turn.after)
-    record_step(hop.workspace, Transition(*given, turn.path), place)
-
-
-def _state_fields(update: Plain) -> Plain:
-    """What of an update becomes part of the state: not what it says to the ledger alone."""
-    return {name: value for name, value in update.items() if name != "handoff"}
-
-
 def _in_place_warnings(hop: StepConfig, turn: AgentTurn, route: Route) -> list[Plain]:
     """Warnings for what an agent changed in place, in the state that it was only shown."""
-    target = next(iter(route.targets), "")
-    report = verify_untouched(
+    report = check_integrity(
         turn.before,
-        turn.view,
-        agent=hop.agent,
-        target=target,
+        checksums(turn.view),
+        exclude=(),
+        source=hop.agent,
+        target=route.first,
         strict=hop.strict,
+        next_step=_CHANGED_IN_PLACE,
     )
-    return integrity_warnings(report, hop.agent, target)
+    return integrity_warnings(report, hop.agent, route.first)
 
 
 def _output_fields(output: object) -> Plain:
@@ -686,76 +601,36 @@ def _output_fields(output: object) -> Plain:
     raise InvalidInput("the agent's turn can't be handed off", [problem])
 
 
-def _merged_warnings(update: Plain, warnings: list[Plain]) -> Plain:
-    own: object = update.get("warnings")
-    joined = add_warnings(own, warnings)
-    return {"warnings": joined} if joined else {}
+def _next_context(
+    hop: StepConfig, turn: AgentTurn, merged: Plain, route: Route, handoff: Plain
+) -> Plain:
+    """The context for the next agent: what is new is what came after the context before.
 
-
-def _previous_context(turn: AgentTurn, merged: Plain) -> Plain:
-    """The context that was received, with the references of one that came about meanwhile: a graph
-    inside this node, or a tool, may have handed off.
+    That one has the references of one that came about meanwhile: a graph inside this node, or a
+    tool, may have handed off.
     """
     received, brought = handoff_context_of(turn.view), handoff_context_of(merged)
-    if not brought:
-        return {}
-    refs = [*received.get("memory_refs", ()), *brought["memory_refs"]]
-    began = received or {**brought, "metadata": {}, "hop": {}}
-    return {**began, "memory_refs": [*dict.fromkeys(refs)]}
-
-
-def _next_context(
-    hop: StepConfig, turn: AgentTurn, merged: Plain, route: Route, handoff: HandoffRef
-) -> Plain:
-    """The context for the next agent: what is new is what came after the context before."""
-    target = next(iter(route.targets), "")
-    given: Plain = {"workspace": hop.workspace, "task": hop.task, "metadata": handoff._asdict()}
-    sending = {
-        **merged,
-        "current_agent": hop.agent,
-        "handoff_context": _previous_context(turn, merged),
-    }
-    update = handoff_update(sending, target, **given)
-    if not target:
-        update["current_agent"] = hop.agent
-    return update
-
-
-def add_checksums(hop: StepConfig, turn: AgentTurn, update: Plain, route: Route) -> None:
-    """Put into an update's context what the next agent has to find, and where the work goes."""
-    kept = _state_fields(update)
-    left = apply_update(turn.view, kept, hop.schema)
-    lists = [name for name in left if isinstance(left[name], list)]
-    update["handoff_context"]["hop"] = {
-        "id": uuid.uuid4().hex,
-        "run": turn.run,
-        "step": turn.step,
-        "targets": [*route.targets],
-        "condition": route.condition,
-        "decided": len(left.get("decisions") or ()),
-        "checksums": checksums(left),
-        "lengths": {name: len(left[name]) for name in lists},
-        "exact": _is_exact(turn, update),
-        "unchecked": [],
-        "wrote": sorted(kept),
-    }
+    previous: Plain = {}
+    if brought:
+        refs = [*received.get("memory_refs", ()), *brought["memory_refs"]]
+        began = received or {**brought, "metadata": {}, "hop": {}}
+        previous = {**began, "memory_refs": refs}
+    sending = {**merged, "current_agent": hop.agent, "handoff_context": previous}
+    update = handoff_update(
+        sending, route.first, workspace=hop.workspace, task=hop.task, metadata=handoff
+    )
+    return update if route.first else {**update, "current_agent": hop.agent}
 
 
 def _is_exact(turn: AgentTurn, update: Plain) -> bool:
     """Whether the record of the run gives this very state: nobody changed it past the record."""
-    was_exact = turn.received.get("exact", True)
-    return was_exact and not any(map(_is_difference, update.get("warnings") or ()))
+    codes = [field_of(each, "code") for each in update.get("warnings") or ()]
+    return turn.received.get("exact", True) and "integrity" not in codes
 
 
-def _is_difference(warning: object) -> bool:
-    """Whether a warning is of the integrity check; an agent's own may be of any kind."""
-    return isinstance(warning, dict) and cast("Plain", warning).get("code") == "integrity"
-
-
-def _record_handoff(hop: StepConfig, turn: AgentTurn, update: Plain, route: Route) -> HandoffRef:
-    """Record the handoff, one for each receiver; the first has what was done and decided.
-
-    One that the agent's own tool has recorded isn't recorded again.
+def _record_handoff(hop: StepConfig, turn: AgentTurn, update: Plain, route: Route) -> Plain:
+    """Record the handoff, one for each receiver, and give its version and digest; the first has
+    what was done and decided. One that the agent's own tool has recorded isn't recorded again.
     """
     workspace = workspace_of(hop.workspace)
     known = _recorded_by_tool(hop, turn, handoff_context_of(update))
@@ -768,10 +643,10 @@ def _record_handoff(hop: StepConfig, turn: AgentTurn, update: Plain, route: Rout
     for other in (each for each in others if each != hop.agent):
         also = {name: document[name] for name in kept}
         workspace.hand_off({**also, "outcome": "completed", "to_agent": other})
-    return HandoffRef(command.version, command.digest)
+    return {"version": command.version, "digest": command.digest}
 
 
-def _recorded_by_tool(hop: StepConfig, turn: AgentTurn, brought: Plain) -> HandoffRef | None:
+def _recorded_by_tool(hop: StepConfig, turn: AgentTurn, brought: Plain) -> Plain | None:
     """The handoff that a context from within this turn speaks of, if the ledger has it."""
     version = handoff_version(brought, hop.task)
     if not brought or brought["source"] != hop.agent:
@@ -779,9 +654,9 @@ def _recorded_by_tool(hop: StepConfig, turn: AgentTurn, brought: Plain) -> Hando
     if version <= handoff_version(handoff_context_of(turn.view), hop.task):
         return None
     found = workspace_of(hop.workspace).log(hop.task, limit=1, before=version + 1)
-    marked = HandoffRef(version, brought["metadata"].get("digest", ""))
-    is_it = found and (found[0].kind, found[0].digest) == ("handoff", marked.digest)
-    return marked if is_it else None
+    digest = brought["metadata"].get("digest", "")
+    is_it = found and (found[0].kind, found[0].digest) == ("handoff", digest)
+    return {"version": version, "digest": digest} if is_it else None
 
 
 def _handoff_document(hop: StepConfig, turn: AgentTurn, update: Plain) -> Plain:
@@ -819,8 +694,7 @@ def step(
     """
     hop = check_step_config(StepConfig(agent, workspace, task, schema, strict))
     turn = begin_turn(hop, state)
-    left = end_turn(hop, turn, node(turn.view), lambda _: _route_to(to))
-    return _received_state(hop, state, left)
+    return _after_turn(hop, state, turn, node(turn.view), to)
 
 
 async def astep(
@@ -840,17 +714,15 @@ async def astep(
     output = node(turn.view)
     if inspect.isawaitable(output):
         output = await output
-    left = await asyncio.to_thread(end_turn, hop, turn, output, lambda _: _route_to(to))
-    return await asyncio.to_thread(_received_state, hop, state, left)
+    return await asyncio.to_thread(_after_turn, hop, state, turn, output, to)
 
 
-def _route_to(target: str) -> Route:
-    return Route((target,) if target else ())
-
-
-def _received_state(hop: StepConfig, state: Mapping[str, Any], left: TurnResult) -> Plain:
-    """The state with the turn's update, verified as the receiver will."""
-    arrived = apply_update(state, _state_fields(left.update), hop.schema)
+def _after_turn(
+    hop: StepConfig, state: Mapping[str, Any], turn: AgentTurn, output: object, target: str
+) -> Plain:
+    """The state with a turn's update, verified as the receiver will."""
+    update, _ = end_turn(hop, turn, output, lambda _: Route((target,) if target else ()))
+    arrived = apply_update(state, state_fields(update), hop.schema)
     verify_handoff(arrived, strict=hop.strict)
     return arrived
 
@@ -883,17 +755,9 @@ class SharedState:
             self._state = apply_update(self._state, update, self._schema)
             return context_of(self._state)
 
-    async def aread(self) -> Plain:
-        """`read`, in a thread."""
-        return await asyncio.to_thread(self.read)
-
-    async def aupdate(self, update: Mapping[str, Any]) -> Plain:
-        """`update`, in a thread."""
-        return await asyncio.to_thread(self.update, update)
-
-    async def ahand_on(self, target: str, **given: Any) -> HandoffContext | None:
-        """`hand_on`, in a thread."""
-        return await asyncio.to_thread(self.hand_on, target, **given)
+    aread = async_twin(read)
+    aupdate = async_twin(update)
+    ahand_on = async_twin(hand_on)
 
 
 __all__ = [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import OrderedDict
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from passdown.core.handoff_templates import tool_schema
 from passdown.core.settings import Settings
@@ -16,6 +17,7 @@ from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from types import CoroutineType
 
     from passdown.aio import AsyncWorkspace
     from passdown.core.tokens import Counter, CounterLike
@@ -23,11 +25,49 @@ if TYPE_CHECKING:
 
     AnyWorkspace = Workspace | AsyncWorkspace
 
+K = TypeVar("K")
+P = ParamSpec("P")
+T = TypeVar("T")
+
 HISTORY_TOOL = "read_history"
 MAX_HISTORY_TOKENS = 10_000
 MAX_CHARS_PER_TOKEN = 16
 """More than these for each token are taken for too long, uncounted."""
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|@([0-9]{1,9}))?")
+
+
+class LruCache(Generic[K, T]):
+    """The values that were used last, up to a number."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept: OrderedDict[K, T] = OrderedDict()
+
+    def get(self, key: K, make: Callable[[], T] | None = None) -> T | None:
+        """The value of a key, if it is still here; else what `make` gives, which is kept."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        return self.put(key, make()) if make else None
+
+    def put(self, key: K, value: T) -> T:
+        """Keep a value, and drop the least recently used one."""
+        self._kept[key] = value
+        self._kept.move_to_end(key)
+        if len(self._kept) > self._limit:
+            self._kept.popitem(last=False)
+        return value
+
+
+def last_in_a_row(items: Sequence[T], is_wanted: Callable[[T], bool]) -> list[T]:
+    """The last items that are wanted, back to the first before them that isn't."""
+    last = len(items)
+    while last and not is_wanted(items[last - 1]):
+        last -= 1
+    first = last
+    while first and is_wanted(items[first - 1]):
+        first -= 1
+    return list(items[first:last])
 
 
 class HistoryLine(NamedTuple):
@@ -56,17 +96,12 @@ def select_lines(lines: Sequence[HistoryLine], items: str) -> list[HistoryLine]:
     return found
 
 
-def lines_text(lines: Iterable[HistoryLine]) -> str:
-    """Lines as text, each with its number."""
-    return "\n".join(_numbered(line) for line in lines)
-
-
 def fit_lines(lines: Sequence[HistoryLine], budget: int, count: Callable[[str], int]) -> str:
     """As much of the lines as fits a budget of tokens, and how to read on."""
     shown: list[str] = []
     room = budget
     for index, line in enumerate(lines):
-        text = _numbered(line)
+        text = numbered_line(line)
         # Counting megabytes takes seconds, and a text of so many characters is too long anyway.
         tokens = count(text) if len(text) <= MAX_CHARS_PER_TOKEN * budget else budget + 1
         if tokens > room:
@@ -88,10 +123,11 @@ def _first_part(line: HistoryLine, budget: int, count: Callable[[str], int]) -> 
     part = part or line.text[:1]
     end, whole = line.start + len(part), line.start + len(line.text)
     on = f'{end:,} of {whole:,} characters. On with: {HISTORY_TOOL}("{line.number}@{end}")'
-    return "\n".join([_numbered(line._replace(text=part)), on])
+    return "\n".join([numbered_line(line._replace(text=part)), on])
 
 
-def _numbered(line: HistoryLine) -> str:
+def numbered_line(line: HistoryLine) -> str:
+    """A line as text, with its number."""
     return f"{line.number}{f'@{line.start}' if line.start else ''} {line.text}"
 
 
@@ -188,14 +224,16 @@ class BriefSettings(NamedTuple):
     budget: int
     counter: CounterLike
 
-    def user_tokens(self, words: Sequence[str]) -> int | None:
-        """Tokens of a user's last messages; None if they take more than half of the budget."""
+    def beside(self, words: Sequence[str]) -> BriefSettings | None:
+        """The settings for a brief beside a user's last messages, which are taken off the budget;
+        None if they take more than half of it.
+        """
         most = self.budget // 2
         # Counting megabytes takes seconds, and a text of so many characters is too long anyway.
         if sum(map(len, words)) > MAX_CHARS_PER_TOKEN * most:
             return None
         spent = sum(map(workspace_counter(self.workspace, self.counter).tokens, words))
-        return spent if spent <= most else None
+        return self._replace(budget=self.budget - spent) if spent <= most else None
 
     def text(self, task: str, hint: str) -> str:
         """The brief with a line on what else can be read, together within the budget."""
@@ -265,13 +303,14 @@ def local_workspace(workspace: AnyWorkspace, adapter: str) -> Workspace:
     return found
 
 
-def async_twin(method: Callable[..., Any]) -> Any:
-    """A method's async form for a framework's interface: the method, run in a thread."""
+def async_twin(method: Callable[P, T]) -> Callable[P, CoroutineType[Any, Any, T]]:
+    """A method's async form: the method, run in a thread."""
     name = method.__name__
 
     @wraps(method)
-    async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return await asyncio.to_thread(getattr(self, name), *args, **kwargs)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        # Looked up on the object: a subclass may have its own.
+        return await asyncio.to_thread(getattr(args[0], name), *args[1:], **kwargs)
 
     run.__name__ = run.__qualname__ = f"a{name}"
     return run

@@ -7,7 +7,7 @@ The graph stops with `interrupt`, so it needs a checkpointer. Resume it with
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 from urllib.parse import quote
 
 from passdown.adapters.langgraph.compat import interrupt, running_config
@@ -17,10 +17,9 @@ from passdown.errors import GateRefused, Problem
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
+    from passdown.adapters.state_schema import Plain
     from passdown.adapters.tools import AnyWorkspace
 
-
-Plain = dict[str, Any]
 
 _ASKED = "graph-asked/"
 _ANSWER = {"by": "NAME", "approve": ["GATE"], "reject": ["GATE"], "reason": "why, to reject"}
@@ -44,32 +43,23 @@ def ask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[P
     another way, changes nothing: the graph pauses again with every problem. Rejected
     handoffs of `agent` itself are left out: it may continue and hand off again.
     """
-    place = running_node()
-    for question in earlier_questions(workspace, place):
+    place = str(running_config().get("configurable", {}).get("checkpoint_ns", ""))
+    for question in _earlier_questions(workspace, place):
         interrupt(question)
-    waiting = pending_gates(workspace, task)
+    waiting = [gate for gate in _human_gates(workspace, task) if gate["status"] == "pending"]
     if waiting:
-        record_answers(workspace, place, ask_until_answered(waiting))
-    return rejected_gates(workspace, task, agent)
+        _record_answers(workspace, place, _ask_until_answered(waiting))
+    # Read from the ledger, so that a rejection also holds after a crash.
+    shut = [gate for gate in _human_gates(workspace, task) if gate["status"] == "rejected"]
+    return [gate for gate in shut if gate["agent"] != agent]
 
 
 async def aask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[Plain]:
     """`ask_people`, awaited."""
-    place = running_node()
-    for question in await asyncio.to_thread(earlier_questions, workspace, place):
-        interrupt(question)
-    waiting = await asyncio.to_thread(pending_gates, workspace, task)
-    if waiting:
-        await asyncio.to_thread(record_answers, workspace, place, ask_until_answered(waiting))
-    return await asyncio.to_thread(rejected_gates, workspace, task, agent)
+    return await asyncio.to_thread(ask_people, workspace, task, agent=agent)
 
 
-def running_node() -> str:
-    """The name that LangGraph has for this turn of this node, the same when it is taken again."""
-    return str(running_config().get("configurable", {}).get("checkpoint_ns", ""))
-
-
-def earlier_questions(workspace: AnyWorkspace, place: str) -> list[Plain]:
+def _earlier_questions(workspace: AnyWorkspace, place: str) -> list[Plain]:
     """The questions that people answered in this very turn of a node.
 
     LangGraph runs a node from its beginning after each pause and hands the answers out in their
@@ -79,26 +69,12 @@ def earlier_questions(workspace: AnyWorkspace, place: str) -> list[Plain]:
     return [question for record in records for question in record.document()["questions"]]
 
 
-def pending_gates(workspace: AnyWorkspace, task: str) -> list[Plain]:
-    """The gates of a task that wait for a person."""
-    return [gate for gate in _human_gates(workspace, task) if gate["status"] == "pending"]
-
-
-def rejected_gates(workspace: AnyWorkspace, task: str, agent: str) -> list[Plain]:
-    """The gates that somebody rejected and no new handoff has settled, but for an agent's own.
-
-    Read from the ledger, so that a rejection also holds after a crash.
-    """
-    shut = [gate for gate in _human_gates(workspace, task) if gate["status"] == "rejected"]
-    return [gate for gate in shut if gate["agent"] != agent]
-
-
 def _human_gates(workspace: AnyWorkspace, task: str) -> list[Plain]:
     found = workspace_of(workspace).gates(task)
     return [gate.to_dict() for gate in found if gate.kind == "human"]
 
 
-def ask_until_answered(waiting: list[Plain]) -> GateAnswers:
+def _ask_until_answered(waiting: list[Plain]) -> GateAnswers:
     """Pause the graph until somebody answers for each gate."""
     shown = [{name: gate[name] for name in _SHOWN if name in gate} for gate in waiting]
     question: Plain = {"gates": shown, "answer_with": _ANSWER}
@@ -142,7 +118,7 @@ def _gate_names(value: object, path: str, problems: list[Problem]) -> list[objec
     return list(cast("list[object]", value))
 
 
-def record_answers(workspace: AnyWorkspace, place: str, answers: GateAnswers) -> None:
+def _record_answers(workspace: AnyWorkspace, place: str, answers: GateAnswers) -> None:
     """Record what was asked and what a person said. Where another answer came first, that one
     holds.
     """

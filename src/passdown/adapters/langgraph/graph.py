@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
 
 from passdown.adapters.langgraph.compat import END, START, Command, StateGraph
 from passdown.adapters.langgraph.nodes import GOTO, NodeWrapping, step_config_of, wrap_node
-from passdown.adapters.state_schema import AgentState, apply_update, fields_of
+from passdown.adapters.state_schema import AgentState, Plain, apply_update, as_list, fields_of
 from passdown.adapters.states import (
     Route,
     StepConfig,
@@ -32,105 +33,53 @@ if TYPE_CHECKING:
     Condition = Callable[[Any], object]
 
 
-class _ConditionalEdge(NamedTuple):
-    name: str
-    holds: Condition
-    target: str
-
-
-class _Choice(NamedTuple):
-    name: str
-    path: Condition
-    targets: Mapping[Any, str] | None
-
-
-class _OutgoingEdges:
-    """The edges that leave one node."""
-
-    def __init__(self) -> None:
-        self.when: list[_ConditionalEdge] = []
-        self.choice: _Choice | None = None
-        self.fixed: list[str] = []
-
-    def all_targets(self) -> list[str]:
-        chosen = self.choice.targets if self.choice else None
-        listed = [*(each.target for each in self.when), *(chosen or {}).values(), *self.fixed]
-        return [*dict.fromkeys(listed)]
-
-
-class Edges:
-    """All edges of a graph. The first condition that holds decides; an edge without a condition
-    counts where none holds, and all of them count where there are no conditions.
+class _Edges:
+    """The edges that leave one node: with a condition each (its name, the condition, the target),
+    those of which a function names some (its name, the function, the targets), and the others.
     """
 
     def __init__(self) -> None:
-        self._leaving: dict[str, _OutgoingEdges] = {}
+        self.when: list[tuple[str, Condition, str]] = []
+        self.choice: tuple[str, Condition, Mapping[Any, str] | None] | None = None
+        self.fixed: list[str] = []
 
-    def _of(self, source: str) -> _OutgoingEdges:
-        return self._leaving.setdefault(source, _OutgoingEdges())
-
-    def add(self, source: str, target: str) -> None:
-        """An edge without a condition."""
-        if target not in self._of(source).fixed:
-            self._of(source).fixed.append(target)
-
-    def add_when(self, source: str, condition: Condition, target: str, name: str) -> None:
-        """An edge that is taken when a condition holds for the state."""
-        name = _condition_name(condition, name)
-        if any(each.name == name for each in self._of(source).when):
-            problem = Problem(
-                "name", "duplicate", f"{source} has a condition {name!r}", "a new one"
-            )
-            raise InvalidInput("the edge can't be added", [problem])
-        self._of(source).when.append(_ConditionalEdge(name, condition, target))
-
-    def choose_by(
-        self, source: str, path: Condition, targets: Mapping[Any, str] | None, name: str
-    ) -> None:
-        """Edges of which a function names one or several."""
-        if self._of(source).choice is not None:
-            problem = Problem("path", "duplicate", f"{source} has a choice already", "one choice")
-            raise InvalidInput("the edges can't be added", [problem])
-        self._of(source).choice = _Choice(_condition_name(path, name), path, targets)
-
-    def targets_of(self, source: str) -> list[str] | None:
+    def targets(self) -> list[str] | None:
         """Every node that the work may go to from here; None where a function may name any."""
-        leaving = self._of(source)
-        if leaving.choice is not None and leaving.choice.targets is None:
+        chosen: Mapping[Any, str] | None = self.choice[2] if self.choice else {}
+        if chosen is None:
             return None
-        return leaving.all_targets()
-
-    def named(self) -> set[str]:
-        """Every node that an edge leaves or leads to."""
-        found = {target for leaving in self._leaving.values() for target in leaving.all_targets()}
-        return (found | set(self._leaving)) - {END}
+        ends = [target for *_, target in self.when]
+        return [*dict.fromkeys([*ends, *chosen.values(), *self.fixed])]
 
     def route(self, source: str, state: Mapping[str, Any]) -> Route:
-        """Where the work goes from a node with this state, and by which condition."""
-        leaving = self._of(source)
-        for each in leaving.when:
-            if each.holds(state):
-                return _route([each.target], each.name)
-        if leaving.choice is not None:
-            return _route_of_choice(leaving.choice, state)
-        if leaving.when and not leaving.fixed:
-            tried = ", ".join(each.name for each in leaving.when)
+        """Where the work goes with this state, and by which condition. The first condition that
+        holds decides; an edge without one counts where none holds, and all of them count where
+        there are no conditions.
+        """
+        for name, holds, target in self.when:
+            if holds(state):
+                return _route([target], name)
+        if self.choice is not None:
+            return _route_of_choice(*self.choice, state)
+        if self.when and not self.fixed:
+            tried = ", ".join(name for name, *_ in self.when)
             problem = Problem(source, "no_edge", f"none of {tried} holds", "an edge to follow")
             step = "Add an edge without a condition for this case."
             raise InvalidInput("the work can't go on", [problem], next_step=step)
-        return _route(leaving.fixed, "")
+        return _route(self.fixed, "")
 
 
-def _route_of_choice(choice: _Choice, state: Mapping[str, Any]) -> Route:
-    found = choice.path(state)
-    keys = cast("list[Any]", found) if isinstance(found, list | tuple) else [found]
-    known = choice.targets
+def _route_of_choice(
+    name: str, path: Condition, known: Mapping[Any, str] | None, state: Mapping[str, Any]
+) -> Route:
+    keys = as_list(path(state))
     if known is not None and (unknown := [key for key in keys if key not in known]):
         given, expected = f"{unknown[0]!r:.80}", ", ".join(str(key) for key in known)
-        problem = Problem(choice.name, "invalid_choice", given, expected)
-        raise InvalidInput("the work can't go on", [problem])
+        raise InvalidInput(
+            "the work can't go on", [Problem(name, "invalid_choice", given, expected)]
+        )
     targets = [str(key) if known is None else known[key] for key in keys]
-    return _route(targets, f"{choice.name}={','.join(str(key) for key in keys)}")
+    return _route(targets, f"{name}={','.join(str(key) for key in keys)}")
 
 
 def _route(targets: list[str], condition: str) -> Route:
@@ -152,8 +101,6 @@ def _condition_name(condition: Condition, name: str) -> str:
     return name
 
 
-Plain = dict[str, Any]
-
 START_NODE = "handoff_start"
 """The node that each run begins with: it names the run and records the state as it came in."""
 
@@ -161,7 +108,7 @@ START_NODE = "handoff_start"
 class HandoffGraph:
     """Nodes, edges and conditions of agents that work on one task; `compile` gives the graph.
 
-    Every node is wrapped as by `handing_node`. `state` is a TypedDict that extends `AgentState`.
+    Every node is wrapped as by `handoff_node`. `state` is a TypedDict that extends `AgentState`.
     """
 
     def __init__(
@@ -180,7 +127,7 @@ class HandoffGraph:
         local_workspace(workspace, "HandoffGraph").task(task)
         self._workspace, self._task, self._state = workspace, task, state
         self._strict = strict
-        self._edges = Edges()
+        self._edges: defaultdict[str, _Edges] = defaultdict(_Edges)
         self._nodes: dict[str, Any] = {}
         self._joins: set[tuple[tuple[str, ...], str]] = set()
         self._is_wired = False
@@ -198,7 +145,7 @@ class HandoffGraph:
             problem = Problem("input_schema", "unsupported", message, "an annotated parameter")
             raise InvalidInput("the node can't be added", [problem])
         hop = StepConfig(name, self._workspace, self._task, self._state, self._strict)
-        wrapped = wrap_node(node, NodeWrapping(hop, self._edges.route, nodes=self._nodes))
+        wrapped = wrap_node(node, NodeWrapping(hop, self._route, nodes=self._nodes))
         self.builder.add_node(name, wrapped, input_schema=self._state, **options)
         self._nodes[name] = self.builder.nodes[name]
         return self
@@ -206,13 +153,12 @@ class HandoffGraph:
     def add_edge(self, source: str | list[str], target: str) -> Self:
         """Add an edge without a condition; from a list, it waits for all of them."""
         self._check_open()
-        if isinstance(source, str):
-            self._edges.add(source, target)
-            return self
-        self.builder.add_edge(source, target)
-        self._joins.add((tuple(source), target))
-        for each in source:
-            self._edges.add(each, target)
+        if not isinstance(source, str):
+            self.builder.add_edge(source, target)
+            self._joins.add((tuple(source), target))
+        for each in as_list(source):
+            if target not in self._edges[each].fixed:
+                self._edges[each].fixed.append(target)
         return self
 
     def add_edge_when(
@@ -224,7 +170,12 @@ class HandoffGraph:
         record of a run gives the condition's name.
         """
         self._check_open()
-        self._edges.add_when(source, condition, target, name)
+        name = _condition_name(condition, name)
+        if any(known == name for known, *_ in self._edges[source].when):
+            given = f"{source} has a condition {name!r}"
+            problem = Problem("name", "duplicate", given, "a new one")
+            raise InvalidInput("the edge can't be added", [problem])
+        self._edges[source].when.append((name, condition, target))
         return self
 
     def add_conditional_edges(
@@ -238,7 +189,10 @@ class HandoffGraph:
         """Add edges of which `path` names one or several: by node, or by a key of `path_map`."""
         self._check_open()
         targets = {each: each for each in path_map} if isinstance(path_map, list) else path_map
-        self._edges.choose_by(source, path, targets, name)
+        if self._edges[source].choice is not None:
+            problem = Problem("path", "duplicate", f"{source} has a choice already", "one choice")
+            raise InvalidInput("the edges can't be added", [problem])
+        self._edges[source].choice = (_condition_name(path, name), path, targets)
         return self
 
     def compile(self, checkpointer: Any = None, **options: Any) -> Any:
@@ -251,7 +205,7 @@ class HandoffGraph:
         if problems:
             step = "Use the methods of HandoffGraph to add nodes and edges."
             raise InvalidInput("the graph can't be used", problems, next_step=step)
-        self._connection()
+        self._connect()
         return self.builder.compile(checkpointer, **options)
 
     def replay(self, run: str) -> Plain:
@@ -262,14 +216,14 @@ class HandoffGraph:
         began = start_of(self._workspace, run, self._state)
         state: Plain = began["state"]
         changed: list[str] = []
-        entry = self._edges.route(START, state)
+        entry = self._route(START, state)
         if [*entry.targets] != began["targets"] or entry.condition != began["condition"]:
             changed.append(f"{START}: {entry.condition or entry.targets}")
         for each in transitions(self._workspace, run):
             state = apply_update(state, each.update, self._state)
             if each.condition == GOTO:
                 continue
-            route = self._edges.route(each.source, state)
+            route = self._route(each.source, state)
             if (route.targets, route.condition) != (each.targets, each.condition):
                 changed.append(
                     f"step {each.step} {each.source}: {route.condition or 'no condition'}"
@@ -277,6 +231,9 @@ class HandoffGraph:
         if changed:
             raise IntegrityViolation(f"run {run} would go elsewhere now", changed)
         return replay(self._workspace, run, self._state)
+
+    def _route(self, source: str, state: Mapping[str, Any]) -> Route:
+        return self._edges[source].route(source, state)
 
     def _check_open(self) -> None:
         if self._is_wired:
@@ -304,17 +261,18 @@ class HandoffGraph:
         return [Problem(edge, "unrecorded_edge", message, expected) for edge in sorted(edges)]
 
     def _unknown(self) -> list[Problem]:
-        names = self._edges.named() - set(self._nodes) - {START}
+        ends = {target for edges in self._edges.values() for target in edges.targets() or ()}
+        names = (ends | set(self._edges)) - set(self._nodes) - {START, END}
         found = [Problem(name, "not_found", "is no node of the graph", "a node") for name in names]
-        if not self._edges.targets_of(START) and self._edges.targets_of(START) is not None:
+        if self._edges[START].targets() == []:
             found.append(Problem(START, "required", "no edge leaves it", "an edge from START"))
         return sorted(found)
 
-    def _connection(self) -> None:
+    def _connect(self) -> None:
         if self._is_wired:
             return
         self._is_wired = True
-        targets = self._edges.targets_of(START)
+        targets = self._edges[START].targets()
         self.builder.add_node(
             START_NODE,
             self._begin,
@@ -323,7 +281,7 @@ class HandoffGraph:
         )
         self.builder.add_edge(START, START_NODE)
         for name in self._nodes:
-            known = self._edges.targets_of(name)
+            known = self._edges[name].targets()
             ends = [*self._nodes, END] if known is None else (known or [END])
             router = self._router(name)
             self.builder.add_conditional_edges(name, router, {each: each for each in ends})
@@ -332,11 +290,10 @@ class HandoffGraph:
         """Name the run, record what it begins with and go where the edges from START lead."""
         update: Plain = {"run": uuid.uuid4().hex}
         began = apply_update(state, update, self._state)
-        entry = self._edges.route(START, began)
-        update["current_agent"] = next(iter(entry.targets), "")
+        entry = self._route(START, began)
+        update["current_agent"] = entry.first
         began = apply_update(began, update, self._state)
-        recorded = (entry.targets, entry.condition)
-        record_start(self._workspace, update["run"], self._task, began, recorded)
+        record_start(self._workspace, update["run"], self._task, began, entry)
         return Command(update=update, goto=[*entry.targets] or END)
 
     def _router(self, name: str) -> Callable[[Any], list[str] | str]:
@@ -359,7 +316,6 @@ class HandoffGraph:
 
 
 __all__ = [
-    "Edges",
     "HandoffGraph",
     "Transition",
     "replay",

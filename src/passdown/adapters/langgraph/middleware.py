@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from passdown.adapters.langgraph.compat import (
@@ -20,14 +19,16 @@ from passdown.adapters.langgraph.compat import (
     convert_to_messages,
 )
 from passdown.adapters.langgraph.tools import DESTINATION
-from passdown.adapters.state_schema import message_id
+from passdown.adapters.state_schema import as_list, message_id
 from passdown.adapters.tools import (
     HISTORY_TOOL,
     MAX_HISTORY_TOKENS,
     HistoryLine,
+    LruCache,
     async_twin,
     brief_settings,
     fit_lines,
+    last_in_a_row,
     select_lines,
     workspace_counter,
     workspace_of,
@@ -69,7 +70,7 @@ def history_tool(workspace: AnyWorkspace, counter: CounterLike = None) -> Any:
     def read_history(runtime: Any, items: object = "", **_unknown: object) -> str:
         try:
             return fit_lines(
-                _lines(runtime.state["messages"], _requested_items(items)),
+                _lines(runtime.state["messages"], ",".join(map(str, as_list(items)))),
                 MAX_HISTORY_TOKENS,
                 count,
             )
@@ -88,22 +89,13 @@ def history_tool(workspace: AnyWorkspace, counter: CounterLike = None) -> Any:
     )
 
 
-def _requested_items(items: object) -> str:
-    """What a model asks for, as text."""
-    if isinstance(items, list):
-        return ",".join(map(str, cast("list[object]", items)))
-    return "" if items is None else str(items)
-
-
 def _lines(messages: list[Any], items: str) -> list[HistoryLine]:
     """The messages with these numbers in full; without numbers a list of all."""
     texts = [_message_line(each) for each in convert_to_messages(messages)]
-    if items.strip():
-        return select_lines(
-            [HistoryLine(number, text) for number, text in enumerate(texts, 1)], items
-        )
-    short = [" ".join(text.split())[:_EXCERPT] for text in texts]
-    return [HistoryLine(number, text) for number, text in enumerate(short, 1)]
+    if not items.strip():
+        texts = [" ".join(text.split())[:_EXCERPT] for text in texts]
+    lines = [HistoryLine(number, text) for number, text in enumerate(texts, 1)]
+    return select_lines(lines, items) if items.strip() else lines
 
 
 def message_text(message: Any) -> str:
@@ -178,7 +170,7 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         self._workspace, self._task, self._agent = self._brief_settings.workspace, task, agent
         self.tools = [history_tool(self._workspace, counter)]
         self._lock = threading.Lock()
-        self._briefs: OrderedDict[tuple[int, str, int, int], str] = OrderedDict()
+        self._briefs: LruCache[tuple[int, str, int, int], str] = LruCache(_KEPT_BRIEFS)
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Note how much was said before, where the task was handed to this agent."""
@@ -210,25 +202,17 @@ class BriefMiddleware(AgentMiddleware[Any, Any, Any]):
         mark = message_id(messages[max(before - 1, 0)]) if messages else ""
         version: int = request.state.get("version_before", 0)
         asked = last_user_messages(messages, before)
-        spent = self._brief_settings.user_tokens([message_text(each) for each in asked])
-        if spent is None:
-            asked, spent = [], 0
-        brief = HumanMessage(content=self._brief((version, mark, before), spent))
-        return request.override(messages=[brief, *asked, *paired_messages(messages[before:])])
-
-    def _brief(self, turn: tuple[int, str, int], spent: int) -> str:
-        """The brief of this turn: made once, so that the model's view doesn't shift within it, and
-        anew when the agent starts again and the task has moved on. `spent` is taken off its
-        budget.
-        """
-        key = (*turn, spent)
+        settings = self._brief_settings.beside([message_text(each) for each in asked])
+        if settings is None:
+            asked, settings = [], self._brief_settings
+        # Made once in a turn, so that the model's view doesn't shift within it, and again when the
+        # agent starts again and the task has moved on.
+        key = (version, mark, before, settings.budget)
         with self._lock:
-            if key not in self._briefs:
-                settings = self._brief_settings._replace(budget=self._brief_settings.budget - spent)
-                self._briefs[key] = settings.text(self._task, history_hint(turn[-1]))
-                while len(self._briefs) > _KEPT_BRIEFS:
-                    self._briefs.popitem(last=False)
-            return self._briefs[key]
+            hint = history_hint(before)
+            text = self._briefs.get(key, lambda: settings.text(self._task, hint))
+        brief = HumanMessage(content=text)
+        return request.override(messages=[brief, *asked, *paired_messages(messages[before:])])
 
 
 def handoff_index(messages: list[Any], agent: str) -> int:
@@ -247,13 +231,7 @@ def last_user_messages(messages: list[Any], before: int) -> list[Any]:
     """What people said last before an agent took over; nothing where they spoke right then."""
     if before < len(messages) and isinstance(messages[before], HumanMessage):
         return []
-    last = before
-    while last and not isinstance(messages[last - 1], HumanMessage):
-        last -= 1
-    first = last
-    while first and isinstance(messages[first - 1], HumanMessage):
-        first -= 1
-    return messages[first:last]
+    return last_in_a_row(messages[:before], lambda each: isinstance(each, HumanMessage))
 
 
 def paired_messages(messages: list[Any]) -> list[Any]:

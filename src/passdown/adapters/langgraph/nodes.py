@@ -22,19 +22,26 @@ from passdown.adapters.langgraph.compat import (
     convert_to_messages,
     running_config,
 )
-from passdown.adapters.langgraph.gates import aask_people, ask_people
-from passdown.adapters.state_schema import AgentState, add_warnings, fields_of, message_id
+from passdown.adapters.langgraph.gates import ask_people
+from passdown.adapters.state_schema import (
+    AgentState,
+    Plain,
+    add_warnings,
+    as_list,
+    field_of,
+    fields_of,
+    message_id,
+)
 from passdown.adapters.states import (
     AgentTurn,
     Route,
     StepConfig,
-    add_checksums,
     begin_turn,
     check_step_config,
     end_turn,
+    finish_turn,
     handoff_update,
     integrity_warnings,
-    record_turn,
 )
 from passdown.adapters.tools import workspace_of
 from passdown.core.integrity import check_integrity
@@ -48,12 +55,11 @@ if TYPE_CHECKING:
     Choose = Callable[[str, Mapping[str, Any]], Route]
 
 
-Plain = dict[str, Any]
-
 GOTO = "goto"
 """The condition of a transition that the node itself asked for."""
 
 _MARK = "__passdown_hop__"
+_NOTHING = object()
 _NO_PLACE = "The state has no such fields: add them to its class, or don't return them."
 
 
@@ -107,39 +113,37 @@ def wrap_node(node: Any, how: NodeWrapping) -> Any:
         raise InvalidInput("the node can't be wrapped", [problem])
     if isinstance(node, Runnable):
         return _wrapped_runnable(node, how)
-    call: Any = getattr(node, "__call__", None)  # noqa: B004 - is it awaited?
     if not callable(node):
         problem = Problem(how.hop.agent, "wrong_type", f"{type(node).__name__} given", "a function")
         raise InvalidInput("the node can't be wrapped", [problem])
-    is_async = inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(call)
-    return _wrapped_async(node, how) if is_async else _wrapped_sync(node, how)
+    return _wrapped(node, how)
 
 
-def _wrapped_sync(node: Any, how: NodeWrapping) -> Any:
+def _wrapped(node: Any, how: NodeWrapping) -> Any:
     @wraps(node)
     def handing(state: Any, *args: Any, **kwargs: Any) -> Any:
-        step, path = _graph_position()
-        rejected = ask_people(how.hop.workspace, how.hop.task, agent=how.hop.agent)
-        turn = begin_turn(how.hop, state, step=step, path=path)
-        if rejected:
-            return _send_back(how, turn, rejected)
-        return _finish_turn(how, turn, node(turn.view, *args, **kwargs))
+        turn, sent_back = _begin_turn(how, state)
+        return sent_back or _finish_turn(how, turn, node(turn.view, *args, **kwargs))
 
-    return _marked(handing, node, how.hop)
-
-
-def _wrapped_async(node: Any, how: NodeWrapping) -> Any:
     @wraps(node)
-    async def handing(state: Any, *args: Any, **kwargs: Any) -> Any:
-        step, path = _graph_position()
-        rejected = await aask_people(how.hop.workspace, how.hop.task, agent=how.hop.agent)
-        turn = await asyncio.to_thread(begin_turn, how.hop, state, step=step, path=path)
-        if rejected:
-            return await asyncio.to_thread(_send_back, how, turn, rejected)
+    async def ahanding(state: Any, *args: Any, **kwargs: Any) -> Any:
+        turn, sent_back = await asyncio.to_thread(_begin_turn, how, state)
+        if sent_back:
+            return sent_back
         output = await node(turn.view, *args, **kwargs)
         return await asyncio.to_thread(_finish_turn, how, turn, output)
 
-    return _marked(handing, node, how.hop)
+    call: Any = getattr(node, "__call__", None)  # noqa: B004 - is it awaited?
+    is_async = inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(call)
+    return _marked(ahanding if is_async else handing, node, how.hop)
+
+
+def _begin_turn(how: NodeWrapping, state: Any) -> tuple[AgentTurn, Any]:
+    """Wait at gates, then begin; after a rejection, also the command that sends the work back."""
+    step, path = _graph_position()
+    rejected = ask_people(how.hop.workspace, how.hop.task, agent=how.hop.agent)
+    turn = begin_turn(how.hop, state, step=step, path=path)
+    return turn, _send_back(how, turn, rejected) if rejected else None
 
 
 def _marked(handing: Any, node: Any, hop: StepConfig) -> Any:
@@ -167,7 +171,7 @@ def _wrapped_runnable(node: Any, how: NodeWrapping) -> Any:
         except ParentCommand as raised:
             return _new_only(shown, _for_this_graph(raised))
 
-    made = RunnableLambda(_wrapped_sync(run, how), _wrapped_async(arun, how), name=how.hop.agent)
+    made = RunnableLambda(_wrapped(run, how), _wrapped(arun, how), name=how.hop.agent)
     object.__setattr__(made, _MARK, how.hop)
     return made
 
@@ -194,11 +198,14 @@ def _finish_turn(how: NodeWrapping, turn: AgentTurn, output: Any) -> Any:
     unknown = _drop_unknown_fields(how, given, asked)
     if unknown:
         given = {**given, "warnings": add_warnings(given.get("warnings"), unknown)}
-    left = end_turn(how.hop, turn, given, lambda merged: asked or how.choose(how.hop.agent, merged))
-    if left.route.condition == GOTO:
+    agent = how.hop.agent
+    update, route = end_turn(
+        how.hop, turn, given, lambda merged: asked or how.choose(agent, merged)
+    )
+    if route.condition == GOTO:
         graph = command.graph if command is not None else None
-        return Command(graph=graph, update=left.update, goto=[*left.route.targets] or END)
-    return left.update
+        return Command(graph=graph, update=update, goto=[*route.targets] or END)
+    return update
 
 
 def _plain_update(update: Any) -> Plain:
@@ -224,26 +231,25 @@ def _with_message_ids(how: NodeWrapping, given: Plain) -> Plain:
     messages: object = given.get("messages")
     if not messages or not fields_of(how.hop.schema)["messages"]["draws_ids"]:
         return given
-    listed = cast("list[Any]", messages) if isinstance(messages, list) else [messages]
-    made = [_given_id(each, str(uuid.uuid4())) for each in convert_to_messages(listed)]
-    return {**given, "messages": made}
+    listed = convert_to_messages(as_list(messages))
+    return {**given, "messages": [_given_id(each, str(uuid.uuid4())) for each in listed]}
 
 
 def _requested_route(how: NodeWrapping, command: Any, given: Plain) -> Route | None:
     """Where the node itself sends the work: by a command, or by its handoff."""
-    goto: object = command.goto if command is not None else ()
-    listed = list(cast("Sequence[object]", goto)) if isinstance(goto, list | tuple) else [goto]
+    listed = as_list(command.goto if command is not None else ())
     names = [each for each in listed if isinstance(each, str)]
     problems: list[Problem] = []
     if len(names) != len(listed):
         message = "Send gives the receiver another state than the one that is handed off"
         problems.append(Problem("goto", "wrong_type", message, "the name of a node"))
-    handoff = given.get("handoff")
-    named = cast("Plain", handoff).get("to_agent") if isinstance(handoff, dict) else None
+    named = field_of(given.get("handoff"), "to_agent")
     by_handoff = not names and bool(named)
     names = [str(named)] if by_handoff else names
-    if command is None or command.graph is None:
-        problems += _unknown_nodes(how.nodes, names)
+    if how.nodes is not None and (command is None or command.graph is None):
+        unknown = [name for name in names if name != END and name not in how.nodes]
+        message, expected = "is no node of the graph", ", ".join(how.nodes)
+        problems += [Problem(name, "not_found", message, expected) for name in unknown]
     if problems:
         raise InvalidInput("the agent's turn can't be handed off", problems)
     if not names:
@@ -252,22 +258,13 @@ def _requested_route(how: NodeWrapping, command: Any, given: Plain) -> Route | N
     return Route(tuple(name for name in names if name != END), "" if is_edge else GOTO)
 
 
-def _unknown_nodes(nodes: Mapping[str, Any] | None, names: list[str]) -> list[Problem]:
-    """A problem for each name that no node of the graph has, where its nodes are known."""
-    if nodes is None:
-        return []
-    expected = ", ".join(nodes)
-    unknown = [name for name in names if name != END and name not in nodes]
-    return [Problem(name, "not_found", "is no node of the graph", expected) for name in unknown]
-
-
 def _drop_unknown_fields(how: NodeWrapping, given: Plain, asked: Route | None) -> list[Plain]:
     """Warnings for fields that the state's shape doesn't have: the graph would drop them."""
     known = fields_of(how.hop.schema)
     if "active_agent" not in known:
         given.pop("active_agent", None)  # what only a swarm has a place for
     lost = {name: "" for name in given if name not in known and name != "handoff"}
-    target = next(iter(asked.targets), "") if asked else ""
+    target = asked.first if asked else ""
     source, strict = how.hop.agent, how.hop.strict
     report = check_integrity(
         lost, {}, exclude=(), source=source, target=target, strict=strict, next_step=_NO_PLACE
@@ -295,10 +292,8 @@ def _send_back(how: NodeWrapping, turn: AgentTurn, rejected: list[Plain]) -> Any
         raise GateRefused(f"{how.hop.task} can't go on", problems, next_step=step)
     update = handoff_update(turn.view, source, metadata={"rejected": reasons}, decisions=())
     update["warnings"] = [*turn.warnings, *reasons]
-    route = Route((source,), GOTO)
-    add_checksums(how.hop, turn, update, route)
     version = workspace_of(how.hop.workspace).task(how.hop.task).version
-    record_turn(how.hop, turn, update, route, version=version)
+    finish_turn(how.hop, turn, update, Route((source,), GOTO), version)
     return Command(update=update, goto=[source])
 
 
@@ -327,18 +322,11 @@ def _new_only(shown: Plain, output: Any) -> Any:
     fields = cast("Plain", update) if isinstance(update, dict) else {}
     if not isinstance(fields.get("messages"), list):
         return output
-    given = {message_id(each): _content(each) for each in shown["messages"]}
-    new = [
+    given = {message_id(each): field_of(each, "content") for each in shown["messages"]}
+    kept = {name: value for name, value in fields.items() if value != shown.get(name, _NOTHING)}
+    kept["messages"] = [
         each
         for each in fields["messages"]
-        if message_id(each) not in given or _content(each) != given[message_id(each)]
+        if field_of(each, "content") != given.get(message_id(each), _NOTHING)
     ]
-    kept = {k: v for k, v in fields.items() if k not in shown or v != shown[k]}
-    changed = {**kept, "messages": new}
-    return Command(graph=output.graph, update=changed, goto=output.goto) if is_command else changed
-
-
-def _content(each: Any) -> object:
-    if isinstance(each, dict):
-        return cast("Plain", each).get("content")
-    return getattr(each, "content", None)
+    return Command(graph=output.graph, update=kept, goto=output.goto) if is_command else kept

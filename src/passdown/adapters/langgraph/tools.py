@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.langgraph.compat import Command, StructuredTool, ToolMessage
-from passdown.adapters.langgraph.gates import aask_people, ask_people
+from passdown.adapters.langgraph.gates import ask_people
 from passdown.adapters.states import handoff_context_of, handoff_update
 from passdown.adapters.tools import (
     handoff_of,
@@ -24,10 +24,9 @@ from passdown.core.names import agent_problems
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, Problem
 
 if TYPE_CHECKING:
+    from passdown.adapters.state_schema import Plain
     from passdown.adapters.tools import AnyWorkspace
 
-
-Plain = dict[str, Any]
 
 DESTINATION = "__handoff_destination"
 """Where a tool leads, in its metadata and on its message; swarm and supervisor look for it."""
@@ -67,15 +66,12 @@ def handoff_tool(
 
     def hand_off(runtime: Any, **fields: Any) -> Any:
         sent = _record_handoff(sending, runtime, fields)
-        if _is_refused(sent):
+        if isinstance(sent, ToolMessage):
             return sent
         return _unless_rejected(sending, sent, ask_people(workspace, task))
 
     async def ahand_off(runtime: Any, **fields: Any) -> Any:
-        sent = await asyncio.to_thread(_record_handoff, sending, runtime, fields)
-        if _is_refused(sent):
-            return sent
-        return _unless_rejected(sending, sent, await aask_people(workspace, task))
+        return await asyncio.to_thread(hand_off, runtime, **fields)
 
     about = f"Hand the task off to {agent_name}: what was done, what was decided, what is open. "
     return StructuredTool(
@@ -86,10 +82,6 @@ def handoff_tool(
         coroutine=ahand_off,
         metadata={DESTINATION: agent_name},
     )
-
-
-def _is_refused(sent: Any) -> bool:
-    return isinstance(sent, ToolMessage)
 
 
 def _record_handoff(sending: _HandoffTool, runtime: Any, fields: Plain) -> Any:
@@ -118,23 +110,20 @@ def _record_handoff(sending: _HandoffTool, runtime: Any, fields: Plain) -> Any:
     metadata = {"version": command.version, "digest": command.digest}
     new = workspace.context.handoff_context(sending.task, agent=source, since=command.version - 1)
     earlier: list[str] = handoff_context_of(state).get("memory_refs", [])
-    return Command(
-        goto=sending.agent_name,
-        graph=Command.PARENT,
-        update={
-            **handoff_update(
-                {**state, "current_agent": source},
-                sending.agent_name,
-                workspace=sending.workspace,
-                task=sending.task,
-                decisions=new.decisions,
-                memory_refs=[*dict.fromkeys([*earlier, *new.memory_refs])],
-                metadata=metadata,
-            ),
-            "messages": [*messages, _answer(sending, runtime, command.context_summary)],
-            "active_agent": sending.agent_name,
-        },
+    update = handoff_update(
+        {**state, "current_agent": source},
+        sending.agent_name,
+        workspace=sending.workspace,
+        task=sending.task,
+        decisions=new.decisions,
+        memory_refs=[*earlier, *new.memory_refs],
+        metadata=metadata,
     )
+    text = f"Handed off to {sending.agent_name}.\n{command.context_summary}"
+    marks = {DESTINATION: sending.agent_name}
+    answer = _message(sending, runtime.tool_call_id, text, response_metadata=marks)
+    update |= {"messages": [*messages, answer], "active_agent": sending.agent_name}
+    return Command(goto=sending.agent_name, graph=Command.PARENT, update=update)
 
 
 def _called_with_others(messages: list[Any], call: str) -> list[Problem]:
@@ -147,22 +136,12 @@ def _called_with_others(messages: list[Any], call: str) -> list[Problem]:
     return [Problem("", "not_alone", given, "this tool alone", "call it again by itself")]
 
 
-def _answer(sending: _HandoffTool, runtime: Any, summary: str) -> Any:
-    return ToolMessage(
-        content=f"Handed off to {sending.agent_name}.\n{summary}",
-        name=sending.name,
-        tool_call_id=runtime.tool_call_id,
-        response_metadata={DESTINATION: sending.agent_name},
-    )
+def _message(sending: _HandoffTool, call: str, content: str, **more: Any) -> Any:
+    return ToolMessage(content=content, name=sending.name, tool_call_id=call, **more)
 
 
 def _refusal(sending: _HandoffTool, runtime: Any, problems: list[Problem]) -> Any:
-    return ToolMessage(
-        content=refusal_text(problems),
-        name=sending.name,
-        tool_call_id=runtime.tool_call_id,
-        status="error",
-    )
+    return _message(sending, runtime.tool_call_id, refusal_text(problems), status="error")
 
 
 def _unless_rejected(sending: _HandoffTool, command: Any, rejected: list[Plain]) -> Any:
@@ -171,9 +150,5 @@ def _unless_rejected(sending: _HandoffTool, command: Any, rejected: list[Plain])
         return command
     answer: Any = cast("Plain", command.update)["messages"][-1]
     lines = [f"- {gate['blocker']}: {gate['reason']} ({gate['answered_by']})" for gate in rejected]
-    return ToolMessage(
-        content="\n".join(["No handoff was made: it was rejected.", *lines]),
-        name=sending.name,
-        tool_call_id=answer.tool_call_id,
-        status="error",
-    )
+    text = "\n".join(["No handoff was made: it was rejected.", *lines])
+    return _message(sending, answer.tool_call_id, text, status="error")

@@ -7,7 +7,7 @@ import sys
 
 import passdown
 from passdown.adapters.openai_agents.sessions import MODULE, ItemLog, history_lines
-from passdown.adapters.tools import lines_text
+from passdown.adapters.tools import numbered_line
 from passdown.errors import PassdownError
 
 
@@ -20,11 +20,12 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         with passdown.open(given.at, create=False) as workspace:
-            text = lines_text(history_lines(ItemLog(workspace, given.session), given.items))
+            lines = history_lines(ItemLog(workspace, given.session), given.items)
     except PassdownError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.buffer.write(f"{text}\n".encode(errors="backslashreplace"))
+    text = "".join(f"{numbered_line(line)}\n" for line in lines) or "\n"
+    sys.stdout.buffer.write(text.encode(errors="backslashreplace"))
     return 0
 
 

@@ -16,7 +16,7 @@ import threading
 import unicodedata
 from contextvars import ContextVar
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import agents
@@ -33,13 +33,16 @@ from agents.run import ModelInputData
 from agents.strict_schema import ensure_strict_json_schema
 
 from passdown.adapters.openai_agents.sessions import MODULE, handed_log
+from passdown.adapters.state_schema import field_of
 from passdown.adapters.tools import (
     HISTORY_TOOL,
+    LruCache,
     brief_settings,
     format_ranges,
     handoff_of,
     handoff_problems,
     handoff_schema,
+    last_in_a_row,
     local_workspace,
     refusal_text,
 )
@@ -61,7 +64,6 @@ if TYPE_CHECKING:
     from passdown.core.tokens import CounterLike
     from passdown.workspace import Workspace
 
-    TaskOf = Callable[[RunContextWrapper[Any] | None], str]
     Context = RunContextWrapper[Any]
     IsEnabled = bool | Callable[[Context, Agent[Any]], bool | Awaitable[bool]]
     Callback = Callable[[Context, HandoffValue], Any]
@@ -90,25 +92,6 @@ def agent_name_of(name: str, path: str) -> str:
 _BRIEF = re.compile(r"# \S+ for \S+, version [0-9]+ \([0-9a-f]{12}\)\n")
 
 
-class HandoffConfig(NamedTuple):
-    """What a handoff was set up with."""
-
-    reader: BriefSettings
-    task_of: TaskOf
-    from_agent: str
-    phase: str
-
-    def sender(self, agent: Agent[Any]) -> str:
-        """The sender's name in the ledger."""
-        return self.from_agent or agent_name_of(agent.name, "from_agent")
-
-    def handoff(self, arguments: dict[str, Any], task: str, sender: str) -> dict[str, Any]:
-        """A handoff as the workspace takes it."""
-        fixed = {"task": task, "from_agent": sender, "to_agent": self.reader.agent}
-        phase = {"phase": self.phase} if self.phase else {}
-        return handoff_of(arguments, **fixed, **phase)
-
-
 def brief_items(
     conversation: Sequence[TResponseInputItem],
     reader: BriefSettings,
@@ -121,32 +104,24 @@ def brief_items(
 
     The last words of a person stay as they are if they take no more than half of it.
     """
-    asked = last_user_items(conversation)
-    spent = reader.user_tokens([_text(item) for item in asked])
-    if spent is None:
-        asked, spent = [], 0
-    line = history_hint(reader.workspace, task, receiver, own=own)
-    text = reader._replace(budget=reader.budget - spent).text(task, line)
+    asked = [
+        item
+        for item in last_in_a_row(conversation, lambda item: _part(item, "role") == "user")
+        if not _BRIEF.match(_text(item))  # briefs come in that role too
+    ]
+    settings = reader.beside([_text(item) for item in asked])
+    if settings is None:
+        asked, settings = [], reader
+    text = settings.text(task, history_hint(reader.workspace, task, receiver, own=own))
     return [user_message(text), *asked]
 
 
-def last_user_items(conversation: Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
-    """The last messages of a person in a row; no briefs, which come in that role too."""
-    last = len(conversation)
-    while last and _role(conversation[last - 1]) != "user":
-        last -= 1
-    first = last
-    while first and _role(conversation[first - 1]) == "user":
-        first -= 1
-    return [item for item in conversation[first:last] if not _BRIEF.match(_text(item))]
-
-
-def _role(item: TResponseInputItem) -> object:
-    return cast("dict[str, Any]", item).get("role")
+def _part(item: object, name: str) -> Any:
+    return cast("dict[str, Any]", item).get(name)
 
 
 def _text(item: TResponseInputItem) -> str:
-    content: object = cast("dict[str, Any]", item).get("content")
+    content: object = _part(item, "content")
     return content if isinstance(content, str) else json.dumps(content)
 
 
@@ -191,59 +166,12 @@ class HandoffHeld(GateRefused):
         self.recorded = recorded
         fix = "passdown gate approve {} --by NAME"
         state = "is recorded and held" if recorded else "is refused; nothing was changed"
-        step = "Start the receiver with opening(...) once a person has approved."
+        step = "Start the receiver with opening_input(...) once a person has approved."
         super().__init__(
             f"the handoff of {task} {state} until a person answers",
             [Problem(g, "human_gate", "waits for a person", "", fix.format(g)) for g in gates],
             next_step=step if recorded else "Hand off again once a person has answered.",
         )
-
-
-class BriefFilter:
-    """An `input_filter` that records the handoff and gives the receiver the brief.
-
-    `new_items` stay as they are, so the session is complete. The last user messages are passed on
-    unchanged, and so do results of tools that ran in the very turn of the handoff: no model
-    has read them yet.
-    """
-
-    def __init__(self, terms: HandoffConfig) -> None:
-        self._terms = terms
-
-    async def __call__(self, data: HandoffInputData) -> HandoffInputData:
-        """Raises HandoffHeld, GateRefused or Conflict; the run ends with it."""
-        output = [item for item in data.new_items if isinstance(item, HandoffOutputItem)][-1]
-        if output.source_agent is output.target_agent:
-            return data  # sent back to be fixed: the sender continues with all that it had
-        given = await asyncio.to_thread(self._recorded, data, output)
-        return data.clone(
-            input_history=tuple(given),
-            pre_handoff_items=(),
-            input_items=tuple(unread_results(_turn_items(data, output))),
-        )
-
-    def _recorded(
-        self, data: HandoffInputData, output: HandoffOutputItem
-    ) -> list[TResponseInputItem]:
-        terms, workspace = self._terms, self._terms.reader.workspace
-        task = terms.task_of(data.run_context)
-        sender = terms.sender(output.source_agent)
-        call = cast("dict[str, Any]", _call_of(data, output).to_input_item())
-        items = _replaced_items(data)
-        log = handed_log(workspace, task)
-        kept = log.add(items, _item_keys(items))
-        numbers = format_ranges(kept, most=len(kept))
-        handoff = terms.handoff(json.loads(call["arguments"]), task, sender)
-        metadata = {"call_id": call["call_id"], "session": log.session_id, "items": numbers}
-        parts = [call["call_id"], sender, terms.reader.agent, call["arguments"], numbers]
-        command = workspace.hand_off(
-            {**handoff, "metadata": {"openai_agents": metadata}},
-            key="agents-sdk-" + digest_bytes(json.dumps(parts).encode())[7:],
-        )
-        if command.held_by:
-            raise HandoffHeld(task, command.held_by, recorded=True)
-        own = format_ranges(kept, most=_SHOWN_RANGES)
-        return brief_items(_sender_input(data), terms.reader, task, output.target_agent, own=own)
 
 
 def unread_results(items: Sequence[RunItem]) -> list[RunItem]:
@@ -264,12 +192,6 @@ def unread_results(items: Sequence[RunItem]) -> list[RunItem]:
                 kept += [thought for thought in thoughts if thought not in kept]
             kept.append(item)
     return kept
-
-
-def _sender_input(data: HandoffInputData) -> list[TResponseInputItem]:
-    """What the sender's model was given first."""
-    given = data.input_history
-    return [user_message(given)] if isinstance(given, str) else list(given)
 
 
 def _run_items(data: HandoffInputData) -> list[RunItem]:
@@ -296,16 +218,7 @@ def _turn_items(data: HandoffInputData, output: HandoffOutputItem) -> list[RunIt
 
 
 def _field(item: RunItem, name: str) -> object:
-    raw: Any = item.raw_item
-    return raw.get(name) if isinstance(raw, dict) else getattr(raw, name, None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-
-
-def _replaced_items(data: HandoffInputData) -> list[dict[str, Any]]:
-    """Everything that the sender's model had or made, as input items."""
-    made = [
-        item.to_input_item() for item in _run_items(data) if not isinstance(item, ToolApprovalItem)
-    ]
-    return cast("list[dict[str, Any]]", [*_sender_input(data), *made])
+    return field_of(item.raw_item, name)
 
 
 def _item_keys(items: Iterable[dict[str, Any]]) -> list[str]:
@@ -320,11 +233,6 @@ def _item_keys(items: Iterable[dict[str, Any]]) -> list[str]:
 
 
 _KEPT_BRIEFS = 256
-
-
-class _RecordedCall(NamedTuple):
-    call_id: str
-    items: str
 
 
 def since_handoff(
@@ -344,8 +252,11 @@ class SinceHandoff:
         """`reader` is a template: the agent is filled in at each call."""
         self._reader, self._task = reader, task
         self._lock = threading.Lock()
-        self._handed: list[_RecordedCall] = []
-        self._kept: dict[tuple[str, str, int], list[TResponseInputItem]] = {}
+        self._handed = 0
+        self._calls: dict[str, str] = {}
+        self._kept: LruCache[tuple[str, str, int], list[TResponseInputItem]] = LruCache(
+            _KEPT_BRIEFS
+        )
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """The model's input, with the brief for what came before the last handoff in it."""
@@ -356,49 +267,42 @@ class SinceHandoff:
         with self._lock:
             document = self._reader.workspace.task(self._task)
             self._catch_up(int(document.counts.get("h", 0)))
-            found = self._last_in(given.input)
-            if found is None:
+            place = self._last_handoff(given.input)
+            if place is None:
                 return given
-            place, handed = found
-            brief = self._brief(data, place, handed, int(document.version))
+            brief = self._brief(data, place, int(document.version))
         later = [*brief, *given.input[place + 1 :]]
         return ModelInputData(input=later, instructions=given.instructions)
 
     def _catch_up(self, count: int) -> None:
-        for number in range(len(self._handed) + 1, count + 1):
-            self._handed.append(
-                _recorded_call(self._reader.workspace.show(f"{self._task}#h{number}").to_dict())
-            )
+        """Note which items each handoff by our filter replaced, under the id of its call."""
+        for number in range(self._handed + 1, count + 1):
+            handoff = self._reader.workspace.show(f"{self._task}#h{number}").to_dict()
+            noted = field_of(handoff.get("metadata"), "openai_agents")
+            if call_id := field_of(noted, "call_id"):
+                self._calls[str(call_id)] = str(field_of(noted, "items") or "")
+        self._handed = max(self._handed, count)
 
-    def _last_in(self, items: Sequence[TResponseInputItem]) -> tuple[int, _RecordedCall] | None:
-        known = {handed.call_id: handed for handed in self._handed if handed.call_id}
+    def _last_handoff(self, items: Sequence[TResponseInputItem]) -> int | None:
+        """The place of the last answer to a call that handed off."""
         for place in range(len(items) - 1, -1, -1):
-            item = cast("dict[str, Any]", items[place])
-            if item.get("type") == "function_call_output" and item.get("call_id") in known:
-                return place, known[item["call_id"]]
+            is_answer = _part(items[place], "type") == "function_call_output"
+            if is_answer and _part(items[place], "call_id") in self._calls:
+                return place
         return None
 
     def _brief(
-        self, data: CallModelData[Any], place: int, handed: _RecordedCall, version: int
+        self, data: CallModelData[Any], place: int, version: int
     ) -> list[TResponseInputItem]:
         """Made once for each version of the task, so that the model's view doesn't shift."""
-        key = (data.agent.name, handed.call_id, version)
-        if key not in self._kept:
-            name = agent_name_of(data.agent.name, "agent")
-            reader = self._reader._replace(agent=name)
-            before = data.model_data.input[:place]
-            self._kept[key] = brief_items(before, reader, self._task, data.agent, own=handed.items)
-            while len(self._kept) > _KEPT_BRIEFS:
-                del self._kept[next(iter(self._kept))]
-        return list(map(deepcopy, self._kept[key]))
-
-
-def _recorded_call(handoff: dict[str, Any]) -> _RecordedCall:
-    """What our filter noted with a handoff; nothing of handoffs that came another way."""
-    metadata = cast("dict[str, Any]", handoff.get("metadata") or {})
-    noted = metadata.get("openai_agents")
-    fields = cast("dict[str, Any]", noted) if isinstance(noted, dict) else {}
-    return _RecordedCall(str(fields.get("call_id") or ""), str(fields.get("items") or ""))
+        call: str = _part(data.model_data.input[place], "call_id")
+        reader = self._reader._replace(agent=agent_name_of(data.agent.name, "agent"))
+        before, own = data.model_data.input[:place], self._calls[call]
+        found = self._kept.get(
+            (data.agent.name, call, version),
+            lambda: brief_items(before, reader, self._task, data.agent, own=own),
+        )
+        return deepcopy(found or [])
 
 
 MAX_REPAIRS = 3
@@ -443,13 +347,14 @@ def passdown_handoff(
     name = to_agent or agent_name_of(agent.name, "to_agent")
     found = local_workspace(workspace, "passdown_handoff")
     reader = brief_settings(found, name, budget, counter)
-    terms = HandoffConfig(reader, _task_of(task), from_agent, phase)
-    calls = _HandoffCalls(agent, terms, is_enabled, on_handoff)
+    calls = _HandoffCalls(
+        agent, reader, task, from_agent, phase, is_enabled=is_enabled, on_handoff=on_handoff
+    )
     made = agents.handoff(
         agent,
         tool_name_override=tool_name,
         tool_description_override=description,
-        input_filter=cast("Any", BriefFilter(terms)),
+        input_filter=cast("Any", calls.filter),
         is_enabled=calls.is_enabled,
     )
     made.input_json_schema = ensure_strict_json_schema(handoff_schema())
@@ -481,29 +386,36 @@ def opening_input(
     return [user_message(reader.text(task, history_hint(opened, task, agent)))]
 
 
-def _task_of(task: str | Callable[[Context], str]) -> Callable[[Context | None], str]:
-    def named(_context: Context | None) -> str:
-        return cast("str", task)
-
-    return cast("Callable[[Context | None], str]", task) if callable(task) else named
-
-
 class _HandoffCalls:
-    """What a handoff has to know of the turn that it ends: whose it is, how often it was sent
-    back. Only `is_enabled` is given the calling agent by the SDK.
-    """
+    """One handoff of the SDK: its checks, its record, and the brief for its receiver."""
 
     def __init__(
         self,
         receiver: Agent[Any],
-        terms: HandoffConfig,
+        reader: BriefSettings,
+        task: str | Callable[[Context], str],
+        from_agent: str,
+        phase: str,
+        *,
         is_enabled: IsEnabled,
         on_handoff: Callback | None,
     ) -> None:
-        self._receiver, self._terms = receiver, terms
+        self._receiver, self._reader, self._task = receiver, reader, task
+        self._from_agent, self._phase = from_agent, phase
         self._is_enabled, self._on_handoff = is_enabled, on_handoff
+        # Whose turn a call ends, and how often it was sent back. Only `is_enabled` is given the
+        # calling agent by the SDK.
         self._senders: WeakKeyDictionary[Context, Agent[Any]] = WeakKeyDictionary()
         self._repairs: WeakKeyDictionary[Context, int] = WeakKeyDictionary()
+
+    def _handoff(
+        self, context: Context | None, sender: Agent[Any], arguments: dict[str, Any]
+    ) -> dict[str, Any]:
+        """A handoff as the workspace takes it."""
+        task = self._task(cast("Context", context)) if callable(self._task) else self._task
+        name = self._from_agent or agent_name_of(sender.name, "from_agent")
+        fixed = {"task": task, "from_agent": name, "to_agent": self._reader.agent}
+        return handoff_of(arguments, **fixed, **({"phase": self._phase} if self._phase else {}))
 
     async def is_enabled(self, context: Context, agent: AgentBase[Any]) -> bool:
         sender = cast("Agent[Any]", agent)
@@ -539,19 +451,61 @@ class _HandoffCalls:
             return None, [Problem("", "invalid_json", str(error)[:200], "a JSON object")]
         if not isinstance(given, dict):
             return None, [Problem("", "wrong_type", "no JSON object", "a JSON object")]
-        terms, fields = self._terms, cast("dict[str, Any]", given)
-        task = terms.task_of(context)
-        document = terms.handoff(fields, task, terms.sender(sender))
-        check = terms.reader.workspace.check_handoff(document)
+        fields = cast("dict[str, Any]", given)
+        document = self._handoff(context, sender, fields)
+        check = self._reader.workspace.check_handoff(document)
         errors = [each for each in check.problems if each.level == "error"]
         held = [each.path for each in errors if each.code == "human_gate"]
         if held:
-            raise HandoffHeld(task, held, recorded=False)
+            raise HandoffHeld(document["task"], held, recorded=False)
         settings = [each for each in errors if each.path in _SETTINGS]
         if settings:
             raise InvalidInput("this handoff can't be recorded", settings)
         problems = handoff_problems(fields, check.problems)
         return (None if problems else check_handoff(document).handoff), problems
+
+    async def filter(self, data: HandoffInputData) -> HandoffInputData:
+        """The `input_filter`: records the handoff and gives the receiver the brief.
+
+        `new_items` stay as they are, so the session is complete. The last user messages are passed
+        on unchanged, and so are results of tools that ran in the very turn of the handoff: no model
+        has read them yet. Raises HandoffHeld, GateRefused or Conflict; the run ends with it.
+        """
+        output = [item for item in data.new_items if isinstance(item, HandoffOutputItem)][-1]
+        if output.source_agent is output.target_agent:
+            return data  # sent back to be fixed: the sender continues with all that it had
+        given = await asyncio.to_thread(self._recorded, data, output)
+        return data.clone(
+            input_history=tuple(given),
+            pre_handoff_items=(),
+            input_items=tuple(unread_results(_turn_items(data, output))),
+        )
+
+    def _recorded(
+        self, data: HandoffInputData, output: HandoffOutputItem
+    ) -> list[TResponseInputItem]:
+        workspace = self._reader.workspace
+        call: Any = _call_of(data, output).to_input_item()
+        arguments: str = call["arguments"]
+        handoff = self._handoff(data.run_context, output.source_agent, json.loads(arguments))
+        first = data.input_history
+        had = [user_message(first)] if isinstance(first, str) else list(first)
+        made = [i.to_input_item() for i in _run_items(data) if not isinstance(i, ToolApprovalItem)]
+        items = cast("list[dict[str, Any]]", [*had, *made])
+        log = handed_log(workspace, handoff["task"])
+        kept = log.add(items, _item_keys(items))
+        numbers = format_ranges(kept, most=len(kept))
+        metadata = {"call_id": call["call_id"], "session": log.session_id, "items": numbers}
+        names = handoff["from_agent"], handoff["to_agent"]
+        parts = [call["call_id"], *names, arguments, numbers]
+        command = workspace.hand_off(
+            {**handoff, "metadata": {"openai_agents": metadata}},
+            key="agents-sdk-" + digest_bytes(json.dumps(parts).encode())[7:],
+        )
+        if command.held_by:
+            raise HandoffHeld(handoff["task"], command.held_by, recorded=True)
+        own = format_ranges(kept, most=_SHOWN_RANGES)
+        return brief_items(had, self._reader, handoff["task"], output.target_agent, own=own)
 
 
 _refusal: ContextVar[str] = ContextVar("passdown_sent_back", default="")
