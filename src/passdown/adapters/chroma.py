@@ -56,15 +56,10 @@ class ChromaFolder:
         self._seen = ""
         self._users = 0
 
-    def join(self) -> None:
-        """Count one more user."""
+    def count_users(self, change: int) -> None:
+        """Count users in and out; the last one closes the folder."""
         with self._turns:
-            self._users += 1
-
-    def leave(self) -> None:
-        """Count one user less; the last one closes the folder."""
-        with self._turns:
-            self._users -= 1
+            self._users += change
             if self._users <= 0:
                 self._close()
 
@@ -126,10 +121,7 @@ def folder_at(path: str) -> ChromaFolder:
     """The folder at a path: the same one for everybody in this process."""
     real = os.path.realpath(path)
     with _folders_lock:
-        found = _folders.get(real)
-        if found is None:
-            found = _folders[real] = ChromaFolder(real)
-        return found
+        return _folders.setdefault(real, ChromaFolder(real))
 
 
 def import_chromadb() -> Any:
@@ -170,6 +162,10 @@ class _Match(NamedTuple):
     fields: dict[str, Any]
     score: float
 
+    @property
+    def key(self) -> str:
+        return self.id.partition(":")[2]
+
 
 class ChromaMemory(CheckedMemory):
     """A memory store in a folder of ChromaDB, one collection for each project.
@@ -187,7 +183,7 @@ class ChromaMemory(CheckedMemory):
         name = project_folder(project)
         import_chromadb()
         self._folder = folder_at(str(path))
-        self._folder.join()
+        self._folder.count_users(1)
         self._is_open = True
         self._name = f"passdown-{project}-memory"
         self._edges = EdgeFile(os.path.join(self._folder.path, f"{name}.edges.json"))
@@ -202,7 +198,7 @@ class ChromaMemory(CheckedMemory):
         """Close the folder. Nothing is lost by not calling it."""
         if self._is_open:
             self._is_open = False
-            await asyncio.to_thread(self._folder.leave)
+            await asyncio.to_thread(self._folder.count_users, -1)
 
     def _store(self, memory: PreparedMemory) -> None:
         vector = self._vector(memory.content)
@@ -243,7 +239,7 @@ class ChromaMemory(CheckedMemory):
         where = {"$and": [is_decision, {"agent": agent}]} if agent else is_decision
         return [
             DecisionResult(
-                each.id.removeprefix(_DECISION),
+                each.key,
                 value_of(Decision, json.loads(each.fields["json"])),
                 each.score,
             )
@@ -360,7 +356,7 @@ def _cosine(one: list[float], other: list[float]) -> float:
 def _memory_result(found: _Match) -> MemoryResult:
     kept = json.loads(found.fields["json"])
     if found.fields["type"] == "memory":
-        return MemoryResult(found.id.removeprefix(_MEMORY), found.document, found.score, kept)
+        return MemoryResult(found.key, found.document, found.score, kept)
     about = {"kind": "decision", "agent": kept["agent"], "task": found.fields["task"]}
     about |= {"at": kept["at"], "status": kept.get("status", "accepted")}
-    return MemoryResult(found.id.removeprefix(_DECISION), found.document, found.score, about)
+    return MemoryResult(found.key, found.document, found.score, about)

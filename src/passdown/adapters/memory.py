@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast, runtime_checkable
 
+from passdown.adapters.state_schema import plain
 from passdown.core.arguments import number_problems, raise_problems, text_type_problems
 from passdown.core.graph import MAX_ID, MAX_VALUE, Node, is_reference, summary_line
 from passdown.core.handoff import Decision
@@ -54,7 +54,6 @@ MAX_KEY = MAX_ID - len(MEMORY)
 MAX_QUERY = 10_000
 MAX_K = 1_000
 MAX_DEPTH = 50
-MAX_NESTING = 64
 
 REFUSED = "refused; nothing was changed"
 
@@ -131,10 +130,11 @@ def prepare_memory(key: str, content: str, metadata: Mapping[str, Any] | None) -
     problems += text_problems(content, "content", max_length=MAX_CONTENT)
     text = "{}"
     try:
-        text = _json_text(_as_json(metadata if metadata is not None else {}, 0))
-    except (TypeError, ValueError) as error:
-        expected = "JSON: texts as names, numbers that are finite, nothing that holds itself"
-        problems.append(Problem("metadata", "not_json", str(error)[:200], expected))
+        text = _json_text({} if metadata is None else metadata)
+    except (InvalidInput, ValueError) as error:
+        expected = "a dict as JSON has it: finite numbers, nothing that holds itself"
+        message = " ".join(str(error).split())[:200]
+        problems.append(Problem("metadata", "not_json", message, expected))
     if len(text) > MAX_VALUE:
         expected = f"at most {MAX_VALUE:,} characters of JSON"
         problems.append(Problem("metadata", "too_long", f"{len(text):,} characters", expected))
@@ -143,33 +143,11 @@ def prepare_memory(key: str, content: str, metadata: Mapping[str, Any] | None) -
     return PreparedMemory(key, redact(content)[0], text)
 
 
-def _as_json(value: object, depth: int) -> Any:
-    """A value as JSON knows it; raises TypeError or ValueError for what would not come back."""
-    if depth > MAX_NESTING:
-        raise ValueError(f"more than {MAX_NESTING} levels deep")
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{value} is no number in JSON")
-        return value
-    if isinstance(value, list | tuple):
-        return [_as_json(part, depth + 1) for part in cast("list[object]", value)]
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{type(value).__name__} given")
-    found: dict[str, Any] = {}
-    for name, part in cast("Mapping[object, object]", value).items():
-        if not isinstance(name, str):
-            raise TypeError(f"{name!r:.60} is the name of a field")
-        found[name] = _as_json(part, depth + 1)
-    return found
-
-
 def _json_text(value: object) -> str:
-    if not isinstance(value, dict):
-        raise TypeError(f"{type(value).__name__} given")
-    clean = redact_value(cast("dict[str, Any]", value))[0]
-    text = json.dumps(clean, ensure_ascii=False)
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{type(value).__name__} given")
+    clean = redact_value(plain(cast("Mapping[str, Any]", value)))[0]
+    text = json.dumps(clean, ensure_ascii=False, allow_nan=False)
     return json.dumps(clean) if has_lone_surrogate(text) else text
 
 
@@ -315,20 +293,23 @@ class CheckedMemory(ABC):
         """Store a relationship with any name; unknown ends are created. Raises InvalidInput."""
         raise_problems(REFUSED, key_problems(source, "source") + key_problems(target, "target"))
         check_names(relation=relation)
-        await asyncio.to_thread(self._relate, Relation(source, relation, target))
+        wanted = Relation(source, relation, target)
+        await _in_thread(f"relating {source!r} to {target!r}", lambda: self._relate(wanted))
 
     async def relationships(
         self, source: str = "", target: str = "", relation: str = ""
     ) -> list[Relation]:
         """Relationships that match source, target and relation; an empty one matches all."""
         check_names(source=source, target=target, relation=relation)
-        return await asyncio.to_thread(self._relations, Relation(source, relation, target))
+        wanted = Relation(source, relation, target)
+        return await _in_thread("reading relationships", lambda: self._relations(wanted))
 
     async def get_related(self, node: str, depth: int = 1) -> list[RelatedNode]:
         """Nodes that can be reached from a node, nearest first; none from an unknown one."""
         problems = text_type_problems(node=node) + number_problems(depth, "depth", 1, MAX_DEPTH)
         raise_problems("the graph can't be searched", problems)
-        return await asyncio.to_thread(self._near, node, depth)
+        operation = f"searching around {node[:60]!r}"
+        return await _in_thread(operation, lambda: self._near(node, depth))
 
     async def store_decision(self, decision: Decision, task: str | None = None) -> str:
         """Store a decision; returns its key.
@@ -451,28 +432,19 @@ class LedgerMemory(CheckedMemory):
 
     def _relate(self, relation: Relation) -> None:
         source, name, target = relation
-        stored = Relation(node_of_name(source), name, node_of_name(target))
-        with_store_retries(
-            f"relating {source!r} to {target!r}",
-            lambda: self.workspace.knowledge.relate(*stored, agent=self._agent),
-        )
+        ends = node_of_name(source), node_of_name(target)
+        self.workspace.knowledge.relate(ends[0], name, ends[1], agent=self._agent)
 
     def _relations(self, wanted: Relation) -> list[Relation]:
         source, target = (node_of_name(x) if x else "" for x in (wanted.source, wanted.target))
         relation = edge_key(Relation("", wanted.relation, ""))[1] if wanted.relation else ""
-        edges = with_store_retries(
-            "reading relationships",
-            lambda: self.workspace.knowledge.edges(source=source, relation=relation, target=target),
-        )
+        edges = self.workspace.knowledge.edges(source=source, relation=relation, target=target)
         found = matching_relations(edges, "", wanted.relation, "")
         return [_with_public_names(each) for each in found]
 
     def _near(self, node: str, depth: int) -> list[RelatedNode]:
         try:
-            found = with_store_retries(
-                f"searching around {node[:60]!r}",
-                lambda: self.workspace.knowledge.neighbours(node_of_name(node), depth=depth),
-            )
+            found = self.workspace.knowledge.neighbours(node_of_name(node), depth=depth)
         except NotFound:
             return []
         return [

@@ -14,15 +14,15 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections import OrderedDict
 from threading import RLock
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import ormsgpack
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from passdown.adapters.tools import LruCache
 from passdown.core.redaction import redact_value
 from passdown.errors import Conflict, Damaged, InvalidInput, Problem
 from passdown.workspace.streams import StreamEntry
@@ -292,31 +292,30 @@ class CheckpointEvent(NamedTuple):
         return [self.kind, *self.at, self.said]
 
 
-def event_of(record: Record, document: dict[str, Any]) -> CheckpointEvent:
+_SAID = {
+    CHECKPOINT: ("id", "parent", "begins", "run", "early"),
+    WRITES: ("checkpoint",),
+    HIDDEN: ("hide",),
+    INDEX: ("until", "newest"),
+}
+
+
+def event_of(record: Record) -> CheckpointEvent:
     """What a record says."""
-    names = {
-        CHECKPOINT: ("id", "parent", "begins", "run", "early"),
-        WRITES: ("checkpoint",),
-        HIDDEN: ("hide",),
-        INDEX: ("until", "newest"),
-    }.get(record.kind, ())
-    said = {name: document[name] for name in names}
-    return CheckpointEvent(record.kind, RecordRef(record.position, record.digest), said)
-
-
-def event_of_row(row: Sequence[Any]) -> CheckpointEvent:
-    """An event out of an index record."""
-    kind, position, digest, said = row
-    return CheckpointEvent(kind, RecordRef(position, digest), said)
+    document = record.document()
+    said = {name: document[name] for name in _SAID.get(record.kind, ())}
+    return CheckpointEvent(record.kind, _place(record), said)
 
 
 class CheckpointTree:
     """The checkpoints of one stream that are to be seen, and what belongs to each."""
 
-    def __init__(self, *, is_complete: bool = True) -> None:
-        """An empty trail; one that isn't complete begins in the middle of its stream."""
-        self.is_complete = is_complete
-        self.head = RecordRef(0, "")
+    def __init__(self, head: RecordRef | None = None, newest: str = "") -> None:
+        """Empty; with a head it begins in the middle of its stream, and `newest` is the newest
+        checkpoint up to there.
+        """
+        self.is_complete = head is None
+        self.head = head or RecordRef(0, "")
         self.entries: dict[str, CheckpointEntry] = {}
         self.gone: dict[str, CheckpointEntry] = {}
         self.writes: dict[str, list[RecordRef]] = {}
@@ -324,16 +323,19 @@ class CheckpointTree:
         self.index = 0
         self.uncovered: list[CheckpointEvent] = []
         self._children: dict[str, list[str]] = {}
-        self._earlier_newest = ""
+        self._earlier_newest = newest
 
     def apply(self, event: CheckpointEvent) -> None:
         """Go one record on."""
         self.head = event.at
         self.uncovered.append(event)
         if event.kind == CHECKPOINT:
-            self._add(CheckpointEntry(event.said["id"], event.at, *_origin(event.said)))
+            name, parent, begins, run, early = (event.said[n] for n in _SAID[CHECKPOINT])
+            self.entries[name] = CheckpointEntry(name, event.at, parent, begins, run)
+            self.gone.pop(name, None)
+            self._children.setdefault(parent, []).append(name)
             # Writes can be recorded before the checkpoint that they belong to.
-            self.writes[event.said["id"]] = [RecordRef(*ref) for ref in event.said["early"]]
+            self.writes[name] = [RecordRef(*ref) for ref in early]
         elif event.kind == WRITES:
             self.writes.setdefault(event.said["checkpoint"], []).append(event.at)
         elif event.kind == HIDDEN:
@@ -343,15 +345,6 @@ class CheckpointTree:
             self.index = event.at.position
             until = event.said["until"]
             self.uncovered = [each for each in self.uncovered if each.at.position > until]
-
-    def begin_after(self, newest: str) -> None:
-        """Begin where an index record ends: `newest` is the newest checkpoint up to there."""
-        self._earlier_newest = newest
-
-    def _add(self, entry: CheckpointEntry) -> None:
-        self.entries[entry.id] = entry
-        self.gone.pop(entry.id, None)
-        self._children.setdefault(entry.parent, []).append(entry.id)
 
     def _hide(self, hide: dict[str, Any]) -> None:
         if "all" in hide:
@@ -403,40 +396,11 @@ class CheckpointTree:
         }
 
 
-def _origin(said: dict[str, Any]) -> tuple[str, bool, str]:
-    return said["parent"], said["begins"], said["run"]
-
-
 AUTHOR = "langgraph"
 CHUNK_LENGTH = 2_000_000
 """How much text one record holds at most: twice as much, escaped, still fits into a body."""
 
 _ATTEMPTS = 1_000
-K = TypeVar("K")
-T = TypeVar("T")
-
-
-class LruCache(Generic[K, T]):
-    """The values that were used last, up to a number."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept: OrderedDict[K, T] = OrderedDict()
-
-    def get(self, key: K) -> T | None:
-        """The value of a key, if it is still here."""
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-        return found
-
-    def put(self, key: K, value: T) -> T:
-        """Keep a value, and drop the least recently used one."""
-        self._kept[key] = value
-        self._kept.move_to_end(key)
-        if len(self._kept) > self._limit:
-            self._kept.popitem(last=False)
-        return value
 
 
 class RecordDraft(NamedTuple):
@@ -477,27 +441,29 @@ class CheckpointStream:
 
     def _beginning(self, head: RecordRef) -> CheckpointTree:
         """A tree that starts where the last index record ends."""
-        last = self._checked(self._record(head.position), head)
+        last = self._record(*head)
         index = last.document()["index"] if last.kind != INDEX else last.position
         if not index:
             return CheckpointTree()
         # What these two say of themselves is checked against the head by following the chain.
-        document = self._intact(self._record(index), index).document()
-        until = self._intact(self._record(document["until"]), document["until"])
-        trail = CheckpointTree(is_complete=False)
-        trail.head = RecordRef(until.position, until.digest)
-        trail.begin_after(document["newest"])
-        return trail
+        document = self._record(index).document()
+        until = self._record(document["until"])
+        return CheckpointTree(_place(until), document["newest"])
 
-    def _record(self, position: int) -> Record | None:
+    def _record(self, position: int, digest: str | None = None) -> Record:
+        """The record at a position, which has to have a digest; raises Damaged."""
         with self._streams.context.store.reading() as reader:
-            return reader.record(self.name, position)
+            record = reader.record(self.name, position)
+        if record is None or not record.is_intact():
+            raise self._damaged(position)
+        self._expect(digest is None or record.digest == digest, position)
+        return record
 
     def _follow(self, records: Iterable[Record]) -> None:
         for record in records:
             linked = record.previous == self.trail.head.digest or not self.trail.head.position
             self._expect(linked and record.is_intact(), record.position)
-            self.trail.apply(event_of(record, record.document()))
+            self.trail.apply(event_of(record))
 
     def complete(self) -> CheckpointTree:
         """Make the trail whole, if it knows only the end."""
@@ -515,7 +481,8 @@ class CheckpointStream:
         index = self.trail.index
         while index:
             document = self.document(RecordRef(index, digests.get(index, "")))
-            events = [event_of_row(row) for row in document["events"]]
+            rows = document["events"]
+            events = [CheckpointEvent(kind, RecordRef(*at), said) for kind, *at, said in rows]
             digests.update({e.at.position: e.at.digest for e in events if e.kind == INDEX})
             stretches.append(events)
             index = document["index"]
@@ -526,12 +493,11 @@ class CheckpointStream:
         return self._documents.get(at) or self._documents.put(at, self._read(at))
 
     def _read(self, at: RecordRef) -> dict[str, Any]:
-        record = self._checked(self._record(at.position), at)
+        record = self._record(*at)
         document = record.document()
         texts: list[str] = []
         for _ in range(document.get("pieces", 0)):
-            before = RecordRef(record.position - 1, record.previous)
-            record = self._checked(self._record(before.position), before)
+            record = self._record(record.position - 1, record.previous)
             texts.append(record.document()["text"])
         if texts:
             document["held"] = json.loads("".join(reversed(texts)))
@@ -539,9 +505,8 @@ class CheckpointStream:
 
     def by_key(self, key: str) -> RecordRef | None:
         """The record with a key; valid as long as nobody writes."""
-        with self._streams.context.store.reading() as reader:
-            record = reader.record_by_key(self.name, key)
-        return RecordRef(record.position, record.digest) if record else None
+        record = self._streams.keyed(self.name, key)
+        return _place(record) if record else None
 
     def value(self, at: RecordRef, channel: str) -> ChannelValue:
         """What a record holds for a channel, with everything that it builds on."""
@@ -582,36 +547,17 @@ class CheckpointStream:
             index = self.trail.index_due()
             drafts += [RecordDraft(INDEX, index)] if index else []
             try:
-                records = self._streams.add(*self._asides(drafts, start))
+                entries = [self._entry(draft, start + n) for n, draft in enumerate(drafts)]
+                records = self._streams.add(*entries)
             except Conflict:
                 continue
             self._follow(records)
-            return RecordRef(*_place(records[-2] if index else records[-1]))
+            return _place(records[-2] if index else records[-1])
         raise Conflict(self.name, expected=start, actual=self.trail.head.position)
 
-    def _asides(self, drafts: list[RecordDraft], start: int) -> list[StreamEntry]:
-        index = self.trail.index
-        return [
-            StreamEntry(
-                self.name,
-                draft.kind,
-                AUTHOR,
-                {"index": index, **draft.body},
-                draft.key,
-                expect=start + number,
-            )
-            for number, draft in enumerate(drafts)
-        ]
-
-    def _checked(self, record: Record | None, at: RecordRef) -> Record:
-        found = self._intact(record, at.position)
-        self._expect(found.digest == at.digest, at.position)
-        return found
-
-    def _intact(self, record: Record | None, position: int) -> Record:
-        if record is None or not record.is_intact():
-            raise self._damaged(position)
-        return record
+    def _entry(self, draft: RecordDraft, position: int) -> StreamEntry:
+        body = {"index": self.trail.index, **draft.body}
+        return StreamEntry(self.name, draft.kind, AUTHOR, body, draft.key, expect=position)
 
     def _expect(self, is_so: bool, position: int) -> None:
         if not is_so:
@@ -627,8 +573,8 @@ class CheckpointStream:
         )
 
 
-def _place(record: Record) -> tuple[int, str]:
-    return record.position, record.digest
+def _place(record: Record) -> RecordRef:
+    return RecordRef(record.position, record.digest)
 
 
 def _split_draft(draft: RecordDraft) -> list[RecordDraft]:

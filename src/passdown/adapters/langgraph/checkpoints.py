@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import quote, unquote
 
-from passdown.adapters.tools import async_twin, local_workspace
-from passdown.errors import InvalidInput, MissingExtra, Problem
+from passdown.adapters.tools import LruCache, async_twin, local_workspace
+from passdown.errors import Conflict, InvalidInput, MissingExtra, Problem
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
@@ -23,10 +26,12 @@ if TYPE_CHECKING:
         Checkpoint,
         CheckpointMetadata,
         DeltaChannelHistory,
+        PendingWrite,
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from passdown.adapters.langgraph.checkpoint_streams import CheckpointEntry, CheckpointStream
+    from passdown import Workspace
+    from passdown.adapters.langgraph.checkpoint_streams import CheckpointEntry, CheckpointTree
     from passdown.adapters.tools import AnyWorkspace
 
 
@@ -43,16 +48,25 @@ except ImportError as error:
         next_step="Install it: pip install 'passdown[langgraph]'",
     ) from error
 
-from passdown.adapters.langgraph.checkpoint_records import (
-    CheckpointThreads,
-    NewCheckpoint,
-    StoredWrite,
-    read_values,
-    record_checkpoint,
-    record_writes,
-    writes_of,
+from passdown.adapters.langgraph.checkpoint_streams import (
+    CHECKPOINT,
+    EMPTY,
+    HIDDEN,
+    NOTHING,
+    WRITES,
+    ChannelValue,
+    CheckpointStream,
+    Part,
+    RecordDraft,
+    RecordRef,
+    StrictSerializer,
+    change_of,
+    decode_part,
+    encode_body,
+    encode_part,
+    join_value,
+    split_value,
 )
-from passdown.adapters.langgraph.checkpoint_streams import StrictSerializer, decode_part
 
 BRANCH = "__passdown_branch_from"
 """In the config of a checkpoint that has a successor: continuing from it means to branch."""
@@ -63,6 +77,387 @@ class _CheckpointKey(NamedTuple):
     namespace: str
     checkpoint: str
     branch: str
+
+
+SAME_RECORD = 0
+"""Used as a position: the value is in the same record."""
+
+
+class NewCheckpoint(NamedTuple):
+    """A checkpoint that is to be recorded; `may_branch` when its parent was read as history."""
+
+    id: str
+    parent: str
+    begins: bool
+    run: str
+    frame: Part
+    metadata: Part
+    versions: Mapping[str, str | int | float]
+    values: dict[str, Any]
+    new: frozenset[str]
+    may_branch: bool
+
+
+class StoredWrite(NamedTuple):
+    """One pending write, in the order that LangGraph applies them."""
+
+    path: str
+    task: str
+    number: int
+    channel: str
+    part: Part
+
+
+def record_checkpoint(
+    stream: CheckpointStream, serde: SerializerProtocol, given: NewCheckpoint
+) -> None:
+    """Record a checkpoint; a repeat changes nothing. Raises Conflict for a second successor."""
+    with stream.lock:
+        new = [channel for channel in given.versions if channel in given.new]
+        values = {channel: _split_channel(stream, serde, given, channel) for channel in new}
+
+        def compose() -> RecordDraft | None:
+            key = stream.trail.key(given.id)
+            known = stream.by_key(key)
+            if known is not None:
+                _check_same(stream, given, known, values)
+                return None
+            _check_parent(stream, given)
+            places = _value_refs(stream, given, values)
+            for channel in given.values.keys() & given.versions.keys() - values.keys():
+                if channel not in places:
+                    values[channel] = _split_channel(stream, serde, given, channel)
+            return _draft(stream, given, values, places)._replace(key=key)
+
+        at = stream.append(compose)
+        if at is not None:
+            changes = stream.document(at)["held"]["values"]
+            for channel, value in values.items():
+                depth = changes[channel].get("depth", 0)
+                stream.keep(at, channel, value._replace(depth=depth))
+
+
+def _split_channel(
+    stream: CheckpointStream, serde: SerializerProtocol, given: NewCheckpoint, channel: str
+) -> ChannelValue:
+    if channel not in given.values:
+        return NOTHING
+    if isinstance(given.values[channel], ChannelValue):
+        return given.values[channel]
+    value, live = split_value(serde, given.values[channel], stream.live.get(channel, []))
+    stream.live[channel] = live
+    return value
+
+
+def _check_parent(stream: CheckpointStream, given: NewCheckpoint) -> None:
+    """Refuse a second successor of the same checkpoint, and a second beginning of a thread."""
+    trail = stream.trail
+    if given.may_branch or not (given.parent or given.begins):
+        return
+    if given.parent not in trail.entries and trail.newest is not None:
+        trail = stream.complete()
+    others = [name for name in trail.successors(given.parent) if name != given.id]
+    if not given.parent:
+        others = [name for name in others if trail.entries[name].begins]
+    if others:
+        parent = trail.entries.get(given.parent)
+        raise branch_conflict(stream, given, others[0], parent.at.position if parent else 0)
+
+
+def branch_conflict(
+    stream: CheckpointStream, given: NewCheckpoint, other: str, position: int
+) -> Conflict:
+    """The error for a writer whose checkpoint already has a successor."""
+    place = f"checkpoint {given.parent}" if given.parent else "the beginning of the thread"
+    error = Conflict(
+        stream.name,
+        expected=position,
+        actual=stream.trail.head.position,
+        detail=f"{place} already has the successor {other}; {given.id} was not recorded",
+    )
+    error.next_step = (
+        "Read the thread again and run from its latest checkpoint. To branch on purpose, read the "
+        "earlier checkpoint and continue from its config."
+    )
+    return error
+
+
+def _check_same(
+    stream: CheckpointStream,
+    given: NewCheckpoint,
+    known: RecordRef,
+    values: dict[str, ChannelValue],
+) -> None:
+    """Whether a checkpoint that is there says the same; raises Conflict otherwise."""
+    document = stream.document(known)
+    coding = document["coding"]
+    same = document["parent"] == given.parent
+    same = same and decode_part(document["frame"], coding) == given.frame
+    same = same and decode_part(document["metadata"], coding) == given.metadata
+    for channel, value in values.items():
+        place = value_ref(document, channel, known)
+        stored = stream.value(place, channel) if place else NOTHING
+        same = same and (stored.shape, stored.parts) == (value.shape, value.parts)
+    if not same:
+        raise branch_conflict(stream, given, f"another checkpoint {given.id}", known.position)
+
+
+def value_ref(document: dict[str, Any], channel: str, at: RecordRef) -> RecordRef | None:
+    """The record that holds the value of a channel at a checkpoint; None without one."""
+    _, *place = document["channels"].get(channel, [None])
+    if not place:
+        return None
+    return at if place[0] == SAME_RECORD else RecordRef(*place)
+
+
+def _value_refs(
+    stream: CheckpointStream, given: NewCheckpoint, values: Mapping[str, ChannelValue]
+) -> dict[str, RecordRef]:
+    """Where the channels that aren't new have their values: found by their version."""
+    missing = {channel for channel in given.versions if channel not in values}
+    found: dict[str, RecordRef] = {}
+    for entry in _earlier_entries(stream, given.parent):
+        if not missing:
+            break
+        document = stream.document(entry.at)
+        for channel in sorted(missing):
+            known = document["channels"].get(channel)
+            if known and known[0] == given.versions[channel]:
+                missing.remove(channel)
+                if place := value_ref(document, channel, entry.at):
+                    found[channel] = place
+    return found
+
+
+def _earlier_entries(stream: CheckpointStream, parent: str) -> Iterator[CheckpointEntry]:
+    """A checkpoint's parent, then all others, the newest first."""
+    if parent in stream.trail.entries:
+        yield stream.trail.entries[parent]
+    if stream.trail.newest is not None:
+        yield from sorted(stream.complete().entries.values(), key=lambda each: -each.at.position)
+
+
+def _draft(
+    stream: CheckpointStream,
+    given: NewCheckpoint,
+    values: dict[str, ChannelValue],
+    places: dict[str, RecordRef],
+) -> RecordDraft:
+    parent = stream.trail.entries.get(given.parent)
+    earlier = stream.document(parent.at) if parent else None
+    channels: dict[str, list[Any]] = {}
+    for channel, version in given.versions.items():
+        place = places.get(channel)
+        channels[channel] = [version, *((SAME_RECORD,) if channel in values else place or ())]
+
+    def change(channel: str, value: ChannelValue, coding: str) -> dict[str, Any]:
+        at = value_ref(earlier, channel, parent.at) if earlier and parent else None
+        base = stream.value(at, channel) if at and value.shape != EMPTY else None
+        return change_of(value, base, at, coding)
+
+    def make(coding: str) -> dict[str, Any]:
+        return {
+            "id": given.id,
+            "parent": given.parent,
+            "begins": given.begins,
+            "run": given.run,
+            "early": [list(at) for at in stream.trail.early_writes(given.id)],
+            "channels": channels,
+            "frame": encode_part(given.frame, coding),
+            "metadata": encode_part(given.metadata, coding),
+            "held": {
+                "values": {channel: change(channel, values[channel], coding) for channel in values}
+            },
+        }
+
+    body = encode_body(make)
+    held = cast("dict[str, Any]", body.pop("held"))
+    return RecordDraft(CHECKPOINT, body, held)
+
+
+def read_values(
+    stream: CheckpointStream, serde: SerializerProtocol, document: dict[str, Any], at: RecordRef
+) -> dict[str, Any]:
+    """The channels' values of a checkpoint, as new objects."""
+    found: dict[str, Any] = {}
+    for channel in document["channels"]:
+        place = value_ref(document, channel, at)
+        value = stream.value(place, channel) if place else NOTHING
+        if value.shape != EMPTY:
+            found[channel], stream.live[channel] = join_value(serde, value)
+    return found
+
+
+def record_writes(stream: CheckpointStream, checkpoint: str, writes: Sequence[StoredWrite]) -> None:
+    """Record pending writes of a task; of a number that is there already, nothing, unless it is
+    one of the special ones, which take the place of what was there.
+    """
+
+    def compose() -> RecordDraft | None:
+        known = {(each.task, each.number): each for each in writes_of(stream, checkpoint)}
+        new = [each for each in writes if _is_new(each, known.get((each.task, each.number)))]
+        if not new:
+            return None
+
+        def make(coding: str) -> dict[str, Any]:
+            rows = [
+                [each.path, each.task, each.number, each.channel, *encode_part(each.part, coding)]
+                for each in new
+            ]
+            return {"checkpoint": checkpoint, "held": {"writes": rows}}
+
+        body = encode_body(make)
+        held = cast("dict[str, Any]", body.pop("held"))
+        return RecordDraft(WRITES, body, held)
+
+    with stream.lock:
+        stream.append(compose)
+
+
+def _is_new(write: StoredWrite, known: StoredWrite | None) -> bool:
+    return known is None or (write.number < 0 and write != known)
+
+
+def writes_of(stream: CheckpointStream, checkpoint: str) -> list[StoredWrite]:
+    """The pending writes of a checkpoint, in the order in which LangGraph applies them."""
+    found: dict[tuple[str, int], StoredWrite] = {}
+    for at in stream.trail.writes.get(checkpoint, ()):
+        document = stream.document(at)
+        for path, task, number, channel, kind, text in document["held"]["writes"]:
+            part = decode_part([kind, text], document["coding"])
+            if number < 0 or (task, number) not in found:
+                found[task, number] = StoredWrite(path, task, number, channel, part)
+    return sorted(found.values(), key=lambda each: (each.path, each.task, each.number))
+
+
+PREFIX = "checkpoint/"
+_CACHED_STREAMS = 128
+
+
+class CheckpointThreads:
+    """The threads of one workspace; those used last are cached."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        """Nothing is read yet."""
+        self._streams = WorkspaceStreams(workspace)
+        self._cached: LruCache[str, CheckpointStream] = LruCache(_CACHED_STREAMS)
+        self._lock = Lock()
+
+    def stream(self, thread: str, namespace: str) -> CheckpointStream:
+        """The stream of a thread and a namespace, whether or not it has records."""
+        name = f"{PREFIX}{_quoted(thread)}/{_quoted(namespace)}"
+        with self._lock:
+            return self._cached.get(name) or self._cached.put(
+                name, CheckpointStream(self._streams, name)
+            )
+
+    def known(self, thread: str | None) -> list[tuple[str, str, CheckpointStream]]:
+        """Thread, namespace and stream of all that have records, or of one thread's."""
+        prefix = PREFIX if thread is None else f"{PREFIX}{_quoted(thread)}/"
+        heads = self._streams.streams(prefix)
+        names = [head.stream.removeprefix(PREFIX).split("/") for head in heads]
+        places = [(unquote(thread), unquote(namespace)) for thread, namespace in names]
+        return [(*place, self.stream(*place)) for place in places]
+
+    def hide_all(self, thread: str) -> None:
+        """Hide everything of a thread."""
+        for _, _, stream in self.known(thread):
+            _hide(stream, _everything)
+
+    def keep_newest(self, thread: str) -> None:
+        """Hide all but the newest checkpoint of each namespace."""
+
+        def others(stream: CheckpointStream) -> dict[str, Any] | None:
+            trail = stream.complete()
+            return {"keep": trail.newest} if len(trail.entries) > 1 else None
+
+        for _, _, stream in self.known(thread):
+            _hide(stream, others)
+
+    def hide_runs(self, runs: frozenset[str]) -> None:
+        """Hide the checkpoints of some runs, in all threads."""
+
+        def theirs(stream: CheckpointStream) -> dict[str, Any] | None:
+            entries = stream.complete().entries.values()
+            names = [entry.id for entry in entries if entry.run and entry.run in runs]
+            return {"ids": names} if names else None
+
+        for _, _, stream in self.known(None):
+            _hide(stream, theirs)
+
+    def copy(self, source: str, target: str, serde: SerializerProtocol) -> None:
+        """Record a thread again under another name. What the target has already stays, so that a
+        copy which broke off is completed. What is hidden is copied too, and hidden again: values
+        may be made of it.
+        """
+        for _, namespace, stream in self.known(source):
+            with stream.lock:
+                stream.refresh()
+                _copy_stream(stream.complete(), stream, self.stream(target, namespace), serde)
+
+
+def _everything(stream: CheckpointStream) -> dict[str, Any] | None:
+    trail = stream.complete()
+    return {"all": True} if trail.entries or trail.writes or trail.gone else None
+
+
+def _hide(
+    stream: CheckpointStream, choose: Callable[[CheckpointStream], dict[str, Any] | None]
+) -> None:
+    def compose() -> RecordDraft | None:
+        hide = choose(stream)
+        return RecordDraft(HIDDEN, {"hide": hide}) if hide else None
+
+    with stream.lock:
+        stream.append(compose)
+
+
+def _copy_stream(
+    trail: CheckpointTree,
+    source: CheckpointStream,
+    target: CheckpointStream,
+    serde: SerializerProtocol,
+) -> None:
+    with target.lock:
+        target.refresh()
+        there = {*target.complete().entries, *target.trail.gone}
+        entries = sorted({**trail.gone, **trail.entries}.values(), key=lambda e: e.at.position)
+        for entry in (each for each in entries if each.id not in there):
+            record_checkpoint(target, serde, _stored_checkpoint(source, entry))
+        for name in trail.writes:
+            record_writes(target, name, writes_of(source, name))
+        gone = [name for name in trail.gone if name in target.complete().entries]
+        if gone:
+            _hide(target, lambda _: {"ids": gone})
+
+
+def _stored_checkpoint(stream: CheckpointStream, entry: CheckpointEntry) -> NewCheckpoint:
+    """A checkpoint as it was recorded, its values in parts."""
+    document = stream.document(entry.at)
+    places = {name: value_ref(document, name, entry.at) for name in document["channels"]}
+    values = {name: stream.value(place, name) for name, place in places.items() if place}
+    frame, metadata = (decode_part(document[n], document["coding"]) for n in ("frame", "metadata"))
+    return NewCheckpoint(
+        entry.id,
+        entry.parent,
+        entry.begins,
+        entry.run,
+        frame,
+        metadata,
+        {name: known[0] for name, known in document["channels"].items()},
+        values,
+        frozenset(name for name, place in places.items() if place == entry.at),
+        may_branch=True,
+    )
+
+
+def _quoted(name: str) -> str:
+    """A name with nothing in it that parts a stream's name; raises InvalidInput."""
+    try:
+        return quote(name, safe="")
+    except UnicodeEncodeError:
+        problem = Problem("configurable", "lone_surrogate", "half a character", "proper text")
+        raise InvalidInput("this can't be the name of a thread", [problem]) from None
 
 
 class LedgerSaver(BaseCheckpointSaver[str]):
@@ -240,7 +635,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Record a thread again under another name; if it breaks off, repeat it."""
-        self._threads.copy(str(source_thread_id), str(target_thread_id))
+        self._threads.copy(str(source_thread_id), str(target_thread_id), self.serde)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Hide all but the latest checkpoint of each namespace, or with "delete" that one too.
@@ -260,12 +655,26 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """For each channel the writes since the last stored value, oldest first, and that value."""
-        from passdown.adapters.langgraph.checkpoint_records import delta_history
-
         place = _checkpoint_key(config)
         stream = self._threads.stream(*place[:2])
+        writes: dict[str, builtins.list[PendingWrite]] = {channel: [] for channel in channels}
+        seeds: dict[str, Any] = {}
         with stream.lock:
-            return delta_history(stream, self.serde, place.checkpoint, channels)
+            stream.refresh()
+            trail = stream.complete()
+            # What was hidden counts: a pruned thread still needs what its channels are made of.
+            known = {**trail.gone, **trail.entries}
+            entry = known.get(place.checkpoint or trail.newest or "")
+            while entry is not None and (entry := known.get(entry.parent)) is not None:
+                read = self._tuple(stream, place.thread, place.namespace, entry)
+                for write in reversed(read.pending_writes or ()):
+                    if write[1] in writes and write[1] not in seeds:
+                        writes[write[1]].append(write)
+                values = read.checkpoint["channel_values"]
+                seeds = {**{name: values[name] for name in writes if name in values}, **seeds}
+                if len(seeds) == len(writes):
+                    break
+        return {name: _channel_history(name, found, seeds) for name, found in writes.items()}
 
     aget_tuple = async_twin(get_tuple)
 
@@ -289,6 +698,13 @@ class LedgerSaver(BaseCheckpointSaver[str]):
     acopy_thread = async_twin(copy_thread)
     aprune = async_twin(prune)
     aget_delta_channel_history = async_twin(get_delta_channel_history)
+
+
+def _channel_history(
+    name: str, newest_first: builtins.list[PendingWrite], seeds: dict[str, Any]
+) -> DeltaChannelHistory:
+    writes = newest_first[::-1]
+    return {"writes": writes, "seed": seeds[name]} if name in seeds else {"writes": writes}
 
 
 def _all_entries(stream: CheckpointStream) -> builtins.list[CheckpointEntry]:

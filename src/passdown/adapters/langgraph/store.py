@@ -179,12 +179,9 @@ def matches_filter(value: object, wanted: object) -> bool:
             return False
         held = cast("dict[str, object]", value)
         return all(matches_filter(held.get(name), part) for name, part in parts.items())
-    if isinstance(wanted, list | tuple):
-        listed = cast("Sequence[object]", wanted)
-        given = cast("Sequence[object]", value) if isinstance(value, list | tuple) else None
-        if given is None or len(given) != len(listed):
-            return False
-        return all(matches_filter(one, other) for one, other in zip(given, listed, strict=True))
+    if isinstance(wanted, list | tuple) and isinstance(value, list | tuple):
+        one, other = cast("Sequence[object]", value), cast("Sequence[object]", wanted)
+        return len(one) == len(other) and all(map(matches_filter, one, other))
     return value == wanted
 
 
@@ -202,29 +199,6 @@ def _compares(value: object, name: str, other: object) -> bool:
         return _OPERATORS[name](float(cast("float", value)), float(cast("float", other)))
     except (TypeError, ValueError):
         return False
-
-
-def namespaces_of(items: StoredItems, op: ListNamespacesOp) -> list[Namespace]:
-    """The namespaces that meet all conditions, cut to a depth, in order."""
-    conditions = op.match_conditions or ()
-    found: Iterable[Namespace] = (
-        namespace
-        for namespace in items.namespaces()
-        if all(_matches_condition(namespace, condition) for condition in conditions)
-    )
-    if op.max_depth is not None:
-        found = {namespace[: op.max_depth] for namespace in found}
-    return sorted(found)[op.offset : op.offset + op.limit]
-
-
-def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
-    path = condition.path
-    if len(namespace) < len(path):
-        return False
-    part = namespace[: len(path)]
-    if condition.match_type == "suffix":
-        part = namespace[len(namespace) - len(path) :]
-    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
 
 
 class RecallStore(BaseStore):
@@ -292,9 +266,19 @@ class RecallStore(BaseStore):
             return _item(stored) if stored else None
         if isinstance(op, SearchOp):
             return self._search(op)
-        if isinstance(op, ListNamespacesOp):
-            return namespaces_of(self._items, op)
-        return None
+        return self._namespaces(op) if isinstance(op, ListNamespacesOp) else None
+
+    def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+        """The namespaces that meet all conditions, cut to a depth, in order."""
+        conditions = op.match_conditions or ()
+        found: Iterable[Namespace] = (
+            namespace
+            for namespace in self._items.namespaces()
+            if all(_matches_condition(namespace, condition) for condition in conditions)
+        )
+        if op.max_depth is not None:
+            found = {namespace[: op.max_depth] for namespace in found}
+        return sorted(found)[op.offset : op.offset + op.limit]
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         passing = [
@@ -327,8 +311,7 @@ class RecallStore(BaseStore):
         return results[op.offset : op.offset + op.limit]
 
     def _put(self, puts: list[PutOp]) -> None:
-        aside = StreamEntry(self._stream, KIND, self._agent, put_rows(puts))
-        self._streams.add(aside)
+        self._streams.add(StreamEntry(self._stream, KIND, self._agent, put_rows(puts)))
         self._refresh()
         stored = [self._items.get(op.namespace, op.key) for op in puts]
         nodes = [node for each in stored if (node := self._node(each))]
@@ -387,22 +370,28 @@ class RecallStore(BaseStore):
                     self._learn([], {name})
 
 
+def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
+    wanted = tuple(condition.path)
+    if len(namespace) < len(wanted):
+        return False
+    is_suffix = condition.match_type == "suffix"
+    part = namespace[len(namespace) - len(wanted) :] if is_suffix else namespace[: len(wanted)]
+    return all(want in ("*", label) for want, label in zip(wanted, part, strict=True))
+
+
 def _item(stored: StoredItem) -> Item:
-    return Item(
-        value=stored.value(),
-        key=stored.key,
-        namespace=stored.namespace,
-        created_at=datetime.fromisoformat(stored.created_at),
-        updated_at=datetime.fromisoformat(stored.updated_at),
-    )
+    return Item(**_fields(stored))
 
 
 def _search_item(stored: StoredItem, score: float | None = None) -> SearchItem:
-    return SearchItem(
-        namespace=stored.namespace,
-        key=stored.key,
-        value=stored.value(),
-        created_at=datetime.fromisoformat(stored.created_at),
-        updated_at=datetime.fromisoformat(stored.updated_at),
-        score=score,
-    )
+    return SearchItem(**_fields(stored), score=score)
+
+
+def _fields(stored: StoredItem) -> dict[str, Any]:
+    times = {name: getattr(stored, name) for name in ("created_at", "updated_at")}
+    return {
+        "namespace": stored.namespace,
+        "key": stored.key,
+        "value": stored.value(),
+        **{name: datetime.fromisoformat(at) for name, at in times.items()},
+    }

@@ -107,7 +107,7 @@ class PassdownHooks(RunHooks[Any]):
 
     async def on_agent_start(self, context: Context, agent: AgentBase[Any]) -> None:
         """Record that an agent begins."""
-        await self._note(STARTED, {"active": agent.name})
+        await self._note(STARTED, {"active": agent.name}, context)
 
     async def on_agent_end(self, context: Context, agent: AgentBase[Any], output: Any) -> None:
         """Record that an agent gave the run's answer, and what it took."""
@@ -123,7 +123,7 @@ class PassdownHooks(RunHooks[Any]):
         """
         kind = SENT_BACK if from_agent is to_agent else HANDED
         body = {"active": from_agent.name, "from": from_agent.name, "to": to_agent.name}
-        await self._note(kind, body, context, by=from_agent)
+        await self._note(kind, body, context, from_agent)
 
     async def on_llm_end(
         self, context: Context, agent: Agent[Any], response: ModelResponse
@@ -138,16 +138,11 @@ class PassdownHooks(RunHooks[Any]):
         self._run(context).calls[str(getattr(tool, "name", tool))] += 1
 
     async def _note(
-        self,
-        kind: str,
-        body: dict[str, Any],
-        context: Context | None = None,
-        *,
-        by: AgentBase[Any] | None = None,
+        self, kind: str, body: dict[str, Any], context: Context, by: AgentBase[Any] | None = None
     ) -> None:
         try:
-            body |= _handoff_call(self._run(context), by) if context and by else {}
-            body |= self._taken(context) if context else {}
+            body |= _handoff_call(self._run(context), by) if by else {}
+            body |= self._taken(context) if kind != STARTED else {}
             entries = [StreamEntry(each, kind, "agents-sdk", body) for each in self._stream_names]
             await asyncio.to_thread(self._streams.add, *entries)
         except Exception:  # noqa: BLE001 - a record is never worth a run

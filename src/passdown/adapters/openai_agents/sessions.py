@@ -48,8 +48,8 @@ MAX_RECORD_CHARS = 1_000_000
 MAX_SESSION_ID = 200
 
 
-class SessionItem(NamedTuple):
-    """An item as it is kept: its number in the log, its JSON text, and whether it still counts."""
+class TranscriptItem(NamedTuple):
+    """An item of a session: its number, its JSON text, and whether `get_items` still gives it."""
 
     number: int
     text: str
@@ -74,38 +74,37 @@ class ItemLog:
         self._stream = STREAM + session_id
         self._reading = threading.Lock()
         self._position = 0
-        self._kept: list[SessionItem] = []
+        self._kept: list[TranscriptItem] = []
         self._parts: list[str] = []
 
     def add(self, items: Sequence[ItemData], keys: Sequence[str] = ()) -> list[int]:
         """Keep items, all or none, and give their numbers; one with a known key has its first."""
-        asides: list[StreamEntry] = []
+        entries: list[StreamEntry] = []
         firsts: list[int] = []
         for index, item in enumerate(items):
-            key = keys[index] if keys else ""
-            firsts.append(len(asides))
-            asides += [
-                StreamEntry(self._stream, ADDED, "agents-sdk", body, f"{key}/{part}" if key else "")
-                for part, body in enumerate(_bodies(item, f"items[{index}]"))
-            ]
-        records = self._streams.add(*asides) if asides else []
+            firsts.append(len(entries))
+            for part, body in enumerate(_bodies(item, f"items[{index}]")):
+                key = f"{keys[index]}/{part}" if keys else ""
+                entries.append(self._entry(ADDED, body, key))
+        records = self._streams.add(*entries) if entries else []
         return [records[first].position for first in firsts]
 
-    def all(self) -> list[SessionItem]:
+    def _entry(
+        self, kind: str, body: ItemData, key: str = "", at: int | None = None
+    ) -> StreamEntry:
+        return StreamEntry(self._stream, kind, "agents-sdk", body, key, expect=at)
+
+    def all(self) -> list[TranscriptItem]:
         """Every item that was ever added, oldest first."""
         with self._reading:
             self._catch_up()
             return list(self._kept)
 
-    def counting(self) -> list[SessionItem]:
-        """The items that were neither taken back nor cleared, oldest first."""
-        return [kept for kept in self.all() if kept.counts]
-
     def last_number(self) -> int:
         """The number that comes last in the log; 0 while it is empty."""
         return self._streams.position(self._stream)
 
-    def hide_last(self) -> SessionItem | None:
+    def hide_last(self) -> TranscriptItem | None:
         """Take the newest item that counts out of the view; None where there is none."""
         while True:
             with self._reading:
@@ -114,18 +113,15 @@ class ItemLog:
                 last = next((kept for kept in reversed(self._kept) if kept.counts), None)
             if last is None:
                 return None
-            body = {"hides": last.number}
             try:
-                self._streams.add(
-                    StreamEntry(self._stream, HIDDEN, "agents-sdk", body, expect=position or None)
-                )
+                self._streams.add(self._entry(HIDDEN, {"hides": last.number}, at=position))
             except Conflict:
                 continue  # somebody else wrote in between: what is newest may have changed
             return last
 
     def hide_all(self) -> None:
         """Take everything there is now out of the view."""
-        self._streams.add(StreamEntry(self._stream, CLEARED, "agents-sdk", {}))
+        self._streams.add(self._entry(CLEARED, {}))
 
     def _catch_up(self) -> None:
         for record in self._streams.records(self._stream, self._position):
@@ -137,35 +133,31 @@ class ItemLog:
         if record.kind == CLEARED:
             self._kept = [kept._replace(counts=False) for kept in self._kept]
         elif record.kind == HIDDEN:
-            self._hide(body["hides"])
+            places = range(len(self._kept) - 1, -1, -1)  # what is taken back is among the newest
+            place = next((p for p in places if self._kept[p].number == body["hides"]), None)
+            if place is not None:
+                self._kept[place] = self._kept[place]._replace(counts=False)
         elif record.kind == ADDED:
             self._parts.append(body["text"] if "text" in body else _text(body["value"]))
             if len(self._parts) == body.get("of", 1):
                 number = record.position - len(self._parts) + 1
-                self._kept.append(SessionItem(number, "".join(self._parts)))
+                self._kept.append(TranscriptItem(number, "".join(self._parts)))
                 self._parts = []
-
-    def _hide(self, number: int) -> None:
-        """From the end: what is taken back is among the newest."""
-        for index in range(len(self._kept) - 1, -1, -1):
-            if self._kept[index].number == number:
-                self._kept[index] = self._kept[index]._replace(counts=False)
-                return
 
 
 def session_id_problems(value: object) -> list[Problem]:
     """What is wrong with a session's id."""
-    expected = f"a text of 1 to {MAX_SESSION_ID} printable characters"
+    code, message = "", ""
     if not isinstance(value, str):
-        return [Problem("session_id", "wrong_type", f"{type(value).__name__} given", expected)]
-    if not value or len(value) > MAX_SESSION_ID:
-        message = f"has {len(value):,} characters"
-        return [Problem("session_id", "out_of_range", message, expected)]
-    if not value.isprintable():
-        return [Problem("session_id", "invalid_id", "has control characters", expected)]
-    if redact(value)[1]:
-        return [Problem("session_id", "secret", "looks like a secret", "a name")]
-    return []
+        code, message = "wrong_type", f"{type(value).__name__} given"
+    elif not 0 < len(value) <= MAX_SESSION_ID:
+        code, message = "out_of_range", f"has {len(value):,} characters"
+    elif not value.isprintable():
+        code, message = "invalid_id", "has control characters"
+    elif redact(value)[1]:
+        code, message = "secret", "looks like a secret"
+    expected = f"a text of 1 to {MAX_SESSION_ID} printable characters"
+    return [Problem("session_id", code, message, expected)] if code else []
 
 
 def _bodies(item: ItemData, where: str) -> list[dict[str, Any]]:
@@ -191,14 +183,6 @@ def _bodies(item: ItemData, where: str) -> list[dict[str, Any]]:
 def _text(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return json.dumps(value, separators=(",", ":")) if has_lone_surrogate(text) else text
-
-
-class TranscriptItem(NamedTuple):
-    """An item of a transcript: its number, the item, and whether `get_items` still gives it."""
-
-    number: int
-    item: dict[str, Any]
-    counts: bool
 
 
 class LedgerSession:
@@ -241,7 +225,7 @@ class LedgerSession:
 
         `limit`: exactly the newest so many, as the SDK counts on when it takes a failed turn back.
         """
-        kept = await asyncio.to_thread(self._log.counting)
+        kept = [each for each in await asyncio.to_thread(self._log.all) if each.counts]
         settings = self.session_settings
         limit = settings.limit if limit is None and settings else limit
         if limit is not None:
@@ -265,9 +249,9 @@ class LedgerSession:
 
     def transcript(self) -> list[TranscriptItem]:
         """Every item that was ever added, oldest first, also those taken back or cleared."""
-        return [TranscriptItem(each.number, each.item, each.counts) for each in self._log.all()]
+        return self._log.all()
 
-    def _fitting(self, kept: Sequence[SessionItem], budget: int) -> list[SessionItem]:
+    def _fitting(self, kept: Sequence[TranscriptItem], budget: int) -> list[TranscriptItem]:
         spent = 0
         start = len(kept)
         for index in range(len(kept) - 1, -1, -1):
@@ -298,22 +282,15 @@ def _needed_items(items: Sequence[ItemData]) -> list[int]:
     needs: list[int] = []
     for index, item in enumerate(items):
         need = index
-        if _is_answer(item):
-            need = called_at.get(str(_call_of_answer(item)), index)
+        if str(item.get("type")).endswith(("_output", "_approval_response")):
+            call = item.get("call_id") or item.get("approval_request_id") or item.get("id")
+            need = called_at.get(str(call), index)
         else:
             called_at |= {str(item[name]): index for name in ("call_id", "id") if item.get(name)}
         if index and items[index - 1].get("type") == "reasoning":
             need = min(need, index - 1)
         needs.append(need)
     return needs
-
-
-def _is_answer(item: ItemData) -> bool:
-    return str(item.get("type")).endswith(("_output", "_approval_response"))
-
-
-def _call_of_answer(item: ItemData) -> object:
-    return item.get("call_id") or item.get("approval_request_id") or item.get("id")
 
 
 MODULE = "passdown.adapters.openai_agents"
