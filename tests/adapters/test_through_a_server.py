@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from agents import Agent
+from langchain_core.messages import AIMessage
 
 from passdown.adapters import openai_agents, states
 from passdown.adapters.langgraph import (
@@ -56,4 +58,9 @@ def test_the_brief_comes_through_a_server(ws: Workspace) -> None:
     with over_http(ws) as remote:
         middleware: Any = BriefMiddleware(remote, "T-1", "planner")
         assert middleware.before_agent({"messages": []}, None)["version_before"] == 1
-        assert "# T-1 for planner" in middleware._brief((1, "", 0), 0)
+        request: Any = SimpleNamespace(
+            messages=[AIMessage("Before")], state={"messages_before": 1, "version_before": 1}
+        )
+        request.override = lambda messages: messages
+        shown = middleware.wrap_model_call(request, lambda messages: messages)
+        assert "# T-1 for planner" in shown[0].content
