@@ -23,8 +23,8 @@ import passdown
 from passdown import Settings
 from passdown.errors import StoreUnavailable
 from passdown.store import open_store
-from passdown.store.postgres.connections import WatchedConnection, connect
 from passdown.store.errors import UNKNOWN
+from passdown.store.postgres.connections import WatchedConnection, connect
 from passdown.store.postgres.errors import as_store_error
 from passdown.store.postgres.location import parse_location
 from passdown.store.postgres.session import Session
