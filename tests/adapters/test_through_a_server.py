@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from passdown import Workspace
 
 
+def _messages(messages: list[Any]) -> list[Any]:
+    return messages
+
+
 def _node(state: dict[str, Any]) -> dict[str, Any]:
     return state
 
@@ -61,6 +65,6 @@ def test_the_brief_comes_through_a_server(ws: Workspace) -> None:
         request: Any = SimpleNamespace(
             messages=[AIMessage("Before")], state={"messages_before": 1, "version_before": 1}
         )
-        request.override = lambda messages: messages
-        shown = middleware.wrap_model_call(request, lambda messages: messages)
+        request.override = _messages
+        shown = middleware.wrap_model_call(request, _messages)
         assert "# T-1 for planner" in shown[0].content
