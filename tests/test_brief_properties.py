@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections import Counter as Tally
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -471,11 +472,11 @@ def test_no_step_makes_an_item_shorter(
     for number, (size, worth, is_mandatory, is_relevant) in enumerate(given, 1):
         text = " ".join(map(str, size * 2))
         row = ItemRow("T-1", "d", number, 1, "", 0, "", False, "", "", sizes=text)
-        items.append(RankedItem(row, worth, "", is_mandatory, is_relevant))
+        items.append(RankedItem(row, worth, "", is_mandatory, float(is_relevant)))
     found = order_steps(items)
     forms: dict[str, list[int]] = {}
-    for step in (*found.first, *found.rest, *found.large):
-        forms.setdefault(step.address, []).append(LENGTHS.index(step.length))
+    for address, length in chain.from_iterable(found):
+        forms.setdefault(address, []).append(LENGTHS.index(length))
     assert forms.keys() == {item.row.address for item in items}
     for item in items:
         lengths = forms[item.row.address]

@@ -44,7 +44,9 @@ def test_what_could_still_be_added_is_not_left_out(given: list[str], limit: int)
 
 @given(st.integers(0, 40), st.integers(0, 60))
 def test_the_longest_beginning_that_fits_is_found(count: int, limit: int) -> None:
-    assert budget_of(limit, len).longest(count, lambda number: "x" * number) == min(count, limit)
+    kept, rest = budget_of(limit, len).beginning("x" * count, "".join)
+    assert len(kept) == min(count, limit)
+    assert len(kept) + len(list(rest)) == count
 
 
 def test_the_first_text_that_fits_is_taken_and_characters_count_too() -> None:

@@ -230,21 +230,16 @@ def test_the_picture_is_well_formed_and_stays_inside(count: int) -> None:
     words = " ".join("".join(node.itertext()) for node in root.iter(f"{SVG}text"))
     for part in ("Tokens in an agent's context", "without", "with Passdown", "chars4", "tokens"):
         assert part in words
-    bars = [r for r in root.iter(f"{SVG}rect") if len(r)]
-    lines = list(root.iter(f"{SVG}polyline"))
-    assert (len(bars), len(lines)) == ((2 * count, 0) if count <= 14 else (0, 2))
-    places = [(float(r.get("x", 0)), float(r.get("y", 0)), float(r.get("height", 0))) for r in bars]
-    for line in lines:
-        pairs = [point.split(",") for point in line.get("points", "").split()]
-        assert len(pairs) == count
-        places += [(float(x), float(y), 0.0) for x, y in pairs]
-    assert all(0 <= x <= 860 and y >= 100 and y + high <= 400 for x, y, high in places)
+    lines = [line.get("points", "").split() for line in root.iter(f"{SVG}polyline")]
+    drawn = [[point.split(",") for point in points] for points in lines if len(points) == count]
+    assert len(drawn) >= 2
+    assert all(0 <= float(x) <= 860 and 83 <= float(y) <= 400 for line in drawn for x, y in line)
     assert "prefers-color-scheme: dark" in text
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
 @pytest.mark.parametrize("count", [3, 12, 13])
-def test_up_to_twelve_switches_have_names_under_their_bars(count: int) -> None:
+def test_up_to_twelve_switches_have_names_under_them(count: int) -> None:
     text = growth_picture(ContextGrowth("chars4", steps_of(count), 100, None))
     assert text.count(">dev</text>") == (count if count <= 12 else 0)
 
@@ -252,11 +247,11 @@ def test_up_to_twelve_switches_have_names_under_their_bars(count: int) -> None:
 @pytest.mark.parametrize(
     ("most", "top"), [(1_100, 1_200), (10_001, 12_000), (4_900, 5_000), (3, 3)]
 )
-def test_the_axis_ends_close_above_the_highest_bar(most: int, top: int) -> None:
+def test_the_axis_ends_close_above_the_highest_point(most: int, top: int) -> None:
     step = GrowthStep(1, "dev", most, most, 1, 0, 0)
     root = ElementTree.fromstring(growth_picture(ContextGrowth("chars4", (step,), most, None)))
     words = ["".join(node.itertext()) for node in root.iter(f"{SVG}text")]
-    ticks = [int(word.replace(",", "")) for word in words[4:-1] if word.replace(",", "").isdigit()]
+    ticks = [int(word.replace(",", "")) for word in words if word.replace(",", "").isdigit()]
     assert max(ticks) == top
 
 

@@ -6,18 +6,23 @@ fits, and how stored words are quoted in a generated text, is decided here.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Mapping
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from passdown.core.text import visible
 from passdown.core.tokens import counter_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from passdown.core.tokens import Count, CounterLike
 
 Piece = TypeVar("Piece")
+
+_FIRST_TRY = 8
 
 ELLIPSIS = "…"
 """Stands where text was cut."""
@@ -72,16 +77,29 @@ class Budget(NamedTuple):
                 chosen.add(piece)
         return chosen
 
-    def longest(self, count: int, render: Callable[[int], str]) -> int:
-        """How many of the first pieces fit, where more of them never make a shorter text."""
-        fitting, too_many = 0, count + 1
+    def beginning(
+        self, pieces: Iterable[Piece], render: Callable[[Sequence[Piece]], str]
+    ) -> tuple[list[Piece], Iterator[Piece]]:
+        """As much of the beginning of a sequence as fits, and an iterator over the rest.
+
+        A few pieces are tried, then twice as many each time, then halves between what fits and
+        what doesn't. Which beginnings are tried is the same for every limit up to the first that
+        it decides otherwise on, and then the larger one goes on with more: it never gives less.
+        """
+        unseen = iter(pieces)
+        seen = list(islice(unseen, _FIRST_TRY))
+        fitting = 0
+        while len(seen) > fitting and self.fits(render(seen)):
+            fitting = len(seen)
+            seen += islice(unseen, fitting)
+        too_many = len(seen)
         while fitting + 1 < too_many:
             middle = (fitting + too_many) // 2
-            if self.fits(render(middle)):
+            if self.fits(render(seen[:middle])):
                 fitting = middle
             else:
                 too_many = middle
-        return fitting
+        return seen[:fitting], chain(seen[fitting:], unseen)
 
 
 def budget_of(
@@ -138,6 +156,68 @@ def as_code(path: str) -> str:
     line = collapse(path)
     is_plain = line and not set(line) & {"`", "|", "\\"}
     return f"`{line}`" if is_plain else escaped(path)
+
+
+# Words that other readers of YAML turn into something else than text.
+_YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
+_NONCHARACTERS = re.compile("[\ufffe\uffff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def yaml_text(data: Mapping[str, Any], indent: str = "") -> str:
+    """Plain data as YAML in block style, one line for each value, invisible characters as escapes.
+
+    The same data is always the same text, and no reader takes a text for anything else.
+    """
+    lines: list[str] = []
+    for name, value in data.items():
+        if isinstance(value, dict) and value:
+            inner = yaml_text(cast("dict[str, Any]", value), indent + "  ")
+            lines.append(f"{indent}{_scalar(name)}:\n{inner}")
+        elif isinstance(value, list | tuple) and value:
+            entries = [_yaml_entry(entry, indent) for entry in cast("list[object]", value)]
+            lines.append(f"{indent}{_scalar(name)}:\n{''.join(entries)}")
+        else:
+            lines.append(f"{indent}{_scalar(name)}: {_scalar(cast('object', value))}\n")
+    return "".join(lines)
+
+
+def _yaml_entry(entry: object, indent: str) -> str:
+    if isinstance(entry, dict):
+        return f"{indent}- " + yaml_text(cast("dict[str, Any]", entry), indent + "  ").lstrip()
+    return f"{indent}- {_scalar(entry)}\n"
+
+
+def _scalar(value: object) -> str:
+    """One value on one line; a text is unquoted where no reader could misread it."""
+    if value is None or isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if isinstance(value, dict | list | tuple):
+        return "{}" if isinstance(value, dict) else "[]"
+    text = without_surrogates(str(value))
+    is_bare = (
+        text[:1].isalpha()
+        and text[-1] not in ": "
+        and text.lower() not in _YAML_WORDS
+        and ": " not in text
+        and " #" not in text
+        and not _NONCHARACTERS.search(text)
+        and visible(text) == text
+        and text.isprintable()
+    )
+    if is_bare:
+        return text
+    quoted = visible(text.replace("\\", "\\\\").replace('"', '\\"'))
+    return f'"{_NONCHARACTERS.sub(_as_escape, quoted)}"'
+
+
+def without_surrogates(text: str) -> str:
+    """`text` with each half of a surrogate pair, which no file can hold, as the escape for it."""
+    return text if text.isascii() else _SURROGATES.sub(_as_escape, text)
+
+
+def _as_escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -96,28 +96,6 @@ def _pairs(words: list[str]) -> list[str]:
     return [run[index : index + 2] for run in runs for index in range(len(run) - 1)]
 
 
-class _FocusBuilder:
-    """Words and labels while they are being gathered."""
-
-    def __init__(self) -> None:
-        self.words: dict[str, float] = {}
-        self.wider: dict[str, float] = {}
-        self.labels: dict[str, None] = {}
-
-    def weigh(self, text: str, weight: float) -> None:
-        for word in sorted(words_of(text)):
-            self.words[word] = max(self.words.get(word, 0.0), weight)
-            if weight != STEP:
-                self.wider[word] = max(self.wider.get(word, 0.0), weight)
-            self.labels.setdefault(word)
-        for name in _NAME.findall(text):
-            # A tag may be of several words or in the plural, and a path has its own case.
-            if "/" in name or "." in name:
-                self.labels.setdefault(name)
-            elif len(name) > 1 and name.lower() not in _COMMON:
-                self.labels.setdefault(name.lower())
-
-
 def focus_of(
     row: TaskRow,
     open_items: Iterable[ItemRow],
@@ -125,21 +103,29 @@ def focus_of(
     tags: Iterable[str] = (),
 ) -> Focus:
     """What comes next for the receiver of a task: its needs, the open steps, the task itself."""
-    found = _FocusBuilder()
-    for topic in (*needs.get("decisions", ()), *tags):
-        found.labels.setdefault(topic)
-        found.weigh(topic, NEED)
-    for name in needs.get("files", ()):
-        found.labels.setdefault(name)
-    for item in open_items:
-        if item.letter == "r":
-            found.labels.setdefault(item.title)
-        if item.letter != "k":
-            found.weigh(item.title, STEP)
-    found.weigh(str(row.details.get("title") or "")[:500], TITLE)
-    for criterion in (row.details.get("criteria") or ())[:20]:
-        found.weigh(str(criterion)[:500], TITLE)
-    return Focus(found.words, found.wider, tuple(found.labels)[:MOST_LABELS])
+    items = list(open_items)
+    topics = [*needs.get("decisions", ()), *tags]
+    texts = [(topic, NEED) for topic in topics]
+    texts += [(item.title, STEP) for item in items if item.letter != "k"]
+    titles = (row.details.get("title") or "", *(row.details.get("criteria") or ())[:20])
+    texts += [(str(title)[:500], TITLE) for title in titles]
+    read = [item.title for item in items if item.letter == "r"]
+    labels = dict.fromkeys([*topics, *needs.get("files", ()), *read])
+    words: dict[str, float] = {}
+    wider: dict[str, float] = {}
+    for text, weight in texts:
+        for word in sorted(words_of(text)):
+            words[word] = max(words.get(word, 0.0), weight)
+            if weight != STEP:
+                wider[word] = max(wider.get(word, 0.0), weight)
+            labels.setdefault(word)
+        for name in _NAME.findall(text):
+            # A tag may be of several words or in the plural, and a path has its own case.
+            if "/" in name or "." in name:
+                labels.setdefault(name)
+            elif len(name) > 1 and name.lower() not in _COMMON:
+                labels.setdefault(name.lower())
+    return Focus(words, wider, tuple(labels)[:MOST_LABELS])
 
 
 REFERENCE = "reference"
@@ -192,15 +178,16 @@ class RankedItem(NamedTuple):
     worth: float
     why: str
     is_mandatory: bool
-    is_relevant: bool
     score: float = 0.0
 
+    @property
+    def tokens(self) -> tuple[int, int, int]:
+        """How long the item is at each length."""
+        return sizes_of(self.row.sizes).tokens
 
-class BriefStep(NamedTuple):
-    """One more thing to show: an item, or a longer form of one that is shown already."""
 
-    address: str
-    length: str
+Step = tuple[str, str]
+"""One more thing to show, as an address and a length: an item, or a longer form of it."""
 
 
 def rank_items(
@@ -234,7 +221,7 @@ def rank_items(
             / (1 + rank * _FADING)
         )
         why = "mandatory" if is_mandatory else _why(matches, rank, is_labelled=is_labelled)
-        found.append(RankedItem(row, worth, why, is_mandatory, score > 0, score))
+        found.append(RankedItem(row, worth, why, is_mandatory, score))
     found.sort(key=lambda r: (_ORDER.index(r.row.letter), -r.worth, r.row.task, r.row.ordinal))
     return found
 
@@ -259,47 +246,40 @@ def _why(matches: Sequence[str], rank: int, *, is_labelled: bool) -> str:
     return "the first of its kind" if rank == 0 else f"number {rank + 1} of its kind"
 
 
-class StepOrder(NamedTuple):
-    """The steps of some items as a growing budget takes them: those that are `large` at the end.
-
-    `must` is how many of the first are mandatory.
+def order_steps(items: Sequence[RankedItem]) -> tuple[list[Step], list[Step], list[Step]]:
+    """The steps of some items as a growing budget takes them: what is mandatory, then what is
+    related and what gives most for a token, then what is large.
     """
+    shown: dict[str, str] = {}
 
-    first: list[BriefStep]
-    rest: list[BriefStep]
-    large: list[BriefStep]
-    must: int
+    def step(item: RankedItem, length: str) -> Step:
+        shown[item.row.address] = length
+        return item.row.address, length
 
-
-def order_steps(items: Sequence[RankedItem]) -> StepOrder:
-    """The order of the steps of some items: what comes first, then what gives most for a token."""
-    mandatory = [r for r in items if r.is_mandatory]
-    steps = [BriefStep(r.row.address, _first_length(r)) for r in _in_turn(mandatory)]
-    first = {step.address: step.length for step in steps}
+    mandatory = _in_turn([item for item in items if item.is_mandatory])
+    must = [
+        step(r, _own_sentence(r) if r.tokens[0] <= LINE_TOKENS else REFERENCE) for r in mandatory
+    ]
     # What is mandatory is spelled out before anything else, unless that takes too much room.
-    for r in _in_turn(mandatory):
-        if first[r.row.address] == REFERENCE and _line_tokens(r) <= LARGE_TOKENS:
-            first[r.row.address] = _own_sentence(r)
-            steps.append(BriefStep(r.row.address, first[r.row.address]))
-    must = len(steps)
-    for r in _related(items):
-        first[r.row.address] = _first_length(r)
-        steps.append(BriefStep(r.row.address, first[r.row.address]))
-    rest: list[tuple[float, int, int, BriefStep]] = []
-    large: list[tuple[float, int, int, BriefStep]] = []
+    long = [r for r in mandatory if LINE_TOKENS < r.tokens[0] <= LARGE_TOKENS]
+    must += [step(r, _own_sentence(r)) for r in long]
+    related = [step(r, _own_sentence(r)) for r in _related(items)]
+    more: list[tuple[bool, float, int, int, Step]] = []
     for index, r in enumerate(items):
-        address = r.row.address
-        into = rest
-        for gain, extra, length in _upgrades(r, first.get(address, "")):
+        address, is_large = r.row.address, False
+        for gain, extra, length in _upgrades(r, shown.get(address, "")):
             # What follows a large step stays behind it: a form is never followed by a shorter one.
-            into = large if extra > LARGE_TOKENS else into
-            into.append((-gain / extra, index, LENGTHS.index(length), BriefStep(address, length)))
-    return StepOrder(steps, [e[3] for e in sorted(rest)], [e[3] for e in sorted(large)], must)
+            is_large = is_large or extra > LARGE_TOKENS
+            place = LENGTHS.index(length)
+            more.append((is_large, -gain / extra, index, place, (address, length)))
+    more.sort()
+    optional = [*related, *(found[-1] for found in more if not found[0])]
+    return must, optional, [found[-1] for found in more if found[0]]
 
 
 def _related(items: Sequence[RankedItem]) -> list[RankedItem]:
     """The few that have most to do with what comes next, and not of one kind alone."""
-    fit = [r for r in items if not r.is_mandatory and r.is_relevant and _is_brief(r)]
+    fit = [r for r in items if not r.is_mandatory and r.score and r.tokens[0] <= LINE_TOKENS]
     taken: dict[str, int] = {}
     found: list[RankedItem] = []
     fit.sort(key=lambda r: (-r.score, -r.worth, _ORDER.index(r.row.letter), r.row.address))
@@ -329,22 +309,9 @@ def _in_turn(mandatory: Sequence[RankedItem]) -> list[RankedItem]:
     return found
 
 
-def _first_length(r: RankedItem) -> str:
-    return _own_sentence(r) if _is_brief(r) else REFERENCE
-
-
 def _own_sentence(r: RankedItem) -> str:
     """The length of an item's own sentence, by the name of the longest form that it is."""
-    tokens = sizes_of(r.row.sizes).tokens
-    return LENGTHS[max(index for index in range(3) if tokens[index] == tokens[0])]
-
-
-def _is_brief(r: RankedItem) -> bool:
-    return _line_tokens(r) <= LINE_TOKENS
-
-
-def _line_tokens(r: RankedItem) -> int:
-    return sizes_of(r.row.sizes).tokens[0]
+    return LENGTHS[max(index for index in range(3) if r.tokens[index] == r.tokens[0])]
 
 
 def _upgrades(r: RankedItem, shown: str) -> list[tuple[float, int, str]]:
@@ -352,7 +319,7 @@ def _upgrades(r: RankedItem, shown: str) -> list[tuple[float, int, str]]:
 
     Where a longer form gives more per token than the one before it, the one before is skipped.
     """
-    tokens = sizes_of(r.row.sizes).tokens
+    tokens = r.tokens
     start = LENGTHS.index(shown) if shown in LENGTHS else -1
     cost = tokens[start] if start >= 0 else 0
     gain = 0.0

@@ -78,13 +78,14 @@ def pack(
         whole = subgraph(reader, names)
     known = {n.id for n in whole.nodes if n.attributes.get("status") not in _SETTLED}
     ordered = [name for name in names if name in known]
-    kept = room.longest(
-        len(ordered[:nodes]),
-        lambda count: write_graph(_first(whole, ordered[:count]), format),  # pyright: ignore[reportArgumentType]
+    kept, _ = room.beginning(
+        ordered[:nodes],
+        lambda some: write_graph(_first(whole, some), format),  # pyright: ignore[reportArgumentType]
     )
-    graph = _first(whole, ordered[:kept])
+    graph = _first(whole, kept)
     text = write_graph(graph, format) if kept else ""  # pyright: ignore[reportArgumentType]
-    return Pack(task, terms, graph, text, room.tokens(text) if text else 0, len(ordered) - kept)
+    left_out = len(ordered) - len(kept)
+    return Pack(task, terms, graph, text, room.tokens(text) if text else 0, left_out)
 
 
 def _check(nodes: int, budget: int, depth: int, format: str) -> None:
