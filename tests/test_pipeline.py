@@ -46,7 +46,7 @@ def test_what_could_still_be_added_is_not_left_out(given: list[str], limit: int)
 def test_the_longest_beginning_that_fits_is_found(count: int, limit: int) -> None:
     kept, rest = budget_of(limit, len).beginning("x" * count, "".join)
     assert len(kept) == min(count, limit)
-    assert len(kept) + len(list(rest)) == count
+    assert "".join([*kept, *rest]) == "x" * min(count, len(kept) + len(rest))
 
 
 def test_the_first_text_that_fits_is_taken_and_characters_count_too() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.context.pipeline import Budget
@@ -57,6 +57,7 @@ class _Draft:
         self.facts = facts
         self.page = page
         self.items: dict[str, RankedItem] = {}
+        self.known: list[Step] = []
         self._focus = focus
         self._format = format
         self._parts: dict[Step, BriefPart] = {}
@@ -101,7 +102,9 @@ class _Draft:
         for item in items:
             self._places[item.row.address] = len(self._places)
             self.items[item.row.address] = item
-        return order_steps(items)
+        steps = order_steps(items)
+        self.known += chain.from_iterable(steps)
+        return steps
 
     def parts(self, steps: Sequence[Step]) -> list[BriefPart]:
         """What some of the first steps show, each item at its longest, as the steps come."""
@@ -234,7 +237,7 @@ def brief(
         tokens=counter.tokens(text),
         shown=tuple(_shown(part, draft.items) for part in parts),
         left_out={KIND_NAMES[letter]: count for letter, count in left_out.items()},
-        waiting=_waiting(rest, parts),
+        waiting=_waiting([*rest, *draft.known], parts),
         parts=_tokens_by_part(page, parts, left_out, counter) if _FRAME[-1] in steps else {},
         reach=(
             f"passdown state {task}",
@@ -258,13 +261,11 @@ def _shown(part: BriefPart, items: Mapping[str, RankedItem]) -> BriefItem:
     return BriefItem(part.address, part.length, part.author, why, part.stale, part.hints)
 
 
-def _waiting(steps: Iterator[Step], parts: Sequence[BriefPart]) -> tuple[str, ...]:
-    """The first items of the steps that didn't fit and that nothing is shown of."""
+def _waiting(steps: Iterable[Step], parts: Sequence[BriefPart]) -> tuple[str, ...]:
+    """The first items of the steps that nothing is shown of."""
     shown = {part.address for part in parts}
-    found = dict.fromkeys(
-        address for address, _ in islice(steps, 3 * MAX_WAITING) if "#" in address
-    )
-    return tuple(address for address in found if address not in shown)[:MAX_WAITING]
+    found = dict.fromkeys(address for address, _ in steps if "#" in address)
+    return tuple(islice((address for address in found if address not in shown), MAX_WAITING))
 
 
 def _tokens_by_part(

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from passdown.core.text import visible
 from passdown.core.tokens import counter_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from passdown.core.tokens import Count, CounterLike
 
@@ -79,8 +79,8 @@ class Budget(NamedTuple):
 
     def beginning(
         self, pieces: Iterable[Piece], render: Callable[[Sequence[Piece]], str]
-    ) -> tuple[list[Piece], Iterator[Piece]]:
-        """As much of the beginning of a sequence as fits, and an iterator over the rest.
+    ) -> tuple[list[Piece], list[Piece]]:
+        """As much of the beginning of a sequence as fits, and what was looked at behind it.
 
         A few pieces are tried, then twice as many each time, then halves between what fits and
         what doesn't. Which beginnings are tried is the same for every limit up to the first that
@@ -99,7 +99,7 @@ class Budget(NamedTuple):
                 fitting = middle
             else:
                 too_many = middle
-        return seen[:fitting], chain(seen[fitting:], unseen)
+        return seen[:fitting], seen[fitting:]
 
 
 def budget_of(
