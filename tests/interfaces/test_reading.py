@@ -159,7 +159,7 @@ def test_tasks(filled: Path, cli: Run, as_json: Callable[..., Any]) -> None:
     ] == ("conflict")
     assert as_json("task", "set", "T-1", "--needs", "T-2", code=1)["problems"][0]["code"] == "cycle"
     assert "criterion" in cli("task", "show", "T-1").out
-    assert cli("task", "list", "--ids").out == "T-1\nT-2\n"
+    assert "T-1" in cli("task", "list").out
 
 
 def test_the_list_of_tasks_shows_what_is_held_and_what_is_no_task(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from passdown.cli.completion import bash_script
 from passdown.cli.search import missing_vectors
 from passdown.workspace.search import EmbeddingStatus
 
@@ -238,10 +237,3 @@ def test_what_is_missing_is_counted() -> None:
 def test_embed_refuses_what_would_do_nothing(project: Path, cli: Run) -> None:
     assert "--limit" in cli("embed", "--status", "--limit", "3", code=2).err
     assert "--limit 0" in cli("embed", "--limit", "0", code=2).err
-
-
-def test_shells_complete_the_kinds_that_can_be_found() -> None:
-    script = bash_script()
-    assert "'recall --kind') from='handoff decision pattern gotcha" in script
-    assert "'graph near --direction') from='out in both' ;;" in script
-    assert "'knowledge add --type') from='task agent decision" in script

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from passdown.cli.completion import bash_script, fish_script, zsh_script
 from passdown.cli.main import VERBS
 from passdown.workspace import open as open_workspace
 
@@ -172,8 +170,23 @@ def test_completion_needs_a_shell_and_offers_plain_names_alone(project: Path, cl
     (rules / "manifest").write_text("$(id).layer=global\nHOUSE.layer=star\nHOUSE.trigger=x\n")
     for name in ("$(id)", "HOUSE"):
         (rules / name).write_text("Tests first.\n", "utf-8")
-    assert "$" not in cli("completion", "--offer", "rules").out
-    assert cli("completion", "--offer", "agents").out == ""
+    assert offered(cli, "rules", "show", "") == ["HOUSE", "star"]
+    assert offered(cli, "brief", "T-1", "--agent", "") == []
+
+
+def offered(cli: Run, *words: str) -> list[str]:
+    return cli("completion", "--offer", "bash", "--", *words).out.splitlines()
+
+
+def test_completion_offers_every_verb_option_and_choice(project: Path, cli: Run) -> None:
+    assert set(VERBS) < set(offered(cli, ""))
+    assert {"--kind", "--task", "--json"} < set(offered(cli, "recall", "-"))
+    assert offered(cli, "recall", "--kind", "de") == ["decision"]
+    assert offered(cli, "graph", "near", "--direction", "") == ["out", "in", "both"]
+    assert {"task", "agent", "decision"} < set(offered(cli, "knowledge", "add", "--type", ""))
+    assert offered(cli, "nonsense", "") == []
+    described = cli("completion", "--offer", "fish", "--", "recall", "--wor").out
+    assert described.startswith("--words\t")
 
 
 def test_git_gets_what_a_team_writes_by_hand_and_no_record(
@@ -206,16 +219,11 @@ def test_an_ignore_file_that_is_there_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shell", "script", "check"),
-    [("bash", bash_script, "-n"), ("zsh", zsh_script, "-n"), ("fish", fish_script, "--no-execute")],
+    ("shell", "check"), [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")]
 )
-def test_completion_scripts_parse(
-    shell: str, script: Callable[[], str], check: str, tmp_path: Path
-) -> None:
-    text = script()
-    assert all(re.search(rf"\b{verb}\b", text) for verb in VERBS)
+def test_completion_scripts_parse(shell: str, check: str, tmp_path: Path, cli: Run) -> None:
     path = tmp_path / "script"
-    path.write_text(text, "utf-8")
+    path.write_text(cli("completion", shell).out, "utf-8")
     found = shutil.which(shell)
     if found:
         assert subprocess.run([found, check, str(path)], check=False).returncode == 0

@@ -47,7 +47,7 @@ HEAVY = {
         ["state", "T-1"],
         ["log", "--json"],
         ["show", "T-1#d1"],
-        ["task", "list", "--ids"],
+        ["completion", "--offer", "bash", "--", "state", ""],
         ["inbox", "coder"],
         ["gate", "list"],
         ["brief", "T-1", "--no-record", "--agent", "reviewer"],

@@ -94,19 +94,13 @@ operation(
     like="tasks",
     flags={"with_workspace": "--all"},
     choices={"status": TASK_STATUSES, "phase": PHASES},
-    hidden=("ids",),
 )
-def task_list(session: Session, *, ids: bool = False, **filters: Any) -> None:
+def task_list(session: Session, **filters: Any) -> None:
     """List tasks."""
     with session.open() as workspace:
-        found = workspace.tasks(**filters)
-        gates = [] if ids else workspace.gates()
-    if ids:
-        for entry in found:
-            print(entry.task)
-        return
-    held = {gate.task for gate in gates if gate.status == "pending"}
-    session.show([{**entry.to_dict(), "held": entry.task in held} for entry in found], _print_tasks)
+        held = {gate.task for gate in workspace.gates() if gate.status == "pending"}
+        found = [{**e.to_dict(), "held": e.task in held} for e in workspace.tasks(**filters)]
+    session.show(found, _print_tasks)
 
 
 operation("task show", _print_task, "T-1", line="show one task")

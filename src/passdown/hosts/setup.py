@@ -60,31 +60,19 @@ def installed_hosts(root: str) -> list[str]:
     return found
 
 
-def entries_for(root: str, host: Host) -> list[tuple[str, HostEntry]]:
-    """What a host gets, each piece with the file that it belongs into."""
+def entries_for(root: str, host: Host, *, everywhere: bool = False) -> list[tuple[str, HostEntry]]:
+    """What a host gets, each piece with its file; `everywhere`: with all files that may hold it."""
     found = [(host.hooks_file, HostEntry(PLUGIN_FILE, host))]
     if host.form != "plugin":
         found = [(host.hooks_file, HostEntry(HOOK, host, event)) for event in host.events]
-    server_file = _first_existing(root, host.server_files) or host.server_files[0]
-    found.append((server_file, HostEntry(_server_kind(server_file), host)))
-    found.append((_instructions(root, host), HostEntry(INSTRUCTIONS, host)))
-    return found
-
-
-def possible_entries(host: Host) -> list[tuple[str, HostEntry]]:
-    """Every file that may hold entries of a host."""
-    found = [(host.hooks_file, HostEntry(PLUGIN_FILE, host))]
-    if host.form != "plugin":
-        found = [(host.hooks_file, HostEntry(HOOK, host, event)) for event in host.events]
-    found += [(name, HostEntry(_server_kind(name), host)) for name in host.server_files]
-    return found + [
-        (name, HostEntry(INSTRUCTIONS, host))
-        for name in dict.fromkeys((*host.instructions, BLOCK_FILE))
-    ]
-
-
-def _server_kind(name: str) -> str:
-    return TOML_SERVER if name.endswith(".toml") else JSON_SERVER
+    servers, pages = host.server_files, (*host.instructions, BLOCK_FILE)
+    if not everywhere:
+        servers = (_first_existing(root, servers) or servers[0],)
+        pages = (_instructions(root, host),)
+    for name in servers:
+        kind = TOML_SERVER if name.endswith(".toml") else JSON_SERVER
+        found.append((name, HostEntry(kind, host)))
+    return found + [(name, HostEntry(INSTRUCTIONS, host)) for name in pages]
 
 
 def _first_existing(root: str, names: Iterable[str]) -> str:
@@ -172,26 +160,19 @@ def _files(
 ) -> list[_HostFile]:
     """The files in question by what they really are, so that a link and its end are one file."""
     found: dict[str, _HostFile] = {}
-    wanted = [each for name in served for each in entries_for(root, HOSTS[name])]
-    dropped = [each for name in drop for each in possible_entries(HOSTS[name])]
-    for path, host_entry, is_wanted in (
-        *((path, host_entry, True) for path, host_entry in wanted),
-        *((path, host_entry, False) for path, host_entry in dropped),
-    ):
+    wanted = [(True, *each) for name in served for each in entries_for(root, HOSTS[name])]
+    dropped = [(False, *e) for n in drop for e in entries_for(root, HOSTS[n], everywhere=True)]
+    for is_wanted, path, entry in (*wanted, *dropped):
         real = _real_path(root, path, problems if is_wanted else [])
         if not real or (not is_wanted and not os.path.exists(real)):
             continue
         file = found.setdefault(real, _HostFile(path, real, [], []))
         listed = file.wanted if is_wanted else file.dropped
-        if not any(_same(each, host_entry) for each in (*file.wanted, *listed)):
-            listed.append(host_entry)
+        # The instructions of a page serve all hosts that read it.
+        is_page = entry.kind == INSTRUCTIONS
+        if not any(e == entry or (is_page and e.kind == entry.kind) for e in file.wanted + listed):
+            listed.append(entry)
     return list(found.values())
-
-
-def _same(one: HostEntry, other: HostEntry) -> bool:
-    """Whether two pieces are the same; the block of a page serves all hosts that read it."""
-    is_block = one.kind == other.kind == INSTRUCTIONS
-    return is_block or one == other
 
 
 def _real_path(root: str, path: str, problems: list[Problem]) -> str:
@@ -234,78 +215,52 @@ def _problem(path: str, error: ValueError) -> Problem:
     return Problem(path, "invalid_file", str(error), "a file that its host can read", f"fix {path}")
 
 
-def _change(root: str, file: _HostFile, entries: dict[str, FileRecord]) -> FileChange | None:
+def _change(root: str, file: _HostFile, records: dict[str, FileRecord]) -> FileChange | None:
     path = os.path.relpath(file.real, os.path.realpath(root)).replace(os.sep, "/")
     before = _read_bytes(file.real)
-    first = (*file.wanted, *file.dropped)[0]
-    text = _decoded(before, first)
+    first, *_ = pieces = (*file.wanted, *file.dropped)
+    errors = "surrogateescape" if first.kind == INSTRUCTIONS else "strict"
+    text = (before or b"").decode("utf-8", errors)
     if not file.wanted and COMMAND not in text:
-        entries.pop(path, None)
+        records.pop(path, None)
         return None
     if before is not None:
         check_text(text, first)
-    entry = entries.get(path)
-    # On the way out, what is exactly as it was left is exactly undone.
-    untouched = entry is not None and entry.get("sha256") == _digest(before)
-    pieces = (*file.wanted, *file.dropped)
     if file.wanted and _fits(text, file):
         return None
-    base, made = _base(text, before, pieces, entry, untouched=untouched)
+    base, made = _base(before, text, pieces, records.pop(path, None))
     draft = EditedText(base)
-    for host_entry in file.wanted:
-        if not has_entry(draft.text, host_entry):
-            add_entry(draft, host_entry)
+    for entry in file.wanted:
+        if not has_entry(draft.text, entry):
+            add_entry(draft, entry)
     if remove_cuts(draft.text, draft.cuts) != base:
         raise ValueError("the edit couldn't be undone")
-    return _finished(path, file, before, draft, entries, made=made)
+    is_ours_alone = not file.wanted and made and is_blank(draft.text, first)
+    after = None if is_ours_alone else draft.text.encode("utf-8", "surrogateescape")
+    if file.wanted:
+        records[path] = {"made": made, "sha256": _digest(after), "cuts": draft.cuts}
+    return FileChange(path, file.real, before, after) if after != before else None
 
 
 def _fits(text: str, file: _HostFile) -> bool:
     """Whether a file has every piece that it should have, and none that it shouldn't."""
-    there = all(has_entry(text, host_entry) for host_entry in file.wanted) if text else False
-    return there and all(remove_entry(text, host_entry) == text for host_entry in file.dropped)
+    there = bool(text) and all(has_entry(text, entry) for entry in file.wanted)
+    return there and all(remove_entry(text, entry) == text for entry in file.dropped)
 
 
 def _base(
-    text: str,
-    before: bytes | None,
-    pieces: tuple[HostEntry, ...],
-    entry: FileRecord | None,
-    *,
-    untouched: bool,
+    before: bytes | None, text: str, pieces: tuple[HostEntry, ...], record: FileRecord | None
 ) -> tuple[str, bool]:
     """A file without anything of ours, and whether it was us who made it."""
     if before is None:
         return empty_text(pieces[0]), True
-    if untouched and entry is not None:
-        return remove_cuts(text, entry["cuts"]), bool(entry["made"])
+    if record and record["sha256"] == _digest(before):
+        # What is exactly as it was left is exactly undone.
+        return remove_cuts(text, record["cuts"]), record["made"]
     base = text
-    for host_entry in pieces:
-        base = remove_entry(base, host_entry)
-    if entry is not None:
-        return base, bool(entry["made"])
-    return base, base != text and is_blank(base, pieces[0])
-
-
-def _finished(
-    path: str,
-    file: _HostFile,
-    before: bytes | None,
-    draft: EditedText,
-    entries: dict[str, FileRecord],
-    *,
-    made: bool,
-) -> FileChange | None:
-    first = (*file.wanted, *file.dropped)[0]
-    if not file.wanted and made and is_blank(draft.text, first):
-        after = None
-    else:
-        after = draft.text.encode("utf-8", "surrogateescape")
-    if file.wanted:
-        entries[path] = {"made": made, "sha256": _digest(after), "cuts": draft.cuts}
-    else:
-        entries.pop(path, None)
-    return FileChange(path, file.real, before, after) if after != before else None
+    for entry in pieces:
+        base = remove_entry(base, entry)
+    return base, record["made"] if record else base != text and is_blank(base, pieces[0])
 
 
 def _read_bytes(path: str) -> bytes | None:
@@ -317,11 +272,6 @@ def _read_bytes(path: str) -> bytes | None:
     if data.code == "missing_file":
         return None
     raise ValueError(data.message)
-
-
-def _decoded(data: bytes | None, host_entry: HostEntry) -> str:
-    errors = "surrogateescape" if host_entry.kind == INSTRUCTIONS else "strict"
-    return (data or b"").decode("utf-8", errors)
 
 
 def _digest(data: bytes | None) -> str:
@@ -467,33 +417,20 @@ def _undo(root: str, done: list[FileChange], folders: list[str], memory: SetupSt
 
 def _remove_empty_folders(root: str, plan: SetupPlan, after: SetupState) -> None:
     """Take away folders of ours that are empty now, and forget what is gone."""
-    folders = dict.fromkeys(after.folders)
-    if not after.folders:
-        # In a copy of the project nobody remembers who made a folder; version control keeps none
-        # that is empty, so one that only held a file of ours came with it.
-        for change in plan.changes:
-            if change.after is None:
-                folders.update(dict.fromkeys(_folders_above(change.path)))
-    left = tuple(folder for folder in folders if not _removed(root, folder, folders))
-    left = tuple(folder for folder in left if os.path.isdir(os.path.join(root, folder)))
+    # In a copy of the project nobody remembers who made a folder; version control keeps none
+    # that is empty, so one that only held a file of ours came with it.
+    gone = [change.path.split("/")[:-1] for change in plan.changes if change.after is None]
+    above = ["/".join(parts[: n + 1]) for parts in gone for n in range(len(parts))]
+    folders = dict.fromkeys(after.folders or above)
+    for folder in sorted(folders, reverse=True):
+        with suppress(OSError):
+            os.rmdir(os.path.join(root, folder))
+    left = tuple(folder for folder in folders if os.path.isdir(os.path.join(root, folder)))
     with suppress(OSError):
         if plan.hosts:
             _write_setup_state(root, after._replace(folders=left))
         else:
             os.unlink(os.path.join(root, STATE_FILE))
-
-
-def _removed(root: str, folder: str, folders: Iterable[str]) -> bool:
-    """Remove a folder with the emptied ones below it, if nothing else is in it."""
-    for below in sorted((each for each in folders if each.startswith(folder)), reverse=True):
-        with suppress(OSError):
-            os.rmdir(os.path.join(root, below))
-    return not os.path.isdir(os.path.join(root, folder))
-
-
-def _folders_above(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
 def _write_setup_state(root: str, memory: SetupState) -> None:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from passdown.core.names import path_problems
 from passdown.core.redaction import redact
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from passdown.hosts.hooks.protocol import HookCall
 
 
-_MAX_COMMAND = 300
-_MAX_TODO = 500
+_LONGEST = {"command": 300, "todo": 500}
 _FAILED = re.compile(r"\A(?:Error: )?Exit code:? (-?[0-9]{1,5})")
 _ENDED = re.compile(
     r"(?:Process exited with code|Exit [Cc]ode:|exit code:|exited with code) (-?[0-9]{1,5})"
@@ -57,32 +56,51 @@ _GONE = "deleted"
 
 
 class TranscriptReader:
-    """What a transcript has shown so far, and what earlier parts left open."""
+    """What new lines of a transcript show, on top of what earlier parts left open.
 
-    def __init__(
-        self,
-        open_calls: tuple[JsonObject, ...] = (),
-        todos: tuple[JsonObject, ...] = (),
-        used_tokens: int = 0,
-    ) -> None:
+    `commands` have `command` and, where it is known, `exit`. `calls` are commands whose end wasn't
+    seen yet, by id. `has_shrunk`: the context became much smaller on the way. `understood`: at
+    least one line was.
+    """
+
+    def __init__(self, session: HookSession) -> None:
         self.commands: list[JsonObject] = []
         self.files: list[str] = []
-        self.used_tokens = used_tokens
+        self.todos = list(session.todos)
+        self.used_tokens = session.used_tokens
         self.has_shrunk = False
         self.understood = False
         self.calls: dict[str, JsonObject] = {
-            str(call.get("id")): {k: v for k, v in call.items() if k != "id"} for call in open_calls
+            str(call.get("id")): {k: v for k, v in call.items() if k != "id"}
+            for call in session.open_calls
         }
-        self._todos = list(todos)
-        self._has_todos = False
         self._ended: set[str] = set()
 
-    def begin(self, id: object, command: object) -> None:
-        """A command was started; some hosts repeat one that has ended."""
-        if not isinstance(id, str) or id in self._ended:
-            return
-        if isinstance(command, str) and command.strip():
-            self.calls[id] = {"command": command.strip()[:_MAX_COMMAND]}
+    def read(self, data: bytes) -> None:
+        """Read lines in any host's form; what can't be read is skipped."""
+        for line in data.split(b"\n"):
+            entry = as_object(line)
+            payload, message = entry.get("payload"), entry.get("message")
+            if isinstance(payload, dict):
+                _codex(self, cast("JsonObject", payload))
+            elif isinstance(message, dict):
+                is_main = entry.get("isSidechain") is not True
+                _claude(self, cast("JsonObject", message), is_main=is_main)
+            elif entry.get("type") == "gemini":
+                _gemini(self, entry)
+            else:
+                continue
+            self.understood = True
+
+    def begin(self, id: object, command: object, kind: str = "command") -> None:
+        """A command was started, or a todo is made (its number comes with the end of the call).
+
+        Some hosts repeat a call that has ended.
+        """
+        if isinstance(id, str) and id not in self._ended and isinstance(command, str):
+            text = command.strip()[: _LONGEST[kind]]
+            if text:
+                self.calls[id] = {kind: _redacted_line(text)}
 
     def end(self, id: object, code: int | None, *, failed: bool = False, text: str = "") -> None:
         """A call ended; one that made a todo gives it its number in `text`."""
@@ -90,11 +108,13 @@ class TranscriptReader:
         if call is None:
             return
         self._ended.add(str(id))
-        if "todo" in call:
-            self._number(str(call["todo"]), text, failed=failed)
-            return
-        known = {"exit": code} if code is not None else {}
-        self.commands.append({**call, **known, **({"failed": True} if failed else {})})
+        if "todo" not in call:
+            known = {"exit": code} if code is not None else {}
+            self.commands.append({**call, **known, **({"failed": True} if failed else {})})
+        elif not failed:
+            found = _NUMBERED.search(text)
+            number = {"number": found[1]} if found else {}
+            self.todos.append({"text": call["todo"], "status": "open", **number})
 
     def edited(self, path: object) -> None:
         """A file was edited."""
@@ -108,42 +128,25 @@ class TranscriptReader:
 
     def plan(self, listed: object, key: str) -> None:
         """The whole list of todos was written."""
-        if not isinstance(listed, list):
-            return
-        entries = [as_object(each) for each in cast("list[object]", listed)]
-        self._has_todos = True
-        self._todos = [
-            {"text": each[key][:_MAX_TODO], "status": _status(each.get("status"))}
-            for each in entries
-            if isinstance(each.get(key), str) and each[key].strip()
-        ]
-
-    def add_todo(self, id: object, text: object) -> None:
-        """One todo was made; its number comes with the end of the call."""
-        if isinstance(text, str) and text.strip() and isinstance(id, str):
-            self.calls[id] = {"todo": text.strip()[:_MAX_TODO]}
-
-    def _number(self, todo: str, text: str, *, failed: bool) -> None:
-        found = _NUMBERED.search(text)
-        if not failed:
-            number = {"number": found[1]} if found else {}
-            self._has_todos = True
-            self._todos.append({"text": todo, "status": "open", **number})
+        if isinstance(listed, list):
+            self.todos = [
+                {
+                    "text": _redacted_line(each[key][: _LONGEST["todo"]]),
+                    "status": _DONE.get(str(each.get("status")), "open"),
+                }
+                for each in map(as_object, cast("list[object]", listed))
+                if isinstance(each.get(key), str) and each[key].strip()
+            ]
 
     def mark_todo(self, number: object, status: object) -> None:
         """One todo was changed."""
         if not isinstance(status, str):
             return
-        self._has_todos = True
-        kept = [t for t in self._todos if status != _GONE or t.get("number") != str(number)]
-        self._todos = [
-            {**todo, "status": _status(status)} if todo.get("number") == str(number) else todo
-            for todo in kept
+        kept = [t for t in self.todos if status != _GONE or t.get("number") != str(number)]
+        self.todos = [
+            {**t, "status": _DONE.get(status, "open")} if t.get("number") == str(number) else t
+            for t in kept
         ]
-
-    def listed_todos(self) -> tuple[JsonObject, ...] | None:
-        """The todos as they are now; None where nothing was said of them."""
-        return tuple(self._todos) if self._has_todos else None
 
     def usage(self, *counts: object) -> None:
         """How many tokens the last turn had: much fewer than the one before is a compaction."""
@@ -153,26 +156,8 @@ class TranscriptReader:
             self.used_tokens = total
 
 
-def _status(status: object) -> str:
-    return _DONE.get(str(status), "open")
-
-
-def read_entry(seen: TranscriptReader, entry: JsonObject) -> None:
-    """Read one line of a transcript, in any host's form."""
-    payload, message = entry.get("payload"), entry.get("message")
-    if isinstance(payload, dict):
-        seen.understood = True
-        _codex(seen, cast("JsonObject", payload))
-    elif isinstance(message, dict):
-        seen.understood = True
-        _claude(seen, cast("JsonObject", message), counts=entry.get("isSidechain") is not True)
-    elif entry.get("type") == "gemini":
-        seen.understood = True
-        _gemini(seen, entry)
-
-
-def _claude(seen: TranscriptReader, message: JsonObject, *, counts: bool) -> None:
-    if counts:
+def _claude(seen: TranscriptReader, message: JsonObject, *, is_main: bool) -> None:
+    if is_main:
         usage = as_object(message.get("usage"))
         names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         seen.usage(*(usage.get(name) for name in (*names, "output_tokens")))
@@ -192,7 +177,7 @@ def _claude_tool(seen: TranscriptReader, part: JsonObject, given: JsonObject) ->
     elif name == "TodoWrite":
         seen.plan(given.get("todos"), "content")
     elif name == "TaskCreate":
-        seen.add_todo(part.get("id"), given.get("subject"))
+        seen.begin(part.get("id"), given.get("subject"), "todo")
     elif name == "TaskUpdate":
         seen.mark_todo(given.get("taskId"), given.get("status"))
 
@@ -261,7 +246,7 @@ def _gemini_result(seen: TranscriptReader, call: JsonObject) -> None:
 
 def as_object(value: object) -> JsonObject:
     """An object, also one that is spelled as text; empty for anything else."""
-    if isinstance(value, str) and value.startswith("{"):
+    if isinstance(value, str | bytes):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
@@ -311,32 +296,7 @@ def _exit_code(output: object) -> int | None:
 
 MAX_TRANSCRIPT_BYTES = 2_097_152
 _MOST_OPEN = 20
-
-
-class TranscriptPart(NamedTuple):
-    """What a piece of transcript shows; `read_to` is where the next piece begins.
-
-    `commands` have `command` and, where it is known, `exit`. `open_calls` are commands whose end
-    wasn't seen yet. `todos` is the list as it is now, None where nothing was said of it. `shrunk`:
-    the context became much smaller on the way. `understood`: at least one line was.
-    """
-
-    read_to: int
-    commands: tuple[JsonObject, ...] = ()
-    files: tuple[str, ...] = ()
-    todos: tuple[JsonObject, ...] | None = None
-    used_tokens: int = 0
-    open_calls: tuple[JsonObject, ...] = ()
-    shrunk: bool = False
-    understood: bool = False
-
-
-class TranscriptState(NamedTuple):
-    """What earlier pieces left: calls without an end, the todos, the context's size."""
-
-    open_calls: tuple[JsonObject, ...] = ()
-    todos: tuple[JsonObject, ...] = ()
-    used_tokens: int = 0
+_SAID = 500
 
 
 def read_new_lines(path: str, read_to: int, limit: int = MAX_TRANSCRIPT_BYTES) -> tuple[bytes, int]:
@@ -359,36 +319,6 @@ def read_new_lines(path: str, read_to: int, limit: int = MAX_TRANSCRIPT_BYTES) -
     return data[begin:end], start + end
 
 
-def parse_transcript(
-    data: bytes, read_to: int, known: TranscriptState | None = None
-) -> TranscriptPart:
-    """What the lines of a transcript show; lines that can't be read are skipped."""
-    known = known or TranscriptState()
-    seen = TranscriptReader(known.open_calls, known.todos, known.used_tokens)
-    for line in data.split(b"\n"):
-        if not line.strip():
-            continue
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(entry, dict):
-            read_entry(seen, cast("JsonObject", entry))
-    return TranscriptPart(
-        read_to,
-        tuple(seen.commands),
-        tuple(dict.fromkeys(seen.files)),
-        seen.listed_todos(),
-        seen.used_tokens,
-        tuple({"id": id, **call} for id, call in seen.calls.items())[-_MOST_OPEN:],
-        seen.has_shrunk,
-        seen.understood,
-    )
-
-
-_SAID = 500
-
-
 def capture_session(session: HookSession, call: HookCall, root: str) -> tuple[HookSession, str]:
     """A session with what is new in its transcript, and why that couldn't be read, if so."""
     if not call.transcript:
@@ -398,10 +328,16 @@ def capture_session(session: HookSession, call: HookCall, root: str) -> tuple[Ho
         data, end = read_new_lines(call.transcript, read_to)
     except (OSError, ValueError) as error:
         return session, f"transcript: {getattr(error, 'strerror', None) or error}"
-    known = TranscriptState(session.open_calls, session.todos, session.used_tokens)
-    found = parse_transcript(data, end, known)
-    session = _merged(session, found, root)._replace(transcript=call.transcript)
-    if found.shrunk and call.host == GEMINI.name:
+    seen = TranscriptReader(session)
+    seen.read(data)
+    session = _with_work(session, seen, root)._replace(
+        transcript=call.transcript,
+        read_to=end,
+        todos=tuple(seen.todos[:MAX_TODOS]),
+        used_tokens=seen.used_tokens,
+        open_calls=tuple({"id": id, **call} for id, call in seen.calls.items())[-_MOST_OPEN:],
+    )
+    if seen.has_shrunk and call.host == GEMINI.name:
         # It announces a compaction at every turn, and says nowhere that there was one.
         session = session._replace(compacted=True)
     return session, ""
@@ -410,39 +346,22 @@ def capture_session(session: HookSession, call: HookCall, root: str) -> tuple[Ho
 def capture_subagent(session: HookSession, call: HookCall, root: str) -> HookSession:
     """A session with what one of its subagents did and said at its end."""
     if call.agent_transcript:
-        try:
-            data, _ = read_new_lines(call.agent_transcript, 0)
-        except (OSError, ValueError):
-            data = b""
-        found = parse_transcript(data, session.read_to)._replace(todos=None, used_tokens=0)
-        session = _merged(session, found, root)._replace(open_calls=session.open_calls)
+        seen = TranscriptReader(HookSession())
+        with suppress(OSError, ValueError):
+            seen.read(read_new_lines(call.agent_transcript, 0)[0])
+        session = _with_work(session, seen, root)
     said = _redacted_line(call.message)[:_SAID]
     entry = {"agent": call.agent_type[:64] or "subagent", "said": said}
     return session._replace(subagents=(*session.subagents, entry)[-MAX_SUBAGENTS:])
 
 
-def _merged(session: HookSession, found: TranscriptPart, root: str) -> HookSession:
-    commands = [_redacted_command(command) for command in found.commands]
-    files = [*session.files, *_inside(root, found.files)]
-    todos = session.todos
-    if found.todos is not None:
-        todos = tuple(
-            {**todo, "text": _redacted_line(todo["text"])} for todo in found.todos[:MAX_TODOS]
-        )
+def _with_work(session: HookSession, seen: TranscriptReader, root: str) -> HookSession:
+    files = dict.fromkeys([*session.files, *_inside(root, seen.files)])
     return session._replace(
-        read_to=found.read_to,
-        commands=(*session.commands, *commands)[-MAX_COMMANDS:],
-        files=tuple(dict.fromkeys(files))[-MAX_FILES:],
-        todos=todos,
-        used_tokens=found.used_tokens or session.used_tokens,
-        open_calls=tuple(_redacted_command(call) for call in found.open_calls),
-        understood=session.understood or found.understood,
+        commands=(*session.commands, *seen.commands)[-MAX_COMMANDS:],
+        files=tuple(files)[-MAX_FILES:],
+        understood=session.understood or seen.understood,
     )
-
-
-def _redacted_command(command: JsonObject) -> JsonObject:
-    texts = {k: _redacted_line(str(command[k])) for k in ("command", "todo") if k in command}
-    return {**command, **texts}
 
 
 def _redacted_line(text: str) -> str:
@@ -450,7 +369,7 @@ def _redacted_line(text: str) -> str:
     return redact(" ".join(text.split()))[0]
 
 
-def _inside(root: str, paths: tuple[str, ...]) -> list[str]:
+def _inside(root: str, paths: Iterable[str]) -> list[str]:
     """Paths relative to the project; those outside it, and our own, are left out."""
     real = os.path.realpath(root)
     found: list[str] = []

@@ -87,13 +87,12 @@ def log_path(folder: str) -> str:
 def append_log(folder: str, **facts: object) -> None:
     """Add a line in one write, so that lines stay whole; nothing happens where that can't be."""
     given = {name: value for name, value in facts.items() if value not in ("", None)}
-    line = json.dumps({"at": _now(), **given}, default=str)
+    entry = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **given}
+    line = json.dumps(entry, default=str)
     if len(line) > _LONGEST:
-        short = {name: value for name, value in given.items() if name != "what"}
-        line = json.dumps({"at": _now(), **short, "what": str(given.get("what"))[:200]})
-    path = log_path(folder)
+        line = json.dumps({**entry, "what": str(given.get("what"))[:200]}, default=str)
     with suppress(OSError):
-        _append_line(path, line[:2048])
+        _append_line(log_path(folder), line[:2048])
 
 
 def _append_line(path: str, line: str) -> None:
@@ -110,27 +109,6 @@ def _append_line(path: str, line: str) -> None:
                 os.replace(path, f"{path}.1")
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def last_lines(folder: str, limit: int = 200) -> list[dict[str, Any]]:
-    """The last calls, oldest first; lines that can't be read are left out."""
-    try:
-        with open(open_own_file(log_path(folder), os.O_RDONLY), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            data = file.read(_TAIL)
-    except OSError:
-        return []
-    found: list[dict[str, Any]] = []
-    for line in data.decode(errors="replace").splitlines()[-limit:]:
-        with suppress(ValueError):
-            entry = json.loads(line)
-            if isinstance(entry, dict):
-                found.append(cast("dict[str, Any]", entry))
-    return found
-
-
 class HookRun(NamedTuple):
     """The last run of a hook: when, what it said in how many characters, how long it took, and
     what went wrong (empty: nothing).
@@ -144,23 +122,22 @@ class HookRun(NamedTuple):
 
 
 def last_runs(folder: str) -> dict[str, HookRun]:
-    """The last call of each hook, by host and event."""
+    """The last call of each hook, by host and event; lines that can't be read are left out."""
+    try:
+        with open(open_own_file(log_path(folder), os.O_RDONLY), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            lines = file.read(_TAIL).decode(errors="replace").splitlines()
+    except OSError:
+        return {}
     found: dict[str, HookRun] = {}
-    for entry in last_lines(folder):
-        name = f"{entry.get('host', '?')} {entry.get('event', '?')}"
-        fault = "" if entry.get("level") == "ok" else str(entry.get("what") or "unknown")
-        found[name] = HookRun(
-            str(entry.get("at", "")),
-            str(entry.get("about", "")),
-            _count(entry.get("told")),
-            _count(entry.get("ms")),
-            fault,
-        )
+    for line in lines:
+        with suppress(ValueError, TypeError, AttributeError):
+            entry: dict[str, Any] = json.loads(line)
+            name = f"{entry.get('host', '?')} {entry.get('event', '?')}"
+            fault = "" if entry.get("level") == "ok" else str(entry.get("what") or "unknown")
+            about, told, ms = entry.get("about", ""), entry.get("told", 0), entry.get("ms", 0)
+            found[name] = HookRun(str(entry.get("at", "")), str(about), int(told), int(ms), fault)
     return found
-
-
-def _count(value: object) -> int:
-    return value if type(value) is int else 0
 
 
 MAX_COMMANDS = 40
