@@ -115,7 +115,7 @@ def test_misuse_is_2(filled: Path, cli: Run, argv: tuple[str, ...], said: str) -
     assert "(see: passdown help" in answer.err
     found = json.loads(cli(*argv, "--json", code=2).out)
     assert set(found) == {"error", "message", "next_step"}
-    assert found["error"] == "misuse"
+    assert found["error"] == "usage_error"
     assert said in found["message"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from passdown.cli.output import (
     approve_hint,
@@ -13,8 +13,8 @@ from passdown.cli.output import (
     line,
     print_check,
     print_command,
+    print_findings,
     print_json,
-    print_problems,
     progress_bar,
     table,
     verbatim,
@@ -26,7 +26,7 @@ from passdown.core.schema import Choice, Field, Flag, List, fields_of
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from passdown.cli.session import Session
     from passdown.core.types import JsonObject
@@ -276,6 +276,38 @@ def _only_open_task(workspace: Workspace) -> str:
     return choice.task
 
 
+def _each_file(
+    session: Session,
+    paths: Collection[str],
+    label: str,
+    fill: Callable[[Workspace, str, JsonObject], None],
+    print_result: Callable[[JsonObject], None],
+    **empty: Any,
+) -> list[JsonObject]:
+    """Fill in a result for each file and print it; one that is refused stops no other."""
+    results: list[JsonObject] = []
+    draw = progress_bar(label) if len(paths) > PROGRESS_FROM else None
+    with session.open() as workspace:
+        for number, path in enumerate(paths, start=1):
+            result: JsonObject = {"file": path, **empty}
+            results.append(result)
+            text = ""
+            try:
+                fill(workspace, path, result)
+            except PassdownError as error:
+                result.update(result="refused", error=error.to_dict())
+                text = f"{path}\n{error}"
+            if draw:
+                draw(number, len(paths))
+            if text and not session.as_json:
+                labelled("refused", "red", text)
+            elif not session.as_json:
+                print_result(result)
+    if session.as_json:
+        print_json(results)
+    return results
+
+
 @command(
     "ingest",
     "tasks/*.md",
@@ -287,29 +319,16 @@ def _only_open_task(workspace: Workspace) -> str:
 )
 def ingest(session: Session, files: list[str], *, agent: Author) -> int:
     """Record the handoffs in task files; the same file twice changes nothing."""
-    results: list[JsonObject] = []
-    with session.open() as workspace:
-        for path in files:
-            empty: JsonObject = {"made_task": False, "task_fields": [], "left_out": []}
-            result: JsonObject = {"file": path, "task": "", **empty}
-            try:
-                ingest_file(workspace, path, agent, result)
-            except PassdownError as error:
-                result.update(result="refused", error=error.to_dict(), text=str(error))
-            results.append(result)
-            if not session.as_json:
-                _print_ingested(result)
-    refused = sum(result["result"] == "refused" for result in results)
-    if session.as_json:
-        _print_results(results)
-    elif len(results) > 1:
-        taken = len(results) - refused
+
+    def fill(workspace: Workspace, path: str, result: JsonObject) -> None:
+        ingest_file(workspace, path, agent, result)
+
+    empty: JsonObject = {"task": "", "made_task": False, "task_fields": [], "left_out": []}
+    results = _each_file(session, files, "ingesting", fill, _print_ingested, **empty)
+    taken = sum(result["result"] != "refused" for result in results)
+    if len(results) > 1 and not session.as_json:
         line(f"{taken} of {len(results)} files {'is' if taken == 1 else 'are'} recorded")
-    return 1 if refused else 0
-
-
-def _print_results(results: list[JsonObject]) -> None:
-    print_json([{k: v for k, v in result.items() if k != "text"} for result in results])
+    return int(taken < len(results))
 
 
 def ingest_file(workspace: Workspace, path: str, agent: str, result: JsonObject) -> None:
@@ -369,24 +388,19 @@ def _refuse_faults(workspace: Workspace, data: JsonObject) -> None:
 
 
 def _print_ingested(result: JsonObject) -> None:
-    word = result["result"]
-    style = {"recorded": "green", "unchanged": "dim", "refused": "red"}[word]
-    if word == "refused":
-        made = f"\nthe task {result['task']} was made" if result["made_task"] else ""
-        labelled(word, style, f"{result['file']}\n{result['text']}{made}")
-        return
     made = ", task made" if result["made_task"] else ""
     fields = ", ".join(name.replace("_", " ") for name in result["task_fields"])
     made += f" with {fields}" if fields else ""
-    labelled(word, style, f"{result['file']}: {result['task']} version {result['version']}{made}")
+    said = f"{result['file']}: {result['task']} version {result['version']}{made}"
+    labelled(result["result"], _STYLES[result["result"]], said)
     for each in result["left_out"]:
         line(f"left out: {each}", 2)
     for gate in result["held_by"]:
         line(f"held by {approve_hint(gate)}", 2)
-    warnings = [Problem(**warning) for warning in result["warnings"]]
-    print_problems(w for w in warnings if w.code != "recommended")
+    print_findings((w for w in result["warnings"] if w["code"] != "recommended"), 2)
 
 
+_STYLES = {"recorded": "green", "unchanged": "dim", "planned": "cyan", "skipped": "yellow"}
 ENDINGS = (".md", ".markdown", ".txt", ".json")
 PROGRESS_FROM = 5
 _MAIN = ("summary", "issue", "pattern", "step", "question", "blocker", "path", "file", "name")
@@ -437,61 +451,47 @@ def migrate(
     if len(paths) > 1 and (options["task"] or answer or prompt):
         raise UsageError("--task, --answer and --prompt are for one file")
     if prompt:
-        _print_prompt(session, paths[0])
+        _print_prompt(session, *next(iter(paths.items())))
         return 0
     options |= {"agent": agent, "answer": _answer_from_file(answer) if answer else None}
-    results: list[JsonObject] = []
-    draw = progress_bar("migrating") if len(paths) > PROGRESS_FROM else None
-    with session.open() as workspace:
-        for number, path in enumerate(paths, start=1):
-            results.append(_migrate_one(workspace, path, options))
-            if draw:
-                draw(number, len(paths))
-            if not session.as_json:
-                _print_migrated(results[-1], is_alone=len(paths) == 1)
-    if session.as_json:
-        _print_results(results)
-    elif len(results) > 1:
-        _print_total(results)
-    return 1 if any(result["result"] == "refused" for result in results) else 0
 
-
-def _migrate_one(workspace: Workspace, named: _NoteFile, options: dict[str, Any]) -> JsonObject:
-    path = named.path
-    try:
-        _check_note_file(named)
+    def fill(workspace: Workspace, path: str, result: JsonObject) -> None:
+        _check_note_file(path, paths[path])
         # One line on standard input is a note too, not a path.
         note = path if path != "-" else read_input("-").decode("utf-8", "replace") + "\n"
-        found = workspace.imports.migrate(note, **options)
-    except PassdownError as error:
-        refused = {"file": path, "result": "refused", "error": error.to_dict()}
-        return {**refused, "text": str(error)}
-    return _migration_document(path, found)
+        result.update(_migration_document(workspace.imports.migrate(note, **options)))
+
+    def print_result(result: JsonObject) -> None:
+        _print_migrated(result, is_alone=len(paths) == 1)
+
+    results = _each_file(session, paths, "migrating", fill, print_result)
+    if len(results) > 1 and not session.as_json:
+        _print_total(results)
+    return int(any(result["result"] == "refused" for result in results))
 
 
-class _NoteFile(NamedTuple):
-    """A file that is meant, and the folder that was searched for it; empty where it was named."""
+def _note_files(given: list[str]) -> dict[str, str]:
+    """The files that are meant, each with the folder that was searched for it, or empty.
 
-    path: str
-    folder: str = ""
+    A folder means the notes in it; a pattern that no shell spelled out means what matches.
+    """
+    from pathlib import PurePath
 
-
-def _note_files(given: list[str]) -> list[_NoteFile]:
-    """The files that are meant: folders hold notes, patterns that no shell spelled out match."""
-    found: dict[str, _NoteFile] = {}
+    found: dict[str, str] = {}
     for path in given:
+        names = {path: ""}
         if os.path.isdir(path):
-            names = [_NoteFile(name, path) for name in _notes_in(path)]
+            names = _matching_files(path, ("**", "*"), is_folder=True)
         elif _is_pattern(path):
-            names = _matching_files(path) or [_NoteFile(path)]
-        else:
-            names = [_NoteFile(path)]
-        for name in names:
-            found.setdefault(name.path, name)
+            parts = PurePath(path).parts
+            first = next(n for n, part in enumerate(parts) if _has_wildcard(part))
+            folder = os.path.join(*parts[:first]) if first else "."
+            names = _matching_files(folder, parts[first:]) or names
+        found = {**found, **names}
     if not found:
         problem = Problem("", "no_notes", f"no {', '.join(ENDINGS)} in {', '.join(given)}", "notes")
         raise InvalidInput("there is nothing to migrate", [problem])
-    return list(found.values())
+    return found
 
 
 def _is_pattern(path: str) -> bool:
@@ -502,33 +502,39 @@ def _has_wildcard(text: str) -> bool:
     return any(mark in text for mark in "*?[")
 
 
-def _matching_files(pattern: str) -> list[_NoteFile]:
-    """The files that match, each with the folder where the pattern begins to be one.
+def _matching_files(
+    folder: str, parts: tuple[str, ...], *, is_folder: bool = False
+) -> dict[str, str]:
+    """The files below a folder that match a pattern; with `is_folder`, those that look like notes.
 
-    `**` enters no folder that is a link: links in a circle would have no end.
+    `**` enters no folder that is a link: links in a circle would have no end. Links that lead out
+    of a folder are among what is found, to be refused.
     """
     from pathlib import Path
 
-    whole = Path(pattern)
-    first = next(n for n, part in enumerate(whole.parts) if _has_wildcard(part))
-    folder = Path(*whole.parts[:first])
+    from passdown.workspace.files import is_beneath
+
     # Whatever isn't `**` by itself means what one star means.
-    parts = [part if part == "**" else re.sub(r"\*+", "*", part) for part in whole.parts[first:]]
-    parts += ["*"] if parts[-1] == "**" else []
-    is_shown = any(part.startswith(".") for part in parts)
-    found: list[str] = []
-    for match in folder.glob("/".join(parts)):
-        is_hidden = any(part.startswith(".") for part in match.parts[len(folder.parts) :])
-        if (is_shown or not is_hidden) and not os.path.isdir(match):
-            found.append(str(match))
-    return [_NoteFile(path, str(folder)) for path in sorted(found)]
+    parts = tuple(part if part == "**" else re.sub(r"\*+", "*", part) for part in parts)
+    parts += ("*",) if parts[-1] == "**" else ()
+    has_hidden = any(part.startswith(".") for part in parts)
+    start = Path(folder)
+    found: dict[str, str] = {}
+    for match in sorted(start.glob("/".join(parts)), key=str):
+        names = match.relative_to(start).parts
+        if not has_hidden and any(n.startswith(".") or n == "node_modules" for n in names):
+            continue
+        is_note = not is_folder or match.suffix.lower() in ENDINGS
+        is_way_out = is_folder and match.is_symlink() and not is_beneath(str(match), folder)
+        if is_way_out if match.is_dir() else is_note:
+            found[str(match)] = folder
+    return found
 
 
-def _check_note_file(named: _NoteFile) -> None:
+def _check_note_file(path: str, folder: str) -> None:
     """Refuse a pattern that is still one, since it matched nothing, and a way out of a folder."""
     from passdown.workspace.files import is_beneath
 
-    path, folder = named
     if not folder and _is_pattern(path):
         problem = Problem(path, "no_match", "the pattern matches no file", "notes")
         raise InvalidInput("there is nothing to migrate", [problem])
@@ -539,44 +545,27 @@ def _check_note_file(named: _NoteFile) -> None:
         raise InvalidInput("the note is refused", [problem])
 
 
-def _notes_in(folder: str) -> list[str]:
-    """The notes in a folder. Folders that are links aren't entered; those that lead out of it are
-    among what is found, to be refused like any such link.
-    """
-    from passdown.workspace.files import is_beneath
-
-    found: list[str] = []
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(n for n in folders if not n.startswith(".") and n != "node_modules")
-        notes = (name for name in sorted(names) if name.lower().endswith(ENDINGS))
-        found += [os.path.join(root, name) for name in notes]
-        links = (path for name in folders if os.path.islink(path := os.path.join(root, name)))
-        found += [path for path in links if not is_beneath(path, folder)]
-    return found
-
-
 def _answer_from_file(path: str) -> Callable[[str], str]:
     """A file as the answer. Sent back once, it would say the same again: it is refused."""
     text = read_input(path).decode("utf-8", "replace")
     return lambda _: text
 
 
-def _print_prompt(session: Session, named: _NoteFile) -> None:
+def _print_prompt(session: Session, path: str, folder: str) -> None:
     from passdown.imports.note_handoffs import note_prompt
     from passdown.imports.note_items import extract_note
 
-    _check_note_file(named)
-    text = read_input(named.path).decode("utf-8", "replace")
-    prompt = note_prompt(text, extract_note(text, os.path.basename(named.path)))
-    document = {"file": named.path, "prompt": prompt}
+    _check_note_file(path, folder)
+    text = read_input(path).decode("utf-8", "replace")
+    prompt = note_prompt(text, extract_note(text, os.path.basename(path)))
+    document = {"file": path, "prompt": prompt}
     session.show(document, lambda _: print(prompt, end=""))
 
 
-def _migration_document(path: str, found: Migration) -> JsonObject:
+def _migration_document(found: Migration) -> JsonObject:
     word = "unchanged" if found.is_repeat else "recorded" if found.version else "planned"
     word = "skipped" if found.skipped else word
     return {
-        "file": path,
         "result": word,
         "task": found.task,
         "made_task": found.made_task,
@@ -594,11 +583,6 @@ def _migration_document(path: str, found: Migration) -> JsonObject:
 
 def _print_migrated(result: JsonObject, *, is_alone: bool) -> None:
     word = result["result"]
-    styles = {"recorded": "green", "unchanged": "dim", "planned": "cyan", "refused": "red"}
-    styles |= {"skipped": "yellow"}
-    if word == "refused":
-        labelled(word, styles[word], f"{result['file']}\n{result['text']}")
-        return
     if is_alone and word in ("recorded", "planned"):
         _print_found_items(result["found"])
     made = ", task made" if result["made_task"] else ""
@@ -607,13 +591,13 @@ def _print_migrated(result: JsonObject, *, is_alone: bool) -> None:
     items = counted(found, "item") if kept == found else f"{kept:,} of {found:,} items"
     file = result["file"] if result["file"] != "-" else "the note"
     said = f"{result['task']}{version}, {items}{made}"
-    labelled(word, styles[word], f"{file}: {result['reason'] or said}")
+    labelled(word, _STYLES[word], f"{file}: {result['reason'] or said}")
     if result["would_change"]:
         line(f"would add a section to {result['would_change']}", 2)
     if result["ambiguous"] and word != "unchanged":
         unclear = counted(len(result["ambiguous"]), "sentence")
         line(f"{unclear} unclear: passdown migrate {file} --prompt asks a model about them", 2)
-    print_problems(Problem(**problem) for problem in result["problems"])
+    print_findings(result["problems"], 2)
 
 
 def _print_found_items(found: list[JsonObject]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from passdown.cli.output import (
     heading,
@@ -12,6 +12,7 @@ from passdown.cli.output import (
     print_item,
     print_items,
     print_json,
+    row_printer,
     short_digest,
     short_time,
     shown,
@@ -23,8 +24,11 @@ from passdown.cli.parsing import command, operation
 from passdown.cli.session import UsageError, read_input
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from passdown.cli.session import Session
     from passdown.core.types import JsonObject
+    from passdown.core.views import InboxEntry
     from passdown.workspace import Workspace
 
 _STATE_LISTS = (
@@ -118,10 +122,9 @@ def _print_state(state: JsonObject) -> None:
         print_items(name.replace("_", " "), state[name])
 
 
-def _print_file_states(found: list[JsonObject]) -> None:
-    names = ("now", "path", "type", "size_bytes", "version")
-    rows = [[entry.get(name) for name in names] for entry in found]
-    table(("now", "path", "type", "bytes", "version"), rows, "no artifacts")
+_print_file_states = row_printer(
+    "now, path, type, bytes=size_bytes, version", "no artifacts", whole=""
+)
 
 
 def _print_inline_plan(plan: JsonObject) -> None:
@@ -161,29 +164,34 @@ def _unwrapped(text: str) -> str:
     )
 
 
-@command("inbox", "coder", "coder --json")
-def inbox(session: Session, agent: str) -> None:
-    """List the handoffs that wait for an agent."""
-    with session.open() as workspace:
-        found = [_with_handoff(workspace, entry.to_dict()) for entry in workspace.inbox(agent)]
-    names = ("task", "version", "from", "outcome", "state", "summary")
-    fields = ("task", "position", "from_agent", "outcome", "state", "summary")
-    rows = [[_inbox_state(e) if f == "state" else e[f] for f in fields] for e in found]
-    empty = f"nothing is waiting for {agent}"
-    session.show(found, lambda _: table(names, rows, empty, whole=names[:4]))
-
-
-def _with_handoff(workspace: Workspace, entry: JsonObject) -> JsonObject:
-    """An entry of an inbox with what its handoff says."""
-    number = workspace.task(entry["task"]).counts.get("h", 0)
-    handoff = workspace.show(f"{entry['task']}#h{number}").to_dict() if number else {}
-    return {**entry, **{k: handoff.get(k, "") for k in ("from_agent", "outcome", "summary")}}
+def _with_handoffs(workspace: Workspace, found: list[InboxEntry]) -> list[JsonObject]:
+    """The entries of an inbox with what their handoffs say."""
+    entries = [entry.to_dict() for entry in found]
+    for entry in entries:
+        number = workspace.task(entry["task"]).counts.get("h", 0)
+        said = workspace.show(f"{entry['task']}#h{number}").to_dict() if number else {}
+        entry.update({name: said.get(name, "") for name in ("from_agent", "outcome", "summary")})
+    return entries
 
 
 def _inbox_state(entry: JsonObject) -> str:
     if entry["held"]:
         return "held by a gate"
     return "returned" if entry["from_agent"] == entry["agent"] else "waiting"
+
+
+operation(
+    "inbox",
+    row_printer(
+        "task, version=position, from=from_agent, outcome, state, summary",
+        "nothing is waiting",
+        whole="task,version,from,outcome",
+        state=_inbox_state,
+    ),
+    "coder",
+    "coder --json",
+    finish=_with_handoffs,
+)
 
 
 @command(
@@ -210,26 +218,17 @@ def log(
     with session.open() as workspace:
         ask = workspace.context.deliveries if briefs else workspace.log
         found = ask(task, limit=limit, **older)
-    print_text = _print_deliveries if briefs else _print_log
-    session.show(found, lambda found: print_text(found, task, limit))
+    first = ("number" if briefs else "version") if task else "seq"
 
+    def print_text(found: list[JsonObject]) -> None:
+        print_rows = _print_log if task else _print_whole_log
+        if briefs:
+            print_rows = _delivery_printer("number" if task else "seq, task")
+        print_rows(found)
+        if found and len(found) == limit:
+            line(f"older: --before {found[-1][first]}")
 
-def _print_log(found: list[JsonObject], task: str | None, limit: int) -> None:
-    first = "version" if task else "seq"
-    rows = [
-        [
-            entry[first],
-            "" if task else f"{entry['task']} v{entry['version']}",
-            short_time(entry["at"]),
-            _record_author(entry),
-            entry["kind"],
-            entry["summary"],
-        ]
-        for entry in found
-    ]
-    names = (first, "task", "at (UTC)", "author", "kind", "what")
-    table(names, rows, "nothing recorded", whole=names[:-1], short=("what",))
-    _print_older(rows, limit)
+    session.show(found, print_text)
 
 
 def _record_author(entry: JsonObject) -> str:
@@ -238,33 +237,33 @@ def _record_author(entry: JsonObject) -> str:
     return f"{entry['author']}, by {imported['by']}'s bundle" if imported else entry["author"]
 
 
-def _print_older(rows: list[list[Any]], limit: int) -> None:
-    if len(rows) == limit and rows:
-        line(f"older: --before {rows[-1][0]}")
+_print_log = row_printer(
+    "version, at (UTC)=at, author, kind, what=summary",
+    "nothing recorded",
+    short="what",
+    author=_record_author,
+)
+_print_whole_log = row_printer(
+    "seq, task, at (UTC)=at, author, kind, what=summary",
+    "nothing recorded",
+    short="what",
+    task=lambda entry: f"{entry['task']} v{entry['version']}",
+    author=_record_author,
+)
 
 
-def _print_deliveries(found: list[JsonObject], task: str | None, limit: int) -> None:
-    """Print deliveries: when, to whom, from which version, how long, what was left out or asked."""
-    first = "number" if task else "seq"
-    rows = [
-        [
-            entry[first],
-            "" if task else entry["task"],
-            short_time(entry["at"]),
-            entry["kind"].replace("_", " "),
-            entry["agent"],
-            entry.get("version"),
-            f"{entry['tokens']}/{entry['budget']}" if "tokens" in entry else "",
-            len(entry["shown"]) if "shown" in entry else "",
-            sum(entry["left_out"].values()) if "left_out" in entry else "",
-            entry.get("query"),
-        ]
-        for entry in found
-    ]
-    counts = ("version", "tokens", "shown", "left out")
-    names = (first, "task", "at (UTC)", "kind", "to", *counts, "asked")
-    table(names, rows, "nothing was delivered yet", whole=names[:-1], short=("asked",))
-    _print_older(rows, limit)
+def _delivery_printer(first: str) -> Callable[[Sequence[JsonObject]], None]:
+    """Prints deliveries: to whom, from which version, how long, what was left out or asked."""
+    return row_printer(
+        f"{first}, at (UTC)=at, kind, to=agent, version, tokens, shown, left out=left_out, "
+        "asked=query",
+        "nothing was delivered yet",
+        short="asked",
+        kind=lambda entry: entry["kind"].replace("_", " "),
+        tokens=lambda e: f"{e['tokens']}/{e['budget']}" if "tokens" in e else "",
+        shown=lambda e: len(e["shown"]) if "shown" in e else "",
+        left_out=lambda e: sum(e["left_out"].values()) if "left_out" in e else "",
+    )
 
 
 @command(
@@ -353,24 +352,13 @@ operation(
 )
 
 
-def _print_path_history(found: list[JsonObject]) -> None:
-    rows = [
-        [
-            entry["version"],
-            short_time(entry["at"]),
-            *(entry.get(name) for name in ("agent", "change", "size_bytes")),
-            str(entry.get("sha256") or "").removeprefix("sha256:")[:12],
-            entry.get("note"),
-        ]
-        for entry in found
-    ]
-    names = ("version", "at (UTC)", "agent", "change", "bytes", "sha256", "note")
-    table(names, rows, "the task has no entry for this path", whole=names[:-1])
-
-
 operation(
     "history",
-    _print_path_history,
+    row_printer(
+        "version, at (UTC)=at, agent, change, bytes=size_bytes, sha256, note",
+        "the task has no entry for this path",
+        sha256=lambda entry: str(entry.get("sha256") or "").removeprefix("sha256:")[:12],
+    ),
     "T-1 src/login.py",
     help={"path": "PATH: relative to the project"},
 )

@@ -80,23 +80,22 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(verb: str, argv: list[str], store: str | None) -> int:
-    from passdown.cli.parsing import run_command
-
+    as_json = False
     try:
-        command, values = parser_of(verb).parse(argv)
+        parser, given = parser_of(verb).parse(argv)
+        as_json = bool(given.get("json"))
+        return parser.run(given, store)
     except SystemExit as stop:
         return int(stop.code or 0)
     except UsageError as error:
-        return _usage_error(str(error), error.prog, argv)
-    as_json = bool(values.get("json"))
-    try:
-        return run_command(command, values, store)
-    except UsageError as error:
-        return _usage_error(str(error), f"passdown {verb}", argv)
+        return _usage_error(str(error), error.prog or f"passdown {verb}", argv)
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001
-        return _refused(_known(error), as_json=as_json)
+        from passdown.cli.output import print_error
+
+        print_error(_known(error), as_json=as_json)
+        return 1
 
 
 def _known(error: Exception) -> PassdownError:
@@ -116,30 +115,26 @@ def _known(error: Exception) -> PassdownError:
 
 
 def _usage_error(message: str, prog: str, argv: Sequence[str]) -> int:
-    """Report a usage error, as JSON where the arguments hold --json."""
-    from passdown.cli.output import print_usage_error
+    """Say in one line how a command is wrong and where to read on; as JSON with --json."""
+    from passdown.cli.output import print_json
+    from passdown.core.text import visible
 
-    as_json = "--json" in argv
-    said = message if as_json else f"{prog}: {message}"
-    print_usage_error(said, prog.replace("passdown", "passdown help", 1), as_json=as_json)
+    help = prog.replace("passdown", "passdown help", 1)
+    if "--json" in argv:
+        print_json({"error": "usage_error", "message": message, "next_step": help})
+    else:
+        print(visible(f"{prog}: {message} (see: {help})"), file=sys.stderr)
     return 2
-
-
-def _refused(error: PassdownError, *, as_json: bool) -> int:
-    from passdown.cli.output import print_error
-
-    print_error(error, as_json=as_json)
-    return 1
 
 
 def parser_of(verb: str) -> Parser:
     """The parser of a verb, from the module that holds it."""
     from importlib import import_module
 
-    from passdown.cli.parsing import parser_for
+    from passdown.cli.parsing import COMMANDS, Parser
 
     import_module(f"passdown.cli.{VERBS[verb].module}")
-    return parser_for(verb, VERBS[verb].line)
+    return Parser(verb, VERBS[verb].line, COMMANDS.get(verb))
 
 
 def _leading_store(argv: list[str]) -> tuple[str | None, list[str]]:

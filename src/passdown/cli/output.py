@@ -110,34 +110,29 @@ _DIGEST_CHARS = 12
 
 def print_json(document: object) -> None:
     """Print a document as indented JSON that is safe to look at in a terminal."""
-    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    text = json.dumps(document, ensure_ascii=not is_unicode, indent=2)
-    if not text.isascii() or "\x7f" in text:
-        # JSON strings may spell any character as an escape, so nothing is changed by this.
-        text = _unsafe_in_json().sub(_json_escape, text)
-    print(text)
-
-
-def _unsafe_in_json() -> re.Pattern[str]:
     from passdown.core.text import ignorable
 
-    return re.compile(f"[\x7f-\x9f\u2028\u2029\ud800-\udfff]|{ignorable().pattern}")
+    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(document, ensure_ascii=not is_unicode, indent=2)
+    unsafe = f"[\x7f-\x9f\u2028\u2029\ud800-\udfff]|{ignorable().pattern}"
+    if not text.isascii() and re.search(unsafe, text):
+        # JSON strings may spell any character as an escape, so nothing is changed by this.
+        text = json.dumps(document, indent=2)
+    print(text.replace("\x7f", "\\u007f"))
 
 
-def _json_escape(match: re.Match[str]) -> str:
-    point = ord(match.group())
-    if point < 0x10000:
-        return f"\\u{point:04x}"
-    point -= 0x10000
-    return f"\\u{0xD800 + (point >> 10):04x}\\u{0xDC00 + (point & 0x3FF):04x}"
+def _print_wrapped(first: str, text: str, indent: int) -> None:
+    """Print text, visible and wrapped, after `first` and then indented; line breaks in it stay."""
+    width = terminal_width()
+    for part in visible(text, keep_newlines=True).expandtabs(4).split("\n"):
+        for piece in wrapped(part, max(width - indent, _NARROWEST) if width else 0):
+            print(first + piece)
+            first = " " * indent
 
 
 def line(text: str = "", indent: int = 0) -> None:
     """Print text, visible and wrapped; line breaks in it stay."""
-    width = terminal_width()
-    for part in visible(text, keep_newlines=True).expandtabs(4).split("\n"):
-        for piece in wrapped(part, max(width - indent, _NARROWEST) if width else 0):
-            print(" " * indent + piece)
+    _print_wrapped(" " * indent, text, indent)
 
 
 def verbatim(text: str) -> None:
@@ -173,12 +168,8 @@ def short_time(stamp: object) -> str:
 def labelled(label: str, style: str, text: str, indent: int = 0, column: int = 0) -> None:
     """Print a label in a style and text beside it, wrapped in a column of its own."""
     column = max(column, len(label) + len(_GAP))
-    width = terminal_width()
     first = " " * indent + styled(label, style) + " " * (column - len(label))
-    for part in visible(text, keep_newlines=True).expandtabs(4).split("\n"):
-        for piece in wrapped(part, max(width - indent - column, _NARROWEST) if width else 0):
-            print(first + piece)
-            first = " " * (indent + column)
+    _print_wrapped(first, text, indent + column)
 
 
 def heading(text: str) -> None:
@@ -190,21 +181,14 @@ def heading(text: str) -> None:
 def pairs(entries: Iterable[tuple[str, object]], indent: int = 0) -> None:
     """Print names and values in two columns; values that are empty are left out."""
     kept = [(name, shown(value)) for name, value in entries if value not in (None, "", [], (), {})]
-    if not kept:
-        return
-    column = max(len(name) for name, _ in kept) + len(_GAP)
-    width = terminal_width()
-    if width and width - indent - column < _NARROWEST:
-        for name, text in kept:
+    column = max((len(name) for name, _ in kept), default=0) + len(_GAP)
+    is_narrow = 0 < terminal_width() < indent + column + _NARROWEST
+    for name, text in kept:
+        if is_narrow:
             line(name, indent)
             line(text, indent + 1)
-        return
-    for name, text in kept:
-        first = " " * indent + name.ljust(column)
-        for part in text.split("\n"):
-            for piece in wrapped(part, max(width - indent - column, _NARROWEST) if width else 0):
-                print(first + piece)
-                first = " " * (indent + column)
+        else:
+            _print_wrapped(" " * indent + name.ljust(column), text, indent + column)
 
 
 def shown(value: object) -> str:
@@ -239,7 +223,10 @@ def table(
     cells = [[row[i] for i in used] for row in cells]
     widths = _fitted(titles, cells, whole)
     if not widths:
-        _blocks(titles, cells)
+        for index, row in enumerate(cells):
+            if index:
+                print()
+            pairs(zip(titles, row, strict=True))
         return
     print(styled(_row(titles, widths), "bold"))
     for row in cells:
@@ -249,6 +236,37 @@ def table(
         ]
         for index in range(max(len(part) for part in parts)):
             print(_row([part[index] if index < len(part) else "" for part in parts], widths))
+
+
+def row_printer(
+    columns: str,
+    empty: str,
+    *,
+    whole: str | None = None,
+    short: str = "",
+    **computed: Callable[[JsonObject], object],
+) -> Callable[[Sequence[JsonObject]], None]:
+    """A function that prints objects as a table.
+
+    `columns` are fields, or `TITLE=FIELD`, with commas; those in `computed` are functions of the
+    object, and times have a title with (UTC). All columns but the last are whole, unless `whole`
+    names some; `short` is the one that is cut.
+    """
+    titles = {
+        title or field: field
+        for title, _, field in (c.strip().rpartition("=") for c in columns.split(","))
+    }
+    kept = list(titles)[:-1] if whole is None else whole.split(",")
+
+    def cell(entry: JsonObject, title: str, field: str) -> object:
+        value = computed[field](entry) if field in computed else entry.get(field)
+        return short_time(value) if title.endswith("(UTC)") else value
+
+    def print_rows(found: Sequence[JsonObject]) -> None:
+        rows = [[cell(entry, *each) for each in titles.items()] for entry in found]
+        table(tuple(titles), rows, empty, whole=kept, short=(short,))
+
+    return print_rows
 
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -280,13 +298,6 @@ def _fitted(titles: list[str], cells: list[list[str]], whole: Collection[str]) -
     return widths
 
 
-def _blocks(titles: list[str], cells: list[list[str]]) -> None:
-    for index, row in enumerate(cells):
-        if index:
-            print()
-        pairs(zip(titles, row, strict=True))
-
-
 def print_problems(problems: Iterable[Problem], indent: int = 2) -> None:
     """Print problems as a list, one line each; recommended fields share a line."""
     recommended: list[str] = []
@@ -300,19 +311,11 @@ def print_problems(problems: Iterable[Problem], indent: int = 2) -> None:
         line(f"recommended, missing: {', '.join(recommended)}", indent)
 
 
-def print_findings(findings: Iterable[Mapping[str, Any]]) -> None:
+def print_findings(findings: Iterable[Mapping[str, Any]], indent: int = 0) -> None:
     """Print findings that are plain objects with the fields of a problem."""
     from passdown.errors import Problem as Finding
 
-    print_problems([Finding(**finding) for finding in findings], 0)
-
-
-def print_usage_error(message: str, help: str, *, as_json: bool) -> None:
-    """Say in one line how a command is wrong and where to read on."""
-    if as_json:
-        print_json({"error": "misuse", "message": message, "next_step": help})
-    else:
-        print(visible(f"{message} (see: {help})"), file=sys.stderr)
+    print_problems([Finding(**finding) for finding in findings], indent)
 
 
 def print_error(error: PassdownError, *, as_json: bool) -> None:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
-from passdown.cli.output import terminal_width
+from passdown.cli.output import progress_bar, terminal_width
 from passdown.cli.session import Session, UsageError
 from passdown.core.text import excerpt
 from passdown.operations import OPERATION, OPERATIONS, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from passdown.workspace import Workspace
 
     Run = Callable[..., int | None]
 
@@ -37,7 +39,6 @@ HIDDEN = argparse.SUPPRESS
 MAX_BUDGET = 1_000_000_000
 _COUNTERS = ("o200k_base", "cl100k_base", "chars4")
 _DIGITS = 15
-_UNKNOWN = "unrecognized arguments: "
 _REQUIRED = object()
 _AUTHOR = "default: PASSDOWN_AGENT, else your user name (with a server: the token's name)"
 _TYPE_NAMES = {"budget": "Budget"}
@@ -97,10 +98,9 @@ class Command(NamedTuple):
     """
 
     name: str
-    line: str
     run: Run
     arguments: Callable[[], list[Argument]]
-    examples: tuple[str, ...]
+    usages: tuple[str, ...]
     help: Mapping[str, str] = {}
     flags: Mapping[str, str] = {}
     choices: Mapping[str, Collection[str]] = {}
@@ -110,6 +110,18 @@ class Command(NamedTuple):
     hidden: tuple[str, ...] = ()
     has_store: bool = True
     has_json: bool = True
+
+    @property
+    def line(self) -> str:
+        """The first sentence of its docstring, as it is shown in a list."""
+        text = " ".join((self.run.__doc__ or "").partition("\n\n")[0].split()).removesuffix(".")
+        return text[:1].lower() + text[1:]
+
+    @property
+    def examples(self) -> list[str]:
+        """Examples as whole commands; most are given as their arguments alone."""
+        start = f"passdown {self.name}"
+        return [each if "passdown " in each else f"{start} {each}".rstrip() for each in self.usages]
 
 
 class Argument(NamedTuple):
@@ -128,6 +140,12 @@ class Argument(NamedTuple):
         """Whether it takes several values."""
         return self.type.startswith(("list[", "Sequence["))
 
+    @property
+    def is_author(self) -> bool:
+        """Whether it names the author: that of an operation has no default."""
+        is_named_so = self.name in ("agent", "by") and self.default is _REQUIRED
+        return self.type == "Author" or (is_named_so and self.is_option)
+
 
 COMMANDS: dict[str, Command] = {}
 """The commands of the modules that are loaded, by name."""
@@ -141,29 +159,33 @@ def command(
     fields: Mapping[str, str] | None = None,
     shape: str = "",
     needs_none: bool = False,
+    positional: Collection[str] = (),
+    as_options: Collection[str] = (),
     **settings: Any,
 ) -> Callable[[Run], Run]:
     """Make a function a command, with `settings` of Command.
 
     The function gets a Session and then the arguments; what it gives is the exit code, where None
     is 0. The first line of its docstring says what it does. Where it takes `**options`, these are
-    the parameters of the operation `like`, the declared fields of a `shape` of the core, and
-    `fields` with their types; with `needs_none`, no option is required.
+    the parameters of the operation `like`, the declared fields of a `shape` of the core (none of
+    them required with `needs_none`), and `fields` with their types; but none in `without`.
+    `positional` are keyword-only parameters that are positional here, `as_options` the reverse.
     """
 
-    def register(run: Run) -> Run:
-        def arguments() -> list[Argument]:
-            own = arguments_of(run)
-            known = {"progress", *without, *(each.name for each in own)}
-            more = [*_operation_arguments(like), *_shape_arguments(shape)]
-            more += [Argument(each, kind, None, True) for each, kind in (fields or {}).items()]
-            if needs_none:
-                more = [each._replace(default=None) for each in more]
-            return own + [each for each in more if each.name not in known]
+    def arguments() -> list[Argument]:
+        found = [*arguments_of(COMMANDS[name].run), *(operation_arguments(like) if like else ())]
+        found += _shape_arguments(shape, needs_none=needs_none) if shape else ()
+        found += [Argument(each, kind, None, True) for each, kind in (fields or {}).items()]
+        known: dict[str, Argument] = {}
+        for each in found:
+            if each.name in as_options or each.name in positional:
+                each = each._replace(is_option=each.name in as_options)  # noqa: PLW2901
+            if each.name not in ("progress", *without):
+                known.setdefault(each.name, each)
+        return sorted(known.values(), key=lambda each: each.is_option)
 
-        line = _first_line(run.__doc__ or "")
-        shown = _examples(name, examples)
-        COMMANDS[name] = Command(name, line, run, arguments, shown, **settings)
+    def register(run: Run) -> Run:
+        COMMANDS[name] = Command(name, run, arguments, examples, **settings)
         return run
 
     return register
@@ -175,63 +197,50 @@ def operation(
     *examples: str,
     method: str = "",
     line: str = "",
-    positional: Collection[str] = (),
-    shape: str = "",
-    changes: Mapping[str, str] | None = None,
     fixed: Mapping[str, object] | None = None,
-    as_options: Collection[str] = (),
     without: Collection[str] = (),
+    progress: str = "",
+    finish: Callable[[Workspace, Any], Any] = lambda _, result: result,
+    hint: Callable[[Workspace, Any, dict[str, Any]], object] = lambda _w, _r, _g: None,
     fails: Callable[[Any], object] = lambda _: False,
     **settings: Any,
 ) -> None:
-    """Make an operation of the workspace a command, with `settings` of Command.
+    """Make an operation of the workspace a command, with `settings` of `command`.
 
-    It is the operation of this name on the command line, or `method`. `positional` are
-    keyword-only parameters that are positional here, `as_options` the reverse. What it takes as
-    `**fields` are the declared fields of a `shape`; with `changes`, further fields with their
-    types, none of them is needed. `fixed` parameters aren't offered, nor those in `without`.
-    Exit code 1 if the result `fails`.
+    It is the operation of this name on the command line, or `method`. `fixed` parameters aren't
+    offered. With a label in `progress`, a bar is drawn. What `finish` makes of the result is
+    shown, and to people what `hint` prints, which gets the arguments too; exit code 1 if the
+    result `fails`.
     """
     called = method or next(each.name for each in OPERATIONS if each.cli == name)
-    known = fixed or {}
+    known = dict(fixed or {})
 
     def run(session: Session, **values: Any) -> int:
-        own = {each.name for each in _operation_arguments(called)}
+        own = {each.name for each in operation_arguments(called)}
         given = {n: v for n, v in values.items() if n in own or v not in (None, [], "")}
+        if progress:
+            given["progress"] = progress_bar(progress)
         with session.open() as workspace:
-            result = _attribute(workspace, called)(**known, **given)
-        session.show(result, print_text)
+            function: Any = workspace
+            for part in called.split("."):
+                function = getattr(function, part)
+            result = finish(workspace, function(**known, **given))
+            session.show(result, print_text)
+            if not session.as_json:
+                hint(workspace, result, given)
         return int(bool(fails(result)))
 
-    def arguments() -> list[Argument]:
-        own = _operation_arguments(called)
-        hidden = {"progress", *known, *without, *(each.name for each in own)}
-        more = [each for each in _shape_arguments(shape) if each.name not in hidden]
-        if changes is not None:
-            more += [Argument(each, kind, None, True) for each, kind in changes.items()]
-            more = [each._replace(default=None) for each in more]
-        found = [each for each in own if each.name not in {"progress", *known, *without}]
-        placed = [
-            each._replace(
-                is_option=each.name in as_options
-                or (each.is_option and each.name not in positional)
-            )
-            for each in found + more
-        ]
-        return sorted(placed, key=lambda each: each.is_option)
-
-    shown = _examples(name, examples)
-    COMMANDS[name] = Command(name, line, run, arguments, shown, **settings)
+    run.__doc__ = line
+    command(name, *examples, like=called, without=(*known, *without), **settings)(run)
 
 
-def _operation_arguments(name: str) -> list[Argument]:
-    return arguments_of(load(OPERATION[name].function)) if name else []
+def operation_arguments(name: str) -> list[Argument]:
+    """The parameters of an operation."""
+    return arguments_of(load(OPERATION[name].function))
 
 
-def _shape_arguments(shape: str) -> list[Argument]:
+def _shape_arguments(shape: str, *, needs_none: bool) -> list[Argument]:
     """The declared fields of a shape of the core, as options."""
-    if not shape:
-        return []
     from passdown.core import handoff, schema
 
     words: dict[schema.Type, str] = {
@@ -243,7 +252,7 @@ def _shape_arguments(shape: str) -> list[Argument]:
     found: list[Argument] = []
     for name, field in schema.fields_of(getattr(handoff, shape)).items():
         kind = field.type.of if isinstance(field.type, schema.Optional) else field.type
-        inner = kind.of if isinstance(kind, schema.List) else kind
+        is_list = isinstance(kind, schema.List)
         choices = kind.words if isinstance(kind, schema.Choice) else ()
         type_name = "int" if isinstance(kind, schema.Number) else "str"
         text = field.description[:1].lower() + field.description[1:]
@@ -252,28 +261,15 @@ def _shape_arguments(shape: str) -> list[Argument]:
         found.append(
             Argument(
                 name,
-                "list[str]" if isinstance(kind, schema.List) else type_name,
-                _REQUIRED if field.is_required else None,
+                "list[str]" if is_list else type_name,
+                _REQUIRED if field.is_required and not needs_none else None,
                 is_option=True,
                 help=text,
-                metavar=words.get(inner, ""),
+                metavar=words.get(kind.of if is_list else kind, ""),
                 choices=tuple(word for word in choices if word),
             )
         )
     return found
-
-
-def _examples(name: str, examples: Iterable[str]) -> tuple[str, ...]:
-    """The whole commands; an example has the arguments alone, unless it is more than a command."""
-    return tuple(
-        each if "passdown " in each else f"passdown {name} {each}".rstrip() for each in examples
-    )
-
-
-def _attribute(owner: Any, path: str) -> Any:
-    for name in path.split("."):
-        owner = getattr(owner, name)
-    return owner
 
 
 def arguments_of(function: Any) -> list[Argument]:
@@ -315,12 +311,6 @@ def argument_texts(docstring: str) -> dict[str, str]:
     return {name: text.strip().removesuffix(".") for name, text in found.items()}
 
 
-def _first_line(docstring: str) -> str:
-    """The summary of a docstring, as it is shown in a list."""
-    text = " ".join(docstring.partition("\n\n")[0].split()).removesuffix(".")
-    return text[:1].lower() + text[1:]
-
-
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Help that is as wide as the terminal; given a width, argparse needn't look for one."""
 
@@ -331,30 +321,30 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser for one command, or for a verb with commands below it: `subverbs`."""
 
-    def __init__(self, prog: str, line: str = "", command: Command | None = None) -> None:
-        self.arguments: list[argparse.Action] = []
-        self.subverbs: dict[str, Command] = {}
-        self.line = line
-        self.command = command
-        self.examples = command.examples if command else ()
+    def __init__(self, name: str, line: str, command: Command | None = None) -> None:
         super().__init__(
-            prog=prog,
+            prog=f"passdown {name}",
             description=line[:1].upper() + line[1:] + "." if line else None,
             formatter_class=_Formatter,
             allow_abbrev=False,
             add_help=False,
+            argument_default=argparse.SUPPRESS,
         )
-        help = self.add_argument("-h", "--help", action="help", help="show this help and exit")
-        self.arguments.append(help)
-        if command:
-            self.epilog = "\n".join(["examples:", *(f"  {each}" for each in self.examples)])
-            self._add_arguments(command)
-
-    def _add_arguments(self, command: Command) -> None:
+        self.command = command
+        self.declared: list[Argument] = []
+        self.arguments: list[argparse.Action] = [
+            self.add_argument("-h", "--help", action="help", help="show this help and exit")
+        ]
+        self.subverbs: dict[str, Command] = {}
+        if command is None:
+            below = (each for each in COMMANDS.values() if each.name.startswith(f"{name} "))
+            self.subverbs = {each.name.partition(" ")[2]: each for each in below}
+            return
         group = None
         if command.exclusive:
             group = self.add_mutually_exclusive_group(required=command.is_one_needed)
-        for argument in command.arguments():
+        self.declared = command.arguments()
+        for argument in self.declared:
             to = group if group and argument.name in command.exclusive else self
             names, options = _argparse_options(argument, command)
             self.arguments.append(to.add_argument(*names, **options))
@@ -365,73 +355,67 @@ class Parser(argparse.ArgumentParser):
             action = self.add_argument("--json", action="store_true", help="print JSON")
             self.arguments.append(action)
 
-    def parse(self, argv: list[str]) -> tuple[Command, dict[str, Any]]:
-        """The command and its arguments; a verb with verbs below it passes on to the named one."""
+    def parse(self, argv: list[str]) -> tuple[Parser, dict[str, Any]]:
+        """The parser that knows the command, and the arguments that are given.
+
+        A verb with verbs below it passes on to the one that is named.
+        """
         if self.command:
-            return self.command, vars(self.parse_args(argv))
+            given, unknown = self.parse_known_args(argv)
+            if unknown:
+                self.error(self._unknown_text(unknown))
+            return self, {name: value for name, value in vars(given).items() if value is not None}
         if argv and argv[0] in self.subverbs:
             return self.below(argv[0]).parse(argv[1:])
-        self.epilog = self._verbs_below()
-        self.usage = f"{self.prog} VERB ..."
         if not argv or argv[0] == "--json":
             self.error("a verb is missing: " + ", ".join(self.subverbs))
         if argv[0] not in ("-h", "--help"):
             hint = close_to(argv[0], self.subverbs)
             known = ", ".join(self.subverbs)
             self.error(f"there is no {self.prog} {argv[0]}{hint} ({known})")
+        self.usage = f"{self.prog} VERB ..."
         self.parse_args(argv)
         raise AssertionError  # --help has ended it
 
     def below(self, name: str) -> Parser:
         """The parser of a command below this verb; its operation is loaded only then."""
         command = self.subverbs[name]
-        return Parser(f"passdown {command.name}", command.line, command)
+        return Parser(command.name, command.line, command)
 
-    def _verbs_below(self) -> str:
-        lines = [f"  {name:<9} {sub.line}" for name, sub in self.subverbs.items()]
-        examples = [f"  {sub.examples[0]}" for sub in self.subverbs.values() if sub.examples]
-        more = f"{self.prog} VERB --help shows the options of each."
-        return "\n".join(["verbs:", *lines, "", "examples:", *examples, "", more])
+    def run(self, given: dict[str, Any], store: str | None) -> int:
+        """Run the command with the arguments that are given; gives the exit code."""
+        command = cast("Command", self.command)
+        own_store = given.pop("store", None) if command.has_store else None
+        session = Session(own_store or store, as_json=given.pop("json", False))
+        for argument in self.declared:
+            if argument.is_author:
+                given[argument.name] = session.author(given.get(argument.name))
+            elif argument.default is not _REQUIRED:
+                given.setdefault(argument.name, [] if argument.is_list else argument.default)
+        return command.run(session, **given) or 0
+
+    def format_help(self) -> str:
+        """The help; examples, and the verbs below this one, are added only here."""
+        if self.command:
+            self.epilog = "\n".join(["examples:", *(f"  {each}" for each in self.command.examples)])
+        else:
+            lines = [f"  {name:<9} {sub.line}" for name, sub in self.subverbs.items()]
+            examples = [f"  {sub.examples[0]}" for sub in self.subverbs.values() if sub.examples]
+            more = f"{self.prog} VERB --help shows the options of each."
+            self.epilog = "\n".join(["verbs:", *lines, "", "examples:", *examples, "", more])
+        return super().format_help()
+
+    def _unknown_text(self, unknown: list[str]) -> str:
+        """What isn't understood, each word with the option that was probably meant."""
+        known = [option for action in self.arguments for option in action.option_strings]
+        options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        if not options:
+            return f"unexpected argument: {excerpt(' '.join(unknown))}"
+        return ", ".join(f"there is no option {excerpt(o)}{close_to(o, known)}" for o in options)
 
     def error(self, message: str) -> NoReturn:
         """Usage error: `main` says what is wrong and where to read on."""
-        head, _, unknown = message.partition(_UNKNOWN)
-        if not head and unknown.startswith("--"):
-            known = {option: None for action in self.arguments for option in action.option_strings}
-            message += close_to(unknown.partition(" ")[0].partition("=")[0], known)
         raise UsageError(message, self.prog)
-
-
-def parser_for(verb: str, line: str) -> Parser:
-    """The parser of a verb whose module is loaded."""
-    if verb in COMMANDS:
-        return Parser(f"passdown {verb}", line, COMMANDS[verb])
-    parser = Parser(f"passdown {verb}", line)
-    parser.subverbs = {
-        name.partition(" ")[2]: below
-        for name, below in COMMANDS.items()
-        if name.startswith(f"{verb} ")
-    }
-    return parser
-
-
-def run_command(command: Command, values: dict[str, Any], store: str | None) -> int:
-    """Run a command with its parsed arguments; gives the exit code."""
-    given = values.pop("store", None) if command.has_store else None
-    session = Session(given or store, as_json=values.pop("json", False))
-    for argument in command.arguments():
-        name = argument.name
-        if _is_author(argument):
-            values[name] = session.author(values[name])
-        elif values[name] is None and argument.default == "":
-            values[name] = ""
-    return command.run(session, **values) or 0
-
-
-def _is_author(argument: Argument) -> bool:
-    """Whether an argument is who writes: the one of an operation has no default."""
-    is_named_so = argument.name in ("agent", "by") and argument.default is _REQUIRED
-    return argument.type == "Author" or (is_named_so and argument.is_option)
 
 
 def _argparse_options(
@@ -445,26 +429,20 @@ def _argparse_options(
         options["action"] = "store_false" if argument.default is True else "store_true"
     else:
         options |= _value_options(argument, command, metavar)
-        if not is_needed:
-            default = argument.default if argument.default != "" else None
-            options["default"] = [] if argument.is_list else default
     if argument.is_option:
-        if is_needed and not _is_author(argument):
+        if is_needed and not argument.is_author:
             options["required"] = True
         return (_flag_of(argument, command),), {**options, "dest": argument.name}
     if argument.is_list:
-        options |= {
-            "nargs": "+" if is_needed else "*",
-            "type": command.types.get(argument.name, str),
-        }
+        options |= {"nargs": "+"} if is_needed else {"nargs": "*", "default": argparse.SUPPRESS}
+        options["type"] = command.types.get(argument.name, str)
         options.pop("action", None)
     elif not is_needed:
-        options["nargs"] = "?"
+        options |= {"nargs": "?", "default": None}
     return (argument.name,), options
 
 
 def _value_options(argument: Argument, command: Command, metavar: str) -> dict[str, Any]:
-    name, kind = argument.name, argument.type
     choices = _choices_of(argument, command)
     options: dict[str, Any] = {"choices": choices} if choices else {"metavar": metavar}
     if argument.is_list and choices:
@@ -472,10 +450,10 @@ def _value_options(argument: Argument, command: Command, metavar: str) -> dict[s
     elif argument.is_list:
         is_word = metavar in (TASK, TAG, ITEM)
         options |= {"action": "extend", "type": comma_list if is_word else _single}
-    elif kind in _TYPES:
-        options["type"] = _TYPES[kind]
-    if name in command.types:
-        options["type"] = command.types[name]
+    elif argument.type in _TYPES:
+        options["type"] = _TYPES[argument.type]
+    if argument.name in command.types:
+        options["type"] = command.types[argument.name]
     return options
 
 
@@ -505,7 +483,7 @@ def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
         metavar = by_type.get(argument.type, "TEXT")
     if argument.name in command.hidden:
         return metavar, HIDDEN
-    if _is_author(argument):
+    if argument.is_author:
         return metavar, f"{text}; {_AUTHOR}"
     if argument.is_list and argument.is_option:
         choices = _choices_of(argument, command)
@@ -529,8 +507,9 @@ def close_to(word: str, known: Iterable[str]) -> str:
     """A hint at the known word that was probably meant, or nothing."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, list(known), 1, 0.5)
-    return f"; did you mean {close[0]}?" if close else ""
+    names = {name.lstrip("-"): name for name in known}
+    close = get_close_matches(word.lstrip("-"), names, 1, 0.6)
+    return f"; did you mean {names[close[0]]}?" if close else ""
 
 
 def comma_list(text: str) -> list[str]:

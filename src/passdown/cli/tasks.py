@@ -10,33 +10,28 @@ from passdown.cli.output import (
     pairs,
     print_items,
     print_receipt,
-    short_time,
-    table,
+    row_printer,
     title_of,
 )
-from passdown.cli.parsing import Author, command, operation
+from passdown.cli.parsing import command, operation
 from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK
 
 if TYPE_CHECKING:
     from passdown.cli.session import Session
     from passdown.core.results import Receipt
     from passdown.core.types import JsonObject
+    from passdown.core.views import TaskOverview
     from passdown.workspace import Workspace
 
-_GATE = "ID: an address such as T-1#k1"
+
+def _with_held(workspace: Workspace, found: list[TaskOverview]) -> list[JsonObject]:
+    held = {gate.task for gate in workspace.gates() if gate.status == "pending"}
+    return [{**entry.to_dict(), "held": entry.task in held} for entry in found]
 
 
-def _print_tasks(found: list[JsonObject]) -> None:
-    names = ("task", "status", "phase", "holder", "version", "title")
-    rows = [[_task_cell(entry, name) for name in names] for entry in found]
-    table(names, rows, "no tasks", whole=names[:-1], short=("title",))
-
-
-def _task_cell(entry: JsonObject, name: str) -> object:
-    if entry["task"] == WORKSPACE_TASK:
-        # It has no phases, holders or ends; only its records count.
-        return {"status": "no task", "phase": "", "holder": ""}.get(name, entry[name])
-    return "held" if name == "status" and entry["held"] else entry[name]
+def _of_task(entry: JsonObject, name: str, otherwise: str = "") -> object:
+    """A field of a task; the workspace's own stream has no phases, holders or ends."""
+    return entry[name] if entry["task"] != WORKSPACE_TASK else otherwise
 
 
 def _print_task(found: JsonObject) -> None:
@@ -59,22 +54,6 @@ def _print_task(found: JsonObject) -> None:
     print_items("open", found["open"])
 
 
-def _print_gates(found: list[JsonObject]) -> None:
-    rows = [
-        [
-            gate["address"],
-            gate["status"],
-            title_of(gate),
-            gate.get("answered_by") or gate.get("agent"),
-            short_time(gate.get("answered_at") or gate.get("at")),
-            gate.get("reason") or gate.get("detail"),
-        ]
-        for gate in found
-    ]
-    names = ("gate", "status", "about", "by", "at (UTC)", "reason")
-    table(names, rows, "no gates", whole=("gate", "status", "by", "at (UTC)"))
-
-
 operation(
     "task new",
     print_receipt,
@@ -86,23 +65,24 @@ operation(
 )
 
 
-@command(
+operation(
     "task list",
+    row_printer(
+        "task, status, phase, holder, version, title",
+        "no tasks",
+        short="title",
+        status=lambda entry: "held" if entry["held"] else _of_task(entry, "status", "no task"),
+        phase=lambda entry: _of_task(entry, "phase"),
+        holder=lambda entry: _of_task(entry, "holder"),
+    ),
     "--status open",
     "--agent coder --json",
     "--all",
-    like="tasks",
+    line="list tasks",
+    finish=_with_held,
     flags={"with_workspace": "--all"},
     choices={"status": TASK_STATUSES, "phase": PHASES},
 )
-def task_list(session: Session, **filters: Any) -> None:
-    """List tasks."""
-    with session.open() as workspace:
-        held = {gate.task for gate in workspace.gates() if gate.status == "pending"}
-        found = [{**e.to_dict(), "held": e.task in held} for e in workspace.tasks(**filters)]
-    session.show(found, _print_tasks)
-
-
 operation("task show", _print_task, "T-1", line="show one task")
 operation(
     "task set",
@@ -112,53 +92,42 @@ operation(
     line="change a task",
     shape="TaskFields",
     without=("phase",),
-    changes={"status": "str"},
+    fields={"status": "str"},
+    needs_none=True,
     choices={"status": ("open", "cancelled")},
     help={"status": "its new status"},
 )
-operation("gate list", _print_gates, "", "T-1 --all", line="list gates")
-
-
-@command("gate approve", "T-1#k1 --by kim --reason 'seen and tried'", help={"gate": _GATE})
-def gate_approve(session: Session, gate: str, *, reason: str = "", by: Author) -> None:
-    """Let a held task continue."""
-    with session.open() as workspace:
-        receipt = workspace.approve(gate, by=by, reason=reason)
-        session.show(receipt, print_receipt)
-        if session.as_json:
-            return
-        others = [each.address for each in workspace.gates(receipt.task_id)]
-        if others:
-            line(f"{receipt.task_id} is still held by {', '.join(others)}")
-        else:
-            holder = workspace.task(receipt.task_id).holder
-            line(f"approved: {holder} can continue with {receipt.task_id}")
-        _print_waiting_runs(workspace, gate, receipt)
-
-
-@command(
-    "gate reject",
-    "T-1#k1 --by kim --reason 'no migration without a backup'",
-    help={"gate": _GATE},
+operation(
+    "gate list",
+    row_printer(
+        "gate=address, status, about, by, at (UTC)=at, reason",
+        "no gates",
+        whole="gate,status,by,at (UTC)",
+        about=title_of,
+        by=lambda gate: gate.get("answered_by") or gate.get("agent"),
+        at=lambda gate: gate.get("answered_at") or gate.get("at"),
+        reason=lambda gate: gate.get("reason") or gate.get("detail"),
+    ),
+    "",
+    "T-1 --all",
+    line="list gates",
 )
-def gate_reject(session: Session, gate: str, *, reason: str, by: Author) -> None:
-    """Say no, and why; the task has to be handed off again."""
-    with session.open() as workspace:
-        receipt = workspace.reject(gate, by=by, reason=reason)
-        session.show(receipt, print_receipt)
-        if session.as_json:
-            return
-        holder = workspace.task(receipt.task_id).holder
-        line(f"rejected: {receipt.task_id} is back with {holder}, who has to hand it off again")
-        _print_waiting_runs(workspace, gate, receipt)
 
 
-def _print_waiting_runs(workspace: Workspace, gate: str, receipt: Receipt) -> None:
-    """Say what happens to the runs that waited for this answer."""
+def _print_continuation(workspace: Workspace, receipt: Receipt, given: JsonObject) -> None:
+    """Say who continues after a gate was answered, and what happens to the runs that waited."""
     from passdown.cli.relays import resume_hint
     from passdown.errors import Damaged
     from passdown.relay.runs import Runs
 
+    task, gate = workspace.task(receipt.task_id), given["gate"]
+    others = [each.address for each in workspace.gates(task.task)]
+    if workspace.show(gate).to_dict()["status"] == "rejected":
+        line(f"rejected: {task.task} is back with {task.holder}, who has to hand it off again")
+    elif others:
+        line(f"{task.task} is still held by {', '.join(others)}")
+    else:
+        line(f"approved: {task.holder} can continue with {task.task}")
     runs = Runs(workspace)
     for name in runs.positions():
         try:
@@ -166,8 +135,27 @@ def _print_waiting_runs(workspace: Workspace, gate: str, receipt: Receipt) -> No
         except Damaged:
             continue
         waits = any(t.gate == gate and t.number not in run.followed for t in run.legs.values())
-        if run.task == receipt.task_id and waits and not run.ended_at:
+        if run.task == task.task and waits and not run.ended_at:
             line(resume_hint(workspace, run))
+
+
+for _verb, _line, _example in (
+    ("gate approve", "let a held task continue", "T-1#k1 --by kim --reason 'seen and tried'"),
+    (
+        "gate reject",
+        "say no, and why; the task has to be handed off again",
+        "T-1#k1 --by kim --reason 'no migration without a backup'",
+    ),
+):
+    operation(
+        _verb,
+        print_receipt,
+        _example,
+        line=_line,
+        hint=_print_continuation,
+        without=("key",),
+        help={"gate": "ID: an address such as T-1#k1"},
+    )
 
 
 @command(
