@@ -61,8 +61,7 @@ def users_view(folder: Path) -> dict[str, object]:
 
 
 def leftovers(folder: Path) -> list[str]:
-    """What a worktree left behind, but for the lock of their list: it is empty, and used again."""
+    """What a worktree left behind."""
     places = [folder / ".git/worktrees", folder / ".git/passdown"]
     found = [str(path) for place in places if place.exists() for path in place.iterdir()]
-    found = [path for path in found if not path.endswith("/worktrees.lock")]
     return found + git(folder, "worktree", "list").splitlines()[1:]

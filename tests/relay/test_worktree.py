@@ -244,7 +244,7 @@ def test_two_of_one_branch_are_one_after_the_other(project: Path) -> None:
     with (
         Worktree(str(project), "passdown/express-1") as tree,
         pytest.raises(StoreBusy, match="locked by another"),
-        locked(f"{tree.folder}.lock", timeout_s=0.1),
+        locked(tree.lock, timeout_s=0.1),
     ):
         pass
     assert git(project, "branch", "--list", "passdown/*") == ""
@@ -265,12 +265,10 @@ def test_what_a_killed_process_left_is_taken_away(project: Path) -> None:
     died = subprocess.run([sys.executable, "-c", LEAVE, str(project)], check=False)
     assert died.returncode < 0
     assert any("express-dead" in path for path in leftovers(project))
-    half = project / ".git/worktrees/passdown-express-half"
-    half.mkdir()
-    (project / ".git/passdown/passdown-express-half.lock").touch()
-    commit(project)
+    (project / ".git/refs/heads/passdown").mkdir()
+    (project / ".git/refs/heads/passdown/express-dead.lock").touch()
+    commit(project, "passdown/express-dead")
     assert os.listdir(project / ".git/passdown") == []
-    assert not half.exists()
     assert git(project, "worktree", "list") == before
 
 

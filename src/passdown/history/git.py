@@ -1,9 +1,10 @@
-"""What git knows about a project: branch, commit, worktrees and changes.
+"""Git: run it safely, and what it knows about a project: branch, commit, worktrees and changes.
 
-Git is only read: no lock is taken, no hook, filter or file watcher is started, nothing is fetched,
-and every call is bounded in time. Branch, commit and worktrees are read from git's own files
-without starting a program. A `.git` file is trusted only if the repository that it names knows this
-worktree: otherwise a file in an unpacked archive could lead to any repository of the machine.
+No hook, filter or file watcher is started, nothing is fetched, and every call is bounded in time.
+Here git is only read, without taking a lock; the relay makes commits with the same `Git`. Branch,
+commit and worktrees are read from git's own files without starting a program. A `.git` file is
+trusted only if the repository that it names knows this worktree: otherwise a file in an unpacked
+archive could lead to any repository of the machine.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import os
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from passdown.errors import InvalidInput, Problem
+from passdown.core.text import visible
+from passdown.errors import GitError, InvalidInput, Problem
 from passdown.ledger.project_files import OWN_FOLDER, Project
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from passdown.core.checkout import Checkout
 
@@ -28,22 +29,32 @@ TIMEOUT_S = 2.0
 # Git would ask for a submodule's own state with the submodule's settings.
 _NO_SUBMODULES = "--ignore-submodules=dirty"
 _OPTIONS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
-# Set while git runs a hook; they would point it at another repository.
-_FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
-
-
-class GitError(Exception):
-    """Git gave no answer; the message says why."""
+# Where git finds its settings, programs and repository. Other variables (a hook of git sets some)
+# would point it at another repository, or start programs.
+_KEPT_VARIABLES = ("GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
+_FIXED_VARIABLES = {
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    # Nothing is fetched for an answer, whatever the repository is set up to do.
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "LC_ALL": "C",
+}
 
 
 class Git:
-    """Git in one folder, with one time limit for all that is asked."""
+    """Git in one folder, with one time limit for everything that is asked of it.
 
-    def __init__(self, root: str, timeout_s: float) -> None:
+    A child inherits the descriptors `held`.
+    """
+
+    def __init__(self, folder: str, timeout_s: float, *, held: tuple[int, ...] = ()) -> None:
         import time
 
-        self._root = root
+        self._folder = folder
         self._timeout_s = timeout_s
+        self._held = held
         self._clock = time.monotonic
         self._ends = self._clock() + timeout_s
 
@@ -51,33 +62,37 @@ class Git:
         """What git prints, as text; see `data`."""
         return self.data(*arguments).decode("utf-8", "backslashreplace")
 
-    def data(self, *arguments: str, environment: Mapping[str, str] | None = None) -> bytes:
-        """What git prints; raises GitError when it fails, isn't there or takes too long."""
+    def data(
+        self, *arguments: str, given: bytes = b"", environment: Mapping[str, str] | None = None
+    ) -> bytes:
+        """What git prints; raises GitError if it fails, isn't there or takes too long."""
         import subprocess
 
         try:
             process = subprocess.Popen(
-                ["git", "-C", self._root, *_OPTIONS, *arguments],
-                env={**_environment(os.environ.items()), **(environment or {})},
-                stdin=subprocess.DEVNULL,
+                ["git", "-C", self._folder, *_OPTIONS, *arguments],
+                env={**_inherited(), **_FIXED_VARIABLES, **(environment or {})},
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                pass_fds=self._held,
             )
         except OSError as error:
-            raise GitError(f"git can't be started ({error.strerror})") from None
+            message, fix = f"git can't be started ({error.strerror})", "Install git, or check PATH."
+            raise GitError(message, next_step=fix, code="no_git") from None
         with process:
             try:
-                out, err = process.communicate(timeout=max(0.0, self._ends - self._clock()))
-            except subprocess.TimeoutExpired:
-                _kill(process)
+                out, err = process.communicate(given, max(0.0, self._ends - self._clock()))
+            except BaseException as error:
+                _kill_group(process.pid)
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
                 raise GitError(f"git took longer than {self._timeout_s:g} s") from None
-            except BaseException:
-                _kill(process)
-                raise
-        if process.returncode != 0:
-            lines = err.decode("utf-8", "backslashreplace").splitlines()
-            raise GitError(lines[0] if lines else f"git ended with {process.returncode}")
+        if process.returncode:
+            said = err.decode("utf-8", "backslashreplace").strip()[-2_000:]
+            message = visible(said, keep_newlines=True)
+            raise GitError(message or f"git ended with {process.returncode}")
         return out
 
     def without_filters(self) -> list[str]:
@@ -98,21 +113,21 @@ class Git:
         return [part for setting in settings for part in ("-c", setting)]
 
 
-def _environment(given: Iterable[tuple[str, str]]) -> dict[str, str]:
-    kept = {name: value for name, value in given if name not in _FOREIGN}
-    fixed = {"GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
-    # Nothing is fetched for an answer, whatever the repository is set up to do.
-    fixed |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
-    return {**kept, **fixed, "LC_ALL": "C"}
+def _inherited() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name.startswith("GIT_CONFIG_") or name in _KEPT_VARIABLES
+    }
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill_group(pid: int) -> None:
     """End git and whatever it started: a filter left behind would hold the answer open."""
     import signal
     from contextlib import suppress
 
     with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
 
 
 _REF = "ref: "
@@ -262,14 +277,13 @@ def compare_with_git(
     """
     git = Git(root, timeout_s)
     try:
-        prefix = git.answer("rev-parse", "--show-prefix").removesuffix("\n")
-        changed = _changed_paths(git, prefix)
+        changed = _changed_paths(git)
         project = Project(root, store_path or os.path.join(root, OWN_FOLDER, "ledger.db"))
         reasons = {path: _difference(project, path, named[path]) for path in named}
         asked = [path for path in named if not reasons[path] and _normalised(path) not in changed]
         tracked = _tracked_paths(git, asked)
     except GitError as error:
-        return GitCheck(is_repository=False, named=len(named), problem=str(error))
+        return GitCheck(is_repository=False, named=len(named), problem=error.message)
     for path in asked:
         if _normalised(path) not in tracked:
             reasons[path] = "git doesn't know it"
@@ -299,8 +313,9 @@ def _normalised(path: str, form: Literal["NFC", "NFD"] = "NFC") -> str:
     return unicodedata.normalize(form, path)
 
 
-def _changed_paths(git: Git, prefix: str) -> set[str]:
+def _changed_paths(git: Git) -> set[str]:
     """The paths that differ from the last commit, relative to the project, without Passdown's."""
+    prefix = git.answer("rev-parse", "--show-prefix").removesuffix("\n")
     answer = git.answer(*git.without_filters(), *_STATUS, "--no-renames", "--", ".")
     entries = (entry[3:] for entry in answer.split("\0") if len(entry) > 3)
     paths = {_normalised(path.removeprefix(prefix)) for path in entries}
@@ -339,8 +354,8 @@ def checkout_of(root: str) -> Checkout | None:
 
     git = Git(root, _PATCH_TIMEOUT_S)
     try:
-        prefix, commit = git.answer("rev-parse", "--show-prefix", "HEAD").split("\n")[:2]
-        found = sorted(_changed_paths(git, prefix))
+        commit = git.answer("rev-parse", "--verify", "HEAD").strip()
+        found = sorted(_changed_paths(git))
     except GitError:
         return None
     return Checkout(current_branch(root), commit, len(found), tuple(found[:MAX_FILES_LISTED]))
@@ -368,7 +383,7 @@ def patch_of(root: str) -> bytes:
                 *filters, *_PATCH_DIFF, _NO_SUBMODULES, "HEAD", *_PROJECT_PATHS, environment=own
             )
         except GitError as error:
-            raise _refused("no_git", str(error), "a git repository with a commit") from None
+            raise _refused("no_git", error.message, "a git repository with a commit") from None
     if len(patch) > MAX_PATCH_BYTES:
         size = f"the uncommitted changes have {len(patch):,} bytes"
         raise _refused("too_large", size, f"at most {MAX_PATCH_BYTES:,}; commit some of them")
@@ -463,21 +478,9 @@ def uncommitted_paths(root: str) -> list[str]:
 
     Raises InvalidInput where git can't say.
     """
-    git = Git(root, _STATUS_TIMEOUT_S)
     try:
-        prefix = git.answer("rev-parse", "--show-prefix").removesuffix("\n")
-        fields = git.answer(*git.without_filters(), *_STATUS, "--", ".").split("\0")
+        return sorted(_changed_paths(Git(root, _STATUS_TIMEOUT_S)))
     except GitError as error:
         fix = "name the files with --changed"
-        message = str(error)[:200]
-        problem = Problem("changed_git", "no_git", message, "a git repository", fix)
+        problem = Problem("changed_git", "no_git", error.message[:200], "a git repository", fix)
         raise InvalidInput("git can't say what changed", [problem]) from None
-    found: set[str] = set()
-    left = iter(fields)
-    for field in left:
-        status, path = field[:2], field[3:]
-        if "R" in status or "C" in status:
-            next(left, "")  # the name that it had
-        if path.startswith(prefix) and path != prefix:
-            found.add(path.removeprefix(prefix))
-    return sorted(path for path in found if not path.startswith(f"{OWN_FOLDER}/"))

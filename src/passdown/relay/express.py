@@ -119,7 +119,7 @@ class ExpressResult(NamedTuple):
         return {
             **self._asdict(),
             "files": list(self.files),
-            "pull_request": request.to_dict() if request else None,
+            "pull_request": request._asdict() if request else None,
             "reports": [report.to_dict() for report in self.reports],
             "lost": list(self.lost),
         }
@@ -347,7 +347,7 @@ class _ExpressJob:
         request: PullRequest | None = None
         if facts["commit"]:
             request = self._open_request(open_request, facts)
-        self._add("done", {**facts, "pull_request": request.to_dict() if request else None})
+        self._add("done", {**facts, "pull_request": request._asdict() if request else None})
 
     def _commit_facts(self, plan: ExpressPlan) -> JsonObject:
         commit = Commit("", ())

@@ -1,26 +1,23 @@
-"""Git for express items: a repository, commits in a temporary worktree, pull requests, file locks.
+"""Git for express items: commits on a branch of their own, pull requests; and file locks.
 
-No hook, filter, file watcher, signing program or background job is started, and the user's branch,
-index and files are never touched.
+The user's branch, index and files are never touched, and no filter or signing program is started.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import selectors
 import shlex
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from passdown.core.names import path_problems
 from passdown.core.text import visible
 from passdown.errors import GitError, StoreBusy
+from passdown.history.git import Git
 from passdown.relay.express_items import may_change, read_patch
 
 if TYPE_CHECKING:
@@ -77,10 +74,9 @@ GIT_TIMEOUT_S = 60.0
 MAX_FILE_BYTES = 16 * 2**20
 REGULAR = ("100644", "100755")
 NOREPLY = "noreply.passdown.invalid"
+FOLDER = "passdown"
 
-_OPTIONS = {
-    "core.fsmonitor": "false",
-    "core.hooksPath": os.devnull,
+_SETTINGS = {
     "core.sparseCheckout": "false",
     "core.splitIndex": "false",
     "core.quotePath": "false",
@@ -91,16 +87,9 @@ _OPTIONS = {
     "i18n.commitEncoding": "UTF-8",
     "maintenance.auto": "false",
 }
-# Where git finds its settings and programs; other variables could redirect it.
-_KEPT_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH")
-_FIXED_VARIABLES = {
-    "GIT_LITERAL_PATHSPECS": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",
-    "LC_ALL": "C",
-}
+_OPTIONS = [part for item in _SETTINGS.items() for part in ("-c", "=".join(item))]
+_UNFILTERED = ("unspecified", "unset")
+_MARKED_DEPTH = 200
 
 
 class TreeEntry(NamedTuple):
@@ -117,12 +106,11 @@ class Repository:
     Raises GitError if there is no git or no repository.
     """
 
-    def __init__(self, root: str, *, timeout_s: float = GIT_TIMEOUT_S) -> None:
+    def __init__(self, root: str) -> None:
         self.root = root
-        self._timeout_s = timeout_s
         self.held: tuple[int, ...] = ()
         try:
-            found = self.text("rev-parse", "--show-prefix", "--git-common-dir")
+            found = self.text("rev-parse", "--show-prefix", "--git-dir", "--git-common-dir")
         except GitError as error:
             if error.code != "git_failed":
                 raise
@@ -131,9 +119,8 @@ class Repository:
                 next_step="Create one with git init and a first commit.",
                 code="not_a_repository",
             ) from error
-        prefix, common = found.split("\n")[:2]
-        self.prefix = prefix
-        self.common = os.path.realpath(os.path.join(root, common))
+        self.prefix, own, common = found.split("\n")[:3]
+        self.own, self.common = (os.path.realpath(os.path.join(root, p)) for p in (own, common))
 
     def run(
         self,
@@ -143,39 +130,12 @@ class Repository:
         environment: Mapping[str, str] | None = None,
     ) -> bytes:
         """The output of a git command; raises GitError if it fails or takes too long."""
-        options = [part for item in _OPTIONS.items() for part in ("-c", "=".join(item))]
-        try:
-            process = subprocess.Popen(
-                ["git", "-C", folder or self.root, *options, *arguments],
-                env={**_inherited(), **_FIXED_VARIABLES, **(environment or {})},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                pass_fds=self.held,
-            )
-        except OSError as error:
-            raise GitError(
-                f"git could not be started ({error.strerror})",
-                next_step="Install git, or check PATH.",
-                code="no_git",
-            ) from error
-        with process:
-            try:
-                out, err = process.communicate(given, self._timeout_s)
-            except BaseException as error:
-                _kill_group(process)
-                if not isinstance(error, subprocess.TimeoutExpired):
-                    raise
-                raise GitError(f"git {arguments[0]} took over {self._timeout_s:g} s") from error
-        if process.returncode:
-            said = visible(err.decode("utf-8", "replace").strip()[-2_000:], keep_newlines=True)
-            raise GitError(said or f"git {arguments[0]} ended with {process.returncode}")
-        return out
+        git = Git(folder or self.root, GIT_TIMEOUT_S, held=self.held)
+        return git.data(*_OPTIONS, *arguments, given=given, environment=environment)
 
-    def text(self, *arguments: str, folder: str = "") -> str:
+    def text(self, *arguments: str) -> str:
         """The output of a git command, as text."""
-        return self.run(*arguments, folder=folder).decode("utf-8", "replace")
+        return self.run(*arguments).decode("utf-8", "replace")
 
     def commit_of(self, base: str) -> str:
         """The id of the commit of a branch, tag or id."""
@@ -205,9 +165,9 @@ class Repository:
             return base
         return name.splitlines()[-1] if name and name != "HEAD" else self.commit_of(base)
 
-    def marked(self, since: str, tip: str, line: str) -> str:
-        """The newest commit since another whose message has a line; "" for none."""
-        log = self.text("log", "-z", "-n", "100", "--format=%H%n%B", f"{since}..{tip}")
+    def marked(self, line: str, *tips: str) -> str:
+        """The newest commit below some commits whose message has a line; "" for none."""
+        log = self.text("log", "-z", "-n", str(_MARKED_DEPTH), "--format=%H%n%B", *tips)
         for entry in log.split("\0"):
             commit, *message = entry.split("\n")
             if line in message:
@@ -251,10 +211,10 @@ class Repository:
 
     def address(self, agent: str) -> str:
         """The email address for an agent's commits: git's, or else one that takes no mail."""
-        try:
-            return self.text("config", "user.email").strip() or f"{agent}@{NOREPLY}"
-        except GitError:
-            return f"{agent}@{NOREPLY}"
+        with suppress(GitError):
+            if given := self.text("config", "user.email").strip():
+                return given
+        return f"{agent}@{NOREPLY}"
 
     def remotes(self) -> Sequence[str]:
         """The names of the remotes, `origin` first."""
@@ -267,23 +227,6 @@ def unsafe_path_error(path: str, why: str) -> GitError:
     return GitError(message, next_step="Name a regular file of the project.", code="unsafe_path")
 
 
-def _inherited() -> dict[str, str]:
-    return {n: v for n, v in os.environ.items() if not n.startswith("GIT_") or n in _KEPT_VARIABLES}
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process with everything that it started."""
-    with suppress(OSError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-
-
-FOLDER = "passdown"
-_LIST_LOCK = "worktrees.lock"
-_UNFILTERED = ("unspecified", "unset")
-
-
 class Commit(NamedTuple):
     """A commit and the files that it changed, relative to the project."""
 
@@ -292,12 +235,12 @@ class Commit(NamedTuple):
 
 
 class Worktree:
-    """A temporary worktree of a repository, on a new branch; a context manager.
+    """Files and an index of its own, in which one commit is made; a context manager.
 
-    It starts at `base` (a branch, tag or commit). The branch stays if something was committed. With
-    `mark`, a line of the commit message, it continues where a killed process stopped: `committed`
-    is then the commit that was made. Without it, or if the branch is somebody else's, an existing
-    branch raises GitError. Processes use the same branch one after the other.
+    It starts at `base` (a branch, tag or commit) and holds only the files that are written. The
+    branch is created with the commit. With `mark`, a line of the commit message, a commit that a
+    killed process has made is found: `committed` is then that one. Any other existing branch raises
+    GitError. Processes use the same branch one after the other.
     """
 
     def __init__(self, root: str, branch: str, base: str = "HEAD", *, mark: str = "") -> None:
@@ -306,35 +249,36 @@ class Worktree:
         self.base = self.repository.commit_of(base)
         self.committed: Commit | None = None
         self._mark = mark
-        self._parent = os.path.join(self.repository.common, FOLDER)
-        self.folder = os.path.join(self._parent, branch.replace("/", "-"))
+        self._place = os.path.join(self.repository.common, FOLDER, branch.replace("/", "-"))
+        self.lock = f"{self._place}.lock"
+        self.folder = os.path.join(self._place, "files")
+        self._environment = {
+            "GIT_DIR": self.repository.own,
+            "GIT_WORK_TREE": self.folder,
+            "GIT_INDEX_FILE": os.path.join(self._place, "index"),
+        }
         self._written: set[str] = set()
         self._deleted: set[str] = set()
         self._locks = ExitStack()
 
     def __enter__(self) -> Self:
-        """Add the worktree, after removing what an earlier process left."""
+        """Begin at the base commit, after removing what a killed process left."""
         with ExitStack() as stack:
             # git inherits this lock, so a commit that a killed process had begun is over by now.
-            held = stack.enter_context(locked(f"{self.folder}.lock"))
-            self.repository.held = (held,)
-            self._sweep()
-            _remove(self.repository, self.folder)
+            self.repository.held = (stack.enter_context(locked(self.lock)),)
+            stack.callback(shutil.rmtree, self._place, ignore_errors=True)
+            shutil.rmtree(self._place, ignore_errors=True)
             with suppress(FileNotFoundError):  # left by a git that was killed
                 os.unlink(os.path.join(self.repository.common, "refs/heads", f"{self.branch}.lock"))
-            if not self._was_committed():
-                self._add()
+            self._find_commit()
+            os.makedirs(self.folder)
+            self._run("read-tree", self.base)
             self._locks = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the worktree; the branch stays if it has a commit."""
-        with self._locks:
-            _remove(self.repository, self.folder)
-            if self.committed is None:
-                with suppress(GitError):  # somebody else has moved it
-                    ref = f"refs/heads/{self.branch}"
-                    self.repository.run("update-ref", "-d", ref, self.base)
+        """Remove everything but the commit and its branch."""
+        self._locks.close()
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file; an existing one stays executable."""
@@ -353,7 +297,7 @@ class Worktree:
         self._deleted.add(path)
 
     def apply(self, patch: str) -> None:
-        """Apply a unified patch to the worktree's index, all of it or nothing."""
+        """Apply a unified patch to the index, all of it or nothing."""
         read = read_patch(patch)
         for path in read.paths:
             self._checked(path)
@@ -362,7 +306,7 @@ class Worktree:
             options.append(f"--directory={self.repository.prefix}")
         text = patch if patch.endswith("\n") else patch + "\n"
         try:
-            self.repository.run("apply", *options, "-", folder=self.folder, given=text.encode())
+            self._run("apply", *options, "-", given=text)
         except GitError as error:
             error.code = "patch_failed"
             error.next_step = "Create the patch again from its base commit."
@@ -381,18 +325,22 @@ class Worktree:
             message = "nothing would change"
             raise GitError(message, next_step="The files are as wanted.", code="nothing_to_commit")
         self._refuse_filtered(changed)
-        moment = f"@{int(at.timestamp())} +0000"
-        address = self.repository.address(author)
-        who: dict[str, str] = {}
-        for role in ("AUTHOR", "COMMITTER"):
-            names = {"NAME": author, "EMAIL": address, "DATE": moment}
-            who |= {f"GIT_{role}_{name}": value for name, value in names.items()}
-        options = ("-q", "--no-verify", "--no-gpg-sign", "--cleanup=verbatim", "-F", "-")
-        run = self.repository.run
-        run("commit", *options, folder=self.folder, given=message.encode(), environment=who)
-        made = self.repository.text("rev-parse", "HEAD", folder=self.folder).strip()
+        names = {"NAME": author, "EMAIL": self.repository.address(author)}
+        names["DATE"] = f"@{int(at.timestamp())} +0000"
+        roles = ("AUTHOR", "COMMITTER")
+        self._environment |= {f"GIT_{r}_{name}": names[name] for r in roles for name in names}
+        tree = self._run("write-tree").strip()
+        made = self._run("commit-tree", tree, "-p", self.base, "-F", "-", given=message).strip()
+        # The empty value: it may not exist yet.
+        self._run("update-ref", "-m", "passdown express", f"refs/heads/{self.branch}", made, "")
         self.committed = Commit(made, tuple(sorted(changed)))
         return self.committed
+
+    def _run(self, *arguments: str, given: str = "") -> str:
+        """The output of a git command on these files and this index."""
+        run, data = self.repository.run, given.encode()
+        out = run(*arguments, folder=self.folder, given=data, environment=self._environment)
+        return out.decode("utf-8", "replace")
 
     def _checked(self, path: str) -> TreeEntry | None:
         """What the base has at a path that may be changed."""
@@ -400,19 +348,21 @@ class Worktree:
             raise unsafe_path_error(path, "may not be changed by express items")
         return self.repository.entry(self.base, path)
 
+    def _names(self, paths: set[str]) -> str:
+        return "\0".join(self.repository.prefix + path for path in sorted(paths))
+
     def _stage(self) -> None:
-        for paths, options in (
-            (self._written, ("add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul")),
-            (self._deleted, ("update-index", "-z", "--force-remove", "--stdin")),
-        ):
-            names = "\0".join(self.repository.prefix + path for path in sorted(paths))
-            if names:
-                self.repository.run(*options, folder=self.folder, given=names.encode())
+        if self._written:
+            options = ("-f", "--pathspec-from-file=-", "--pathspec-file-nul")
+            self._run("add", *options, given=self._names(self._written))
+        if self._deleted:
+            options = ("-z", "--force-remove", "--stdin")
+            self._run("update-index", *options, given=self._names(self._deleted))
 
     def _changed(self) -> set[str]:
         """The files that the index changes, as git tells: a patch could claim anything."""
         options = ("--cached", "--raw", "--no-renames", "--no-abbrev", "-z", self.base)
-        fields = self.repository.text("diff-index", *options, folder=self.folder).split("\0")
+        fields = self._run("diff-index", *options).split("\0")
         changed: set[str] = set()
         for about, whole in zip(fields[::2], fields[1::2], strict=False):
             path = whole.removeprefix(self.repository.prefix)
@@ -425,11 +375,7 @@ class Worktree:
 
     def _refuse_filtered(self, paths: set[str]) -> None:
         """Refuse files with a filter: it is a program, perhaps one of the project."""
-        names = "\0".join(self.repository.prefix + path for path in sorted(paths))
-        if not names:
-            return
-        asked = ("check-attr", "-z", "--stdin", "filter")
-        found = self.repository.run(*asked, folder=self.folder, given=names.encode()).decode()
+        found = self._run("check-attr", "-z", "--stdin", "filter", given=self._names(paths))
         fields = found.split("\0")
         for path, value in zip(fields[::3], fields[2::3], strict=False):
             if value not in _UNFILTERED:
@@ -437,49 +383,17 @@ class Worktree:
                 fix = "Change this file by hand: express items run no filters."
                 raise GitError(message, next_step=fix, code="filtered")
 
-    def _was_committed(self) -> bool:
-        """Whether a killed process had made the commit; raises if the branch is somebody else's."""
+    def _find_commit(self) -> None:
+        """Find the commit that a killed process has made, even if it was merged and its branch
+        deleted since; raises if the branch is somebody else's.
+        """
         tip = self.repository.tip(self.branch)
-        if tip and self._mark and (made := self.repository.marked(self.base, tip, self._mark)):
+        tips = [tip, self.base] if tip else [self.base]
+        if self._mark and (made := self.repository.marked(self._mark, *tips)):
             self.committed = Commit(made, self.repository.files_of(made))
-        elif tip and (tip != self.base or not self._mark):
+        elif tip:
             message = f"there is a branch {self.branch} already, with other work on it"
             raise GitError(message, next_step="Use another id.", code="branch_exists")
-        return self.committed is not None
-
-    def _add(self) -> None:
-        start = [self.folder, self.branch]
-        if not self.repository.tip(self.branch):
-            start = ["-b", self.branch, self.folder, self.base]
-        try:
-            # Adding a worktree reads git's list of them, half-written entries included.
-            with locked(os.path.join(self._parent, _LIST_LOCK)):
-                self.repository.run("worktree", "add", "--no-checkout", *start)
-            self.repository.run("read-tree", "HEAD", folder=self.folder)
-        except BaseException:
-            self.__exit__()
-            raise
-
-    def _sweep(self) -> None:
-        """Remove what killed processes left of other worktrees."""
-        names = {name.removesuffix(".lock") for name in os.listdir(self._parent)}
-        for name in names - {os.path.basename(self.folder), _LIST_LOCK.removesuffix(".lock")}:
-            folder = os.path.join(self._parent, name)
-            with suppress(StoreBusy), locked(f"{folder}.lock", timeout_s=0):
-                _remove(self.repository, folder)
-
-
-def _remove(repository: Repository, folder: str) -> None:
-    """Remove a worktree in any state; its branch stays."""
-    name = os.path.basename(folder)
-    own = os.path.join(repository.common, "worktrees", name)
-    if not os.path.isdir(folder) and not os.path.isdir(own):
-        return
-    with locked(os.path.join(os.path.dirname(folder), _LIST_LOCK)):
-        shutil.rmtree(folder, ignore_errors=True)
-        with suppress(GitError):  # it may not be on git's list
-            repository.run("worktree", "remove", "-f", "-f", folder)
-        shutil.rmtree(own, ignore_errors=True)
 
 
 VARIABLE = "PASSDOWN_PR_COMMAND"
@@ -488,7 +402,6 @@ MAX_OUTPUT_BYTES = 65_536
 
 _PLACEHOLDER = re.compile(r"\{(branch|title|body_file|base)\}")
 _URL = re.compile(r"https?://[^\s\"'<>\x00-\x1f]+")
-_TOO_MUCH = f"printed more than {MAX_OUTPUT_BYTES:,} bytes"
 
 
 class PullRequestSpec(NamedTuple):
@@ -511,10 +424,6 @@ class PullRequest(NamedTuple):
     problem: str = ""
     suggestion: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The result as a plain JSON object."""
-        return self._asdict()
-
 
 def open_pull_request(
     root: str,
@@ -530,20 +439,19 @@ def open_pull_request(
     fails, prints too much or takes too long, the result says so: the branch is there all the same.
     """
     command = (os.environ if environment is None else environment).get(VARIABLE, "")
-    suggestion = suggested_command(root, request.branch)
+    said = ""
     try:
         words = shlex.split(command)
-    except ValueError as error:
-        problem = f"{VARIABLE} is invalid ({error})"
-        return PullRequest(False, problem=problem, suggestion=suggestion)
-    if not words:
         problem = f"{VARIABLE} is not set; the branch was not pushed"
-        return PullRequest(False, problem=problem, suggestion=suggestion)
-    said, problem = _run_command(words, request, root, timeout_s)
-    if problem:
-        return PullRequest(False, "", said, f"{VARIABLE}: {problem}", suggestion)
-    urls = _URL.findall(said)
-    return PullRequest(True, urls[-1] if urls else "", said)
+    except ValueError as error:
+        words, problem = [], f"{VARIABLE} is invalid ({error})"
+    if words:
+        said, problem = _run_command(words, request, root, timeout_s)
+        if not problem:
+            urls = _URL.findall(said)
+            return PullRequest(True, urls[-1] if urls else "", said)
+        problem = f"{VARIABLE}: {problem}"
+    return PullRequest(False, "", said, problem, suggested_command(root, request.branch))
 
 
 def suggested_command(root: str, branch: str) -> str:
@@ -560,55 +468,33 @@ def _run_command(
     words: list[str], request: PullRequestSpec, root: str, timeout_s: float
 ) -> tuple[str, str]:
     """The output of the command, and what was wrong with it."""
-    with tempfile.TemporaryDirectory(prefix="passdown-") as folder:
-        body_file = os.path.join(folder, "body.md")
-        with open(body_file, "w", encoding="utf-8") as file:
-            file.write(request.body)
+    from passdown.relay.runners.command import (
+        ProcessCallbacks,
+        ProcessLimits,
+        ProcessSpec,
+        run_process,
+    )
+
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="passdown-") as file:
+        file.write(request.body)
+        file.flush()
         values = {
             "branch": request.branch,
             "base": request.base,
             # It must not look like an option.
             "title": request.title.lstrip("- ") or request.branch,
-            "body_file": body_file,
+            "body_file": file.name,
         }
         # One pass: a title that looks like a placeholder stays as it is.
         filled = [_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in words]
-        try:
-            process = subprocess.Popen(
-                filled,
-                cwd=root,
-                env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            return "", f"can't be started ({error})"
-        with process:
-            out, problem = _read_output(process, time.monotonic() + timeout_s)
-            if problem:
-                _kill_group(process)
-    said = visible(out.decode("utf-8", "replace").strip(), keep_newlines=True)
-    if not problem and process.returncode:
-        problem = f"ended with {process.returncode}"
-    return said, problem
-
-
-def _read_output(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, str]:
-    """The output of a command until it ends; a problem if it is too much or takes too long."""
-    out = b""
-    with selectors.DefaultSelector() as selector:
-        pipe = selector.register(process.stdout or -1, selectors.EVENT_READ).fd
-        while (left := deadline - time.monotonic()) > 0:
-            if not selector.select(left):
-                continue
-            chunk = os.read(pipe, 8_192)
-            out += chunk
-            if len(out) > MAX_OUTPUT_BYTES:
-                return out[:MAX_OUTPUT_BYTES], _TOO_MUCH
-            if not chunk:
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(max(0.0, deadline - time.monotonic()))
-                    return out, ""
-    return out, "took too long"
+        order = ProcessSpec(filled, {**os.environ, "GIT_TERMINAL_PROMPT": "0"}, root)
+        limits = ProcessLimits(timeout_s, MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES)
+        ran = run_process(order, b"", limits, ProcessCallbacks(lambda: False))
+    said = (ran.out + ran.err)[:MAX_OUTPUT_BYTES].decode("utf-8", "replace").strip()
+    problems = {
+        "exit": f"ended with {ran.exit_code}" if ran.exit_code else "",
+        "timeout": "took too long",
+        "flood": f"printed more than {MAX_OUTPUT_BYTES:,} bytes",
+        "not_started": f"can't be started ({os.strerror(ran.errno)})",
+    }
+    return visible(said, keep_newlines=True), problems.get(ran.ended, ran.ended)
