@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import passdown
 from bench.figures import Measured, Row, Target, median, ms, spread
@@ -191,13 +191,12 @@ class Crew(NamedTuple):
 
 def _crew(folder: Path, url: str, relays: int, workers: int, options: dict[str, float]) -> Crew:
     from passdown.relay.runs import Runs
-    from passdown.relay.worker import EngineOptions, RelayWorker, open_engine
     from tests.relay.relay_process import short_relay
 
     _repository(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with passdown.open(str(folder)) as ws, open_engine(ws, EngineOptions(url)) as engine:
-        runs, work = Runs(ws), RelayWorker(ws, engine)
+    with passdown.open(str(folder)) as ws:
+        runs = Runs(ws)
         names: list[str] = []
         for number in range(relays):
             ws.create_task(f"T-{number}", title="Three legs", agent="lead")
@@ -207,7 +206,7 @@ def _crew(folder: Path, url: str, relays: int, workers: int, options: dict[str, 
             while not any(turn.worker for turn in runs.get(names[0]).legs.values()):
                 _check_patience(deadline)
                 time.sleep(0.05)
-            waits = [_express_wait(ws, work, number) for number in range(EXPRESS_ITEMS)]
+            waits = [_express_wait(ws, url, number) for number in range(EXPRESS_ITEMS)]
             while not all(runs.get(name).ended_at for name in reversed(names)):
                 _check_patience(deadline)
                 time.sleep(0.1)
@@ -217,28 +216,27 @@ def _crew(folder: Path, url: str, relays: int, workers: int, options: dict[str, 
     return Crew(max(each.ended[-1] for each in timed) - began, waits, lasted)
 
 
-def _express_wait(ws: passdown.Workspace, work: Any, number: int) -> float:
-    """How long an item waits before somebody begins: the agent takes it as its task first."""
-    from passdown.core.kinds import AGENT_STREAM
-    from passdown.relay.express import send
+def _express_wait(ws: passdown.Workspace, url: str, number: int) -> float:
+    """How long an item waits before a worker begins it."""
+    from passdown.relay.express import express_record, submit
 
     item = {
         "id": f"X-{number}",
         "kind": "file_task",
-        "by": f"helper-{number}",
+        "by": "lead",
+        "agents": [f"helper-{number}"],
         "reason": "Measure the express lane",
         "path": f"note-{number}.txt",
         "action": "write",
         "content": "small\n",
     }
-    sent = send(ws, item)
     began = time.time()
-    work.send_express(sent.item.id)
+    submit(ws, item, url=url)
     deadline = time.monotonic() + 30
-    while not (records := WorkspaceStreams(ws).records(AGENT_STREAM + sent.item.by)):
+    while not (begun := express_record(ws, item["id"]).run.legs[1].begun_at):
         _check_patience(deadline)
         time.sleep(0.01)
-    return parse_time(records[0].at).timestamp() - began
+    return parse_time(begun).timestamp() - began
 
 
 @contextmanager

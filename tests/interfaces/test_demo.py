@@ -108,7 +108,7 @@ def test_what_is_kept_is_what_was_shown(tmp_path: Path, need_program: Callable[[
         assert run.legs[2].measured["attempts"] == 2
         (item,) = express_records(ws)
         assert item.status == "done"
-        assert item.facts["done"]["branch"] == item.item.branch
+        assert item.result["branch"] == item.item.branch
         (gate,) = [g for g in ws.gates("T-1", all=True) if g.answered_by]
         assert (gate.status, gate.answered_by) == ("approved", "kim")
     for command in re.findall(r"^  passdown (\w+)", done.stdout.partition("Kept in")[2], re.M):

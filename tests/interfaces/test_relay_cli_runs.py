@@ -249,11 +249,11 @@ def test_express_work_is_carried_out_here(repository: Path, cli: Run) -> None:
         *("express", "fix", "--message", "Mend", "--patch", "fix.diff", "--id", "f3", *common),
         code=1,
     )
-    assert "task  express-f3" in " ".join(failed.out.split("\n")).replace("     ", " ")
+    assert failed.out.splitlines()[-1].split() == ["task", "express-f3"]
     rows = cli("express", "list").out.splitlines()[1:]
     assert [row.split()[0] for row in rows] == ["f1", "f2", "k1", "f3"]
     shown = cli("express", "show", "f1").out
-    assert "committed" in shown
+    assert "try 1: completed" in shown
     assert "passdown/express-f1" in shown
 
 
@@ -278,7 +278,69 @@ def test_express_work_that_is_sent_is_carried_out_by_a_worker(
     finally:
         worker.send_signal(signal.SIGTERM)
         out, _ = worker.communicate(timeout=240)
-    assert "express x1: done on passdown/express-x1" in out
+    assert "express x1: done by coder on passdown/express-x1" in out
+
+
+def agent_rows(as_json: Callable[..., Any]) -> dict[str, tuple[str, str]]:
+    return {row["agent"]: (row["state"], row["task"]) for row in as_json("agents")}
+
+
+@pytest.mark.promise("S4-20")
+def test_a_waiting_coder_carries_out_express_work_and_a_busy_one_is_left_alone(
+    repository: Path,
+    start: Start,
+    cli: Run,
+    as_json: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not its sender: its state and lease are seen while it works. One whose agent is busy waits
+    until it is free, or goes to another at once.
+    """
+    go, seen = repository / "go", repository / "seen"
+    script = f"touch {seen}; until test -e {go}; do sleep 0.05; done"
+    monkeypatch.setenv("PASSDOWN_PR_COMMAND", f"sh -c '{script}'")
+    worker = start("worker", "--lease", "5")
+    monkeypatch.delenv("PASSDOWN_PR_COMMAND")
+    try:
+        cli("express", "send", item(repository, "x1"))
+        until(seen.exists, "coding")
+        assert agent_rows(as_json) == {"coder": ("CODING", "express-x1")}
+        waiting = start("express", "send", item(repository, "x2"), "--wait")
+        other = item(repository, "x3", agents=["coder", "fixer"])
+        cli("express", "send", other, "--here")
+        assert as_json("express", "show", "x3")["result"]["agent"] == "fixer"
+        until(lambda: "x2" in [row["id"] for row in as_json("express", "list")], "sent")
+        assert as_json("express", "show", "x2")["status"] == "sent"
+        refused = cli("express", "queue", "x2", "--here", code=1)
+        assert "coder is in CODING, on express-x1" in refused.err
+        go.touch()
+        assert "x2 (file_task): done" in waiting.communicate(timeout=240)[0]
+    finally:
+        go.touch()
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate(timeout=240)
+    rows = {row["id"]: (row["by"], row["result"]["agent"]) for row in as_json("express", "list")}
+    assert rows == {"x1": ("kim", "coder"), "x2": ("kim", "coder"), "x3": ("kim", "fixer")}
+    assert agent_rows(as_json) == {"coder": ("WAITING", ""), "fixer": ("WAITING", "")}
+
+
+@pytest.mark.promise("S4-25")
+def test_express_work_that_keeps_failing_is_tried_again_and_becomes_a_task(
+    repository: Path, start: Start, program: Run, as_json: Callable[..., Any]
+) -> None:
+    worker = start("worker", "--lease", "5")
+    try:
+        given = item(repository, "x1", action="delete", path="gone.txt", content="")
+        said = program("express", "send", given, "--wait", code=1).out
+        assert "x1 (file_task): promoted" in said
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        out, _ = worker.communicate(timeout=240)
+    assert "express x1: became the task express-x1: there is no file 'gone.txt' to delete" in out
+    shown = as_json("express", "show", "x1")
+    assert [turn["outcome"] for turn in shown["tries"]] == ["error"] * 3
+    assert as_json("task", "show", "express-x1")["title"] == "Express work that failed: x"
+    assert agent_rows(as_json) == {"coder": ("WAITING", "")}
 
 
 def test_who_waits_for_express_work_hears_that_there_is_no_worker(
@@ -313,4 +375,4 @@ def test_a_faulty_item_names_every_problem_and_is_not_recorded(
     assert "action" in said
     assert as_json("express", "list") == []
     with passdown.open(str(repository)) as ws, pytest.raises(passdown.errors.InvalidInput):
-        carry_out(ws, {}, states=None)
+        carry_out(ws, {})

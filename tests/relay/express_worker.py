@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import passdown
 from passdown import Settings
-from passdown.relay.agents import AgentStates
 from passdown.relay.express import carry_out
 from passdown.workspace.streams import WorkspaceStreams
 from tests.faults.tools import ROOT, worker_environment
@@ -64,8 +63,9 @@ def main(folder: str, item: dict[str, Any], at: int = 0, when: str = "after") ->
     with passdown.open(folder, settings=QUICK) as ws:
         subprocess.Popen.communicate = fuse.around(subprocess.Popen[bytes].communicate)
         WorkspaceStreams.add = fuse.around(WorkspaceStreams.add)
-        done = carry_out(ws, item, states=AgentStates(ws))
-        sys.stdout.write(json.dumps({**done.to_dict(), "calls": fuse.calls}) + "\n")
+        done = carry_out(ws, item)
+        found = {"commit": done.result.get("commit", ""), "calls": fuse.calls}
+        sys.stdout.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

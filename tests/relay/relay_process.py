@@ -233,14 +233,14 @@ def work(options: Options) -> None:
 def send(options: Options) -> None:
     """Send pieces of work to a lane; a line for each that was taken or refused."""
     from passdown.errors import LaneFull
-    from passdown.relay.engine.database import ITEM
+    from passdown.relay.engine.database import LEG
     from passdown.relay.engine.engine import RelayEngine
 
     with RelayEngine(options["url"], room=options["room"]) as engine:
         for number in range(options["count"]):
             name = f"{options['name']}-{number}"
             try:
-                engine.lanes.send(options["lane"], ITEM, name, name, wait_s=options["wait_s"])
+                engine.lanes.send(options["lane"], LEG, name, name, 1, wait_s=options["wait_s"])
                 append_line(options["acks"], [name, "taken"])
             except LaneFull as error:
                 append_line(options["acks"], [name, error.code])
@@ -260,9 +260,6 @@ class Drain:
 
     def advance(self, run: str) -> None:
         pass
-
-    def do_express(self, item: str) -> None:
-        append_line(self._path, [time.time(), item, 0])
 
 
 def drain(options: Options) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 from hypothesis import given, settings
@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown.core.graph import Edge, Node, graph_of
-from passdown.errors import GateRefused, InvalidInput, KeyReused, NotFound
+from passdown.errors import GateRefused, InvalidInput, KeyReused, NotFound, Problem
 from passdown.knowledge.sync import update_graph
 from passdown.relay import express_items as express
-from passdown.relay.agents import AgentStates
+from passdown.relay.agents import AgentStates, RunAgents
 from passdown.relay.express import carry_out, express_record, express_records, send
 from passdown.relay.express_items import ExpressChange, ExpressKind, express_item
 from passdown.relay.git import VARIABLE, PullRequest, PullRequestSpec, Worktree
@@ -75,8 +75,33 @@ def file_task(**more: Any) -> Document:
     return {"kind": "file_task", "by": "coder", "reason": "Tidy up", "created": NOW, **more}
 
 
-def done(ws: Workspace, item: Document, **more: Any) -> Any:
-    return carry_out(ws, item, states=AgentStates(ws), **more)
+class Done(NamedTuple):
+    """What became of an item."""
+
+    id: str
+    outcome: str
+    why: str
+    task: str
+    agent: str = ""
+    branch: str = ""
+    commit: str = ""
+    files: tuple[str, ...] = ()
+    reports: tuple[Problem, ...] = ()
+    lost: tuple[str, ...] = ()
+    pull_request: PullRequest | None = None
+    code: str = ""
+    evidence: str = ""
+
+
+def done(ws: Workspace, item: Document, **more: Any) -> Done:
+    made = carry_out(ws, item, **more)
+    facts = dict(made.result)
+    for name in ("files", "lost"):
+        facts[name] = tuple(facts.get(name, ()))
+    facts["reports"] = tuple(Problem(**report) for report in facts.get("reports", ()))
+    request = facts.get("pull_request")
+    facts["pull_request"] = PullRequest(**request) if request else None
+    return Done(made.item.id, made.status, made.why, made.run.promoted, **facts)
 
 
 def at(ws: Workspace, commit: str, path: str) -> str:
@@ -200,13 +225,11 @@ def test_setting_up_a_knowledge_update_prepares_its_file_alone(
 
     monkeypatch.setattr(Worktree, "commit", watched)
     first = done(ws, knowledge(node("New"), id="k1"))
-    assert express_record(ws, "k1").facts["started"]["needs"] == ["knowledge.dot"]
     assert seen == [["knowledge.dot"]]
     assert first.files == ("knowledge.dot",)
     git(Path(ws.root), "merge", "-q", first.branch)
     again = done(ws, knowledge(node("New"), id="k2"))
     assert (again.outcome, again.commit, again.branch, again.pull_request) == ("done", "", "", None)
-    assert express_record(ws, "k2").facts["started"]["needs"] == []
     assert len(seen) == 1
 
 
@@ -239,27 +262,35 @@ def test_coding_writes_the_file_commits_it_and_opens_a_pull_request(ws: Workspac
 
 def test_the_agent_goes_through_its_states_without_planning(ws: Workspace) -> None:
     states = AgentStates(ws)
-    carry_out(ws, knowledge(node("A"), id="k1"), states=states)
+    assert done(ws, knowledge(node("A"), id="k1", by="kim")).agent == "coder"
     moves = [move for move in states.log("coder") if move["kind"] == "moved"]
     walked = [state for move in moves for state in move["path"]]
     assert walked == ["SETUP", "CODING", "DONE", "WAITING"]
-    assert all(move["express"] and move["task"] == "express-k1" for move in moves)
+    assert {move["run"] for move in moves} == {"express-k1"}
+    assert [move["express"] for move in moves] == [True, True, False, False]
     assert states.current_lease("coder") is None
+    assert [each.agent for each in states.agents()] == ["coder"]
 
 
 def test_an_agent_that_is_busy_is_left_where_it_is(ws: Workspace) -> None:
+    """Another of the item's agents takes it; with none, it waits."""
     states = AgentStates(ws)
     states.move("coder", "SETUP", "PLANNING")
-    with pytest.raises(GateRefused):
-        carry_out(ws, hot_fix(id="h1", files={"a.txt": "x"}), states=states)
+    states.lease("other", "T-1")
+    alone = hot_fix(id="h1", files={"a.txt": "x"}, agents=["coder", "other"])
+    with pytest.raises(GateRefused, match="its agents are busy") as caught:
+        carry_out(ws, alone)
+    assert [problem.message for problem in caught.value.problems] == [
+        "coder is in PLANNING",
+        "other is in WAITING, on T-1",
+    ]
     assert states.state("coder") == "PLANNING"
     assert states.current_lease("coder") is None
-    states.lease("other", "T-1")
-    with pytest.raises(GateRefused):
-        carry_out(ws, hot_fix(id="h1", files={"a.txt": "x"}), states=states, agent="other")
     assert express_record(ws, "h1").status == "sent"
-    carried = carry_out(ws, hot_fix(id="h1", files={"a.txt": "x"}), states=states, agent="third")
-    assert carried.outcome == "done"
+    carried = done(ws, hot_fix(id="h2", files={"b": "x"}, agents=["coder", "other", "third"]))
+    assert (carried.outcome, carried.agent) == ("done", "third")
+    states.release("other")
+    assert done(ws, alone).agent == "other"
 
 
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
@@ -285,7 +316,7 @@ def test_fixes_patches_files_and_changes_of_an_architect_go_one_way(
     ws: Workspace, item: Document, files: dict[str, str | None]
 ) -> None:
     item.pop("type", None)
-    made = done(ws, item, agent="coder")
+    made = done(ws, item)
     assert made.outcome == "done"
     assert set(made.files) == set(files)
     listed = git(Path(ws.root), "ls-tree", "-r", "--name-only", made.commit).splitlines()
@@ -315,22 +346,22 @@ def test_an_item_that_fails_becomes_a_task_with_all_that_is_known(ws: Workspace)
     ws.create_task("T-1", title="Work", agent="planner")
     states = AgentStates(ws)
     item = hot_fix(id="h1", patch=PATCH.replace("-two", "-deux"), task="T-1")
-    made = carry_out(ws, item, states=states)
+    made = done(ws, item)
     assert (made.outcome, made.task, made.commit) == ("promoted", "express-h1", "")
     assert "a.txt" in made.why
     task = ws.task("express-h1")
     assert (task.phase, task.holder) == ("planning", "coder")
     for part in ("It is down", "T-1", "-deux", made.why):
         assert part in task.description
-    history = express_record(ws, "h1").facts
-    assert history["failed"]["code"] == "patch_failed"
-    assert history["promoted"] == {"task": "express-h1"}
+    assert made.code == "patch_failed"
+    tries = express_record(ws, "h1").run.legs.values()
+    assert [turn.outcome for turn in tries] == ["error"] * 3
     assert states.state("coder") == "WAITING"
     assert states.current_lease("coder") is None
     walked = [s for m in states.log("coder") if m["kind"] == "moved" for s in m["path"]]
     assert walked == ["SETUP", "CODING", "ERROR", "WAITING"]
     assert git(Path(ws.root), "branch", "--list", "passdown/*") == ""
-    assert carry_out(ws, item, states=states) == made._replace(is_replay=True)
+    assert done(ws, item) == made
     assert len(ws.tasks()) == 2
 
 
@@ -358,7 +389,7 @@ def test_whatever_it_fails_of_is_kept(ws: Workspace, item: Document, code: str) 
     git(Path(ws.root), "commit", "-q", "-m", "broken")
     made = done(ws, item)
     assert made.outcome == "promoted"
-    assert express_record(ws, made.id).facts["failed"]["code"] == code
+    assert made.code == code
     assert ws.task(made.task).title.startswith("Express work that failed")
     assert ws.knowledge.graph(types=["component"]).nodes == ()
 
@@ -376,7 +407,7 @@ def test_the_same_item_is_carried_out_once(ws: Workspace) -> None:
     first = done(ws, item)
     assert first.id.startswith("x")
     again = done(ws, {**item, "created": "2030-01-01T00:00:00Z"})
-    assert again == first._replace(is_replay=True)
+    assert again == first
     with pytest.raises(KeyReused):
         done(ws, {**item, "id": first.id, "reason": "Another"})
     assert [record.status for record in express_records(ws)] == ["done"]
@@ -436,7 +467,7 @@ def test_several_agents_at_once(ws: Workspace) -> None:
 
     def work(number: int) -> None:
         item = knowledge(node(f"N{number}"), node("Shared", f"By {number}"), id=f"k{number}")
-        results.append(done(ws, {**item, "by": f"agent-{number}"}))
+        results.append(done(ws, {**item, "agents": f"agent-{number}"}))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(5)]
     for thread in threads:
@@ -453,28 +484,29 @@ class Interrupted(BaseException):
     """Like a kill, but for the locks."""
 
 
-class Stopping(AgentStates):
-    """States that stop everything before their agent codes."""
+def test_what_changed_since_it_was_set_up_is_not_undone(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a newer commit, which it then starts from, nor what another took back."""
 
-    def move(self, agent: str, *path: str, **options: Any) -> Any:
-        if "CODING" in path:
-            raise Interrupted
-        return super().move(agent, *path, **options)
+    def interrupt(*_: object) -> None:
+        raise Interrupted
 
-
-def test_what_changed_since_it_was_set_up_is_not_undone(ws: Workspace) -> None:
-    """Neither a newer commit, which it does not start from, nor what another took back."""
     folder = Path(ws.root)
-    base = git(folder, "rev-parse", "main")
     item = knowledge(node("A"), node("B"), id="k1")
+    monkeypatch.setattr(RunAgents, "to_coding", interrupt)
     with pytest.raises(Interrupted):
-        carry_out(ws, item, states=Stopping(ws))
+        carry_out(ws, item)
+    monkeypatch.undo()
+    for name, value in ALONE.items():
+        monkeypatch.setenv(name, value)
     ws.knowledge.add(agent="ana", forget_nodes=["A"])
     Path(folder, "knowledge.dot").write_text("digraph knowledge {\n}\n")
     git(folder, "commit", "-q", "-a", "-m", "moves on")
+    head = git(folder, "rev-parse", "main")
     made = done(ws, item)
-    assert git(folder, "rev-parse", f"{made.commit}^") == base
-    assert '"Old"' in at(ws, made.commit, "knowledge.dot")
+    assert git(folder, "rev-parse", f"{made.commit}^") == head
+    assert '"Old"' not in at(ws, made.commit, "knowledge.dot")
     assert [n.id for n in ws.knowledge.graph(types=["component"]).nodes] == ["B"]
 
 
@@ -498,6 +530,7 @@ def test_a_request_that_goes_wrong_is_told_and_the_commit_stands(ws: Workspace) 
 
     made = done(ws, hot_fix(id="h1", files={"a.txt": "x\n"}), pull_request=ask)
     assert made.outcome == "done"
+    assert made.pull_request
     assert made.pull_request.problem == "no disk for passdown/express-h1"
 
 
@@ -529,11 +562,11 @@ def check_after_kill(folder: Path, commit: str) -> None:
     """Carried out again, there is one commit, one of each record, and nothing left behind."""
     with passdown.open(str(folder), settings=QUICK) as ws:
         states = AgentStates(ws)
-        made = carry_out(ws, KILLED, states=states)
+        made = done(ws, KILLED)
         assert (made.outcome, made.commit) == ("done", commit)
         assert git(folder, "rev-list", "main..passdown/express-k1").split() == [commit]
-        kinds = [step["kind"] for step in express_record(ws, "k1").to_dict()["history"]]
-        assert kinds == ["sent", "started", "committed", "done"]
+        tries = express_record(ws, "k1").run.legs.values()
+        assert [turn.outcome for turn in tries] == ["completed"]
         learned = [line.author for line in ws.log(limit=100) if line.kind == "learned"]
         assert sorted(learned) == ["coder", "planner"]
         assert states.state("coder") == "WAITING"
@@ -551,7 +584,7 @@ def check_after_killed_failure(folder: Path, _: str) -> None:
     """It became one task, and its agent is free."""
     with passdown.open(str(folder), settings=QUICK) as ws:
         states = AgentStates(ws)
-        made = carry_out(ws, FAILING, states=states)
+        made = done(ws, FAILING)
         assert (made.outcome, made.task) == ("promoted", "express-h1")
         assert [task.task for task in ws.tasks()].count("express-h1") == 1
         assert len(ws.tasks(with_workspace=True)) == 2

@@ -11,11 +11,11 @@ import pytest
 
 import passdown
 from passdown.errors import LaneFull
-from passdown.relay.engine.database import EXPRESS, ITEM, LEG, NORMAL
+from passdown.relay.engine.database import LEG
 from passdown.relay.engine.engine import RelayEngine
-from passdown.relay.express import express_record, send
-from passdown.relay.runs import Runs
-from passdown.relay.worker import EngineOptions, RelayWorker, open_engine, start_detached
+from passdown.relay.express import express_record, submit
+from passdown.relay.runs import EXPRESS, NORMAL, Runs
+from passdown.relay.worker import EngineOptions, open_engine, start_detached
 from tests.faults.tools import result_of
 from tests.relay.relay_process import short_relay, start
 from tests.relay.repositories import make_repository
@@ -110,15 +110,15 @@ def test_senders_that_wait_get_through_when_a_worker_drains_the_lane(
 @pytest.mark.promise("S4-23")
 def test_a_refusal_says_what_to_do_and_leaves_nothing(url: str) -> None:
     with RelayEngine(url, room=1) as engine:
-        assert engine.lanes.send(NORMAL, ITEM, "a", "a")
-        assert not engine.lanes.send(NORMAL, ITEM, "a", "a"), "it is there already"
+        assert engine.lanes.send(NORMAL, LEG, "a", "a", 1)
+        assert not engine.lanes.send(NORMAL, LEG, "a", "a", 1), "it is there already"
         began = time.monotonic()
         with pytest.raises(LaneFull, match=r"is full \(1 wait\); nothing was sent") as caught:
-            engine.lanes.send(NORMAL, ITEM, "b", "b", wait_s=0.1)
+            engine.lanes.send(NORMAL, LEG, "b", "b", 1, wait_s=0.1)
         assert time.monotonic() - began >= 0.1
         assert "later" in caught.value.next_step
         assert queued(engine, NORMAL) == {"a"}
-        assert engine.lanes.send(EXPRESS, ITEM, "b", "b"), "the other lane has room of its own"
+        assert engine.lanes.send(EXPRESS, LEG, "b", "b", 1), "the other lane has room of its own"
 
 
 @pytest.mark.promise("S4-19")
@@ -130,7 +130,7 @@ def test_express_work_overtakes_what_waits_in_the_normal_lane(tmp_path: Path, ur
         release = tmp_path / "release"
         with draining(url, done, until=str(release)):
             wait_for(done, 1)
-            assert engine.lanes.send(EXPRESS, ITEM, "X-1", "X-1")
+            assert engine.lanes.send(EXPRESS, LEG, "X-1.1", "X-1", 1)
             wait_for(done, 2)
             release.touch()
             found = wait_for(done, ROOM + 1)
@@ -146,7 +146,7 @@ def test_a_knowledge_update_is_carried_out_while_legs_wait(
     folder = make_repository(tmp_path / "project")
     update = {"type": "KNOWLEDGE_UPDATE", "by": "eva", "reason": "We found out", "id": "X-1"}
     entry = {"id": "Cache", "type": "component", "summary": "Keeps what was read"}
-    with passdown.open(str(folder)) as ws, open_engine(ws) as engine:
+    with passdown.open(str(folder)) as ws:
         for number in range(2):
             ws.create_task(f"T-{number}", title="One leg", agent="eva")
             Runs(ws).start(short_relay(1), f"T-{number}", by="eva")
@@ -154,14 +154,15 @@ def test_a_knowledge_update_is_carried_out_while_legs_wait(
         worker = start("work", folder=str(folder), turns=str(turns), until=str(never))
         try:
             wait_for(turns, 1)
-            send(ws, {**update, "entries": [entry], "action": "append"})
-            assert RelayWorker(ws, engine).send_express("X-1")
+            _, why = submit(ws, {**update, "entries": [entry], "action": "append"})
+            assert why == ""
             deadline = time.monotonic() + 240
             while not express_record(ws, "X-1").is_over:
                 assert time.monotonic() < deadline, express_record(ws, "X-1").status
                 time.sleep(0.02)
             assert express_record(ws, "X-1").status == "done"
-            assert not any(run.ended_at for run in Runs(ws).all())
+            waiting = [run for run in Runs(ws).all() if run.lane == NORMAL]
+            assert [run.ended_at for run in waiting] == ["", ""]
         finally:
             worker.kill()
             worker.communicate()

@@ -10,10 +10,10 @@ import pytest
 
 import passdown
 from passdown.errors import PassdownError
-from passdown.relay.engine.database import LEG, NORMAL
+from passdown.relay.engine.database import LEG
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runners.scripted import CallableRunner
-from passdown.relay.runs import Runs
+from passdown.relay.runs import NORMAL, Runs
 from passdown.relay.worker import EngineOptions, RelayWorker, open_engine, run_here, run_worker
 from passdown.workspace.knowledge_tool import KnowledgeTool, at_boundary, pending_entries
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from passdown.cli.session import Session
     from passdown.relay.engine.database import Worker
-    from passdown.relay.express import ExpressResult
+    from passdown.relay.express import ExpressRecord
     from passdown.relay.run import LegRun, Relay, Run
     from passdown.relay.turns import ExchangeEvent
     from passdown.relay.worker import EngineOptions
@@ -188,14 +188,15 @@ class Progress:
             self._catch_up(run)
             self._redraw()
 
-    def express(self, done: ExpressResult) -> None:
+    def express(self, done: ExpressRecord) -> None:
         """Show what came of an express item."""
         if self._as_json:
             self._json({"event": "express", **done.to_dict()})
             return
-        where = f" on {done.branch}" if done.branch else ""
-        became = f"became the task {done.task}: {done.why}" if done.task else done.outcome + where
-        self.say(f"express {done.id}: {became}")
+        task, branch = done.run.promoted, done.result.get("branch")
+        said = done.status + (f" by {done.result['agent']} on {branch}" if branch else "")
+        said = f"became the task {task}: {done.why}" if task else said
+        self.say(f"express {done.item.id}: {said}")
 
     def say(self, text: str) -> None:
         """Show a message."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,6 +41,7 @@ from passdown.relay.agent_states import (
     status_of,
 )
 from passdown.relay.run import LEG, REVIEW, USED_UP
+from passdown.relay.runs import EXPRESS
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -372,8 +374,8 @@ def _common_problems(agent: object, why: object, key: object) -> list[Problem]:
 
 
 def _lease_error(held: Lease) -> GateRefused:
-    place = f"{held.task} in {held.run}" if held.run else held.task
-    problem = Problem("task", "leased", f"{held.agent} is on {place}", "an agent without a task")
+    message = f"{held.agent} is {_place(held)}"
+    problem = Problem("task", "leased", message, "an agent without a task")
     return GateRefused(REFUSED, [problem], next_step="Release that lease first, or wait for it.")
 
 
@@ -422,16 +424,55 @@ class RunAgents:
         state = WORKING_STATES.get(run.relay.legs[turn.leg].phase, CODING)
         self._reach(name, state, f"leg {turn.leg}")
 
+    def is_free(self, run: Run) -> bool:
+        """Whether an agent of an express run is WAITING, or has the run already."""
+        return any(_may_take(self.states.status(name), run) for name in run.relay.agents)
+
+    def check_free(self, run: Run) -> None:
+        """Raise GateRefused with what each agent of an express run does, if all are busy."""
+        if not self.is_free(run):
+            found = map(self.states.status, run.relay.agents)
+            problems = [
+                Problem("agents", "busy", f"{each.agent} is {_activity(each)}") for each in found
+            ]
+            message = f"{run.run} has to wait: its agents are busy"
+            fix = "Wait until one is WAITING, or send it to another agent."
+            raise GateRefused(message, problems, next_step=fix)
+
+    def begin_express(self, run: Run) -> str:
+        """Lease a WAITING agent for an express run and move it to SETUP; "" if all are busy."""
+        found = [self.states.status(name) for name in run.relay.agents]
+        free = [status for status in found if _may_take(status, run)]
+        for status in sorted(free, key=lambda status: status.lease is None):
+            name = status.agent
+            with suppress(GateRefused):  # another was faster
+                lease = self.states.lease(name, run.task or run.run, run.run)
+                try:
+                    if self.states.state(name) not in (SETUP, CODING):
+                        self.states.move(name, SETUP, why=run.run, is_express=True)
+                except GateRefused:
+                    self.states.release(name, "it is at other work", number=lease.number)
+                    raise
+                return name
+        return ""
+
+    def to_coding(self, name: str) -> None:
+        """Move an agent from SETUP to CODING, as only express work may."""
+        if self.states.state(name) == SETUP:
+            self.states.move(name, CODING, is_express=True)
+
     def settle(self, run: Run) -> None:
         """Move instances to where the run is: under review, or done and released."""
         if not (run.ended_at or run.asked or any(t.kind == REVIEW for t in run.open_legs)):
             return
         turns = [turn for turn in run.legs.values() if turn.kind == LEG]
         agents = {instance_at(run, turn): turn.agent for turn in turns}
+        if run.lane == EXPRESS:
+            agents = {name: name for name in run.relay.agents}
         with self._settling:
             for name, agent in agents.items():
                 lease = self.states.current_lease(name)
-                if lease is None:
+                if lease is None or lease.run != run.run:
                     continue
                 if run.ended_at:
                     self._end(lease, is_done=run.status == "completed", why=run.why or run.status)
@@ -465,6 +506,21 @@ class RunAgents:
             change()
         except PassdownError as error:
             logging.getLogger("passdown.relay").warning("an agent's state is unchanged: %s", error)
+
+
+def _may_take(status: AgentStatus, run: Run) -> bool:
+    if status.lease is not None:
+        return status.lease.run == run.run
+    return status.state == START
+
+
+def _activity(status: AgentStatus) -> str:
+    lease = f", {_place(status.lease)}" if status.lease else ""
+    return f"in {status.state}{lease}"
+
+
+def _place(lease: Lease) -> str:
+    return f"on {lease.task} in {lease.run}" if lease.run else f"on {lease.task}"
 
 
 def _latest_review(run: Run, agent: str, *, before: int) -> LegRun | None:

@@ -1,26 +1,29 @@
-"""Carry out express items: runs of one leg that jump the queue and need no model.
+"""Express items: runs of one leg that jump the queue and need no model.
 
-Each item has a stream, `express/ID`: `sent`, `started`, `committed`, `done`; or `failed` and
-`promoted` (to a task). Every step can be repeated: whatever kills the process, carrying the item
-out again gives one commit.
+An item is a run of a built-in relay in a lane of its own: it is recorded, queued, listed, stopped
+and resumed like any other run. A WAITING agent is leased for it and makes the change as one commit.
+After its tries the item becomes a task. Every step can be repeated: whatever kills the process,
+carrying the item out again gives one commit.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.graph import Edge, Graph, Node, graph_of
-from passdown.core.kinds import EXPRESS_STREAM, stream_of
+from passdown.core.kinds import RUN_STREAM, stream_of
 from passdown.core.names import id_problems
-from passdown.core.text import visible
+from passdown.core.text import storable_values, visible
 from passdown.core.times import parse_time, stamp
 from passdown.errors import (
     Conflict,
     GitError,
     InvalidInput,
     KeyReused,
+    LaneFull,
     NotFound,
     PassdownError,
     Problem,
@@ -28,7 +31,7 @@ from passdown.errors import (
 from passdown.knowledge.graph import written_graph
 from passdown.knowledge.graph_files import read_graph, write_graph
 from passdown.knowledge.sync import update_graph
-from passdown.relay.agent_states import CODING, DONE, ERROR, SETUP, START
+from passdown.relay.agents import RunAgents
 from passdown.relay.express_items import (
     ExpressItem,
     commit_message,
@@ -46,397 +49,369 @@ from passdown.relay.git import (
     locked,
     open_pull_request,
 )
-from passdown.relay.runs import connection_of
-from passdown.workspace.streams import StreamEntry, WorkspaceStreams
+from passdown.relay.run import AGAIN, ERROR, STOP, AgentLimits, relay_of
+from passdown.relay.runs import EXPRESS, Runs, connection_of
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from passdown.core.record import Record
     from passdown.core.types import JsonObject
-    from passdown.relay.agents import AgentStates
     from passdown.relay.express_items import ExpressChange
+    from passdown.relay.run import LegRun, Relay, Run
     from passdown.workspace import Workspace
 
     OpenPullRequest = Callable[[str, PullRequestSpec], PullRequest]
 
-ENDS = ("done", "promoted")
-TASK_PREFIX = "express-"
-"""Begins the names of an agent's lease on an item, and of the task that a failed item becomes."""
+RUN_PREFIX = "express-"
+"""Begins the name of an item's run, and of the task that a failed item becomes."""
+TRIES = 3
 
-_PATH = (START, SETUP, CODING, DONE)
 # Faults of the item or its project. A store that is busy or gone is neither: that is raised, and
 # the item is carried out later.
 _FAILURES = (GitError, InvalidInput, NotFound, OSError)
 
 
 class ExpressRecord(NamedTuple):
-    """An item and its history. `status` is the kind of its last record; `facts` has the body of
-    each kind but `sent`, `times` when each was written.
-    """
+    """An item and its run."""
 
     item: ExpressItem
-    status: str
-    facts: dict[str, JsonObject]
-    times: dict[str, str]
+    run: Run
+
+    @property
+    def status(self) -> str:
+        """`sent`, `started`, `done`, `promoted` (it became a task), or how its run ended."""
+        if self.run.promoted:
+            return "promoted"
+        if self.run.ended_at:
+            return "done" if self.run.status == "completed" else self.run.status
+        return "started" if any(turn.begun_at for turn in self._turns) else "sent"
 
     @property
     def is_over(self) -> bool:
-        """Whether it is done, or became a task."""
-        return self.status in ENDS
+        """Whether nothing follows: it is done or stopped, or became a task."""
+        return bool(self.run.ended_at) and self.status != "failed"
+
+    @property
+    def result(self) -> JsonObject:
+        """The result of the last try: `agent`, and `commit` on `branch` with its `files` and
+        `pull_request`, or no commit where nothing had to change. `reports` are conflicts and what
+        was removed from a file, `lost` the names of the latter.
+        """
+        found = [turn.result for turn in self._turns if turn.result]
+        return found[-1] if found else {}
+
+    @property
+    def why(self) -> str:
+        """Why the last try failed; "" if it didn't."""
+        return next((turn.why for turn in reversed(self._turns) if not turn.is_open), "")
+
+    @property
+    def _turns(self) -> list[LegRun]:
+        return list(self.run.legs.values())
 
     def to_dict(self) -> JsonObject:
-        """The item with its history, as a plain JSON object."""
-        history = [
-            {"kind": kind, "at": at, **self.facts.get(kind, {})} for kind, at in self.times.items()
-        ]
-        return {**self.item.to_dict(), "status": self.status, "history": history}
-
-
-class ExpressResult(NamedTuple):
-    """The result of an item. With the outcome `done`, `commit` is on `branch`, or empty where
-    nothing had to change; with `promoted`, `task` is the task that it became, and `why`.
-
-    `reports` are conflicts and what was removed from a file, `lost` the names of the latter.
-    `is_replay`: it had been carried out before.
-    """
-
-    id: str
-    outcome: str
-    branch: str = ""
-    commit: str = ""
-    files: tuple[str, ...] = ()
-    pull_request: PullRequest | None = None
-    reports: tuple[Problem, ...] = ()
-    lost: tuple[str, ...] = ()
-    task: str = ""
-    why: str = ""
-    is_replay: bool = False
-
-    def to_dict(self) -> JsonObject:
-        """The result as a plain JSON object."""
-        request = self.pull_request
+        """The item with its result and its tries, as a plain JSON object."""
+        fields = ("number", "worker", "begun_at", "ended_at", "outcome", "why", "result")
+        tries = [{name: getattr(turn, name) for name in fields} for turn in self._turns]
         return {
-            **self._asdict(),
-            "files": list(self.files),
-            "pull_request": request._asdict() if request else None,
-            "reports": [report.to_dict() for report in self.reports],
-            "lost": list(self.lost),
+            **self.item.to_dict(),
+            "status": self.status,
+            "run": self.run.run,
+            "sent_at": self.run.started_at,
+            "result": self.result,
+            "why": self.why,
+            "promoted": self.run.promoted,
+            "tries": tries,
         }
+
+
+def _relay_for(item: ExpressItem) -> Relay:
+    """The relay of an item: one leg, which any of its agents may take, a few times."""
+    limits = AgentLimits()._asdict()
+    agent = {"profile": "", "runner": {}, "needs": {}, "limits": limits, "review_by": "person"}
+    when = {"outcome": [ERROR], "to": "", "gate": ""}
+    retry = {"when": when, "go": [AGAIN], "at_most": TRIES - 1, "otherwise": [STOP]}
+    leg = {"leg": "change", "agent": item.agents[0], "request": item.reason}
+    document: JsonObject = {
+        "relay": EXPRESS,
+        "description": item.title,
+        "budget": 0,
+        "parallel": 1,
+        "agents": dict.fromkeys(item.agents, agent),
+        "legs": [{**leg, "phase": "implementing", "gate": "", "joins": [], "then": [retry]}],
+        "item": item.to_dict(),
+    }
+    return relay_of(document)
+
+
+def item_of(run: Run) -> ExpressItem:
+    """The item of an express run."""
+    given: JsonObject = run.relay.document["item"]
+    return ExpressItem(**given)._replace(agents=tuple(given["agents"]))
 
 
 def send(workspace: Workspace, given: object) -> ExpressRecord:
     """Check and record an item, or find it recorded. A server queues it as well.
 
-    The same id with other content raises KeyReused; the creation time may differ. A task that it
-    names must exist.
+    The same id with other content raises KeyReused; the creation time and the agents may differ.
+    A task that it names must exist.
     """
     connection = connection_of(workspace)
     if connection is not None:
         body = {"item": given}
         reply = connection.ask("POST", "/api/express", body=body, repeats=True)
         return express_record(workspace, reply.document()["id"])
+    return _recorded(workspace, _checked(workspace, given))
+
+
+def submit(
+    workspace: Workspace, given: object, *, url: str = "", wait_s: float = 0.0
+) -> tuple[ExpressRecord, str]:
+    """Record an item and queue it for the workers; also gives why it could not be queued, or "".
+
+    A full queue makes the sender wait for up to `wait_s`, then raises LaneFull, and nothing is
+    recorded. What is recorded but not queued is found by the next worker.
+    """
+    item = _checked(workspace, given)
+    known = _find(workspace, item.id)
+    if known is not None and known.is_over:
+        return _recorded(workspace, item), ""
+    try:
+        from passdown.relay.engine import database_faults
+        from passdown.relay.worker import EngineOptions, queue_turn
+
+        turn = known.run.open_legs[0].number if known and known.run.open_legs else 1
+        with database_faults():
+            options = EngineOptions(url=url)
+            name = RUN_PREFIX + item.id
+            queue_turn(workspace, EXPRESS, name, turn, options, wait_s=None if known else wait_s)
+        why = ""
+    except LaneFull:
+        raise
+    except (PassdownError, OSError) as error:
+        why = error.message if isinstance(error, PassdownError) else str(error)
+    return _recorded(workspace, item), why
+
+
+def _checked(workspace: Workspace, given: object) -> ExpressItem:
     streams = WorkspaceStreams(workspace)
     item = express_item(given, now=stamp(streams.now()))
     if item.task and not streams.position(stream_of(item.task)):
         message = f"there is no task {item.task}"
         problem = Problem("task", "unknown_task", message, "an existing task, or none")
         raise InvalidInput("the express item is refused; nothing was changed", [problem])
-    for _ in range(2):
-        known = _find(streams, item.id)
-        if known is not None:
-            if known.item.digest() != item.digest():
-                raise KeyReused(
-                    f"the express item {item.id} was sent before, with other content",
-                    next_step="Use a new id for new work.",
-                )
-            return known
-        try:
-            streams.add(StreamEntry(item.stream, "sent", item.by, item.to_dict(), "sent"))
-        except KeyReused:  # sent by another process at the same moment, with another time
-            continue
-    return express_record(workspace, item.id)
+    return item
 
 
-def queue_express_item(workspace: Workspace, item: str) -> str:
-    """Queue a recorded item for the workers; returns why it could not be queued, or ""."""
-    try:
-        from passdown.relay.engine import database_faults
-        from passdown.relay.worker import RelayWorker, open_engine
-
-        with database_faults(), open_engine(workspace) as engine:
-            RelayWorker(workspace, engine).send_express(item)
-    except PassdownError as error:
-        return error.message
-    return ""
+def _recorded(workspace: Workspace, item: ExpressItem) -> ExpressRecord:
+    runs = Runs(workspace)
+    known = _find(workspace, item.id)
+    if known is None:
+        name = RUN_PREFIX + item.id
+        runs.start(_relay_for(item), item.task, by=item.by, lane=EXPRESS, name=name)
+        known = express_record(workspace, item.id)
+    if known.item.digest() != item.digest():
+        raise KeyReused(
+            f"the express item {item.id} was sent before, with other content",
+            next_step="Use a new id for new work.",
+        )
+    return known
 
 
 def express_records(workspace: Workspace, *, status: str = "") -> list[ExpressRecord]:
     """All items, oldest first, or those with a status."""
-    streams = WorkspaceStreams(workspace)
-    found = [_fold(streams.records(head.stream)) for head in streams.streams(EXPRESS_STREAM)]
+    runs = Runs(workspace)
+    names = [name for name in runs.positions() if name.startswith(RUN_PREFIX)]
+    found = [ExpressRecord(item_of(run), run) for run in map(runs.get, names)]
     kept = [each for each in found if not status or each.status == status]
-    return sorted(kept, key=lambda each: (each.times["sent"], each.item.id))
+    return sorted(kept, key=lambda each: (each.run.started_at, each.item.id))
 
 
 def express_record(workspace: Workspace, item: str) -> ExpressRecord:
     """One item by its id; raises NotFound."""
-    known = None if id_problems(item, "id") else _find(WorkspaceStreams(workspace), item)
+    known = None if id_problems(item, "id") else _find(workspace, item)
     if known is None:
         message = f"there is no express item {item[:100]!r}"
         raise NotFound(message, next_step="passdown express list shows their ids.")
     return known
 
 
-def _find(streams: WorkspaceStreams, item: str) -> ExpressRecord | None:
-    records = streams.records(EXPRESS_STREAM + item)
-    return _fold(records) if records else None
-
-
-def _fold(records: list[Record]) -> ExpressRecord:
-    first = records[0].document()
-    item = ExpressItem(**{name: first[name] for name in ExpressItem._fields})
-    facts = {record.kind: record.document() for record in records[1:]}
-    times = {record.kind: record.at for record in records}
-    return ExpressRecord(item, records[-1].kind, facts, times)
+def _find(workspace: Workspace, item: str) -> ExpressRecord | None:
+    name = RUN_PREFIX + item
+    if not WorkspaceStreams(workspace).position(RUN_STREAM + name):
+        return None
+    run = Runs(workspace).get(name)
+    return ExpressRecord(item_of(run), run)
 
 
 def carry_out(
-    workspace: Workspace,
-    item: object,
-    *,
-    states: AgentStates | None,
-    agent: str = "",
-    pull_request: OpenPullRequest = open_pull_request,
-) -> ExpressResult:
-    """Carry out an item, or return the result of an item that was.
+    workspace: Workspace, item: object, *, pull_request: OpenPullRequest = open_pull_request
+) -> ExpressRecord:
+    """Carry out an item in this process, or return the result of an item that was.
 
-    `agent` does the work (the sender, unless given) and must be WAITING, else GateRefused is
-    raised: it goes to SETUP, CODING, DONE and WAITING again, after a failure through ERROR.
-    Without `states` no agent is moved. A pull request is opened after the commit, at least once.
-    One process at a time carries out an item.
+    Raises GateRefused if all of its agents are busy.
     """
-    sent = send(workspace, item)
-    folder = os.path.join(WorkspaceStreams(workspace).context.place.folder, "express")
-    with locked(os.path.join(folder, f"{sent.item.id}.lock")):
-        job = _ExpressJob(workspace, sent.item.id, agent, folder)
-        track = _AgentTrack(states, job.agent, sent.item) if states else None
-        is_replay = job.record.is_over
-        if not is_replay:
-            if track:
-                track.begin()
-            job.run(track, pull_request)
-        if track:
-            track.end(is_done=job.record.status == "done")
-        return _result(job.record, is_replay=is_replay)
+    runs, turns = Runs(workspace), ExpressTurns(workspace, pull_request=pull_request)
+    run = runs.advance(send(workspace, item).run.run)
+    while run.open_legs and not run.ended_at:
+        turn = run.open_legs[0]
+        turns.agents.check_free(run)
+        runs.begin(run.run, turn.number, f"process-{os.getpid()}")
+        turns.take(run, turn)
+        run = runs.advance(run.run)
+    turns.settle(run)
+    return express_record(workspace, item_of(run).id)
 
 
-class _AgentTrack:
-    """Moves the agent through its states, from where it is if the process was killed."""
+class ExpressTurns:
+    """Takes the turns of express runs; each step may be repeated.
 
-    def __init__(self, states: AgentStates, agent: str, item: ExpressItem) -> None:
-        self._states = states
-        self._agent = agent
-        self._task = TASK_PREFIX + item.id
-        self._why = f"{item.kind} {item.id}: {item.title}"[:500]
+    A pull request is opened after the commit, at least once.
+    """
 
-    @property
-    def state(self) -> str:
-        return self._states.state(self._agent)
-
-    def _has_lease(self) -> bool:
-        lease = self._states.current_lease(self._agent)
-        return lease is not None and lease.task == self._task
-
-    def begin(self) -> None:
-        """Lease the agent and move it to SETUP; GateRefused leaves it as it was."""
-        is_new = not self._has_lease()
-        self._states.lease(self._agent, self._task)
-        if not is_new and self.state in (SETUP, CODING):
-            return
-        try:
-            self._move(SETUP)
-        except PassdownError:
-            self._states.release(self._agent, "it is in the middle of something else")
-            raise
-
-    def to_coding(self) -> None:
-        if self.state == SETUP:
-            self._move(CODING)
-
-    def end(self, *, is_done: bool) -> None:
-        """Move the agent to WAITING and release it, if it still has the item."""
-        if not self._has_lease():
-            return
-        state = self.state
-        if is_done and state in _PATH[1:]:
-            self._move(*_PATH[_PATH.index(state) + 1 :], START)
-        elif state in (SETUP, CODING):
-            self._move(ERROR, START)
-        self._states.release(self._agent, "carried out" if is_done else "it became a task")
-
-    def _move(self, *path: str) -> None:
-        self._states.move(self._agent, *path, why=self._why, is_express=True)
-
-
-class _ExpressJob:
-    """The steps of one item, each of which may be repeated."""
-
-    def __init__(self, workspace: Workspace, item: str, agent: str, folder: str) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        agents: RunAgents | None = None,
+        *,
+        pull_request: OpenPullRequest = open_pull_request,
+    ) -> None:
+        self.agents = agents or RunAgents(workspace)
         self._workspace = workspace
-        self._streams = WorkspaceStreams(workspace)
-        self.record = express_record(workspace, item)
-        self._item = self.record.item
-        self.agent = agent or self._item.by
-        self._folder = folder
+        self._runs = Runs(workspace)
+        self._open_request = pull_request
+        self._folder = os.path.join(WorkspaceStreams(workspace).context.place.folder, EXPRESS)
 
-    def run(self, track: _AgentTrack | None, open_request: OpenPullRequest) -> None:
-        """Make all steps that are left."""
-        if "failed" not in self.record.facts:
-            try:
-                plan = self._set_up()
-                if track:
-                    track.to_coding()
-                self._code(plan, open_request)
-            except _FAILURES as error:
-                self._fail(error, track.state if track else "")
-        if "failed" in self.record.facts:
-            self._promote()
-
-    def _set_up(self) -> ExpressPlan:
-        """Find out what has to change, and record knowledge. A repeat starts from the same
-        commit.
+    def take(self, run: Run, turn: LegRun) -> JsonObject | None:
+        """Carry out an item and record how that ended; None if all its agents are busy, or the turn
+        is over. One process at a time carries out an item.
         """
+        item = item_of(run)
+        with locked(os.path.join(self._folder, f"{item.id}.lock")):
+            found = self._runs.get(run.run)
+            if found.ended_at or not found.legs[turn.number].is_open:
+                return None
+            agent = self.agents.begin_express(run)
+            if not agent:
+                return None
+            ended = storable_values(self._try(item, agent))
+            self._runs.end(run.run, turn.number, ended)
+            return ended
+
+    def settle(self, run: Run) -> None:
+        """Free the agent of a run that has ended; make a task of an item that failed."""
+        self.agents.settle(run)
+        if run.status == "failed" and not run.promoted:
+            self._promote(run)
+
+    def _try(self, item: ExpressItem, agent: str) -> JsonObject:
+        started = time.monotonic()
+        try:
+            base, plan = self._set_up(item)
+            self.agents.to_coding(agent)
+            ended: JsonObject = {"outcome": "completed", "result": self._code(item, base, plan)}
+        except _FAILURES as error:
+            why = error.message if isinstance(error, PassdownError) else repr(error)
+            facts = {"code": getattr(error, "code", ""), "evidence": str(error)[:8_000]}
+            ended = {"outcome": ERROR, "why": why[:2_000], "result": facts}
+        ended["result"]["agent"] = agent
+        return {**ended, "measured": {"seconds": round(time.monotonic() - started, 3)}}
+
+    def _set_up(self, item: ExpressItem) -> tuple[str, ExpressPlan]:
+        """Find out what has to change, and record knowledge."""
         repository = Repository(self._workspace.root)
-        started = self.record.facts.get("started")
-        base = started["commit"] if started else repository.commit_of(self._item.base)
-        is_knowledge = any(change.nodes or change.edges for change in self._item.changes())
+        base = repository.commit_of(item.base)
+        is_knowledge = any(change.nodes or change.edges for change in item.changes())
         # Two updates of knowledge must not each be compared with a ledger without the other.
         guard = locked(os.path.join(self._folder, "knowledge.lock"))
         with guard if is_knowledge else nullcontext():
             known = Graph()
             if is_knowledge:
-                with self._streams.context.store.reading() as reader:
+                with WorkspaceStreams(self._workspace).context.store.reading() as reader:
                     known = written_graph(reader)
-            plan = plan_of(self._item, repository, base, known)
-            if not started:
-                into = repository.branch_at(self._item.base)
-                facts = {"agent": self.agent, "commit": base, "into": into}
-                self._add("started", {**facts, "needs": list(plan.needs)})
-            self._learn(plan)
-        return plan
+            plan = ExpressPlan(repository, base, known)
+            for change in item.changes():
+                plan.add(change)
+            self._learn(item, plan)
+        return base, plan
 
-    def _learn(self, plan: ExpressPlan) -> None:
+    def _learn(self, item: ExpressItem, plan: ExpressPlan) -> None:
         if not plan.nodes and not plan.edges:
             return
-        item = self._item
+        key = RUN_PREFIX + item.id
         try:
             self._workspace.knowledge.add(
-                plan.nodes, plan.edges, agent=item.by, task=item.task, key=TASK_PREFIX + item.id
+                plan.nodes, plan.edges, agent=item.by, task=item.task, key=key
             )
         except KeyReused:
             # Recorded before we were killed; others have changed a part since, and theirs is newer.
             return
 
-    def _code(self, plan: ExpressPlan, open_request: OpenPullRequest) -> None:
-        """Write, commit, open a pull request, and record all of it."""
-        facts = self.record.facts.get("committed")
-        if facts is None:
-            facts = self._commit_facts(plan)
-            self._add("committed", facts)
-        request: PullRequest | None = None
-        if facts["commit"]:
-            request = self._open_request(open_request, facts)
-        self._add("done", {**facts, "pull_request": request._asdict() if request else None})
-
-    def _commit_facts(self, plan: ExpressPlan) -> JsonObject:
-        commit = Commit("", ())
-        if plan.needs:
-            try:
-                commit = self._commit(plan)
-            except GitError as error:
-                # A patch, or a line ending that git ignores, may change nothing.
-                if error.code != "nothing_to_commit":
-                    raise
-        return {
-            "branch": self._item.branch if commit.id else "",
+    def _code(self, item: ExpressItem, base: str, plan: ExpressPlan) -> JsonObject:
+        """Write, commit and open a pull request."""
+        commit = self._commit(item, base, plan)
+        facts: JsonObject = {
+            "branch": item.branch if commit.id else "",
             "commit": commit.id,
             "files": list(commit.files),
             "reports": [report.to_dict() for report in plan.reports],
             "lost": list(plan.lost),
         }
+        request = self._ask_to_merge(item, facts)._asdict() if commit.id else None
+        return {**facts, "pull_request": request}
 
-    def _commit(self, plan: ExpressPlan) -> Commit:
-        item = self._item
+    def _commit(self, item: ExpressItem, base: str, plan: ExpressPlan) -> Commit:
+        """The commit of an item, made now or before we were killed; empty if nothing changes."""
         mark = f"Passdown-Express: {item.id} {item.digest()[:32]}"
-        base = self.record.facts["started"]["commit"]
-        with Worktree(self._workspace.root, item.branch, base, mark=mark) as tree:
-            if tree.committed is not None:
-                return tree.committed
-            for path, data in plan.files.items():
-                if data is None:
-                    tree.delete(path)
-                else:
-                    tree.write(path, data)
-            for patch in plan.patches:
-                tree.apply(patch)
-            message = commit_message(item, mark)
-            return tree.commit(message, author=item.by, at=parse_time(item.created))
+        try:
+            with Worktree(self._workspace.root, item.branch, base, mark=mark) as tree:
+                if tree.committed is not None or not plan.needs:
+                    return tree.committed or Commit("", ())
+                for path, data in plan.files.items():
+                    if data is None:
+                        tree.delete(path)
+                    else:
+                        tree.write(path, data)
+                for patch in plan.patches:
+                    tree.apply(patch)
+                message = commit_message(item, mark)
+                return tree.commit(message, author=item.by, at=parse_time(item.created))
+        except GitError as error:
+            # A patch, or a line ending that git ignores, may change nothing.
+            if error.code != "nothing_to_commit":
+                raise
+            return Commit("", ())
 
-    def _open_request(self, open_request: OpenPullRequest, facts: JsonObject) -> PullRequest:
+    def _ask_to_merge(self, item: ExpressItem, facts: JsonObject) -> PullRequest:
         """Open a pull request; if that fails, the commit is there all the same."""
-        item, into = self._item, self.record.facts["started"]["into"]
+        root = self._workspace.root
+        into = Repository(root).branch_at(item.base)
         spec = PullRequestSpec(item.branch, into, visible(item.title), request_body(item, facts))
         try:
-            return open_request(self._workspace.root, spec)
+            return self._open_request(root, spec)
         except (PassdownError, OSError) as error:
             return PullRequest(False, problem=str(error)[:2_000])
 
-    def _fail(self, error: Exception, state: str) -> None:
-        is_ours = isinstance(error, PassdownError)
-        why = error.message if is_ours else f"{type(error).__name__}: {error}"
-        facts = {"why": why[:2_000], "code": getattr(error, "code", ""), "state": state}
-        self._add("failed", {**facts, "evidence": str(error)[:8_000]})
-
-    def _promote(self) -> None:
-        """Make a task of the item, with everything that is known, and record which."""
-        item, name = self._item, TASK_PREFIX + self._item.id
+    def _promote(self, run: Run) -> None:
+        """Make a task of an item, with everything that is known, and record which."""
+        item = item_of(run)
+        failed = run.legs[run.stopped_by[0]] if run.stopped_by else list(run.legs.values())[-1]
         fields: JsonObject = {
             "title": f"Express work that failed: {item.title}",
             "agent": item.by,
-            "description": task_description(item, self.record.facts["failed"]),
+            "description": task_description(item, failed.why, failed.result.get("evidence", "")),
             "inputs": [visible(path) for change in item.changes() if (path := change.path)],
             "criteria": [f"what {item.kind} {item.id} was for is done, or not wanted any more"],
         }
         for suffix in ("", *(f"-{number}" for number in range(2, 100))):
             try:
-                self._workspace.create_task(name + suffix, key=name, **fields)
+                self._workspace.create_task(run.run + suffix, key=run.run, **fields)
             except Conflict:
                 continue
-            return self._add("promoted", {"task": name + suffix})
-        raise NotFound(f"no free task id for {name}: too many tasks have that name")
-
-    def _add(self, kind: str, body: JsonObject) -> None:
-        self._streams.add(StreamEntry(self._item.stream, kind, self.agent, body, kind))
-        self.record = express_record(self._workspace, self._item.id)
-
-
-def _result(record: ExpressRecord, *, is_replay: bool) -> ExpressResult:
-    facts = record.facts.get("done", {})
-    request = facts.get("pull_request")
-    return ExpressResult(
-        id=record.item.id,
-        outcome=record.status,
-        branch=facts.get("branch", ""),
-        commit=facts.get("commit", ""),
-        files=tuple(facts.get("files", ())),
-        pull_request=PullRequest(**request) if request else None,
-        reports=tuple(Problem(**report) for report in facts.get("reports", ())),
-        lost=tuple(facts.get("lost", ())),
-        task=record.facts.get("promoted", {}).get("task", ""),
-        why=record.facts.get("failed", {}).get("why", ""),
-        is_replay=is_replay,
-    )
+            self._runs.promote(run.run, run.run + suffix)
+            return
+        raise NotFound(f"no free task id for {run.run}: too many tasks have that name")
 
 
 class ExpressPlan:
@@ -513,11 +488,3 @@ class ExpressPlan:
         except UnicodeDecodeError as error:
             problem = Problem(path, "not_text", str(error), "a knowledge file")
             raise InvalidInput("the knowledge file can't be read", [problem]) from error
-
-
-def plan_of(item: ExpressItem, repository: Repository, base: str, ledger: Graph) -> ExpressPlan:
-    """The plan for an item at a commit; raises GitError or InvalidInput where there is none."""
-    plan = ExpressPlan(repository, base, ledger)
-    for change in item.changes():
-        plan.add(change)
-    return plan

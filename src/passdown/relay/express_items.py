@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.arguments import priority_problem
 from passdown.core.graph import Edge, Node, check_graph
-from passdown.core.kinds import EXPRESS_STREAM
 from passdown.core.knowledge import edge_document, graph_values, node_document, reserved_problems
 from passdown.core.names import agent_problems, id_problems, normal_path, path_problems
 from passdown.core.record import canonical_bytes, digest_bytes
@@ -119,6 +118,8 @@ def head_problems(head: Mapping[str, Any]) -> list[Problem]:
         problems += text_problems(head["reason"], "reason", max_length=MAX_REASON)
     if head.get("task"):
         problems += id_problems(head["task"], "task")
+    for name in _agent_names(head):
+        problems += agent_problems(name, "agents")
     return problems + _base_problems(head.get("base")) + _time_problems(head.get("created"))
 
 
@@ -135,6 +136,13 @@ def _id_problems(given: object) -> list[Problem]:
         expected = "no two dots in a row, and no dot or .lock at the end"
         return [Problem("id", "invalid_id", f"{given!r} can't be part of a branch name", expected)]
     return []
+
+
+def _agent_names(head: Mapping[str, Any]) -> list[Any]:
+    """The agents that may carry it out: a list, or one name."""
+    given: object = head.get("agents") or []
+    names = cast("list[Any]", given) if isinstance(given, list | tuple) else [given]
+    return names
 
 
 def _base_problems(given: object) -> list[Problem]:
@@ -250,7 +258,8 @@ FILE_ACTIONS = ("write", "append", "delete")
 MAX_FILES = 50
 MAX_ENTRIES = 1_000
 
-_COMMON = ("id", "kind", "by", "reason", "task", "base", "created")
+DEFAULT_AGENT = "coder"
+_COMMON = ("id", "kind", "by", "reason", "task", "base", "created", "agents")
 _REFUSED = "the express item is refused; nothing was changed"
 
 
@@ -270,7 +279,8 @@ class ExpressItem(NamedTuple):
     """A checked express item: make it with `express_item`.
 
     `content` holds the fields of its kind as plain JSON; `base` is the branch or commit that it
-    changes, `created` a time in its stored form.
+    changes, `created` a time in its stored form. The first of `agents` that is WAITING carries it
+    out.
     """
 
     id: str
@@ -281,16 +291,12 @@ class ExpressItem(NamedTuple):
     task: str = ""
     base: str = "HEAD"
     created: str = ""
+    agents: tuple[str, ...] = (DEFAULT_AGENT,)
 
     @property
     def branch(self) -> str:
         """The branch that its commit is on."""
         return BRANCH + self.id
-
-    @property
-    def stream(self) -> str:
-        """The stream of its records."""
-        return EXPRESS_STREAM + self.id
 
     @property
     def title(self) -> str:
@@ -303,13 +309,13 @@ class ExpressItem(NamedTuple):
         return KINDS[self.kind].changes(dict(self.content))
 
     def digest(self) -> str:
-        """A digest of everything but its id and time."""
+        """A digest of everything but its id, time and agents."""
         said = [self.kind, self.by, self.reason, self.task, self.base, dict(self.content)]
         return digest_bytes(canonical_bytes(said)).removeprefix("sha256:")
 
     def to_dict(self) -> JsonObject:
         """The item as a plain JSON object, which `express_item` reads back."""
-        return {**self._asdict(), "content": dict(self.content)}
+        return {**self._asdict(), "content": dict(self.content), "agents": list(self.agents)}
 
 
 class ExpressKind(NamedTuple):
@@ -352,6 +358,7 @@ def express_item(given: object, *, now: str) -> ExpressItem:
         head.get("id") or "", name, head["by"], head["reason"], content, created=created
     )
     item = item._replace(task=head.get("task") or "", base=head.get("base") or "HEAD")
+    item = item._replace(agents=tuple(dict.fromkeys(_agent_names(head))) or (DEFAULT_AGENT,))
     return item if item.id else item._replace(id=f"x{item.digest()[:16]}")
 
 
@@ -559,18 +566,18 @@ def request_body(item: ExpressItem, facts: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def task_description(item: ExpressItem, failed: Mapping[str, Any]) -> str:
+def task_description(item: ExpressItem, why: str, evidence: str) -> str:
     """The description of the task that a failed item becomes; long content is cut."""
     content = json.dumps(dict(item.content), ensure_ascii=False, indent=1)
     if len(content) > _MAX_SHOWN:
-        content = f"{content[:_MAX_SHOWN]}\n(cut: the record {item.stream} has all of it)"
+        content = f"{content[:_MAX_SHOWN]}\n(cut: passdown express show {item.id} has all of it)"
     about = f" about {item.task}" if item.task else ""
     sent = f"{item.by} sent the express item {item.id} ({item.kind}, from {item.base}){about}"
     return "\n\n".join(
         [
             f"{sent}: {item.reason}",
-            f"It failed: {failed['why']}",
-            f"Evidence:\n{failed['evidence']}",
+            f"It failed: {why}",
+            f"Evidence:\n{evidence}",
             f"Content:\n{content}",
         ]
     )

@@ -195,7 +195,7 @@ class LegRun(NamedTuple):
     `causes` are the turns that led to it. `outcome` is empty until it has ended; with `error` there
     was no valid handoff, and `why` says what happened. With `held` the handoff, in `kept`, couldn't
     be recorded because a person has to answer `gates` first; the turn that records it later names
-    this one in `kept_from`.
+    this one in `kept_from`. `result` is what an express item gave.
     """
 
     number: int
@@ -220,6 +220,7 @@ class LegRun(NamedTuple):
     kept_from: int = 0
     measured: dict[str, Any] = {}  # noqa: RUF012
     evidence: tuple[dict[str, Any], ...] = ()
+    result: dict[str, Any] = {}  # noqa: RUF012
 
     @property
     def is_open(self) -> bool:
@@ -260,7 +261,8 @@ class Run(NamedTuple):
 
     `followed` are the ended turns that were handled, `arrived` those that wait for others at a leg
     that joins them; `taken` counts uses of rules, `granted` extensions of loops. `stopped_by` are
-    the turns that ended it. `mark` tells it from runs of the same name in other stores.
+    the turns that ended it. `mark` tells it from runs of the same name in other stores. `promoted`
+    is the task that a failed express item became.
     """
 
     run: str
@@ -281,6 +283,7 @@ class Run(NamedTuple):
     ended_at: str
     stopped_by: tuple[int, ...]
     mark: str
+    promoted: str = ""
 
     @property
     def open_legs(self) -> list[LegRun]:
@@ -428,6 +431,10 @@ def _ended(run: Run, record: Record, body: dict[str, Any]) -> Run:
     )
 
 
+def _promoted(run: Run, record: Record, body: dict[str, Any]) -> Run:
+    return run._replace(promoted=body["task"])
+
+
 _HANDLERS = {
     "legs": _legs,
     "begun": _begun,
@@ -435,6 +442,7 @@ _HANDLERS = {
     "waiting": _waiting,
     "answered": _answered,
     "ended": _ended,
+    "promoted": _promoted,
 }
 
 PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"

@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from passdown.workspace import Workspace
 
 
-NORMAL, HERE = "normal", "here"
-LANES = (NORMAL, HERE)
-"""The queue of a run's turns: that of the workers, or of the process that started it."""
+NORMAL, HERE, EXPRESS = "normal", "here", "express"
+LANES = (NORMAL, HERE, EXPRESS)
+"""The queue of a run's turns: that of the workers, of the process that started it, or of express
+items.
+"""
 
 ENGINE = "passdown"
 """The author of records that the engine writes."""
@@ -55,19 +57,26 @@ class Runs:
         self._workspace = workspace
         self._streams = WorkspaceStreams(workspace)
 
-    def start(self, relay: Relay, task: str, *, by: str, lane: str = NORMAL) -> Run:
-        """Record the start of a relay on a task; nothing is queued yet."""
-        problems = [*agent_problems(by, "by"), *id_problems(task, "task"), *_secret_problems(relay)]
+    def start(self, relay: Relay, task: str, *, by: str, lane: str = NORMAL, name: str = "") -> Run:
+        """Record the start of a relay on a task; nothing is queued yet.
+
+        Without a name it gets the next free one, such as R-1; a run with that name is returned as
+        it is. An express item needs no task.
+        """
+        problems = [*agent_problems(by, "by"), *_secret_problems(relay)]
+        problems += id_problems(task, "task") if task or lane != EXPRESS else []
         if lane not in LANES:
             problems.append(Problem("lane", "invalid_choice", f"{lane!r:.40}", " | ".join(LANES)))
         raise_problems("the run is refused; nothing was started", problems)
-        self._workspace.task(task)  # raises NotFound with what to do
+        if task:
+            self._workspace.task(task)  # raises NotFound with what to do
         body = {"relay": relay.document, "task": task, "lane": lane}
-        number = len(self._streams.streams(RUN_STREAM)) + 1
+        number = 0 if name else len(self._streams.streams(f"{RUN_STREAM}R-")) + 1
         while True:
-            entry = StreamEntry(run_stream(f"R-{number}"), "started", by, body, expect=0)
-            if self._try(entry) is not None:
-                return self.advance(f"R-{number}")
+            run = name or f"R-{number}"
+            entry = StreamEntry(run_stream(run), "started", by, body, expect=0)
+            if self._try(entry) is not None or name:
+                return self.advance(run)
             number += 1
 
     def get(self, run: str) -> Run:
@@ -168,6 +177,14 @@ class Runs:
     def end(self, run: str, number: int, fields: dict[str, Any]) -> None:
         """Record how a turn ended; the first record counts."""
         self._of_turn(run, number, "leg_ended", {"number": number, **fields})
+
+    def promote(self, run: str, task: str) -> None:
+        """Record the task that a failed express item became, once."""
+
+        def transition(found: Run) -> RunTransition | None:
+            return None if found.promoted else RunTransition("promoted", {"task": task})
+
+        self._once(run, ENGINE, transition)
 
     def _of_turn(self, run: str, number: int, kind: str, body: dict[str, Any]) -> None:
         def transition(found: Run) -> RunTransition | None:

@@ -11,22 +11,26 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from passdown import tracing
 from passdown.core.text import storable_values
-from passdown.errors import Conflict, InvalidInput, PassdownError, StoreBusy
+from passdown.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    PassdownError,
+    StoreBusy,
+    StoreError,
+)
 from passdown.relay.engine import database_faults
 from passdown.relay.engine.database import (
     DEFAULT_CAPACITY,
-    EXPRESS,
-    ITEM,
     LEASE_S,
     LEG,
-    NORMAL,
     relay_url,
     workers,
 )
 from passdown.relay.engine.engine import RelayEngine
-from passdown.relay.express import carry_out, express_record
+from passdown.relay.express import ExpressRecord, ExpressTurns, item_of
 from passdown.relay.run import ERROR
-from passdown.relay.runs import ENGINE, HERE, Runs
+from passdown.relay.runs import ENGINE, EXPRESS, HERE, NORMAL, Runs
 from passdown.relay.turns import Turns
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from passdown.core.types import JsonObject
-    from passdown.relay.express import ExpressResult
     from passdown.relay.run import LegRun, Relay, Run
     from passdown.relay.runners import Runner
     from passdown.relay.turns import OnEvent
@@ -63,7 +66,7 @@ class ProgressCallbacks(NamedTuple):
 
     turn: OnEvent | None = None
     run: Callable[[Run], None] | None = None
-    express: Callable[[ExpressResult], None] | None = None
+    express: Callable[[ExpressRecord], None] | None = None
 
 
 _OPTIONS = EngineOptions()
@@ -97,12 +100,16 @@ class RelayWorker:
         callbacks: ProgressCallbacks = _CALLBACKS,
         runners: Mapping[str, Runner] | None = None,
         halted: Callable[[], bool] = lambda: False,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `halted` returns True, running agents are ended and their turns left to others."""
+        """Once `halted` returns True, running agents are ended and their turns left to others; once
+        `stopping` does, express items no longer wait here for their agents.
+        """
         self.runs = Runs(workspace)
         self._workspace = workspace
         self._engine = engine
         self._callbacks = callbacks
+        self._stopping = lambda: halted() or stopping()
         self._checked: dict[str, tuple[int, float]] = {}
         self._waiting: set[str] = set()
         self._running: set[tuple[str, int]] = set()
@@ -112,12 +119,19 @@ class RelayWorker:
             on_event=callbacks.turn,
             runners=runners,
         )
+        self._express = ExpressTurns(workspace, self._turns.run_agents)
 
     def take_turn(self, run: str, number: int) -> None:
         """Take one turn of a run and record how it ended, unless that is recorded already."""
-        found = retry_while_busy(lambda: self.runs.get(run))
+        try:
+            found = retry_while_busy(lambda: self.runs.get(run))
+        except NotFound:  # its sender queues it, then records it: it is found when it is there
+            return
         turn = found.legs[number]
         if not turn.is_open or not self._engine.heartbeat.wait_for_lease():
+            return
+        if found.lane == EXPRESS and not self._wait_for_agent(found):
+            self._checked.pop(run, None)  # it is queued again at the next look
             return
         retry_while_busy(lambda: self.runs.begin(run, number, self._engine.heartbeat.worker))
         self._running.add((run, number))
@@ -133,6 +147,19 @@ class RelayWorker:
             return
         self._end(run, number, ended)
 
+    def _wait_for_agent(self, run: Run) -> bool:
+        """Wait until an agent of an express run is free. After a while others are let past: one of
+        them may be what its agent is busy with.
+        """
+        heartbeat = self._engine.heartbeat
+        deadline = time.monotonic() + heartbeat.lease_s
+        while not self._turns.run_agents.is_free(run):
+            is_late = time.monotonic() > deadline or not heartbeat.is_fresh
+            if is_late or self._stopping() or self.runs.get(run.run).ended_at:
+                return False
+            time.sleep(POLL_S)
+        return True
+
     def _span(self, run: Run, turn: LegRun) -> tracing.Span:
         attributes = {
             "passdown.workspace": self._workspace.store_label,
@@ -147,7 +174,14 @@ class RelayWorker:
     def _take(self, run: Run, turn: LegRun) -> JsonObject | None:
         """How a turn ended; None if it was left to others."""
         try:
+            if run.lane == EXPRESS:
+                return self._express.take(run, turn)
             return self._turns.take(run, turn)
+        except StoreError:
+            if run.lane != EXPRESS:
+                raise
+            log.exception("%s can't be carried out now", run.run)
+            return None
         except Exception as error:  # whatever goes wrong in a turn is recorded in the run
             log.exception("%s, turn %d", run.run, turn.number)
             why = error.message if isinstance(error, PassdownError) else repr(error)
@@ -163,11 +197,20 @@ class RelayWorker:
 
     def advance(self, run: str) -> None:
         """Advance a run and queue its open turns."""
-        self._queue(retry_while_busy(lambda: self.runs.advance(run)))
+        try:
+            found = retry_while_busy(lambda: self.runs.advance(run))
+        except NotFound:
+            return
+        self._queue(found)
+        if found.lane == EXPRESS and found.ended_at and self._callbacks.express:
+            self._callbacks.express(ExpressRecord(item_of(found), self.runs.get(run)))
 
     def _queue(self, run: Run) -> None:
-        self._turns.run_agents.settle(run)
-        for turn in run.open_legs:
+        if run.lane == EXPRESS:
+            self._express.settle(run)
+        else:
+            self._turns.run_agents.settle(run)
+        for turn in run.open_legs if not run.ended_at or run.lane != EXPRESS else ():
             if not self._is_running(run.run, turn):
                 name = f"{run.run}.{turn.number}"
                 lane = lane_of(run)
@@ -189,18 +232,7 @@ class RelayWorker:
         found = workers(self._engine.database)
         return {each.worker for each in found if not (each.is_gone or each.is_silent)}
 
-    def do_express(self, item: str) -> None:
-        """Carry out one express item, unless it was."""
-        sent = express_record(self._workspace, item).item
-        result = carry_out(self._workspace, sent, states=self._turns.run_agents.states)
-        if self._callbacks.express is not None:
-            self._callbacks.express(result)
-
-    def send_express(self, item: str, *, wait_s: float = 0.0) -> bool:
-        """Queue an express item that is recorded already."""
-        return self._engine.lanes.send(EXPRESS, ITEM, item, item, wait_s=wait_s)
-
-    def reconcile(self, lane: str) -> None:
+    def reconcile(self, *lanes: str) -> None:
         """Advance runs that nobody else does: those that were answered, and lost ones.
 
         An unchanged run is checked only once per lease: whoever ends a turn queues what follows.
@@ -213,7 +245,7 @@ class RelayWorker:
             try:
                 found = retry_while_busy(lambda name=run: self.runs.advance(name))
                 self._note(found)
-                if lane_of(found) == lane and (is_due or found.position != position):
+                if lane_of(found) in lanes and (is_due or found.position != position):
                     self._queue(found)
             except PassdownError:
                 self._checked[run] = (position, time.monotonic())
@@ -257,6 +289,23 @@ def start_detached(
         run = worker.runs.start(relay, task, by=by, lane=NORMAL)
         worker.advance(run.run)
         return run
+
+
+def queue_turn(
+    workspace: Workspace,
+    lane: str,
+    run: str,
+    number: int,
+    options: EngineOptions = _OPTIONS,
+    *,
+    wait_s: float | None,
+) -> None:
+    """Queue a turn. For a full lane, wait for up to `wait_s`, then raise LaneFull; with None it is
+    queued all the same.
+    """
+    with open_engine(workspace, options) as engine:
+        name, is_more = f"{run}.{number}", wait_s is None
+        engine.lanes.send(lane, LEG, name, run, number, wait_s=wait_s or 0.0, is_more=is_more)
 
 
 def requeue(workspace: Workspace, run: str, options: EngineOptions = _OPTIONS) -> None:
@@ -308,6 +357,8 @@ def _run_until_done(
     position, polls = -1, 0
     while True:
         now = worker.runs.position(run)
+        if polls * POLL_S >= RECONCILE_S:
+            worker.reconcile(EXPRESS)
         if now != position or polls * POLL_S >= RECONCILE_S or halt.is_set():
             worker.advance(run)
             found = worker.runs.get(run)
@@ -338,9 +389,14 @@ def run_worker(
     stop, halt = stop or threading.Event(), halt or threading.Event()
     with open_engine(workspace, options) as engine:
         worker = RelayWorker(
-            workspace, engine, callbacks=callbacks, runners=runners, halted=halt.is_set
+            workspace,
+            engine,
+            callbacks=callbacks,
+            runners=runners,
+            halted=halt.is_set,
+            stopping=stop.is_set,
         )
         engine.launch(worker, {NORMAL: slots, EXPRESS: 1})
         while not stop.is_set():
-            worker.reconcile(NORMAL)
+            worker.reconcile(NORMAL, EXPRESS)
             stop.wait(RECONCILE_S)

@@ -25,7 +25,7 @@ from passdown.errors import InvalidInput, NotAllowed, NotFound, Problem
 from passdown.knowledge.graph import ended_early
 from passdown.knowledge.graph_files import write_graph
 from passdown.knowledge.sync import written_since
-from passdown.relay.express import express_record, express_records, queue_express_item, send
+from passdown.relay.express import express_record, express_records, submit
 from passdown.relay.runs import Runs, follow_up, listed_document, readable_runs, run_document
 from passdown.web.requests import ApiRequest, ApiResult
 from passdown.workspace.entries import store_plain_decision
@@ -547,11 +547,7 @@ def send_express(request: ApiRequest, /, *, item: JsonObject) -> JsonObject:
         item: The job, as an express file has it.
     """
     author = request.author("by", item.get("by"))
-    sent = send(request.workspace, {**item, "by": author})
-    why = ""
-    if not sent.is_over:
-        with recorded_via(f"token:{request.caller.id}"):
-            why = queue_express_item(request.workspace, sent.item.id)
+    sent, why = submit(request.workspace, {**item, "by": author})
     return {**sent.to_dict(), "queued": not why, "not_queued": why}
 
 

@@ -216,7 +216,7 @@ _REQUIRED = {
     "runs": "items damaged",
     **dict.fromkeys(("run", "answer_run", "stop_run"), "run relay task status turns"),
     "send_express": "id queued not_queued",
-    "express_item": "id status history",
+    "express_item": "id status tries",
     "stream_records": "items more",
 }
 """The fields that every result has, of those whose type doesn't say it."""

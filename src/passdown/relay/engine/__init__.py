@@ -1,4 +1,4 @@
-"""The engine: legs and express items as durable workflows, on SQLite or PostgreSQL.
+"""The engine: legs as durable workflows, on SQLite or PostgreSQL.
 
 The ledger says what is to be done and what was done; the engine only makes sure that some worker
 does it. A workflow may be lost or run twice without harm: its effect is a record with a key of

@@ -337,11 +337,10 @@ def started_at(pid: int) -> str:
     return "alive"
 
 
-NORMAL, EXPRESS = "normal", "express"
 DEFAULT_CAPACITY = 1_000
 POLL_S = 0.1
 _SEND_RETRY_S = 0.1
-LEG, ITEM = "passdown.leg", "passdown.express"
+LEG = "passdown.leg"
 VERSION = "1"
 _ENDED_STATUSES = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "SUCCESS")
 

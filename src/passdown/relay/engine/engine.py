@@ -15,7 +15,6 @@ from passdown.errors import InvalidInput, Problem
 from passdown.relay.engine.database import (
     DBOS,
     DEFAULT_CAPACITY,
-    ITEM,
     LEASE_S,
     LEG,
     VERSION,
@@ -42,10 +41,6 @@ class WorkHandler(Protocol):
 
     def advance(self, run: str) -> None:
         """Advance a run and queue its open turns."""
-        ...
-
-    def do_express(self, item: str) -> None:
-        """Carry out one express item, unless it was."""
         ...
 
 
@@ -92,23 +87,11 @@ def _advance(run: str) -> None:
         work.advance(run)
 
 
-@DBOS.step(name="passdown.do_express")
-def _do_express(item: str) -> None:
-    with _handler() as work:
-        work.do_express(item)
-
-
 @DBOS.workflow(name=LEG)
 def leg(run: str, number: int) -> None:
     """One leg of a run, then advance the run."""
     _take_turn(run, number)
     _advance(run)
-
-
-@DBOS.workflow(name=ITEM)
-def express(item: str) -> None:
-    """One express item."""
-    _do_express(item)
 
 
 NAME = "passdown"
