@@ -166,7 +166,7 @@ def _timed(run: Run, folder: Path, rounds: int, found: Measured) -> None:
 
 
 def _template_rows() -> list[Row]:
-    from passdown.relay import conversations as prompts
+    from passdown.relay import prompts
 
     count = counter_of(None, "o200k_base").tokens
     rows: list[Row] = []

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from passdown.relay.conversations import PLACEHOLDERS, REQUESTS, Conversation, approve, ask, review
+from passdown.relay.conversations import Conversation, approve, ask, review
+from passdown.relay.prompts import PLACEHOLDERS, REQUESTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "conversations.md").read_text("utf-8")

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 import passdown
-from passdown.relay.relay_file import read_relay, relay_schema
-from passdown.relay.run import MAX_PARTIAL, MAX_REJECTED, VERDICTS
+from passdown.relay.relay_file import MAX_PARTIAL, MAX_REJECTED, VERDICTS, read_relay, relay_schema
 from passdown.relay.runs import Runs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -131,7 +130,7 @@ def test_the_example_with_branches_reviews_and_a_gate_runs(folder: Path) -> None
 def test_the_example_with_coding_agents_is_a_relay() -> None:
     relay = read_relay((EXAMPLES / "coding-agents.yaml").read_text("utf-8"))
     assert relay.agents["coder"].review_by == "planner"
-    assert relay.legs["review"].rules[0].otherwise == ("wait",)
+    assert relay.legs["review"].then[0].otherwise == ("wait",)
 
 
 def test_the_program_on_the_page_runs(folder: Path) -> None:

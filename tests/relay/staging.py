@@ -31,6 +31,13 @@ UNFINISHED = {
     "blockers": [{"blocker": "no time", "impact": "half is missing"}],
 }
 """What a handoff that isn't completed has to say."""
+RECOMMENDED = (
+    "suggested_next_steps",
+    "patterns_discovered",
+    "gotchas",
+    "dependencies_for_next",
+)
+"""What an agent is asked for once where it doesn't say, not even that there is nothing."""
 
 
 def person_needed(what: str) -> dict[str, Any]:
@@ -41,7 +48,8 @@ def person_needed(what: str) -> dict[str, Any]:
 
 def reply(outcome: str = "completed", summary: str = "Did it.", **more: Any) -> str:
     """An agent's words with a handoff below them."""
-    rest = {} if outcome == "completed" else UNFINISHED
+    rest: dict[str, Any] = {name: [] for name in RECOMMENDED}
+    rest |= {} if outcome == "completed" else UNFINISHED
     block = json.dumps({"outcome": outcome, "summary": summary, **rest, **more})
     return f"Fine.\n\n## Handoff\n```yaml\n{block}\n```\n"
 

@@ -165,18 +165,18 @@ def test_a_chapter_can_be_finished_after_the_next_began(ws: Workspace, leases: T
     [
         ("hello", ["message"]),
         ({"role": "user"}, ["message.content"]),
-        ({"role": "robot", "content": "x", "by": "a b", "mood": "good"}, ["mood", "role", "by"]),
+        ({"role": "robot", "content": "x", "by": "a b", "mood": "good"}, ["role", "by", "mood"]),
         ({"role": "tool", "content": "x"}, ["tool_call_id"]),
         ({"role": "user", "content": "x", "tool_call_id": "c"}, ["tool_call_id"]),
         ({"role": "user", "content": "x", "tool_calls": [{"id": "1", "name": "n"}]}, ["calls"]),
         (
             {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]},
-            ["calls[0]", "content"],
+            ["calls[0].name"],
         ),
         ({"role": "assistant", "content": "", "tool_calls": {"id": "1"}}, ["calls", "content"]),
         (
             {"role": "assistant", "content": "", "tool_calls": [ToolCall("1", "", [])] * 2},
-            ["[0].name", "[0].arguments", "[1].name", "[1].id", "[1].arguments"],
+            ["[0].name", "[0].arguments", "[1].name", "[1].arguments", "[1].id"],
         ),
         (
             {"role": "assistant", "content": "", "tool_calls": [ToolCall("1", "n", {"a": {1}})]},

@@ -42,7 +42,7 @@ def test_whoever_asks_first_all_get_the_same_conversation(tmp_path: Path) -> Non
     """A hundred threads at the same moment, for several peers: one object for each."""
     ws = opened(tmp_path)
     for round_ in range(10):
-        conversations = held(ws, Table(), sharing="per_agent")
+        conversations = held(ws, Table(), sharing="off")
         start, peer = Barrier(THREADS), f"pm-{round_}"
 
         def get(

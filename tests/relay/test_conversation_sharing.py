@@ -58,23 +58,23 @@ def tables(ws: Workspace) -> list[tuple[str, str]]:
 def test_contexts_are_parted_for_none_for_some_and_for_all(ws: Workspace, leases: Table) -> None:
     """The single context is what all others go on sharing; each step is one argument."""
     everybody = ["coder-1", "coder-2", "coder-3"]
-    assert ask_all(ws, leases, "single") == dict.fromkeys(everybody, everybody)
+    assert ask_all(ws, leases, "all") == dict.fromkeys(everybody, everybody)
     found = ask_all(ws, leases, {("architect", "coder-2"), ("reviewer", "coder-1")})
     rest = [*everybody, "coder-1", "coder-3"]
     assert found == {"coder-1": rest, "coder-2": ["coder-2"], "coder-3": rest}
-    found = ask_all(ws, leases, "per_agent")
+    found = ask_all(ws, leases, "off")
     assert found == {
         "coder-1": ["coder-1"],
         "coder-2": ["coder-2", "coder-2"],
         "coder-3": ["coder-3"],
     }
-    assert len(ask_all(ws, leases, "single")["coder-2"]) == 8
+    assert len(ask_all(ws, leases, "all")["coder-2"]) == 8
 
 
 @pytest.mark.promise("S4-32")
 def test_the_single_context_outlives_the_tasks_of_its_peers(ws: Workspace, leases: Table) -> None:
     """A change of task or SETUP of one peer doesn't take the others' words; a reset does."""
-    conversations = held(ws, leases, sharing="single")
+    conversations = held(ws, leases, sharing="all")
     talk = conversations.with_peer("coder-1")
     assert talk is conversations.with_peer("coder-2")
     talk.add(Message("user", "first", "coder-1"))
@@ -103,7 +103,7 @@ def test_conversations_add_records_and_change_nothing_else(tmp_path: Path) -> No
     for peer, task in (("coder-1", "T-1"), ("coder-2", "T-2"), ("coder-3", "T-3")):
         leases.put(peer, task)
     schema = tables(ws)
-    for sharing in ("single", {("architect", "coder-2")}, "per_agent"):
+    for sharing in ("all", {("architect", "coder-2")}, "off"):
         ask_all(ws, leases, sharing)
     assert tables(ws) == schema
     assert ws.files.state_document("T-1") == document
@@ -113,7 +113,7 @@ def test_conversations_add_records_and_change_nothing_else(tmp_path: Path) -> No
     assert ws.verify().findings == ()
 
 
-@pytest.mark.parametrize("sharing", ["all", [("architect",)], ("architect", "coder-1")])
+@pytest.mark.parametrize("sharing", ["some", [("architect",)], ("architect", "coder-1")])
 def test_an_unknown_way_to_share_is_refused(ws: Workspace, leases: Table, sharing: object) -> None:
     with pytest.raises(InvalidInput, match="sharing"):
         held(ws, leases, sharing=sharing)

@@ -107,7 +107,7 @@ def test_a_request_without_a_sender_is_refused(ws: Workspace, leases: Table, sen
         asked.append(messages)
         return "APPROVED"
 
-    for sharing in ("per_agent", "single"):
+    for sharing in ("off", "all"):
         conversations = held(ws, leases, sharing=sharing)
         for handle in (
             lambda c=conversations: review(c, sender, "plan", "x", answer),

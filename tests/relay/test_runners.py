@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown.core.parsing import load_yaml
+from passdown.core.schema import fields_of
 from passdown.errors import InvalidInput, NotFound
-from passdown.relay.relay_file import check_relay, runner_of
+from passdown.relay.relay_file import CommandOptions, agent_runner, check_relay
 from passdown.relay.runners import AgentReply, AgentRequest, as_prompt, ends_of
 from passdown.relay.runners.command import CommandRunner
 from passdown.relay.runners.scripted import CallableRunner, ScriptedRunner
@@ -29,6 +30,8 @@ from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from passdown.relay.runners import Runner
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
@@ -308,32 +311,41 @@ def test_a_script_file_may_be_json_and_must_name_agents(tmp_path: Path) -> None:
 # Declarations, and the page
 
 
+def declared(runner: Any, folder: Path | None = None) -> Runner:
+    """The runner of a relay's only agent, as the relay file declares it."""
+    agents = {"dev": {"runner": runner}}
+    data = {"relay": "one", "agents": agents, "legs": [{"leg": "do", "agent": "dev"}]}
+    relay = check_relay(data, folder=str(folder or ""))
+    return agent_runner("dev", relay.agents["dev"], str(folder or "."))
+
+
 def test_a_declaration_gives_its_runner(tmp_path: Path) -> None:
     (tmp_path / "script.yaml").write_text("dev: [hello]\n")
-    assert runner_of({"script": "script.yaml"}, folder=str(tmp_path))(asked()).text == "hello"
-    declared = {"command": ["pwd"], "timeout_s": "20", "max_output": "2000", "cwd": "sub"}
-    (tmp_path / "sub").mkdir()
-    reply = runner_of(declared, folder=str(tmp_path))(asked())
-    assert reply.text.strip() == str(tmp_path / "sub")
+    (tmp_path / "agents_here.py").write_text("def dev(asked):\n    return 'from ' + asked.agent\n")
+    assert declared({"script": "script.yaml"}, tmp_path)(asked()).text == "hello"
+    assert declared({"python": "agents_here:dev"}, tmp_path)(asked()).text == "from dev"
+    options = {"command": ["echo", "hi"], "timeout_s": "20", "max_output": "2000"}
+    assert declared(options, tmp_path)(asked()).text == "hi\n"
 
 
 @pytest.mark.parametrize(
-    ("declared", "where"),
+    ("runner", "where"),
     [
         ("cat", ["runner"]),
         ({}, ["runner"]),
         ({"command": ["a"], "script": "b"}, ["runner"]),
         ({"command": ["a"], "shell": "yes"}, ["runner.shell"]),
-        ({"script": "s", "timeout_s": "3"}, ["runner.timeout_s"]),
         ({"script": ["s"]}, ["runner.script"]),
         ({"script": "none.yaml"}, ["runner.script"]),
+        ({"python": "nowhere:dev"}, ["runner.python"]),
         ({"command": "a b", "timeout_s": "soon"}, ["runner.command", "runner.timeout_s"]),
+        ({"command": ["a", "{prompt}"]}, ["runner.command"]),
     ],
 )
-def test_a_faulty_declaration_is_refused(declared: Any, where: list[str], tmp_path: Path) -> None:
+def test_a_faulty_declaration_is_refused(runner: Any, where: list[str], tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
-        runner_of(declared, folder=str(tmp_path))
-    assert paths(caught) == where
+        declared(runner, tmp_path)
+    assert paths(caught) == [f"agents.dev.{path}" for path in where]
 
 
 def test_the_entries_for_coding_agents_can_be_used() -> None:
@@ -341,8 +353,8 @@ def test_the_entries_for_coding_agents_can_be_used() -> None:
     loaded: Any = load_yaml((EXAMPLES / "runners" / "agents.yaml").read_bytes())
     legs = [{"leg": name, "agent": name} for name in loaded["agents"]]
     relay = check_relay({"relay": "coding", "legs": legs, **loaded})
-    for name, entry in loaded["agents"].items():
-        runner = runner_of(entry["runner"], folder=".")
+    for name in loaded["agents"]:
+        runner = agent_runner(name, relay.agents[name], ".")
         assert isinstance(runner, CommandRunner)
         assert (runner.argv[0], runner.prompt) == (name, "stdin")
         assert relay.agents[name].limits.seconds == 1800
@@ -360,10 +372,8 @@ def test_the_page_shows_the_examples_and_every_option() -> None:
     options = re.search(r"```yaml\n(runner:.*?)```", page, re.S)
     assert options is not None
     loaded: Any = load_yaml(options[1])
-    assert isinstance(runner_of(loaded["runner"], folder="."), CommandRunner)
-    assert set(loaded["runner"]) == {
-        "command", "prompt", "timeout_s", "max_output", "max_stderr", "env", "pass_env", "cwd"
-    }  # fmt: skip
+    assert isinstance(declared(loaded["runner"]), CommandRunner)
+    assert set(loaded["runner"]) == set(fields_of(CommandOptions))
 
 
 def test_the_example_of_one_turn_runs(tmp_path: Path) -> None:

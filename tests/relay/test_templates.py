@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 
 from passdown.core.tokens import chars4, counter_of
 from passdown.errors import InvalidInput
-from passdown.relay.conversations import (
+from passdown.relay.conversations import REVIEWS, ask, review
+from passdown.relay.prompts import (
     KNOWLEDGE_TOKENS,
     PLACEHOLDERS,
     REQUESTS,
-    REVIEWS,
     PromptSubject,
     Templates,
-    ask,
     fenced,
-    review,
     system_text,
 )
 from tests.relay.talking import Table, held, opened
@@ -114,7 +112,7 @@ def test_what_is_known_and_the_whole_are_limited(ws: Workspace, leases: Table) -
         summary = f"Title choice {number} " + "and more " * 20
         ws.decide(task="T-1", agent="planner", summary=summary, rationale="Title")
     text = system(ws, leases, spec="long " * 9_000)
-    assert chars4(text.rpartition("## Project knowledge")[2]) <= KNOWLEDGE_TOKENS + 10
+    assert chars4(text.rpartition("## Known from other work")[2]) <= KNOWLEDGE_TOKENS + 10
     assert "characters are left out; the whole: the specification" in text
     leases.put("coder-1", "T-1")
     text = system(ws, leases, window=1_000)
@@ -179,12 +177,12 @@ def test_faults_of_templates_name_file_and_placeholder(
     lines = [problem.line() for problem in found]
     assert [Path(problem.path).name for problem in found] == [
         "system.md",
-        "completion.md",
         *["question.md"] * 4,
+        "completion.md",
     ]
-    assert "did you mean {{content}}?" in lines[2]
-    assert "{{7*7}}" in lines[4]
-    assert "'{{task' is not closed" in lines[5]
+    assert "did you mean {{content}}?" in lines[1]
+    assert "{{7*7}}" in lines[3]
+    assert "'{{task' is not closed" in lines[4]
     talk = conversations.with_peer("coder-1")
     before = talk.context()
     with pytest.raises(InvalidInput, match=r"question\.md: \{\{contents\}\}"):

@@ -16,7 +16,7 @@ from passdown.errors import InvalidInput
 from passdown.relay.turns import read_verdict
 from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.relays import document, leg
-from tests.relay.staging import QUICK, Stage, reply
+from tests.relay.staging import QUICK, RECOMMENDED, Stage, reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ def test_an_agent_that_fills_in_the_form_it_is_shown_is_understood(
     def agent(asked: AgentRequest) -> str:
         told = asked.messages[-1]["content"]
         form: Any = load_yaml(told.rpartition("```yaml\n")[2].partition("```")[0])
-        needed = ["summary"] if outcome == "completed" else ["summary", "suggested_next_steps"]
+        needed = ["summary", *RECOMMENDED]
         filled = {name: form[name] for name in needed} | {"outcome": outcome}
         if outcome != "completed":
             blocker: dict[str, Any] = dict(form["blockers"][0])

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from passdown.cli.session import Session
     from passdown.relay.engine.database import Worker
     from passdown.relay.express import ExpressRecord
-    from passdown.relay.run import LegRun, Relay, Run
+    from passdown.relay.relay_file import Relay
+    from passdown.relay.run import LegRun, Run
     from passdown.relay.turns import ExchangeEvent
     from passdown.relay.worker import EngineOptions
     from passdown.workspace import Workspace
@@ -558,32 +559,23 @@ def relay_at(path: str) -> Relay:
     """The relay in a file, or on standard input; raises InvalidInput with all its problems."""
     from passdown.relay.relay_file import read_relay
 
-    return read_relay(read_input(path), is_toml=path.endswith(".toml"))
+    folder = "" if path == "-" else os.path.dirname(os.path.abspath(path))
+    return read_relay(read_input(path), is_toml=path.endswith(".toml"), folder=folder)
 
 
 def check_agents(relay: Relay, workspace: Workspace) -> None:
-    """Look for every profile that is named and make every runner once, so that nothing missing
-    stops a run half-way, or is left out silently.
+    """Look for every profile and file that is named and make every runner once, so that nothing
+    missing stops a run half-way, or is left out silently.
     """
-    from passdown.relay.relay_file import agent_runner
+    from passdown.relay.relay_file import missing_files
 
-    problems: list[Problem] = []
-    for agent in relay.agents.values():
-        if agent.profile != agent.name and workspace.context.profile(agent.profile) is None:
+    problems = missing_files(relay, workspace.root)
+    for name, agent in relay.agents.items():
+        if agent.profile not in ("", name) and workspace.context.profile(agent.profile) is None:
             known = ", ".join(workspace.context.agents()) or "there are none yet"
-            problems.append(
-                Problem(
-                    f"agents.{agent.name}.profile",
-                    "unknown_name",
-                    f"{agent.profile!r:.80} is not known",
-                    "a profile of the workspace",
-                    known,
-                )
-            )
-        try:
-            agent_runner(agent, workspace.root)
-        except InvalidInput as error:
-            problems += error.problems
+            path, message = f"agents.{name}.profile", f"{agent.profile!r:.80} is not known"
+            expected = "a profile of the workspace"
+            problems.append(Problem(path, "unknown_name", message, expected, known))
     if problems:
         raise InvalidInput("the relay is refused; nothing was started", problems)
 

@@ -10,7 +10,8 @@ from passdown.cli.session import UsageError
 from passdown.core.kinds import AGENT_STREAM
 from passdown.core.times import stamp
 from passdown.relay.agent_states import MACHINES, as_mermaid, status_of
-from passdown.relay.run import ENDINGS, REVIEW, RUNNING, VERDICTS, WAITING
+from passdown.relay.relay_file import VERDICTS
+from passdown.relay.run import ENDINGS, REVIEW, RUNNING, WAITING
 from passdown.relay.runs import (
     Runs,
     answer_run,

@@ -308,8 +308,8 @@ class Number(Type):
                 )
             checks.add(path, "wrong_type", message, expected)
             return value
-        is_low = number <= 0 if self._is_float and not self._least else number < self._least
-        if is_low or number > self._most:
+        is_enough = number > 0 if self._is_float and not self._least else number >= self._least
+        if not (is_enough and number <= self._most):  # not a number is neither
             expected = f"{self._least:,} to {self._most:,}"
             checks.add(path, "out_of_range", f"{excerpt(str(value))} given", expected)
         return number
@@ -468,6 +468,11 @@ class Map(Type):
             code = "too_many" if self._most and len(found) > self._most else "too_short"
             checks.add(path, code, f"{len(found):,} entries", expected)
         return found
+
+    def value(self, plain: Any) -> Any:
+        """The values of its entries."""
+        given = cast("JsonObject", plain)
+        return {name: self.of.value(part) for name, part in given.items()} if self.of else given
 
     def schema(self, definitions: JsonObject) -> JsonObject:
         """An object whose properties aren't named."""

@@ -465,8 +465,8 @@ class RunAgents:
         """Move instances to where the run is: under review, or done and released."""
         if not (run.ended_at or run.asked or any(t.kind == REVIEW for t in run.open_legs)):
             return
-        turns = [turn for turn in run.legs.values() if turn.kind == LEG]
-        agents = {instance_at(run, turn): turn.agent for turn in turns}
+        agents = {instance_name(agent, run.run): agent for agent in run.relay.agents}
+        agents |= {instance_at(run, turn): turn.agent for turn in run.legs.values()}
         if run.lane == EXPRESS:
             agents = {name: name for name in run.relay.agents}
         with self._settling:
@@ -494,8 +494,9 @@ class RunAgents:
         happen once.
         """
         name, key = lease.agent, f"leave-{lease.number}"
-        self._reach(name, DONE if is_done else ERROR, why, f"{key}-end")
-        self._reach(name, START, why, f"{key}-free")
+        if self.states.state(name) != START:
+            self._reach(name, DONE if is_done else ERROR, why, f"{key}-end")
+            self._reach(name, START, why, f"{key}-free")
         self._try(lambda: self.states.release(name, why, number=lease.number))
 
     def _reach(self, name: str, goal: str, why: str, key: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Conversations between agents: prompt templates, one conversation per peer and task, requests.
+"""Conversations between agents: one for each agent, peer and task, and the requests in them.
 
 The stream in the ledger is the truth. Before each use a conversation reads what was added since,
 by any process, and begins a new chapter where one is due.
@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
-import os.path
 import re
 import threading
-from difflib import get_close_matches
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from passdown.core.arguments import number_problems, text_type_problems
 from passdown.core.kinds import CONVERSATION_STREAM
 from passdown.core.names import agent_problems
-from passdown.core.text import excerpt, text_problems, visible
+from passdown.core.text import excerpt, text_problems
 from passdown.core.times import parse_time
 from passdown.core.tokens import counter_of
 from passdown.errors import Conflict, InvalidInput, KeyReused, Problem
@@ -36,191 +34,29 @@ from passdown.relay.messages import (
     conversation_stream,
     fold_context,
     message_of,
-    message_tokens,
-    shortened_to,
 )
+from passdown.relay.prompts import PromptSubject, Templates, minimal_text, system_text
+from passdown.relay.relay_file import APPROVALS, VERDICTS
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
     from os import PathLike
 
     from passdown.core.record import Record
     from passdown.core.tokens import Count, Counter
-    from passdown.relay.agent_states import Lease
     from passdown.relay.messages import ToolCall
     from passdown.workspace import Workspace
 
-
-KNOWLEDGE_TOKENS = 1_500
-SPEC_TOKENS = 4_000
-MAX_TEMPLATE_BYTES = 262_144
-MAX_SPEC_BYTES = 1_048_576
-REQUESTS = ("plan_review", "code_review", "completion", "question", "budget_review")
-_ABOUT = "agent peer profile role rules task title description criteria spec knowledge"
-PLACEHOLDERS: dict[str, tuple[str, ...]] = {
-    "system": tuple(_ABOUT.split()),
-    "leg": tuple("agent agents task phase brief request guidance before example".split()),
-    **dict.fromkeys(REQUESTS, ("content", "agent", "peer", "task")),
-}
-"""The placeholders of each template."""
-
-_NONE = "(none)"
-_PLACEHOLDER = re.compile(r"\{\{([^{}\n]{0,80})\}\}")
-
-
-class Templates:
-    """The built-in templates, each replaced by the file of the same name in the user's folder, if
-    any. Files are read when they are used.
-
-    A template has placeholders such as `{{name}}` and no other syntax. Values are inserted once and
-    as they are.
-    """
-
-    def __init__(self, folder: str = "") -> None:
-        if folder and not os.path.isdir(folder):
-            problem = Problem("templates", "not_found", f"{excerpt(folder, 200)!r}", "a folder")
-            raise InvalidInput("the folder of templates was not found", [problem])
-        self.folder = folder
-
-    def file(self, name: str) -> str:
-        """The path of a template."""
-        own = os.path.join(self.folder, f"{name}.md")
-        if self.folder and os.path.lexists(own):
-            return own
-        return os.path.join(os.path.dirname(__file__), "templates", f"{name}.md")
-
-    def render(self, name: str, values: Mapping[str, str]) -> str:
-        """A template with its values; raises InvalidInput with every problem."""
-        text, problems = self._read(name)
-        if problems:
-            raise InvalidInput("the template is invalid", problems, next_step="Fix the file.")
-        return _PLACEHOLDER.sub(lambda found: values[found[1].strip()], text).strip()
-
-    def problems(self) -> list[Problem]:
-        """The problems of all templates."""
-        return [problem for name in PLACEHOLDERS for problem in self._read(name)[1]]
-
-    def _read(self, name: str) -> tuple[str, list[Problem]]:
-        path = self.file(name)
-        try:
-            text = _file_text(path, MAX_TEMPLATE_BYTES)
-        except (OSError, ValueError) as error:
-            shown = excerpt(str(error), 200)
-            return "", [Problem(excerpt(path, 200), "unreadable_file", shown, "a text file")]
-        return text, _text_problems(text, PLACEHOLDERS[name], excerpt(path, 200))
-
-
-def _text_problems(text: str, known: tuple[str, ...], path: str) -> list[Problem]:
-    """Unknown and unclosed placeholders."""
-    found: list[Problem] = []
-    places: list[str] = _PLACEHOLDER.findall(text)
-    for name in dict.fromkeys(place.strip() for place in places):
-        if name not in known:
-            close = get_close_matches(name, known, 1, 0.6)
-            fix = f"did you mean {{{{{close[0]}}}}}?" if close else ""
-            message = f"{{{{{excerpt(name)}}}}} is not a placeholder of this template"
-            found.append(Problem(path, "unknown_placeholder", message, " | ".join(known), fix))
-    rest = _PLACEHOLDER.sub("", text)
-    for open_at in re.finditer(r"\{\{[^\n]{0,40}", rest):
-        message = f"{excerpt(open_at[0])!r} is not closed"
-        found.append(Problem(path, "unknown_placeholder", message, "{{name}}"))
-    return found
-
-
-def _file_text(path: str, most: int) -> str:
-    if not os.path.isfile(path):
-        raise ValueError("is not a regular file")
-    with open(path, "rb") as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise ValueError(f"more than {most:,} bytes")
-    return data.decode("utf-8-sig")
-
-
-class PromptSubject(NamedTuple):
-    """The participants and the subject of a system message. `spec` is a text, a file, or a folder
-    with a file TASK.md for each task.
-    """
-
-    agent: str
-    peer: str
-    task: str
-    role: str = ""
-    rules: str = ""
-    spec: str | os.PathLike[str] = ""
-    profile: str = ""
-
-
-def system_text(
-    workspace: Workspace, templates: Templates, about: PromptSubject, counter: Counter, most: int
-) -> str:
-    """The system message for an agent that talks with a peer about a task, within `most` tokens.
-
-    Raises whatever prevents it: an invalid template, an unknown task.
-    """
-    profile = workspace.context.profile(about.profile or about.agent)
-    task = workspace.task(about.task).to_dict() if about.task else {}
-    knowledge = ""
-    if about.task:
-        knowledge = workspace.knowledge.pack(
-            about.task, budget=KNOWLEDGE_TOKENS, counter=counter
-        ).text
-    values = {
-        "agent": about.agent,
-        "peer": about.peer,
-        "profile": profile.text.strip() if profile else "",
-        "role": about.role,
-        "rules": about.rules,
-        "task": about.task or "the project as a whole",
-        "title": visible(" ".join(str(task.get("title", _NONE)).split())),
-        "description": fenced(str(task.get("description") or "")),
-        "criteria": fenced("\n".join(f"- {each}" for each in task.get("criteria") or ())),
-        "spec": fenced(_spec(about, task, counter)),
-        "knowledge": fenced(knowledge),
-    }
-    text = templates.render("system", values)
-    whole = f"passdown state {about.task}" if about.task else templates.file("system")
-    return shortened_to(text, most, counter, whole)
-
-
-def minimal_text(about: PromptSubject) -> str:
-    """The system message if no other can be made."""
-    what = f"the task {about.task}" if about.task else "the project as a whole"
-    return f"You are {about.agent}. You talk with {about.peer} about {what}."
-
-
-def fenced(text: str) -> str:
-    """A text in a fence of backticks longer than any in it."""
-    if not text.strip():
-        return _NONE
-    longest = max((len(run) for run in _backticks().findall(text)), default=0)
-    row = "`" * max(3, longest + 1)
-    return f"{row}\n{text.strip()}\n{row}"
-
-
-@cache
-def _backticks() -> re.Pattern[str]:
-    return re.compile("`+")
-
-
-def _spec(about: PromptSubject, task: Mapping[str, Any], counter: Counter) -> str:
-    """The given specification, or else the inputs and outputs of the task."""
-    text, whole = "", "the specification that was given"
-    if isinstance(about.spec, str):
-        text = about.spec
-    elif about.task:
-        whole = os.fspath(about.spec)
-        if os.path.isdir(whole):
-            whole = os.path.join(whole, f"{about.task}.md")
-        text = _file_text(whole, MAX_SPEC_BYTES) if os.path.exists(whole) else ""
-    if not text.strip():
-        lists = {name: task.get(name) or () for name in ("inputs", "outputs")}
-        text = "\n".join(f"{name}: {', '.join(each)}" for name, each in lists.items() if each)
-    return shortened_to(text, SPEC_TOKENS, counter, whole)
-
+    Pairs = Collection[tuple[str, str]]
+    Answer = Callable[[list[dict[str, Any]]], Message | str]
+    UseTool = Callable[[ToolCall], str]
+    Revise = Callable[[Message], str]
 
 _LOG = logging.getLogger("passdown.relay")
+OFF, ALL = "off", "all"
+MIN_WINDOW = 256
+MAX_REPLY_ROOM = 4_096
 
 
 class TranscriptEntry(NamedTuple):
@@ -231,6 +67,33 @@ class TranscriptEntry(NamedTuple):
     lease: int
     chapter: int
     message: Message
+
+
+class Assignment(Protocol):
+    """What an agent is assigned to: a task, in a run. A later assignment has a higher number."""
+
+    @property
+    def task(self) -> str:
+        """The task."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """The number of the lease."""
+        ...
+
+    @property
+    def run(self) -> str:
+        """The run; "" for none."""
+        ...
+
+
+class Leases(Protocol):
+    """Says which task an agent is assigned to."""
+
+    def current_lease(self, agent: str, /) -> Assignment | None:
+        """The lease of an agent, or None."""
+        ...
 
 
 class Conversation:
@@ -246,7 +109,7 @@ class Conversation:
         self._owner = owner
         self._lock = threading.RLock()
         self._context = ConversationContext("")
-        self._weights: dict[int, int] = {}
+        self._lease_read: dict[str, Any] | None = None
 
     def context(self, chapter: Chapter | None = None) -> ConversationContext:
         """What the agent sees now, or saw of a chapter; a chapter that is due is begun."""
@@ -257,13 +120,12 @@ class Conversation:
         """The context as messages, within the window; raises InvalidInput if not even the last
         exchange fits.
         """
-        with self._lock:
-            context = self.context(chapter)
-            if self._size(context) <= self._owner.room:
-                return context.messages()
-            owner = self._owner
-            found = compact(context.messages(), owner.room, owner.tokens, where=context.stream)
-            return list(found.messages)
+        context = self.context(chapter)
+        if self._size(context) <= self._owner.room:
+            return context.messages()
+        owner = self._owner
+        found = compact(context.messages(), owner.room, owner.tokens, where=context.stream)
+        return list(found.messages)
 
     def tokens(self, messages: list[Message]) -> int:
         """The number of tokens of some messages."""
@@ -285,8 +147,9 @@ class Conversation:
         with self._lock:
             at = self._settled().chapter if chapter is None else self._owned(chapter)
             at = self._recorded(at, checked, key)
-            if at == self._read(at.stream).chapter:
-                self._compact(self._context)
+            current = self._read(at.stream, self._lease_read)
+            if at == current.chapter:
+                self._compact(current)
         return at
 
     def begin_again(self, why: str, key: str = "") -> Chapter:
@@ -320,51 +183,44 @@ class Conversation:
         """The context after every chapter that is due has begun."""
         while True:
             lease = self._lease()
-            context = self._read(self._stream(lease))
+            context = self._read(self._stream(lease), _lease_document(lease))
             why = self._wanted(context, lease, asked, key) or self._due(context, lease)
+            if self._lease() != lease:
+                continue  # what was read may be of an earlier lease
             if not why:
                 return context
-            # The context may be of a later lease than the one read before it: only a current lease
-            # may begin a chapter.
-            if self._lease() != lease:
-                continue
             try:
                 self._begin(context, lease, why, key if why == asked else "")
             except Conflict:
                 continue
             asked = ""
 
-    def _due(self, context: ConversationContext, lease: Lease | None) -> str:
+    def _due(self, context: ConversationContext, lease: Assignment | None) -> str:
         """Why a chapter has to begin in any case; "" if none has to."""
         if not context.start:
             return "lease" if lease else "first"
-        if lease is not None and context.lease != lease.number:
-            return "lease"
-        return "age" if self._is_old(context) else ""
-
-    def _is_old(self, context: ConversationContext) -> bool:
         if not self._owner.max_age_s:
-            return False
+            return ""
         age = self._owner.streams.now() - parse_time(context.begun_at)
-        return age.total_seconds() > self._owner.max_age_s
+        return "age" if age.total_seconds() > self._owner.max_age_s else ""
 
     def _wanted(
-        self, context: ConversationContext, lease: Lease | None, asked: str, key: str
+        self, context: ConversationContext, lease: Assignment | None, asked: str, key: str
     ) -> str:
         """The requested reset, unless the context is empty already."""
         if asked == "setup" and lease is None:
             return ""
-        is_its_own = context.start and (lease is None or context.lease == lease.number)
-        return "" if is_its_own and context.is_fresh and not key else asked
+        return "" if context.start and context.is_fresh and not key else asked
 
-    def _begin(self, context: ConversationContext, lease: Lease | None, why: str, key: str) -> None:
+    def _begin(
+        self, context: ConversationContext, lease: Assignment | None, why: str, key: str
+    ) -> None:
         """Begin a chapter: the only place where a context is emptied.
 
         Raises Conflict if something was added meanwhile. Earlier messages stay recorded.
         """
         system, fault = self._owner.system_message(self.peer, lease)
-        named = {"task": lease.task, "number": lease.number, "run": lease.run} if lease else None
-        body: dict[str, Any] = {"lease": named, "why": why, "system": system}
+        body: dict[str, Any] = {"lease": _lease_document(lease), "why": why, "system": system}
         body |= {"fault": fault} if fault else {}
         entry = StreamEntry(context.stream, RESET, self.agent, body, key, expect=context.position)
         try:
@@ -383,27 +239,22 @@ class Conversation:
         owner = self._owner
         if self._size(context) <= owner.room:
             return
+        messages, where = context.messages(), context.stream
         try:
-            found = compact(
-                context.messages(),
-                owner.room,
-                owner.tokens,
-                owner.summarise,
-                where=context.stream,
-            )
+            found = compact(messages, owner.room, owner.tokens, owner.summarise, where=where)
         except InvalidInput:
             return  # the message is recorded; reading the messages raises this error
         if not found.dropped:
             return
         kept_from = context.entries[found.dropped][0]
         body = {"chapter": context.start, "kept_from": kept_from, "summary": found.summary}
-        entry = StreamEntry(context.stream, COMPACTED, self.agent, body, expect=context.position)
+        entry = StreamEntry(where, COMPACTED, self.agent, body, expect=context.position)
         try:
             owner.streams.add(entry)
         except Conflict:
             return  # another process continues it; the next message tries again
-        fields = {"stream": context.stream, "dropped": found.dropped, "kept_from": kept_from}
-        _LOG.info("%s: %d messages compacted", context.stream, found.dropped, extra=fields)
+        fields = {"stream": where, "dropped": found.dropped, "kept_from": kept_from}
+        _LOG.info("%s: %d messages compacted", where, found.dropped, extra=fields)
 
     def _recorded(self, at: Chapter, message: Message, key: str) -> Chapter:
         author = message.by or self.agent
@@ -434,27 +285,29 @@ class Conversation:
             raise InvalidInput("the message is refused; nothing was recorded", [problem])
         return message if expected == EVERYONE else message._replace(by=expected)
 
-    def _lease(self) -> Lease | None:
+    def _lease(self) -> Assignment | None:
         return None if self.peer == EVERYONE else self._owner.lease_of(self.peer)
 
-    def _stream(self, lease: Lease | None) -> str:
+    def _stream(self, lease: Assignment | None) -> str:
         return conversation_stream(self.agent, self.peer, lease.task if lease else "")
 
-    def _read(self, stream: str) -> ConversationContext:
-        """The context of a stream with everything that was added, by any process."""
-        old = self._context if self._context.stream == stream else ConversationContext(stream)
-        new = fold_context(old, self._owner.streams.records(stream, old.position))
-        if (new.chapter, new.summary) != (old.chapter, old.summary):
-            self._weights.clear()
-        self._context = new
-        return new
+    def _read(self, stream: str, lease: dict[str, Any] | None) -> ConversationContext:
+        """The context of a lease with everything that was added, by any process.
+
+        Runs at the same time on one task have a chapter each.
+        """
+        is_known = (self._context.stream, self._lease_read) == (stream, lease)
+        old = self._context if is_known else ConversationContext(stream)
+        records = self._owner.streams.records(stream, old.position)
+        self._context = fold_context(old, records, lambda _, body: body["lease"] == lease)
+        self._lease_read = lease
+        return self._context
 
     def _chapter(self, chapter: Chapter) -> ConversationContext:
-        current = self._read(self._owned(chapter).stream)
-        if current.start == chapter.start:
-            return current
-        records = self._owner.streams.records(chapter.stream)
-        return fold_context(ConversationContext(chapter.stream), records, only=chapter.start)
+        stream, start = self._owned(chapter)
+        records = self._owner.streams.records(stream)
+        empty = ConversationContext(stream)
+        return fold_context(empty, records, lambda record, _: record.position == start)
 
     def _owned(self, chapter: Chapter) -> Chapter:
         if chapter.stream.endswith(f"/{self.agent}/{self.peer}") and chapter.start > 0:
@@ -463,17 +316,16 @@ class Conversation:
         raise InvalidInput("the chapter belongs to another conversation", [problem])
 
     def _size(self, context: ConversationContext) -> int:
-        """The tokens of a context; each message of the current one is counted once."""
-        count = self._owner.tokens
-        if context is not self._context:
-            return context_tokens(context.messages(), count)
-        head = context._replace(entries=()).messages()
-        if 0 not in self._weights:
-            self._weights[0] = context_tokens(head, count)
-        for position, message in context.entries:
-            if position not in self._weights:
-                self._weights[position] = message_tokens(message, count)
-        return self._weights[0] + sum(self._weights[at] for at, _ in context.entries)
+        return context_tokens(context.messages(), self._owner.tokens)
+
+
+def _lease_document(lease: Assignment | None) -> dict[str, Any] | None:
+    """What a reset records of a lease: it says whose chapter it begins."""
+    if lease is None:
+        return None
+    turn = getattr(lease, "turn", 0)
+    found = {"task": lease.task, "number": lease.number, "run": lease.run}
+    return {**found, "turn": turn} if turn else found
 
 
 def _transcript_entries(stream: str, records: list[Record]) -> list[tuple[int, TranscriptEntry]]:
@@ -495,31 +347,15 @@ def _transcript_entries(stream: str, records: list[Record]) -> list[tuple[int, T
     return found
 
 
-if TYPE_CHECKING:
-    Pairs = Collection[tuple[str, str]]
-
-
-PER_AGENT, SINGLE = "per_agent", "single"
-MIN_WINDOW = 256
-MAX_REPLY_ROOM = 4_096
-
-
-class Leases(Protocol):
-    """Tells which task an agent is assigned to."""
-
-    def current_lease(self, agent: str) -> Lease | None:
-        """The lease of an agent, or None."""
-        ...
-
-
 class Conversations:
     """The conversations of one agent, one for each peer; threads may share it.
 
     `window` is the model's, in tokens (0: the workspace's); `reply_room` of it stays free for an
     answer and `margin` for counting errors. `summary` makes a text of the messages that no longer
     fit. `templates` is a folder whose files replace the built-in ones (default: `templates` in the
-    workspace's folder). `sharing`: `per_agent` gives each peer its own context, `single` one to all
-    of them, pairs of (agent, peer) their own to these only.
+    workspace's folder). `sharing`: `off` gives each peer its own context, `all` one to all of them,
+    pairs of (agent, peer) their own to these only. With `has_brief`, requests come with a brief,
+    and the system message leaves out what that says.
     """
 
     def __init__(
@@ -538,25 +374,31 @@ class Conversations:
         margin: int | None = None,
         counter: str | Count | Counter | None = None,
         max_age_hours: float = 0,
-        sharing: str | Pairs = PER_AGENT,
+        sharing: str | Pairs = OFF,
         summary: Callable[[list[Message]], str] | None = None,
+        has_brief: bool = False,
     ) -> None:
         self.streams = WorkspaceStreams(workspace)
         settings = self.streams.context.settings
         window = window or settings.window
-        _check_options(agent, window, max_age_hours, role=role, rules=rules)
         reply_room = min(MAX_REPLY_ROOM, window // 4) if reply_room is None else reply_room
         margin = window // 50 if margin is None else margin
+        problems = agent_problems(agent, "agent") + text_type_problems(role=role, rules=rules)
+        problems += _age_problems(max_age_hours) + _sharing_problems(sharing)
+        problems += _window_problems(window, reply_room, margin)
+        if problems:
+            raise InvalidInput("the options are invalid", problems)
+        own = os.path.join(self.streams.context.place.folder, "templates")
         self.agent = agent
-        self.templates = Templates(templates or self._own_templates())
+        self.templates = Templates(templates or (own if os.path.isdir(own) else ""))
         self._workspace = workspace
-        self._about = PromptSubject(agent, "", "", role, rules, spec, profile)
-        self._sharing = _checked_sharing(sharing)
+        self._about = PromptSubject(agent, "", "", role, rules, spec, profile, has_brief)
+        self._sharing = sharing if isinstance(sharing, str) else frozenset(sharing)
         self._counter = counter_of(counter, settings.counter)
         self._open: dict[str, Conversation] = {}
         self._lock = threading.Lock()
-        self.room = _room(window, reply_room, margin)
-        self.tokens = self._counter.tokens
+        self.room = window - reply_room - margin
+        self.tokens = lru_cache(1_024)(self._counter.tokens)
         self.max_age_s = max_age_hours * 3_600
         self.summarise = _logging_failures(summary) if summary else None
         self.lease_of = leases.current_lease
@@ -587,7 +429,7 @@ class Conversations:
     def has_own(self, peer: str) -> bool:
         """Whether a peer has its own context."""
         if isinstance(self._sharing, str):
-            return self._sharing == PER_AGENT
+            return self._sharing == OFF
         return (self.agent, peer) in self._sharing
 
     def _conversation(self, peer: str) -> Conversation:
@@ -597,13 +439,9 @@ class Conversations:
                 self._open[name] = Conversation(self, name)
             return self._open[name]
 
-    def _own_templates(self) -> str:
-        folder = os.path.join(self.streams.context.place.folder, "templates")
-        return folder if os.path.isdir(folder) else ""
-
-    def system_message(self, peer: str, lease: Lease | None) -> tuple[str, str]:
+    def system_message(self, peer: str, lease: Assignment | None) -> tuple[str, str]:
         """The system message for a peer, and the error that made it minimal, if any."""
-        name = "everyone who asks" if peer == EVERYONE else peer
+        name = "everyone who asks" if peer == EVERYONE else peer.replace("_and_", " and ")
         about = self._about._replace(peer=name, task=lease.task if lease else "")
         most = self.room // 2
         try:
@@ -620,46 +458,35 @@ def _checked_peer(peer: str) -> str:
     return peer
 
 
-def _check_options(agent: str, window: int, max_age_hours: float, **texts: str) -> None:
-    problems = agent_problems(agent, "agent") + text_type_problems(**texts)
-    problems += number_problems(window, "window", MIN_WINDOW)
-    is_number = isinstance(max_age_hours, int | float) and not isinstance(max_age_hours, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not is_number or not 0 <= max_age_hours < 1e9:
-        shown = repr(max_age_hours)[:40]
-        problems.append(Problem("max_age_hours", "out_of_range", shown, "0 (no limit) or more"))
-    if problems:
-        raise InvalidInput("the options are invalid", problems)
+def _age_problems(hours: float) -> list[Problem]:
+    is_number = isinstance(hours, int | float) and not isinstance(hours, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if is_number and 0 <= hours < 1e9:
+        return []
+    return [Problem("max_age_hours", "out_of_range", repr(hours)[:40], "0 (no limit) or more")]
 
 
-def _room(window: int, reply_room: int, margin: int) -> int:
-    """The tokens of the window that a context may use."""
-    problems = number_problems(reply_room, "reply_room", 0, window)
-    problems += number_problems(margin, "margin", 0, window)
-    room = 0 if problems else window - reply_room - margin
-    if not problems and room < window // 4:
-        expected = "less than three quarters of it"
-        problems.append(Problem("window", "too_small", f"{room:,} tokens are left", expected))
-    if problems:
-        raise InvalidInput("the window leaves no room for a context", problems)
-    return room
+def _window_problems(window: int, reply_room: int, margin: int) -> list[Problem]:
+    problems = number_problems(window, "window", MIN_WINDOW)
+    problems += [] if problems else number_problems(reply_room, "reply_room", 0, window)
+    problems += [] if problems else number_problems(margin, "margin", 0, window)
+    if problems or window - reply_room - margin >= window // 4:
+        return problems
+    left = f"{window - reply_room - margin:,} tokens are left for a context"
+    return [Problem("window", "too_small", left, "a quarter of it or more")]
 
 
-def _checked_sharing(sharing: str | Pairs) -> str | frozenset[tuple[str, str]]:
+def _sharing_problems(sharing: str | Pairs) -> list[Problem]:
+    expected = f"{OFF}, {ALL} or pairs of (agent, peer)"
     if isinstance(sharing, str):
-        if sharing in (PER_AGENT, SINGLE):
-            return sharing
-        expected = f"{PER_AGENT}, {SINGLE} or pairs of (agent, peer)"
-        problem = Problem("sharing", "invalid_choice", f"{excerpt(sharing)!r}", expected)
-        raise InvalidInput("the options are invalid", [problem])
+        shown = f"{excerpt(sharing)!r}"
+        is_known = sharing in (OFF, ALL)
+        return [] if is_known else [Problem("sharing", "invalid_choice", shown, expected)]
     # A string is a collection too: ("architect", "coder-1") instead of a set of pairs.
-    problems = [
+    return [
         Problem(f"sharing[{index}]", "wrong_type", repr(pair)[:40], "(agent, peer)")
         for index, pair in enumerate(sharing)
         if isinstance(pair, str) or len(pair) != 2
     ]
-    if problems:
-        raise InvalidInput("the options are invalid", problems)
-    return frozenset(sharing)
 
 
 def _logging_failures(summary: Callable[[list[Message]], str]) -> Callable[[list[Message]], str]:
@@ -676,11 +503,6 @@ def _logging_failures(summary: Callable[[list[Message]], str]) -> Callable[[list
     return summarise
 
 
-if TYPE_CHECKING:
-    Answer = Callable[[list[dict[str, Any]]], Message | str]
-    UseTool = Callable[[ToolCall], str]
-    Revise = Callable[[Message], str]
-
 REVIEWS = {
     "plan": "plan_review",
     "code": "code_review",
@@ -688,7 +510,7 @@ REVIEWS = {
     "budget": "budget_review",
 }
 """The kinds of reviews and their templates."""
-FINAL = ("approved", "rejected", "continue", "pivot", "escalate", "abandon")
+FINAL = ("approved", "rejected", *VERDICTS)
 """The verdicts that end an approval; `changes` asks for another round."""
 UNDECIDED = "undecided"
 MAX_ROUNDS = 100
@@ -728,10 +550,8 @@ def review(
     `answer` is called once, with the sender's whole context. A `task` other than that of the
     sender's lease is refused. With `key`, a repeat returns the recorded answer.
     """
-    request = _AgentRequest(conversations, sender, _template(kind), task, key)
-    with request.conversation.turn:
-        request.put(content, 1)
-        return request.answered(answer, None, 1)
+    found = approve(conversations, sender, kind, content, answer, rounds=1, task=task, key=key)
+    return found.message
 
 
 def ask(
@@ -774,7 +594,11 @@ def approve(
     or "" to give up.
     """
     _check_rounds(rounds)
-    request = _AgentRequest(conversations, sender, _template(kind), task, key)
+    if kind not in REVIEWS:
+        shown = f"{excerpt(str(kind))!r}"
+        problem = Problem("kind", "invalid_choice", shown, " | ".join(REVIEWS))
+        raise InvalidInput("unknown kind of review", [problem])
+    request = _AgentRequest(conversations, sender, REVIEWS[kind], task, key)
     done = 0
     with request.conversation.turn:
         while True:
@@ -793,7 +617,7 @@ def verdict_of(text: str) -> str:
     """The verdict at the start of an answer, in lower case; "" if there is none."""
     found = _WORD.match(text)
     word = found[1].lower() if found else ""
-    return word if word in (*FINAL, "changes") else ""
+    return word if word in (*APPROVALS, *VERDICTS) else ""
 
 
 class _AgentRequest:
@@ -816,14 +640,9 @@ class _AgentRequest:
         problems = text_problems(content, "content", max_length=MAX_CONTENT)
         if problems:
             raise InvalidInput(_REFUSED, problems)
-        values = {
-            "content": content,
-            "agent": self.conversation.agent,
-            "peer": self._sender,
-            "task": self._task,
-        }
-        text = self._templates.render(self._template, values)
-        message = Message("user", text, self._sender)
+        agent = self.conversation.agent
+        values = {"content": content, "agent": agent, "peer": self._sender, "task": self._task}
+        message = Message("user", self._templates.render(self._template, values), self._sender)
         key = self._named(done, "request")
         self.chapter = self.conversation.add(message, chapter=self.chapter, key=key)
 
@@ -877,14 +696,6 @@ def _begin_request(
         own = conversation_stream(conversation.agent, sender, leased)
         if chapter.stream == own or not conversations.has_own(sender):
             return conversation, chapter, leased
-
-
-def _template(kind: str) -> str:
-    if kind in REVIEWS:
-        return REVIEWS[kind]
-    shown = f"{excerpt(str(kind))!r}"
-    problem = Problem("kind", "invalid_choice", shown, " | ".join(REVIEWS))
-    raise InvalidInput("unknown kind of review", [problem])
 
 
 def _check_rounds(rounds: int) -> None:

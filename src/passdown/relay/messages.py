@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.context.pipeline import Budget
+from passdown.core.intake import as_error
 from passdown.core.kinds import CONVERSATION_STREAM, WORKSPACE_TASK
-from passdown.core.names import agent_problems
 from passdown.core.record import canonical_bytes
+from passdown.core.schema import AGENT, Checks, Choice, List, Part, Text, Type, declare, shape
 from passdown.core.text import excerpt, text_problems
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from passdown.core.record import Record
     from passdown.core.tokens import Count, Counter
@@ -63,94 +66,93 @@ class Message(NamedTuple):
         return document
 
 
+def _content_problems(value: object, path: str) -> list[Problem]:
+    return text_problems(value, path, required=False, max_length=MAX_CONTENT)
+
+
+_ID = Text(lambda value, path: text_problems(value, path, max_length=256))
+
+
+class _Arguments(Type):
+    """The arguments of a tool call: a JSON object, or its text."""
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check that it can be recorded."""
+        if not isinstance(value, dict | str):
+            given = f"{type(value).__name__} given"
+            checks.add(path, "wrong_type", given, "a JSON object or its text")
+            return value
+        try:
+            canonical_bytes(cast("object", value))
+        except InvalidInput as error:
+            for problem in error.problems:
+                where = f"{path}.{problem.path}" if problem.path else path
+                checks.errors.append(problem._replace(path=where))
+        return cast("object", value)
+
+
+@shape
+class _ToolCallFields:
+    """A tool call as plain data."""
+
+    id: str = declare(_ID)
+    name: str = declare(_ID)
+    arguments: Any = declare(_Arguments(), default="")
+
+
+@shape
+class _MessageFields:
+    """A message as plain data."""
+
+    role: str = declare(Choice(*ROLES))
+    content: str = declare(Text(_content_problems), default="")
+    by: str = declare(AGENT, default="")
+    tool_calls: tuple[_ToolCallFields, ...] = declare(List(Part(_ToolCallFields)), default=())
+    tool_call_id: str = declare(_ID, default="")
+
+
 def message_of(given: object, path: str = "message") -> Message:
     """Check a message, or the document of one. Raises InvalidInput with every problem."""
-    if isinstance(given, Message):
-        given = given.document()
-    problems: list[Problem] = []
-    if isinstance(given, dict):
-        document = cast("JsonObject", given)
-        extra = [name for name in document if name not in Message._fields]
-        problems += [
-            Problem(f"{path}.{excerpt(str(name))}", "unknown_field", "unknown field")
-            for name in extra
-        ]
-        values: JsonObject = {"role": "", "content": ""}
-        values |= {name: document[name] for name in Message._fields if name in document}
-        values["tool_calls"] = _calls(values.get("tool_calls", ()), f"{path}.tool_calls", problems)
-        message = Message(**values)
-        problems += _message_problems(message, path)
-    else:
-        problems = [Problem(path, "wrong_type", f"{type(given).__name__} given", "a message")]
-        message = Message("", "")
+    checks = Checks()
+    document = _plain(given) if isinstance(given, Message | dict) else given
+    plain = Part(_MessageFields).read(document, path, checks)
+    problems = [as_error(problem) for problem in checks.problems()]
+    if plain:
+        problems += _message_problems(plain, path)
     if problems:
         raise InvalidInput("the message is refused; nothing was recorded", problems)
-    return message
+    return _stored_message(plain)
 
 
-def _calls(given: object, path: str, problems: list[Problem]) -> tuple[ToolCall, ...]:
-    if not isinstance(given, list | tuple):
-        problems.append(Problem(path, "wrong_type", f"{type(given).__name__} given", "a list"))
-        return ()
-    found: list[ToolCall] = []
-    for index, each in enumerate(cast("list[object]", given)):
-        fields = each._asdict() if isinstance(each, ToolCall) else each
-        call = cast("JsonObject", fields) if isinstance(fields, dict) else {}
-        names = set(call)
-        if not {"id", "name"} <= names <= set(ToolCall._fields):
-            expected = "id, name and arguments"
-            problems.append(
-                Problem(f"{path}[{index}]", "wrong_type", "isn't a tool call", expected)
-            )
-            continue
-        found.append(ToolCall(**call))
-    return tuple(found)
+def _plain(given: Message | dict[str, Any]) -> JsonObject:
+    """A message as plain data; its calls may be values too."""
+    document = given.document() if isinstance(given, Message) else dict(given)
+    calls = document.get("tool_calls")
+    if isinstance(calls, list | tuple):
+        found = cast("list[object]", calls)
+        document["tool_calls"] = [c._asdict() if isinstance(c, ToolCall) else c for c in found]
+    return document
 
 
-def _message_problems(message: Message, path: str) -> list[Problem]:
-    found: list[Problem] = []
-    if message.role not in ROLES:
-        shown = f"{excerpt(str(message.role))!r}"
-        found.append(Problem(f"{path}.role", "invalid_choice", shown, " | ".join(ROLES)))
-    needs_text = message.role != "tool" and not message.tool_calls
-    found += text_problems(
-        message.content, f"{path}.content", required=needs_text, max_length=MAX_CONTENT
-    )
-    found += agent_problems(message.by, f"{path}.by") if message.by else []
-    if message.tool_calls and message.role != "assistant":
+def _message_problems(plain: JsonObject, path: str) -> Iterator[Problem]:
+    """What doesn't go together in a message."""
+    role, calls, answers = plain["role"], plain["tool_calls"], plain["tool_call_id"]
+    if role != "tool" and not calls:
+        is_blank = isinstance(plain["content"], str) and not plain["content"].strip()
+        if is_blank:
+            yield Problem(f"{path}.content", "empty", "shows no text", "some text")
+    if calls and role != "assistant":
         where = f"{path}.tool_calls"
-        found.append(Problem(where, "not_allowed", "only an assistant calls tools", "none"))
-    if message.role == "tool" or message.tool_call_id:
-        found += _result_problems(message, f"{path}.tool_call_id")
-    ids = [call.id for call in message.tool_calls]
-    for index, call in enumerate(message.tool_calls):
-        found += _call_problems(call, ids[:index], f"{path}.tool_calls[{index}]")
-    return found
-
-
-def _result_problems(message: Message, path: str) -> list[Problem]:
-    if message.role != "tool":
-        return [Problem(path, "not_allowed", "only a tool result has one", "none")]
-    return text_problems(message.tool_call_id, path, max_length=256)
-
-
-def _call_problems(call: ToolCall, before: list[str], path: str) -> list[Problem]:
-    found = text_problems(call.id, f"{path}.id", max_length=256)
-    found += text_problems(call.name, f"{path}.name", max_length=256)
-    if call.id in before:
-        found.append(Problem(f"{path}.id", "duplicate", "is used twice", "a unique id"))
-    return found + _argument_problems(call.arguments, f"{path}.arguments")
-
-
-def _argument_problems(arguments: object, path: str) -> list[Problem]:
-    if not isinstance(arguments, dict | str):
-        given = f"{type(arguments).__name__} given"
-        return [Problem(path, "wrong_type", given, "a JSON object or its text")]
-    try:
-        canonical_bytes(cast("object", arguments))
-    except InvalidInput as error:
-        return [p._replace(path=f"{path}.{p.path}" if p.path else path) for p in error.problems]
-    return []
+        yield Problem(where, "not_allowed", "only an assistant calls tools", "none")
+    if bool(answers) != (role == "tool"):
+        message = "is missing" if role == "tool" else "only a tool result has one"
+        expected = "the id of a call" if role == "tool" else "none"
+        yield Problem(f"{path}.tool_call_id", "not_allowed", message, expected)
+    ids = [call.get("id") for call in calls]
+    for index, id_ in enumerate(ids):
+        if id_ in ids[:index]:
+            where = f"{path}.tool_calls[{index}].id"
+            yield Problem(where, "duplicate", "is used twice", "a unique id")
 
 
 def conversation_stream(agent: str, peer: str, task: str = "") -> str:
@@ -220,18 +222,24 @@ def context_of(document: JsonObject) -> ConversationContext:
 
 
 def fold_context(
-    context: ConversationContext, records: Iterable[Record], only: int = 0
+    context: ConversationContext,
+    records: Iterable[Record],
+    is_meant: Callable[[Record, JsonObject], bool],
 ) -> ConversationContext:
-    """Apply further records of its stream to a context.
-
-    With `only`, the chapter that began there is shown, even if others began later.
-    """
+    """Apply further records of its stream to a context: the latest chapter whose reset is meant."""
     entries = list(context.entries)
     for record in records:
         body = record.document()
         context = context._replace(position=record.position)
-        if record.kind == RESET and only in (0, record.position):
-            context = _begun(context, record, body)
+        if record.kind == RESET and is_meant(record, body):
+            number = body["lease"]["number"] if body["lease"] else 0
+            context = context._replace(
+                start=record.position,
+                lease=number,
+                begun_at=record.at,
+                system=body["system"],
+                summary="",
+            )
             entries = []
         elif record.kind in (MESSAGE, COMPACTED) and body["chapter"] == context.start:
             if record.kind == MESSAGE:
@@ -247,17 +255,6 @@ def _stored_message(document: JsonObject) -> Message:
     values = dict(document)
     values["tool_calls"] = tuple(ToolCall(**call) for call in document.get("tool_calls", ()))
     return Message(**values)
-
-
-def _begun(context: ConversationContext, record: Record, body: JsonObject) -> ConversationContext:
-    number = body["lease"]["number"] if body["lease"] else 0
-    return context._replace(
-        start=record.position,
-        lease=number,
-        begun_at=record.at,
-        system=body["system"],
-        summary="",
-    )
 
 
 if TYPE_CHECKING:
@@ -333,7 +330,7 @@ def compact(
     for start in dict.fromkeys((first, latest)):
         text = parts.summary
         if start:
-            text = _summary(parts, start, summary, where, _Limit(_summary_room(room), count))
+            text = _summary(parts, start, summary, where, Budget(_summary_room(room), count))
         found = _cut_to_fit(parts.joined(text, start), room, count, where)
         if found:
             return CompactedContext(tuple(found), start, text)
@@ -416,23 +413,12 @@ def _window(parts: _ContextParts, room: int, count: Count) -> tuple[int, int]:
     return first, latest
 
 
-class _Limit(NamedTuple):
-    """A number of tokens, by a counter."""
-
-    most: int
-    tokens: Count
-
-    def holds(self, text: str) -> bool:
-        """Whether a text fits."""
-        return self.tokens(text) <= self.most
-
-
 def _summary_room(room: int) -> int:
     return min(MAX_SUMMARY, room // 8)
 
 
 def _summary(
-    parts: _ContextParts, start: int, summary: Summarise | None, where: str, limit: _Limit
+    parts: _ContextParts, start: int, summary: Summarise | None, where: str, limit: Budget
 ) -> str:
     """The summary of the messages before `start`: the caller's text, or else their first lines."""
     opening = f"{_OPENING} (the whole: {where}):" if where else f"{_OPENING}:"
@@ -440,7 +426,7 @@ def _summary(
     earlier = [Message("system", parts.summary, SUMMARY_BY)] if parts.summary else []
     text = summary([*earlier, *dropped]).strip() if summary else ""
     if text:
-        return shortened_to(f"{opening}\n{text}", limit.most, limit.tokens, where)
+        return shortened_to(f"{opening}\n{text}", limit.limit, limit.tokens, where)
     lines = parts.summary.split("\n")
     before = lines[1:] if lines[0].startswith(_OPENING) else [line for line in lines if line]
     lines = [line for line in before if line != _OLDER] + _lines(dropped)
@@ -458,26 +444,19 @@ def _lines(messages: Sequence[Message]) -> list[str]:
     return found
 
 
-def _newest_lines(opening: str, lines: list[str], is_cut: bool, limit: _Limit) -> str:
+def _newest_lines(opening: str, lines: list[str], is_cut: bool, limit: Budget) -> str:
     """The opening and as many of the newest lines as fit."""
 
     def text(kept: int) -> str:
         older = [_OLDER] if is_cut or kept < len(lines) else []
         return "\n".join([opening, *older, *lines[len(lines) - kept :]])
 
-    return text(max(_largest(len(lines), lambda kept: limit.holds(text(kept))), 0))
+    return text(limit.longest(len(lines), text))
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:
     """The largest number up to `most` that fits; -1 if 0 doesn't."""
-    found, low, high = -1, 0, most
-    while low <= high:
-        middle = (low + high) // 2 if found >= 0 else 0
-        if fits(middle):
-            found, low = middle, middle + 1
-        else:
-            high = middle - 1
-    return found
+    return bisect_left(range(most + 1), True, key=lambda number: not fits(number)) - 1
 
 
 def _cut_to_fit(messages: list[Message], room: int, count: Count, where: str) -> list[Message]:

@@ -1,187 +1,41 @@
-"""Values of relays and runs. Pure.
+"""Runs: one execution of a relay on a task, folded from the records of its stream. Pure.
 
-A relay has agents and legs; the rules of a leg are read from the top, and the first that matches
-says what follows. A run is one execution of a relay on a task, folded from the records of its
-stream. `next_transition` gives the record that comes next, so every process decides the same.
+The rules of a leg are read from the top, and the first that matches says what follows.
+`next_transition` gives the record that comes next, so every process decides the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.core.kinds import RUN_STREAM
+from passdown.core.names import MAX_AGENT
+from passdown.relay.relay_file import (
+    AGAIN,
+    BACK,
+    END,
+    PERSON,
+    STOP,
+    WAIT,
+    relay_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from passdown.core.record import Record
+    from passdown.relay.relay_file import Leg, Relay, Rule
 
-
-END, STOP, AGAIN, WAIT = "end", "stop", "again", "wait"
-DIRECTIONS = (END, STOP, AGAIN, WAIT)
-"""Targets of a rule besides legs: completed, failed, the same leg again, wait for a person."""
+    Document = dict[str, Any]
 
 ERROR = "error"
 """The outcome of a leg that gave no valid handoff."""
-
-PERSON = "person"
-MAX_PARTIAL = 3
-MAX_REJECTED = 3
-DEFAULT_LOOPS = 8
-
-
-class AgentLimits(NamedTuple):
-    """Limits of an agent: turns in one run, tokens in its context, seconds for a leg."""
-
-    loops: int = DEFAULT_LOOPS
-    context_tokens: int = 100_000
-    seconds: float = 600.0
-
-
-class RelayAgent(NamedTuple):
-    """An agent of a relay: its profile, runner, needs and limits.
-
-    `runner` is a plain document with one of `command`, `script` or `python`, and its options.
-    `review_by` decides when its loops are used up: an agent's name, or `person`.
-    """
-
-    name: str
-    profile: str
-    runner: dict[str, Any]
-    needs: dict[str, list[str]]
-    limits: AgentLimits
-    review_by: str
-
-
-class Rule(NamedTuple):
-    """Where to go after a leg: `go` if everything that is named matches.
-
-    An empty `outcomes`, `to` (the agent that the handoff names) or `gate` matches anything. After
-    `at_most` uses (0: no limit), `otherwise` counts.
-    """
-
-    outcomes: tuple[str, ...]
-    to: str
-    gate: str
-    go: tuple[str, ...]
-    at_most: int
-    otherwise: tuple[str, ...]
-
-    def fits(self, outcome: str, to: str, gate: str) -> bool:
-        """Whether it matches a leg that ended so. A rejected gate needs a rule that names it."""
-        if (gate == "rejected") != (self.gate == "rejected"):
-            return False
-        is_outcome = not self.outcomes or outcome in self.outcomes
-        return is_outcome and self.to in ("", to) and self.gate in ("", gate)
-
-
-class Leg(NamedTuple):
-    """One turn in a relay: its agent, request, phase, and the rules for what follows.
-
-    `gate` is a question that a person answers before anything follows. A leg with `joins` starts
-    when all of those legs have led to it.
-    """
-
-    name: str
-    agent: str
-    request: str
-    phase: str
-    gate: str
-    joins: tuple[str, ...]
-    rules: tuple[Rule, ...]
-
-
-class Relay(NamedTuple):
-    """A relay; `document` is the content of its file, as it is recorded."""
-
-    name: str
-    description: str
-    budget: int
-    agents: dict[str, RelayAgent]
-    legs: dict[str, Leg]
-    parallel: int
-    document: dict[str, Any]
-
-    def first(self) -> Leg:
-        """The leg that a run starts with."""
-        return next(iter(self.legs.values()))
-
-    def planning(self) -> Leg:
-        """Where a change of direction starts: the first planning leg, or else the first leg."""
-        return next((leg for leg in self.legs.values() if leg.phase == "planning"), self.first())
-
-
-def relay_of(document: dict[str, Any]) -> Relay:
-    """The relay of a checked document."""
-    agents = {name: _agent(name, given) for name, given in document["agents"].items()}
-    names = [given["leg"] for given in document["legs"]]
-    legs = {
-        name: _leg(given, [*names[place + 1 :], END][0])
-        for place, (name, given) in enumerate(zip(names, document["legs"], strict=True))
-    }
-    return Relay(
-        name=document["relay"],
-        description=document["description"],
-        budget=document["budget"],
-        agents=agents,
-        legs=legs,
-        parallel=document["parallel"],
-        document=document,
-    )
-
-
-def _agent(name: str, given: dict[str, Any]) -> RelayAgent:
-    return RelayAgent(
-        name=name,
-        profile=given["profile"] or name,
-        runner=given["runner"],
-        needs=given["needs"],
-        limits=AgentLimits(*(given["limits"][name] for name in AgentLimits._fields)),
-        review_by=given["review_by"],
-    )
-
-
-def _leg(given: dict[str, Any], following: str) -> Leg:
-    rules = tuple(_rule(rule) for rule in given["then"])
-    return Leg(
-        name=given["leg"],
-        agent=given["agent"],
-        request=given["request"],
-        phase=given["phase"],
-        gate=given["gate"],
-        joins=tuple(given["joins"]),
-        rules=(*rules, *_default_rules(following)),
-    )
-
-
-def _rule(given: dict[str, Any]) -> Rule:
-    when = given["when"]
-    return Rule(
-        outcomes=tuple(when["outcome"]),
-        to=when["to"],
-        gate=when["gate"],
-        go=tuple(given["go"]),
-        at_most=given["at_most"],
-        otherwise=tuple(given["otherwise"]),
-    )
-
-
-def _default_rules(following: str) -> tuple[Rule, ...]:
-    return (
-        Rule((), "", "rejected", (AGAIN,), MAX_REJECTED, (STOP,)),
-        Rule(("completed",), "", "", (following,), 0, ()),
-        Rule(("partial",), "", "", (AGAIN,), MAX_PARTIAL, (STOP,)),
-        Rule(("blocked",), "", "approved", (AGAIN,), MAX_PARTIAL, (STOP,)),
-        Rule(("blocked",), "", "", (WAIT,), 0, ()),
-        Rule((), "", "", (STOP,), 0, ()),
-    )
-
 
 LEG, REVIEW = "leg", "budget_review"
 HELD = "held"
 RUNNING, WAITING = "running", "waiting"
 ENDINGS = ("completed", "failed", "abandoned", "stopped")
-VERDICTS = ("continue", "pivot", "escalate", "abandon")
 
 
 def run_stream(run: str) -> str:
@@ -216,11 +70,11 @@ class LegRun(NamedTuple):
     summary: str = ""
     why: str = ""
     verdict: str = ""
-    kept: dict[str, Any] = {}  # noqa: RUF012
+    kept: Document = {}  # noqa: RUF012
     kept_from: int = 0
-    measured: dict[str, Any] = {}  # noqa: RUF012
-    evidence: tuple[dict[str, Any], ...] = ()
-    result: dict[str, Any] = {}  # noqa: RUF012
+    measured: Document = {}  # noqa: RUF012
+    evidence: tuple[Document, ...] = ()
+    result: Document = {}  # noqa: RUF012
 
     @property
     def is_open(self) -> bool:
@@ -251,7 +105,7 @@ class ReviewRequest(NamedTuple):
     why: str
     causes: tuple[int, ...]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """The request as plain JSON."""
         return {**self._asdict(), "causes": list(self.causes)}
 
@@ -272,17 +126,17 @@ class Run(NamedTuple):
     lane: str
     started_at: str
     position: int
-    legs: dict[int, LegRun]
-    followed: frozenset[int]
-    arrived: dict[str, tuple[int, ...]]
-    taken: dict[str, int]
-    granted: dict[str, int]
-    asked: tuple[ReviewRequest, ...]
-    status: str
-    why: str
-    ended_at: str
-    stopped_by: tuple[int, ...]
     mark: str
+    legs: dict[int, LegRun] = {}  # noqa: RUF012
+    followed: frozenset[int] = frozenset()
+    arrived: dict[str, tuple[int, ...]] = {}  # noqa: RUF012
+    taken: dict[str, int] = {}  # noqa: RUF012
+    granted: dict[str, int] = {}  # noqa: RUF012
+    asked: tuple[ReviewRequest, ...] = ()
+    status: str = RUNNING
+    why: str = ""
+    ended_at: str = ""
+    stopped_by: tuple[int, ...] = ()
     promoted: str = ""
 
     @property
@@ -311,13 +165,13 @@ def fold_run(records: Iterable[Record]) -> Run | None:
     return run
 
 
-def _apply(run: Run | None, record: Record, body: dict[str, Any]) -> Run:
+def _apply(run: Run | None, record: Record, body: Document) -> Run:
     if run is None:
         return _started(record, body)
     return _HANDLERS[record.kind](run, record, body)._replace(position=record.position)
 
 
-def _started(record: Record, body: dict[str, Any]) -> Run:
+def _started(record: Record, body: Document) -> Run:
     return Run(
         run=record.stream.removeprefix(RUN_STREAM),
         relay=relay_of(body["relay"]),
@@ -326,34 +180,15 @@ def _started(record: Record, body: dict[str, Any]) -> Run:
         lane=body["lane"],
         started_at=record.at,
         position=record.position,
-        legs={},
-        followed=frozenset(),
-        arrived={},
-        taken={},
-        granted={},
-        asked=(),
-        status=RUNNING,
-        why="",
-        ended_at="",
-        stopped_by=(),
         mark=record.digest.rpartition(":")[2][:12],
     )
 
 
-def _legs(run: Run, record: Record, body: dict[str, Any]) -> Run:
+def _legs(run: Run, record: Record, body: Document) -> Run:
     legs = dict(run.legs)
     for given in body["legs"]:
-        legs[given["number"]] = LegRun(
-            number=given["number"],
-            leg=given["leg"],
-            agent=given["agent"],
-            kind=given["kind"],
-            visit=given["visit"],
-            guidance=given["guidance"],
-            causes=tuple(given["causes"]),
-            started_at=record.at,
-            kept_from=given.get("kept_from", 0),
-        )
+        fields: Document = {**given, "causes": tuple(given["causes"])}
+        legs[given["number"]] = LegRun(**fields, started_at=record.at)
     taken, granted = dict(run.taken), dict(run.granted)
     for rule in body["taken"]:
         taken[rule] = taken.get(rule, 0) + 1
@@ -373,15 +208,15 @@ def _legs(run: Run, record: Record, body: dict[str, Any]) -> Run:
     )
 
 
-def _review_request(given: dict[str, Any]) -> ReviewRequest:
+def _review_request(given: Document) -> ReviewRequest:
     return ReviewRequest(given["leg"], given["agent"], given["why"], tuple(given["causes"]))
 
 
-def _begun(run: Run, record: Record, body: dict[str, Any]) -> Run:
+def _begun(run: Run, record: Record, body: Document) -> Run:
     return _with_leg(run, body["number"], worker=body["worker"], begun_at=record.at)
 
 
-def _ended_leg(run: Run, record: Record, body: dict[str, Any]) -> Run:
+def _ended_leg(run: Run, record: Record, body: Document) -> Run:
     fields = {name: value for name, value in body.items() if name != "number"}
     fields["evidence"] = tuple(fields.get("evidence", ()))
     fields["gates"] = tuple(fields.get("gates", ()))
@@ -392,11 +227,11 @@ def _with_leg(run: Run, number: int, **fields: Any) -> Run:
     return run._replace(legs={**run.legs, number: run.legs[number]._replace(**fields)})
 
 
-def _waiting(run: Run, record: Record, body: dict[str, Any]) -> Run:
+def _waiting(run: Run, record: Record, body: Document) -> Run:
     return run._replace(status=WAITING, why=body["why"])
 
 
-def _answered(run: Run, record: Record, body: dict[str, Any]) -> Run:
+def _answered(run: Run, record: Record, body: Document) -> Run:
     """An answer ends the first requested review, as if an agent had given it."""
     if not run.asked:
         return run
@@ -421,7 +256,7 @@ def _answered(run: Run, record: Record, body: dict[str, Any]) -> Run:
     return run._replace(legs=legs, asked=run.asked[1:], status=RUNNING, why="")
 
 
-def _ended(run: Run, record: Record, body: dict[str, Any]) -> Run:
+def _ended(run: Run, record: Record, body: Document) -> Run:
     return run._replace(
         status=body["status"],
         why=body["why"],
@@ -460,7 +295,7 @@ class RunTransition(NamedTuple):
     """The next record of a run; `kind` is `legs`, `waiting` or `ended`."""
 
     kind: str
-    body: dict[str, Any]
+    body: Document
 
 
 def next_transition(run: Run, gates: Mapping[str, GateState]) -> RunTransition | None:
@@ -492,25 +327,78 @@ def next_transition(run: Run, gates: Mapping[str, GateState]) -> RunTransition |
     )
 
 
-def next_agent(run: Run, turn: LegRun, outcome: str, to: str = "") -> str:
-    """The agent after a turn with this outcome, once its gate is approved; of several, the first.
+def next_agent(run: Run, turn: LegRun, outcome: str, to: str = "", verdict: str = "") -> str:
+    """The agent after a turn that ends so, once its gate is approved; of several, the first.
     "" for none, or the same agent again.
     """
+    found = _next_agents(run, turn, (outcome, to, verdict))
+    return found[0] if found and found[0] != turn.agent else ""
+
+
+def _next_agents(run: Run, turn: LegRun, ended: tuple[str, str, str]) -> list[str]:
+    outcome, to, verdict = ended
     leg = run.relay.legs[turn.leg]
     gate = APPROVED if leg.gate and outcome == "completed" else ""
-    name, rule = _matching_rule(leg, outcome, to, gate)
+    name, rule = _matching_rule(run.relay, leg, (outcome, to, gate, verdict))
     is_used_up = bool(rule.at_most) and run.taken.get(name, 0) >= rule.at_most
     targets = rule.otherwise if is_used_up else rule.go
-    agents = [run.relay.legs[target].agent for target in targets if target in run.relay.legs]
-    return agents[0] if agents and agents[0] != turn.agent else ""
+    if BACK in targets:
+        return [run.legs[number].agent for number in turn.causes]
+    return [run.relay.legs[target].agent for target in targets if target in run.relay.legs]
 
 
-def _matching_rule(leg: Leg, outcome: str, to: str, gate: str) -> tuple[str, Rule]:
-    """The first rule that matches, and the name under which its uses are counted."""
+def peer_of(run: Run, turn: LegRun) -> str:
+    """Whom an agent talks with in a turn: the agent that its leg names, or else whoever led to it.
+
+    For the first leg that is the agent that follows, if it is one, or else who started the run.
+    Several that led to it are one peer.
+    """
+    leg = run.relay.legs[turn.leg]
+    if turn.kind == REVIEW:
+        return leg.agent
+    if leg.peer:
+        return leg.peer
+    found: dict[str, None] = {}
+    numbers = list(turn.causes)
+    for number in numbers:
+        cause = run.legs[number]
+        if cause.agent != turn.agent:
+            found[cause.agent] = None
+        else:
+            numbers += cause.causes
+    if not found:
+        following = _next_agents(run, turn, ("completed", "", ""))
+        is_one = len(following) == 1 and following[0] != turn.agent
+        return following[0] if is_one else run.by
+    return joined_name(sorted(found))
+
+
+def joined_name(agents: Sequence[str]) -> str:
+    """Several agents under one name."""
+    name = "_and_".join(agents)
+    if len(name) <= MAX_AGENT:
+        return name
+    mark = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    return f"{len(agents)}-agents-{mark}"
+
+
+def is_overlapping(run: Run, turn: LegRun) -> bool:
+    """Whether an earlier turn of the same agent with the same peer was open when it started."""
+    return any(
+        other.agent == turn.agent
+        and other.number < turn.number
+        and (not other.ended_at or other.ended_at > turn.started_at)
+        and peer_of(run, other) == peer_of(run, turn)
+        for other in run.legs.values()
+    )
+
+
+def _matching_rule(relay: Relay, leg: Leg, ended: tuple[str, ...]) -> tuple[str, Rule]:
+    """The first rule that matches how a leg ended, and the name that counts its uses."""
     return next(
-        (f"{leg.name}/{place}", rule)
-        for place, rule in enumerate(leg.rules)
-        if rule.fits(outcome, to, gate)
+        (f"{leg.leg}/{place}", rule)
+        for place, rule in enumerate(relay.rules(leg))
+        if rule.fits(*ended)
     )
 
 
@@ -581,7 +469,7 @@ class _TransitionBuilder:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._legs: list[dict[str, Any]] = []
+        self._legs: list[Document] = []
         self._taken: list[str] = []
         self._granted: list[str] = []
         self._asked = list(run.asked)
@@ -618,14 +506,16 @@ class _TransitionBuilder:
         if turn.outcome == HELD:
             self._record_kept(turn)
             return
-        name, rule = _matching_rule(leg, turn.outcome, turn.to, gate.status if turn.gates else "")
+        status = gate.status if turn.gates else ""
+        ended = (turn.outcome, turn.to, status, turn.verdict)
+        name, rule = _matching_rule(self._run.relay, leg, ended)
         used = self._run.taken.get(name, 0) + self._taken.count(name)
         is_used_up = bool(rule.at_most) and used >= rule.at_most
         self._taken.append(name)
         self.followed.append(turn.number)
         why = _reason(turn, rule, gate, is_used_up=is_used_up)
         for target in rule.otherwise if is_used_up else rule.go:
-            self._go(leg, target, turn, gate.reason, why)
+            self._go(leg, target, turn, gate.reason or _verdict_guidance(turn), why)
 
     def _go(self, leg: Leg, target: str, turn: LegRun, guidance: str, why: str) -> None:
         if target == STOP:
@@ -636,6 +526,9 @@ class _TransitionBuilder:
             self.waits = why
         elif target == AGAIN:
             self.start(leg, guidance, (turn.number,))
+        elif target == BACK:
+            for name in {self._run.legs[number].leg: None for number in turn.causes}:
+                self.start(self._run.relay.legs[name], guidance, (turn.number,))
         elif target != END:
             self._arrive(self._run.relay.legs[target], turn, guidance)
 
@@ -656,10 +549,10 @@ class _TransitionBuilder:
         if turn.leg not in leg.joins:
             self.start(leg, guidance, (turn.number,))
             return
-        arrived = self.arrived.setdefault(leg.name, [])
+        arrived = self.arrived.setdefault(leg.leg, [])
         arrived.append(turn.number)
         if {self._run.legs[number].leg for number in arrived} >= set(leg.joins):
-            self.arrived[leg.name] = []
+            self.arrived[leg.leg] = []
             self.start(leg, guidance, tuple(arrived))
 
     def start(self, leg: Leg, guidance: str, causes: tuple[int, ...]) -> None:
@@ -671,11 +564,11 @@ class _TransitionBuilder:
             self._ask(leg, causes)
             return
         visit = (
-            run.visits(leg.name)
+            run.visits(leg.leg)
             + 1
-            + sum(1 for g in self._legs if g["leg"] == leg.name and _counts(g))
+            + sum(1 for g in self._legs if g["leg"] == leg.leg and _counts(g))
         )
-        self._add(leg.name, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
+        self._add(leg.leg, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
 
     def retry(self, turn: LegRun) -> None:
         """Start the leg of a turn again; for a verdict, ask the reviewer again."""
@@ -691,9 +584,9 @@ class _TransitionBuilder:
     def _ask(self, leg: Leg, causes: tuple[int, ...]) -> None:
         reviewer = self._run.relay.agents[leg.agent].review_by
         if reviewer == PERSON:
-            self._asked.append(ReviewRequest(leg.name, leg.agent, USED_UP, causes))
+            self._asked.append(ReviewRequest(leg.leg, leg.agent, USED_UP, causes))
         else:
-            self._add(leg.name, reviewer, REVIEW, visit=1, guidance="", causes=causes)
+            self._add(leg.leg, reviewer, REVIEW, visit=1, guidance="", causes=causes)
 
     def _follow_review(self, turn: LegRun) -> None:
         self.followed.append(turn.number)
@@ -703,7 +596,7 @@ class _TransitionBuilder:
             self.ending = ("abandoned", turn.summary or "the budget review says so")
         elif verdict == "escalate":
             why = turn.summary or turn.why
-            self._asked.append(ReviewRequest(leg.name, leg.agent, why, turn.causes))
+            self._asked.append(ReviewRequest(leg.leg, leg.agent, why, turn.causes))
         else:
             goes = self._run.relay.planning() if verdict == "pivot" else leg
             self._granted += dict.fromkeys((leg.agent, goes.agent))
@@ -734,7 +627,12 @@ class _TransitionBuilder:
         )
 
 
-def _counts(given: dict[str, Any]) -> bool:
+def _verdict_guidance(turn: LegRun) -> str:
+    """What a review says to the agent that it sends the task to."""
+    return turn.summary if turn.verdict else ""
+
+
+def _counts(given: Document) -> bool:
     return given["kind"] == LEG and not given["kept_from"]
 
 

@@ -7,13 +7,18 @@ taken twice is recorded once.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from passdown.core.handoff_templates import yaml_example
+from passdown.core.handoff import Handoff
+from passdown.core.handoff_templates import PROMPT_FIELDS, yaml_example
 from passdown.core.intake import check_handoff, read_handoff
-from passdown.core.kinds import stream_of
+from passdown.core.kinds import CONVERSATION_STREAM, stream_of
+from passdown.core.schema import fields_of
 from passdown.core.task_files import handoff_section
 from passdown.core.text import excerpt, storable, storable_values
 from passdown.errors import (
@@ -25,21 +30,25 @@ from passdown.errors import (
     count_problems,
     limited_problems,
 )
+from passdown.relay.agent_states import SETUP
 from passdown.relay.agents import RunAgents, instance_at, instance_name
-from passdown.relay.conversations import Conversations
+from passdown.relay.conversations import Approval, Conversations, approve, ask, verdict_of
 from passdown.relay.messages import Message
-from passdown.relay.relay_file import agent_runner
-from passdown.relay.run import ERROR, HELD, REVIEW, VERDICTS, next_agent
+from passdown.relay.relay_file import APPROVALS, VERDICTS, WORK, agent_runner
+from passdown.relay.run import ERROR, HELD, REVIEW, is_overlapping, next_agent, peer_of
 from passdown.relay.runners import AgentRequest
+from passdown.relay.runners.scripted import ScriptedRunner, as_runner
 from passdown.workspace.briefs import brief_for
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from passdown.relay.agents import AgentStates
     from passdown.relay.conversations import Conversation
     from passdown.relay.run import LegRun, Run
     from passdown.relay.runners import AgentReply, Runner
+    from passdown.relay.runners.scripted import Function
     from passdown.workspace import Workspace
 
 
@@ -65,11 +74,12 @@ class ExchangeEvent(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One attempt: the reply, and the problems of its handoff."""
+    """One attempt: the reply, the problems of its handoff, or what it was asked for besides."""
 
     attempt: int
     reply: AgentReply
     problems: tuple[Problem, ...] = ()
+    follow_up: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The attempt as a plain JSON object; of long texts, both ends."""
@@ -121,13 +131,15 @@ def ask_until_valid(
     most_returns: int = MAX_RETRIES,
     on_event: Callable[[ExchangeEvent], None] | None = None,
     returned: Callable[[Sequence[Problem], AgentRequest], str] | None = None,
+    follow_up: Callable[[Value], str] | None = None,
 ) -> ExchangeResult[Value]:
     """Ask an agent until `read` accepts the text of its reply.
 
     `read` raises InvalidInput with all problems; they go back to the agent, in the words of
     `returned`, at most `most_returns` times. The time limit covers all attempts. A program that
     hands off validly and then exits with a code has handed off: the code becomes a warning. One
-    that was ended by us or by a signal has not, since its output may be cut.
+    that was ended by us or by a signal has not, since its output may be cut. `follow_up` may ask
+    once for more than a valid reply has; if nothing valid comes of that, the first reply counts.
     """
     if isinstance(most_returns, bool) or not 0 <= most_returns <= 100:
         problem = Problem("most_returns", "out_of_range", f"{most_returns} given", "0 to 100")
@@ -148,7 +160,9 @@ def ask_until_valid(
                 return exchange.failed(reply.failure or "error", reply.why)
             exchange.send_back(error.problems)
         else:
-            return exchange.accepted(value, reply)
+            more = follow_up(value) if follow_up and not reply.is_failure else ""
+            better = exchange.ask_for_more(more, read) if more else None
+            return exchange.accepted(*(better or (value, reply)))
     count = len(exchange.tries)
     times = "once" if count == 1 else f"{count} times"
     last = _in_short(exchange.tries[-1].problems)
@@ -200,15 +214,33 @@ class _Exchange:
 
     def send_back(self, problems: Sequence[Problem]) -> None:
         """Make the problems of a reply the next request."""
-        last = self.tries[-1]
-        self.tries[-1] = last._replace(problems=tuple(problems))
+        self.tries[-1] = self.tries[-1]._replace(problems=tuple(problems))
         count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
         self._emit("returned", f"{count} in the handoff")
-        own = last.reply.text[-MAX_RETURNED_TEXT:]
+        self._continue_with(self._returned(problems, self._asked))
+
+    def ask_for_more(
+        self, text: str, read: Callable[[str], Value]
+    ) -> tuple[Value, AgentReply] | None:
+        """Ask once for what a valid reply leaves out; None if nothing valid comes of it."""
+        if self._asked.is_stopped() or self.is_late():
+            return None
+        self.tries[-1] = self.tries[-1]._replace(follow_up=text)
+        self._emit("returned", "recommended fields are missing")
+        self._continue_with(text)
+        try:
+            reply = self.ask()
+            return None if reply.is_failure else (read(reply.text), reply)
+        except PassdownError:
+            return None  # a script without another answer, or an invalid handoff
+
+    def _continue_with(self, text: str) -> None:
+        """Add the last reply and a text to the messages of the next request."""
+        own = self.tries[-1].reply.text[-MAX_RETURNED_TEXT:]
         messages = [*self._asked.messages]
         if own.strip():
             messages.append({"role": "assistant", "content": own})
-        messages.append({"role": "user", "content": self._returned(problems, self._asked)})
+        messages.append({"role": "user", "content": text})
         number = self._asked.attempt + 1
         self._asked = replace(self._asked, messages=tuple(messages), attempt=number)
 
@@ -307,17 +339,46 @@ def _mismatch(
 if TYPE_CHECKING:
     Document = dict[str, Any]
     OnEvent = Callable[[Run, LegRun, ExchangeEvent], None]
+    Messages = tuple[Mapping[str, str], ...]
 
 MAX_EVIDENCE = 6
+MAX_SUMMARY = 2_000
+_ASKED_FOR_MORE = "Your handoff is valid. The next agent would also use:"
 
 
 class SentRequest(NamedTuple):
     """A request that was put into an agent's conversation, and its size."""
 
     conversation: Conversation
-    messages: tuple[Mapping[str, str], ...]
+    peer: str
+    messages: Messages
     brief_tokens: int
     context_tokens: int
+
+
+class _TurnLease(NamedTuple):
+    """Whose chapter a turn belongs to: a run's, or one turn's that overlaps another."""
+
+    task: str
+    number: int
+    run: str
+    turn: int
+
+
+class _RunLeases:
+    """The leases of an agent's conversations in a run; none where one of both has no tasks."""
+
+    def __init__(self, states: AgentStates, run: Run, agent: str, turn: int = 0) -> None:
+        self._states, self._run, self._agent, self._turn = states, run, agent, turn
+
+    def current_lease(self, peer: str) -> _TurnLease | None:
+        """The lease of the agent in the run."""
+        agents = self._run.relay.agents
+        if any(agents[name].memory == "project" for name in (self._agent, peer) if name in agents):
+            return None
+        lease = self._states.current_lease(instance_name(self._agent, self._run.run))
+        number = lease.number if lease else 0
+        return _TurnLease(self._run.task, number, self._run.run, self._turn)
 
 
 class Turns:
@@ -329,15 +390,15 @@ class Turns:
         *,
         is_fresh: Callable[[], bool] = lambda: True,
         on_event: OnEvent | None = None,
-        runners: Mapping[str, Runner] | None = None,
+        runners: Mapping[str, Runner | Function] | None = None,
     ) -> None:
-        """`runners` replace those that a relay declares, by agent name."""
+        """`runners`, or plain functions, replace those that a relay declares, by agent name."""
         self._workspace = workspace
         self._streams = WorkspaceStreams(workspace)
         self._is_fresh = is_fresh
         self._on_event = on_event
-        self._runners = dict(runners or {})
-        self._agents: dict[str, str] = {}
+        self._runners = {name: as_runner(runner) for name, runner in (runners or {}).items()}
+        self._seats: dict[str, tuple[Run, str]] = {}
         self.run_agents = RunAgents(workspace, on_setup=self._entered_setup)
 
     def take(self, run: Run, turn: LegRun) -> Document | None:
@@ -351,16 +412,65 @@ class Turns:
         known = known or self._held(run)
         if known is not None:
             return known
-        self._agents[instance_at(run, turn)] = turn.agent
+        self._seats[instance_at(run, turn)] = (run, turn.agent)
         self.run_agents.begin(run, turn)
+        kind, runner = run.relay.legs[turn.leg].kind, self._runner(run, turn.agent)
         sent = self._send_leg(run, turn)
-        result = self._exchange(run, turn, sent, lambda text: self._read(run, turn, text))
+        result = self._exchange(
+            run,
+            turn,
+            sent,
+            lambda text: self._read(run, turn, text),
+            returned=rejection_text if kind == WORK else _verdict_rejection(_verdicts(kind)),
+            # A script has said all that it has to say.
+            follow_up=partial(_missing_fields, sent.messages)
+            if kind == WORK and not isinstance(runner, ScriptedRunner)
+            else None,
+        )
         if not self._is_fresh():
             return None
         measured = _measured(sent, result)
         if result.value is None:
             return _failed(result, measured)
         return self._hand_off(run, turn, result.value, measured)
+
+    def ask(
+        self, run: Run, sender: str, to: str, kind: str, content: str, *, key: str = ""
+    ) -> Approval:
+        """Ask an agent of a run for an answer or a review at any time, in its conversation with
+        the sender. Raises InvalidInput, and GateRefused if the agent gives no answer.
+        """
+        if to not in run.relay.agents:
+            known = " | ".join(run.relay.agents)
+            problem = Problem("to", "unknown_agent", f"{excerpt(to)!r} isn't in {run.run}", known)
+            raise InvalidInput("the request is refused; nothing was recorded", [problem])
+        conversations = self._conversations(run, to)
+
+        def answer(messages: list[dict[str, Any]]) -> str:
+            return self._answer(run, to, kind, messages)
+
+        if kind == "question":
+            found = ask(conversations, sender, content, answer, rounds=1, key=key)
+            return Approval("", found.message, 1)
+        return approve(conversations, sender, kind, content, answer, rounds=1, key=key)
+
+    def _answer(self, run: Run, to: str, kind: str, messages: list[dict[str, Any]]) -> str:
+        plain = tuple({"role": m["role"], "content": m["content"]} for m in messages)
+        asked = self._request(run, to, plain)
+        verdicts = _verdicts("budget_review" if kind == "budget" else kind)
+
+        def read(text: str) -> str:
+            if verdicts:
+                read_verdict(text, verdicts)
+            return storable(text) if text.strip() else "(no answer)"
+
+        result = ask_until_valid(
+            self._runner(run, to), asked, read=read, returned=_verdict_rejection(verdicts)
+        )
+        if result.value is None:
+            problem = Problem("", result.failure, result.why, "an answer")
+            raise GateRefused(f"{to} gave no answer", [problem])
+        return result.value
 
     def _held(self, run: Run) -> Document | None:
         """The end of a turn that has to wait for a person's answer about the task."""
@@ -372,49 +482,75 @@ class Turns:
         return {"outcome": HELD, "gates": gates, "why": why, "measured": {}}
 
     def _entered_setup(self, name: str) -> None:
-        if name in self._agents:
-            self._conversations(self._agents[name]).entered_setup(name)
+        """Empty the conversations of an agent that starts again in a run, on both sides."""
+        if name not in self._seats:
+            return
+        moves = [entry["path"] for entry in self.run_agents.states.log(name) if "path" in entry]
+        if sum(SETUP in path for path in moves) < 2:
+            return
+        run, agent = self._seats[name]
+        for head in self._streams.streams(f"{CONVERSATION_STREAM}{run.task}/"):
+            owner, _, peer = head.stream.rpartition("/")
+            owner = owner.rpartition("/")[2]
+            if agent in (owner, peer) and owner in run.relay.agents:
+                self._conversations(run, owner).entered_setup(peer)
 
-    def _conversations(self, agent: str, run: Run | None = None) -> Conversations:
-        declared = run.relay.agents[agent] if run else None
+    def _conversations(self, run: Run, agent: str, turn: int = 0) -> Conversations:
+        """The conversations of an agent in a run, as the relay declares them."""
+        states, seat = self.run_agents.states, instance_name(agent, run.run)
+        states.lease(seat, run.task, run.run)
+        given, root = run.relay.agents[agent], self._workspace.root
+        pairs = {(agent, peer) for peer in given.separate}
         return Conversations(
             self._workspace,
             agent,
-            leases=self.run_agents.states,
-            profile=declared.profile if declared else "",
-            window=declared.limits.context_tokens if declared else 0,
+            leases=_RunLeases(states, run, agent, turn),
+            profile=given.profile or agent,
+            role=given.role,
+            rules="\n".join(f"- {rule}" for rule in given.rules),
+            spec=Path(root, given.spec) if given.spec else "",
+            templates=os.path.join(root, given.templates) if given.templates else "",
+            sharing=pairs if given.sharing == "pairs" else given.sharing,
+            max_age_hours=given.max_age_hours or 0,
+            window=given.limits.context_tokens,
+            has_brief=True,
         )
 
     def _send_leg(self, run: Run, turn: LegRun) -> SentRequest:
         """Put the request of a leg into the agent's conversation, once."""
         agent, leg = run.relay.agents[turn.agent], run.relay.legs[turn.leg]
+        needs = {name: list(each) for name, each in agent.needs.items()}
         brief = brief_for(
-            self._streams.context, run.task, turn.agent, run.relay.budget, needs=agent.needs
+            self._streams.context, run.task, turn.agent, run.relay.budget, needs=needs
         )
-        conversations = self._conversations(turn.agent, run)
-        name = instance_at(run, turn)
-        conversation = conversations.with_peer(name)
-        text = conversations.templates.render(
-            "leg",
-            {
-                "agent": turn.agent,
-                "task": run.task,
-                "phase": leg.phase,
-                "agents": ", ".join(run.relay.agents),
-                "brief": brief.text,
-                "request": leg.request or f"Do the leg {leg.name} of this task.",
-                "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
-                "before": _parallel_results(run, turn),
-                "example": yaml_example(task=run.task).rstrip(),
-            },
-        )
-        request = Message("user", text, name)
-        return self._send(conversation, request, _key(run, turn), brief.tokens)
+        number = turn.number if is_overlapping(run, turn) else 0
+        conversations, peer = self._conversations(run, turn.agent, number), peer_of(run, turn)
+        if leg.fresh:
+            conversations.reset(peer, key=f"{_key(run, turn)}/fresh")
+        values = {
+            "agent": turn.agent,
+            "task": run.task,
+            "phase": leg.phase,
+            "agents": ", ".join(run.relay.agents),
+            "brief": brief.text,
+            "request": leg.request or f"Do the leg {leg.leg} of this task.",
+            "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
+            "before": _parallel_results(run, turn),
+            "example": yaml_example(task=run.task).rstrip(),
+        }
+        if leg.kind != WORK:
+            parts = (values["brief"], leg.request, values["guidance"], values["before"])
+            content = "\n\n".join(part for part in parts if part)
+            values = {"agent": turn.agent, "task": run.task, "peer": peer, "content": content}
+        text = conversations.templates.render("leg" if leg.kind == WORK else leg.kind, values)
+        return self._send(conversations, peer, text, _key(run, turn), brief.tokens)
 
     def _send(
-        self, conversation: Conversation, request: Message, key: str, brief_tokens: int = 0
+        self, conversations: Conversations, peer: str, text: str, key: str, brief_tokens: int = 0
     ) -> SentRequest:
         """Add a request once: a turn that is taken again continues with the first one."""
+        conversation = conversations.with_peer(peer)
+        request = Message("user", text, peer)
         chapter = conversation.context().chapter
         known = conversation.keyed(key, chapter)
         if known is None:
@@ -424,50 +560,72 @@ class Turns:
         messages = conversation.messages()
         tokens = conversation.tokens(messages)
         plain = tuple({"role": m.role, "content": m.content} for m in messages)
-        return SentRequest(conversation, plain, brief_tokens, tokens)
+        return SentRequest(conversation, peer, plain, brief_tokens, tokens)
 
-    def _exchange(
-        self, run: Run, turn: LegRun, sent: SentRequest, read: Callable[[str], Any]
-    ) -> ExchangeResult[Any]:
-        agent = run.relay.agents[turn.agent]
-        returned = _verdict_rejection if turn.kind == REVIEW else rejection_text
-        on_event = self._on_event
-        asked = AgentRequest(
-            messages=sent.messages,
-            agent=turn.agent,
+    def _request(
+        self, run: Run, agent: str, messages: tuple[Mapping[str, str], ...]
+    ) -> AgentRequest:
+        return AgentRequest(
+            messages=messages,
+            agent=agent,
             task=run.task,
             run=run.run,
-            leg=turn.leg,
-            visit=turn.visit,
             workdir=self._workspace.root,
             store=self._workspace.store_url,
-            timeout_s=agent.limits.seconds,
+            timeout_s=run.relay.agents[agent].limits.seconds,
             stop=lambda: not self._is_fresh(),
         )
+
+    def _exchange(
+        self,
+        run: Run,
+        turn: LegRun,
+        sent: SentRequest,
+        read: Callable[[str], Any],
+        *,
+        returned: Callable[[Sequence[Problem], AgentRequest], str],
+        follow_up: Callable[[Any], str] | None = None,
+    ) -> ExchangeResult[Any]:
+        on_event = self._on_event
+        asked = self._request(run, turn.agent, sent.messages)
+        asked = replace(asked, leg=turn.leg, visit=turn.visit)
         result = ask_until_valid(
             self._runner(run, turn.agent),
             asked,
             read=read,
             on_event=(lambda event: on_event(run, turn, event)) if on_event else None,
             returned=returned,
+            follow_up=follow_up,
         )
         for attempt in result.tries if self._is_fresh() else ():
+            said = returned(attempt.problems, asked) if attempt.problems else attempt.follow_up
             if attempt.reply.text.strip():
                 text = storable(attempt.reply.text)
                 sent.conversation.add(Message("assistant", text, turn.agent))
-            if attempt.problems:
-                text = storable(returned(attempt.problems, asked))
-                sent.conversation.add(Message("user", text, sent.conversation.peer))
+            if said:
+                sent.conversation.add(Message("user", storable(said), sent.peer))
         return result
 
     def _runner(self, run: Run, agent: str) -> Runner:
         if agent in self._runners:
             return self._runners[agent]
-        return agent_runner(run.relay.agents[agent], self._workspace.root)
+        return agent_runner(agent, run.relay.agents[agent], self._workspace.root)
 
     def _read(self, run: Run, turn: LegRun, text: str) -> Document:
-        """The handoff in a reply, checked without recording it."""
-        data = find_handoff(text, task=run.task, agent=turn.agent)
+        """The handoff in a reply, checked without recording it; of a review, with its verdict.
+
+        A review or an answer needs no handoff: its text is the summary.
+        """
+        kind, found = run.relay.legs[turn.leg].kind, {}
+        if verdicts := _verdicts(kind):
+            found = {"verdict": read_verdict(text, verdicts)[0]}
+        if kind != WORK and handoff_section(text) is None:
+            summary = excerpt(storable(text).strip(), MAX_SUMMARY)
+            data: Document = {"task": run.task, "from_agent": turn.agent, "outcome": "completed"}
+            data |= {"summary": summary}
+        else:
+            data = find_handoff(text, task=run.task, agent=turn.agent)
+        data = {**data, "metadata": {**data.get("metadata", {}), **found}} if found else data
         check = self._workspace.check_handoff(self._completed(run, turn, data))
         # An open gate is for a person; the agent can't do anything about it.
         errors = [p for p in check.problems if p.level == "error" and p.code != "human_gate"]
@@ -479,10 +637,12 @@ class Turns:
     def _completed(self, run: Run, turn: LegRun, data: Document) -> Document:
         """Add what the relay knows to a handoff: the next agent, the phase, the gate, the run."""
         leg = run.relay.legs[turn.leg]
-        origin = {"run": run.run, "leg": leg.name, "to": data.get("to_agent") or ""}
-        found = {**data, "metadata": {**data.get("metadata", {}), **origin}}
+        given = data.get("metadata", {})
+        origin = {"run": run.run, "leg": leg.leg, "to": data.get("to_agent") or ""}
+        found = {**data, "metadata": {**given, **origin}}
         if not found.get("to_agent"):
-            found["to_agent"] = next_agent(run, turn, str(data.get("outcome", "")))
+            verdict = str(given.get("verdict", ""))
+            found["to_agent"] = next_agent(run, turn, str(data.get("outcome", "")), verdict=verdict)
         if not found.get("phase") and leg.phase:
             found["phase"] = leg.phase
         if leg.gate and data.get("outcome") == "completed":
@@ -492,10 +652,9 @@ class Turns:
 
     def _hand_off(self, run: Run, turn: LegRun, data: Document, measured: Document) -> Document:
         started = time.monotonic()
+        completed = self._completed(run, turn, data)
         try:
-            command = self._workspace.hand_off(
-                self._completed(run, turn, data), key=_key(run, turn)
-            )
+            command = self._workspace.hand_off(completed, key=_key(run, turn))
         except PassdownError as error:
             known = self._handed_off(run, turn)  # another worker was first
             held = self._held(run) if isinstance(error, GateRefused) else None
@@ -504,7 +663,7 @@ class Turns:
             why = f"the handoff could not be recorded: {error}"
             return known or {"outcome": ERROR, "why": why, "measured": measured}
         measured["handoff_seconds"] = round(time.monotonic() - started, 4)
-        return self._ended(run, command.version, data.get("to_agent") or "", measured)
+        return self._ended(run, command.version, completed["metadata"], measured)
 
     def _handed_off(self, run: Run, turn: LegRun) -> Document | None:
         """How the turn ended if its handoff is recorded already, by any worker."""
@@ -512,41 +671,39 @@ class Turns:
             record = reader.record_by_key(stream_of(run.task), _key(run, turn))
         if record is None or (record.kind, record.author) != ("handoff", turn.agent):
             return None
-        to = record.document().get("metadata", {}).get("to", "")
-        return self._ended(run, record.position, to, {"is_repeat": True})
+        origin = record.document().get("metadata", {})
+        return self._ended(run, record.position, origin, {"is_repeat": True})
 
-    def _ended(self, run: Run, version: int, to: str, measured: Document) -> Document:
+    def _ended(self, run: Run, version: int, origin: Document, measured: Document) -> Document:
         with self._streams.context.store.reading() as reader:
             record = reader.record(stream_of(run.task), version)
         body = record.document() if record else {}
-        gates = [
-            gate.address
-            for gate in self._workspace.gates(run.task, all=True)
-            if gate.version == version
-        ]
+        handoff = body.get("handoff") or body
+        found = self._workspace.gates(run.task, all=True)
         counts = {name: len(body[name]) for name in body if isinstance(body[name], list)}
+        verdict = origin.get("verdict", "")
         return {
-            "outcome": body["handoff"]["outcome"] if "handoff" in body else body["outcome"],
-            "to": to,
+            "outcome": handoff["outcome"],
+            "to": origin.get("to", ""),
             "version": version,
-            "gates": gates,
-            "summary": (body.get("handoff") or body).get("summary", ""),
+            "gates": [gate.address for gate in found if gate.version == version],
+            "summary": handoff.get("summary", ""),
+            **({"verdict": verdict} if verdict else {}),
             "measured": {**measured, "record_bytes": len(record.body) if record else 0, **counts},
         }
 
     def _review(self, run: Run, turn: LegRun) -> Document | None:
         """Ask an agent whether another, whose loops are used up, may continue."""
-        leg = run.relay.legs[turn.leg]
-        name = instance_name(leg.agent, run.run)
-        conversations = self._conversations(turn.agent, run)
-        turns = [t for t in run.legs.values() if t.agent == leg.agent and not t.is_open]
+        reviewed = peer_of(run, turn)
+        conversations = self._conversations(run, turn.agent)
+        turns = [t for t in run.legs.values() if t.agent == reviewed and not t.is_open]
         lines = [f"- {t.leg}, visit {t.visit}: {t.outcome}. {t.summary or t.why}" for t in turns]
-        content = f"{leg.agent} has had {len(turns)} turns:\n" + "\n".join(lines)
-        values = {"content": content, "agent": turn.agent, "peer": leg.agent, "task": run.task}
+        content = f"{reviewed} has had {len(turns)} turns:\n" + "\n".join(lines)
+        values = {"content": content, "agent": turn.agent, "peer": reviewed, "task": run.task}
         text = conversations.templates.render("budget_review", values)
-        request = Message("user", text, name)
-        sent = self._send(conversations.with_peer(name), request, _key(run, turn))
-        result = self._exchange(run, turn, sent, read_verdict)
+        sent = self._send(conversations, reviewed, text, _key(run, turn))
+        returned = _verdict_rejection(VERDICTS)
+        result = self._exchange(run, turn, sent, read_verdict, returned=returned)
         if not self._is_fresh():
             return None
         measured = _measured(sent, result)
@@ -557,24 +714,45 @@ class Turns:
         return {**found, "measured": measured}
 
 
-def read_verdict(text: str) -> tuple[str, str]:
+def _verdicts(kind: str) -> tuple[str, ...]:
+    """The verdicts with which a reply to a request may begin; none for what needs none."""
+    if kind == "budget_review":
+        return VERDICTS
+    return () if kind in (WORK, "question") else APPROVALS
+
+
+def read_verdict(text: str, words: Sequence[str] = VERDICTS) -> tuple[str, str]:
     """The verdict at the start of a reply, and the guidance after it."""
-    word, _, rest = text.strip().lstrip("#*_ ").replace("\n", " \n", 1).partition(" ")
-    verdict, _, more = word.partition("\t")
-    verdict = verdict.strip("*_:.,! ").lower()
-    if verdict not in VERDICTS:
-        problem = Problem(
-            "", "no_verdict", "the reply doesn't begin with one", " | ".join(VERDICTS)
-        )
+    verdict = verdict_of(text)
+    if verdict not in words:
+        expected = " | ".join(words)
+        problem = Problem("", "no_verdict", "the reply doesn't begin with one", expected)
         raise InvalidInput("there is no verdict", [problem])
-    return verdict, f"{more} {rest}".strip(" \n\t:*_.")
+    rest = text[text.lower().index(verdict) + len(verdict) :]
+    return verdict, rest.strip(" \n\t:*_.,!")
 
 
-def _verdict_rejection(problems: Sequence[Problem], asked: AgentRequest) -> str:
-    words = ", ".join(verdict.upper() for verdict in VERDICTS)
+def _verdict_rejection(words: Sequence[str]) -> Callable[[Sequence[Problem], AgentRequest], str]:
+    said = f"Begin with one of {', '.join(word.upper() for word in words)}, then say why."
+
+    def text(problems: Sequence[Problem], asked: AgentRequest) -> str:
+        return f"Your reply is invalid:\n{problem_lines(problems)}\n{said if words else ''}".strip()
+
+    return text
+
+
+def _missing_fields(messages: Sequence[Mapping[str, str]], data: Document) -> str:
+    """Ask for recommended fields that a valid handoff leaves out: once in a conversation."""
+    missing = [
+        name
+        for name in PROMPT_FIELDS
+        if fields_of(Handoff)[name].level == "recommended" and name not in data
+    ]
+    if not missing or any(m["content"].startswith(_ASKED_FOR_MORE) for m in messages):
+        return ""
     return (
-        f"Your reply is invalid:\n{problem_lines(problems)}\n"
-        f"Begin with one of {words}, then say in a few sentences what to do next."
+        f"{_ASKED_FOR_MORE} {', '.join(missing)}. If you have something for them, reply with the "
+        "whole handoff again; if not, repeat it as it is."
     )
 
 

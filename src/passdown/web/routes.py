@@ -19,7 +19,8 @@ from passdown.core.handoff import Decision, TaskFields
 from passdown.core.kinds import PHASES, TASK_STATUSES
 from passdown.core.schema import json_schema
 from passdown.operations import OPERATIONS, Operation, load
-from passdown.relay.run import ENDINGS, RUNNING, VERDICTS, WAITING
+from passdown.relay.relay_file import VERDICTS
+from passdown.relay.run import ENDINGS, RUNNING, WAITING
 from passdown.web.openapi import (
     CLIENT_FILES,
     CURSOR,

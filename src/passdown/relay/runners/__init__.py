@@ -157,18 +157,14 @@ def as_prompt(messages: Sequence[Mapping[str, str]]) -> str:
 
 def _message_problems(message: object, path: str) -> list[Problem]:
     given = cast("Mapping[str, object]", message if isinstance(message, Mapping) else {})
-    role, content = given.get("role"), given.get("content")
+    role, content = str(given.get("role")), given.get("content")
     found: list[Problem] = []
-    if not isinstance(role, str) or not _ROLE.fullmatch(role) or role == "end":
-        shown = excerpt(str(role))
-        found.append(
-            Problem(
-                f"{path}.role", "invalid_role", f"{shown!r} is not a role", "system, user or such"
-            )
-        )
+    if not _ROLE.fullmatch(role) or role == "end":
+        message = f"{excerpt(role)!r} is not a role"
+        found.append(Problem(f"{path}.role", "invalid_role", message, "system, user or such"))
     if not isinstance(content, str):
-        kind = type(content).__name__
-        found.append(Problem(f"{path}.content", "wrong_type", f"{kind} given", "text"))
+        given = f"{type(content).__name__} given"
+        found.append(Problem(f"{path}.content", "wrong_type", given, "text"))
     return found
 
 

@@ -16,16 +16,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from passdown.core.intake import as_error
+from passdown.core.schema import check, value_of
 from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem
+from passdown.relay.relay_file import CommandOptions
 from passdown.relay.runners import AgentReply, AgentRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
 
 GUARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
@@ -311,58 +313,29 @@ class _RunningProcess:
                     break
 
 
-PROMPT_CHANNELS = ("stdin", "argument", "file")
-TIMEOUT_S = 600.0
-MAX_OUTPUT = 1_000_000
 MAX_STDERR = 100_000
 
 _PLACEHOLDER = re.compile(r"\{(prompt_file|prompt|task|agent|run)\}")
 _NEEDED = {"argument": "{prompt}", "file": "{prompt_file}"}
 _OWN_VARIABLES = ("PASSDOWN_TASK", "PASSDOWN_AGENT", "PASSDOWN_RUN", "PASSDOWN_STORE")
-_MIN_BYTES = 1_000
-_MAX_BYTES = 1_000_000_000
 _SHOWN = 2_000
 
 
 class CommandRunner:
     """Runs a program for each turn and ends it with everything that it started.
 
-    `argv` is the program and its arguments; no shell reads them. `prompt` says how the prompt is
-    passed: on stdin, in the argument that contains `{prompt}`, or in a private file whose path
-    replaces `{prompt_file}`. `{task}`, `{agent}` and `{run}` may be in any argument. The whole
-    environment is passed on, or only what `pass_env` names; `env` is added. `cwd` is the working
-    folder if the turn has none. Raises InvalidInput with all problems.
+    `argv` is the program and its arguments; no shell reads them. `options` are those of a relay
+    file. `prompt` says how the prompt is passed: on stdin, in the argument that contains
+    `{prompt}`, or in a private file whose path replaces `{prompt_file}`. `{task}`, `{agent}` and
+    `{run}` may be in any argument. The whole environment is passed on, or only what `pass_env`
+    names; `env` is added. Raises InvalidInput with all problems.
     """
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        prompt: str = "stdin",
-        env: Mapping[str, str] | None = None,
-        pass_env: Sequence[str] | None = None,
-        timeout_s: float = TIMEOUT_S,
-        max_output: int = MAX_OUTPUT,
-        max_stderr: int = MAX_STDERR,
-        cwd: str = "",
-    ) -> None:
-        problems = [*_argv_problems(argv, prompt), *_env_problems(env, pass_env)]
-        problems += _number_problems(timeout_s, max_output, max_stderr)
-        if not isinstance(cwd, str) or "\0" in cwd:  # pyright: ignore[reportUnnecessaryIsInstance]
-            problems.append(Problem("cwd", "invalid_path", "is not a path", "a folder"))
-        if os.name != "posix":
-            expected = "Linux or macOS"
-            problems.append(
-                Problem("", "unsupported", "programs can't be run safely here", expected)
-            )
-        if problems:
-            raise InvalidInput("the command is invalid", problems)
-        self.argv = tuple(argv)
-        self.prompt = prompt
-        self.env = dict(env or {})
-        self.pass_env = None if pass_env is None else tuple(pass_env)
-        self.limits = ProcessLimits(float(timeout_s), max_output, max_stderr)
-        self.cwd = cwd
+    def __init__(self, argv: Sequence[str], **options: Any) -> None:
+        given = _checked({"command": argv, **options})
+        self.argv, self.prompt = given.command, given.prompt
+        self.env, self.pass_env = given.env, given.pass_env
+        self.limits = ProcessLimits(given.timeout_s, given.max_output, MAX_STDERR)
 
     def __call__(self, asked: AgentRequest) -> AgentReply:
         """Run the program once; a failure is in the reply."""
@@ -399,7 +372,7 @@ class CommandRunner:
         }
         # One pass: values are not searched for placeholders.
         rest = [_PLACEHOLDER.sub(lambda m: values[m[1]], argument) for argument in self.argv[1:]]
-        folder = asked.workdir or self.cwd or os.getcwd()
+        folder = asked.workdir or os.getcwd()
         return ProcessSpec((self.argv[0], *rest), self._environment(asked), folder, prompt_file)
 
     def _environment(self, asked: AgentRequest) -> dict[str, str]:
@@ -515,35 +488,31 @@ def _not_started(ran: ProcessResult, program: str, folder: str) -> str:
     return said.get(ran.errno, f"{program} can't be executed ({reason}).")
 
 
-def _argv_problems(argv: object, prompt: object) -> list[Problem]:
-    expected = "a list: the program, then each argument"
-    if not isinstance(argv, Sequence) or isinstance(argv, str | bytes):
-        found = f"{type(argv).__name__} given"
-        return [Problem("command", "wrong_type", found, expected, "split it into a list")]
-    words = cast("Sequence[object]", argv)
-    problems = [
-        Problem(f"command[{index}]", "wrong_type", "is not text without NUL", "text")
-        for index, word in enumerate(words)
-        if not isinstance(word, str) or "\0" in word
-    ]
+def _checked(options: dict[str, Any]) -> CommandOptions:
+    """The options of a command, held to their declaration; then its placeholders."""
+    plain, checks = check(CommandOptions, options)
+    problems = [as_error(problem) for problem in checks.problems()]
+    if os.name != "posix":
+        message = "programs can't be run safely here"
+        problems.append(Problem("", "unsupported", message, "Linux or macOS"))
+    argv = plain["command"]
+    if (not argv or not argv[0]) and not any(p.path == "command" for p in problems):
+        expected = "a list: the program, then each argument"
+        problems.insert(0, Problem("command", "required", "is empty", expected))
+    elif not problems:
+        problems = _placeholder_problems(argv, plain["prompt"])
     if problems:
-        return problems
-    if not words or not words[0]:
-        return [Problem("command", "required", "is empty", expected)]
-    return _place_problems([str(word) for word in words], prompt)
+        raise InvalidInput("the command is invalid", problems)
+    return value_of(CommandOptions, plain)
 
 
-def _place_problems(argv: list[str], prompt: object) -> list[Problem]:
+def _placeholder_problems(argv: Sequence[str], prompt: str) -> list[Problem]:
     """Check that the placeholders match how the prompt is passed."""
-    if prompt not in PROMPT_CHANNELS:
-        shown = f"{excerpt(str(prompt))!r} is not one of the choices"
-        return [Problem("prompt", "invalid_choice", shown, " | ".join(PROMPT_CHANNELS))]
     found: list[Problem] = []
     if _PLACEHOLDER.search(argv[0]):
-        found.append(
-            Problem("command[0]", "placeholder", "the program contains a placeholder", "one name")
-        )
-    needed = _NEEDED.get(str(prompt), "")
+        message = "the program contains a placeholder"
+        found.append(Problem("command[0]", "placeholder", message, "one name"))
+    needed = _NEEDED.get(prompt, "")
     rest = " ".join(argv[1:])
     if needed and needed not in rest:
         message = f"no argument holds {needed}"
@@ -552,46 +521,4 @@ def _place_problems(argv: list[str], prompt: object) -> list[Problem]:
         if place != needed and place in rest:
             message, fix = f"{place} is in an argument", f"prompt: {way}"
             found.append(Problem("command", "placeholder", message, f"none for {prompt}", fix))
-    return found
-
-
-def _env_problems(env: object, pass_env: object) -> list[Problem]:
-    found: list[Problem] = []
-    if env is not None and not isinstance(env, Mapping):
-        found.append(Problem("env", "wrong_type", f"{type(env).__name__} given", "names and texts"))
-        env = None
-    for name, value in cast("Mapping[object, object]", env or {}).items():
-        if not _is_name(name):
-            found.append(Problem("env", "invalid_name", f"{excerpt(str(name))!r} is not a name"))
-        if not isinstance(value, str) or "\0" in value:
-            where = f"env.{excerpt(str(name))}"
-            found.append(Problem(where, "wrong_type", "is not text without NUL", "text"))
-    if pass_env is None:
-        return found
-    if not isinstance(pass_env, Sequence) or isinstance(pass_env, str | bytes):
-        given = f"{type(pass_env).__name__} given"
-        return [*found, Problem("pass_env", "wrong_type", given, "a list of names")]
-    for index, name in enumerate(cast("Sequence[object]", pass_env)):
-        if not _is_name(name):
-            message = f"{excerpt(str(name))!r} is not a name"
-            found.append(Problem(f"pass_env[{index}]", "invalid_name", message))
-    return found
-
-
-def _is_name(name: object) -> bool:
-    return isinstance(name, str) and bool(name) and "=" not in name and "\0" not in name
-
-
-def _number_problems(timeout_s: Any, max_output: Any, max_stderr: Any) -> list[Problem]:
-    found: list[Problem] = []
-    is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
-    if not is_number or not 0 < timeout_s < 1e7:
-        message = f"{excerpt(str(timeout_s))} is not a time limit"
-        found.append(Problem("timeout_s", "out_of_range", message, "seconds above 0, below 1e7"))
-    for name, value in (("max_output", max_output), ("max_stderr", max_stderr)):
-        is_count = isinstance(value, int) and not isinstance(value, bool)
-        if not is_count or not _MIN_BYTES <= value <= _MAX_BYTES:
-            message = f"{excerpt(str(value))} is not a size"
-            expected = f"{_MIN_BYTES:,} to {_MAX_BYTES:,} bytes"
-            found.append(Problem(name, "out_of_range", message, expected))
     return found

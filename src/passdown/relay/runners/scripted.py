@@ -20,13 +20,27 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from dataclasses import replace
+from typing import Any, cast
 
+from passdown.core.intake import as_error
 from passdown.core.names import agent_problems, normal_path, path_problems
 from passdown.core.parsing import load_json, load_yaml
-from passdown.core.text import child_path, excerpt, text_problems
+from passdown.core.schema import (
+    Checks,
+    Map,
+    Number,
+    Optional,
+    Part,
+    Text,
+    declare,
+    shape,
+    value_of,
+)
+from passdown.core.text import child_path, text_problems
 from passdown.errors import GitError, InvalidInput, NotFound, Problem
-from passdown.relay.runners import AgentReply, AgentRequest
+from passdown.relay.runners import AgentReply, AgentRequest, Runner
+from passdown.relay.runners.command import CommandRunner
 
 FunctionResult = str | AgentReply
 Function = Callable[[AgentRequest], FunctionResult | Awaitable[FunctionResult]]
@@ -63,12 +77,23 @@ class CallableRunner:
             reply = _raised(error)
         else:
             reply = _as_reply(answer)
-        seconds = reply.seconds or time.monotonic() - started
-        return _measured(reply, seconds, asked)
+        return replace(
+            reply,
+            seconds=reply.seconds or time.monotonic() - started,
+            bytes_in=reply.bytes_in or _size("".join(m["content"] for m in asked.messages)),
+            bytes_out=reply.bytes_out or _size(reply.text),
+        )
 
     def _limit(self, asked: AgentRequest) -> float | None:
         limits = [limit for limit in (self.timeout_s, asked.timeout_s) if limit is not None]
         return min(limits) if limits else None
+
+
+def as_runner(given: Runner | Function) -> Runner:
+    """A runner as it is; a plain function as one."""
+    if isinstance(given, CallableRunner | ScriptedRunner | CommandRunner):
+        return given
+    return CallableRunner(given)
 
 
 class _Cancelled(Exception):
@@ -130,8 +155,8 @@ def _as_reply(answer: object) -> AgentReply:
         return answer
     if isinstance(answer, str):
         return AgentReply(text=answer)
-    kind = type(answer).__name__
-    return AgentReply(failure="wrong_type", error=f"The function returned {kind} instead of text.")
+    error = f"The function returned {type(answer).__name__} instead of text."
+    return AgentReply(failure="wrong_type", error=error)
 
 
 def _raised(error: Exception) -> AgentReply:
@@ -139,17 +164,6 @@ def _raised(error: Exception) -> AgentReply:
     evidence = {"traceback": "\n".join(lines[-_LAST_LINES:])}
     text = f"The function raised {type(error).__name__}."
     return AgentReply(failure="raised", error=text, evidence=evidence)
-
-
-def _measured(reply: AgentReply, seconds: float, asked: AgentRequest) -> AgentReply:
-    """The reply with its time and sizes, unless the function gave them."""
-    from dataclasses import replace
-
-    sizes = {
-        "bytes_in": reply.bytes_in or _size("".join(m["content"] for m in asked.messages)),
-        "bytes_out": reply.bytes_out or _size(reply.text),
-    }
-    return replace(reply, seconds=seconds, **sizes)
 
 
 def _size(text: str) -> int:
@@ -202,20 +216,33 @@ def commit_files(folder: str, paths: Sequence[str], message: str, agent: str) ->
 
 
 MAX_TEXT = 1_000_000
-MAX_SLEEP_S = 3_600.0
-_FIELDS = ("text", "fail", "exit_code", "files", "commit", "sleep_s")
 _TICK_S = 0.02
 
 
-class ScriptedReply(NamedTuple):
+def _own_file_problems(name: object, path: str) -> list[Problem]:
+    """A path inside the working folder that isn't git's or ours."""
+    problems = path_problems(name, path)
+    if not problems and {".git", ".passdown"} & set(normal_path(str(name)).lower().split("/")):
+        problems = [Problem(path, "own_file", "is not for agents", "a file of the project")]
+    return problems
+
+
+_TEXT = Text(lambda value, path: text_problems(value, path, required=False, max_length=MAX_TEXT))
+_FILES = Map(_TEXT, key=Text(_own_file_problems))
+
+
+@shape
+class ScriptedReply:
     """What an agent says and does in one attempt, by a script."""
 
-    text: str = ""
-    fail: str = ""
-    exit_code: int | None = None
-    files: Mapping[str, str] = {}
-    commit: str = ""
-    sleep_s: float = 0.0
+    text: str = declare(_TEXT, default="", takes_text=True)
+    fail: str = declare(_TEXT, default="")
+    exit_code: int | None = declare(Optional(Number(-999_999, 999_999)), default=None)
+    files: Mapping[str, str] = declare(
+        Map(_TEXT, key=Text(_own_file_problems)), default_factory=dict
+    )
+    commit: str = declare(_TEXT, default="")
+    sleep_s: float = declare(Number(0, 3_600, is_float=True), default=0.0)
 
 
 ScriptEntry = ScriptedReply | AgentReply | Callable[[AgentRequest], Any]
@@ -264,11 +291,10 @@ class ScriptedRunner:
 
     def __call__(self, asked: AgentRequest) -> AgentReply:
         """The answer that is due; raises NotFound if the script has none."""
-        play = self._due(asked)
-        function: Function = (
-            (lambda _: play) if isinstance(play, AgentReply) else _entry_function(play)
-        )
-        return CallableRunner(function)(asked)
+        entry = self._due(asked)
+        if isinstance(entry, ScriptedReply):
+            return CallableRunner(lambda asked: _play(entry, asked))(asked)
+        return CallableRunner(entry if callable(entry) else lambda _: entry)(asked)
 
     def _due(self, asked: AgentRequest) -> ScriptEntry:
         if not self._by_agent:
@@ -318,7 +344,7 @@ def _by_agent(
 
 
 def _attempts(entry: object, path: str, problems: list[Problem]) -> tuple[ScriptEntry, ...]:
-    if isinstance(entry, Sequence) and not isinstance(entry, str | bytes | ScriptedReply):
+    if isinstance(entry, Sequence) and not isinstance(entry, str | bytes):
         entries = cast("Sequence[object]", entry)
         return tuple(_entry(each, f"{path}[{i}]", problems) for i, each in enumerate(entries))
     return (_entry(entry, path, problems),)
@@ -327,108 +353,29 @@ def _attempts(entry: object, path: str, problems: list[Problem]) -> tuple[Script
 def _entry(entry: object, path: str, problems: list[Problem]) -> ScriptEntry:
     if isinstance(entry, ScriptedReply | AgentReply) or callable(entry):
         return entry
-    if isinstance(entry, str):
-        return ScriptedReply(entry)
-    if not isinstance(entry, Mapping):
-        given = f"{type(entry).__name__} given"
-        problems.append(Problem(path, "wrong_type", given, "a text, or the fields of an answer"))
-        return ScriptedReply()
-    fields = cast("Mapping[object, object]", entry)
-    for name in fields:
-        if name not in _FIELDS:
-            where = child_path(path, str(name))
-            problems.append(Problem(where, "unknown_field", "unknown field", ", ".join(_FIELDS)))
-    return ScriptedReply(
-        text=_text(fields, "text", path, problems),
-        fail=_text(fields, "fail", path, problems),
-        exit_code=_exit_code(fields, path, problems),
-        files=_files(fields, path, problems),
-        commit=_text(fields, "commit", path, problems),
-        sleep_s=_seconds(fields, path, problems),
-    )
-
-
-def _text(fields: Mapping[object, object], name: str, path: str, problems: list[Problem]) -> str:
-    value = fields.get(name)
-    if value is None:
-        return ""
-    problems += text_problems(value, child_path(path, name), required=False, max_length=MAX_TEXT)
-    if name == "commit" and not fields.get("files"):
-        where = child_path(path, name)
+    checks = Checks()
+    plain = Part(ScriptedReply).read(entry, path, checks)
+    problems += [as_error(problem) for problem in checks.problems()]
+    if plain and plain["commit"] and not plain["files"]:
+        where = child_path(path, "commit")
         problems.append(Problem(where, "required", "there is nothing to commit", "files too"))
-    return str(value)
+    return ScriptedReply() if checks.has_errors else value_of(ScriptedReply, plain)
 
 
-def _exit_code(fields: Mapping[object, object], path: str, problems: list[Problem]) -> int | None:
-    value = fields.get("exit_code")
-    if value is None:
-        return None
-    text = str(value)
-    if not text.lstrip("-").isdecimal() or len(text) > 6:
-        where = child_path(path, "exit_code")
-        problems.append(
-            Problem(where, "wrong_type", f"{excerpt(text)!r} is not a number", "a number")
-        )
-        return None
-    return int(text)
-
-
-def _seconds(fields: Mapping[object, object], path: str, problems: list[Problem]) -> float:
-    value = fields.get("sleep_s", 0)
-    try:
-        seconds = float(str(value))
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= MAX_SLEEP_S:
-        message = f"{excerpt(str(value))!r} is not a duration"
-        expected = f"seconds, 0 to {MAX_SLEEP_S:,.0f}"
-        problems.append(Problem(child_path(path, "sleep_s"), "out_of_range", message, expected))
-    return seconds
-
-
-def _files(fields: Mapping[object, object], path: str, problems: list[Problem]) -> dict[str, str]:
-    value = fields.get("files")
-    where = child_path(path, "files")
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        given = f"{type(value).__name__} given"
-        problems.append(Problem(where, "wrong_type", given, "paths, each with its text"))
-        return {}
-    found: dict[str, str] = {}
-    for name, given in cast("Mapping[object, object]", value).items():
-        place = child_path(where, str(name))
-        problems += path_problems(str(name), place)
-        if {".git", ".passdown"} & set(normal_path(str(name)).lower().split("/")):
-            problems.append(
-                Problem(place, "own_file", "is not for agents", "a file of the project")
-            )
-        text = "" if given is None else given
-        problems += text_problems(text, place, required=False, max_length=MAX_TEXT)
-        found[str(name)] = str(text)
-    return found
-
-
-def _entry_function(play: ScriptedReply | Callable[[AgentRequest], Any]) -> Function:
-    """A function that does what an answer says; a given function is used as it is."""
-    if not isinstance(play, ScriptedReply):
-        return play
-
-    def answer(asked: AgentRequest) -> AgentReply:
-        if cut := _sleep(play.sleep_s, asked):
-            return AgentReply(failure=cut, error=f"The script was ended while it slept ({cut}).")
-        if play.files:
-            files = {normal_path(name): text for name, text in play.files.items()}
-            write_files(asked.workdir, files)
-            if play.commit:
-                commit_files(asked.workdir, list(files), play.commit, asked.agent)
-        failure = "scripted" if play.fail else ("exit" if play.exit_code else "")
-        error = play.fail or (
-            f"The script ended with exit code {play.exit_code}." if failure else ""
-        )
-        return AgentReply(text=play.text, exit_code=play.exit_code, failure=failure, error=error)
-
-    return answer
+def _play(entry: ScriptedReply, asked: AgentRequest) -> AgentReply:
+    """Do what an answer says."""
+    if cut := _sleep(entry.sleep_s, asked):
+        return AgentReply(failure=cut, error=f"The script was ended while it slept ({cut}).")
+    if entry.files:
+        files = {normal_path(name): text for name, text in entry.files.items()}
+        write_files(asked.workdir, files)
+        if entry.commit:
+            commit_files(asked.workdir, list(files), entry.commit, asked.agent)
+    failure = "scripted" if entry.fail else ("exit" if entry.exit_code else "")
+    error = f"The script ended with exit code {entry.exit_code}." if failure else ""
+    return AgentReply(
+        text=entry.text, exit_code=entry.exit_code, failure=failure, error=entry.fail or error
+    )
 
 
 def _sleep(seconds: float, asked: AgentRequest) -> str:
