@@ -19,7 +19,7 @@ PATIENCE_S = 240.0
 def handoff(summary: str = "Done.", outcome: str = "completed", **more: Any) -> str:
     """A reply that ends with a handoff."""
     recommended = ("patterns_discovered", "gotchas", "dependencies_for_next")
-    lists = {name: [] for name in (*recommended, "suggested_next_steps")}
+    lists: dict[str, Any] = {name: [] for name in (*recommended, "suggested_next_steps")}
     fields = {"outcome": outcome, "summary": summary, **lists, **more}
     return f"Fine.\n\n## Handoff\n```yaml\n{yaml.safe_dump(fields)}```\n"
 

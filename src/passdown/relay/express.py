@@ -49,7 +49,8 @@ from passdown.relay.git import (
     locked,
     open_pull_request,
 )
-from passdown.relay.run import AGAIN, ERROR, STOP, AgentLimits, relay_of
+from passdown.relay.relay_file import AGAIN, relay_of
+from passdown.relay.run import ERROR
 from passdown.relay.runs import EXPRESS, Runs, connection_of
 from passdown.workspace.streams import WorkspaceStreams
 
@@ -128,18 +129,14 @@ class ExpressRecord(NamedTuple):
 
 def _relay_for(item: ExpressItem) -> Relay:
     """The relay of an item: one leg, which any of its agents may take, a few times."""
-    limits = AgentLimits()._asdict()
-    agent = {"profile": "", "runner": {}, "needs": {}, "limits": limits, "review_by": "person"}
-    when = {"outcome": [ERROR], "to": "", "gate": ""}
-    retry = {"when": when, "go": [AGAIN], "at_most": TRIES - 1, "otherwise": [STOP]}
+    retry = {"when": {"outcome": [ERROR]}, "go": [AGAIN], "at_most": TRIES - 1}
     leg = {"leg": "change", "agent": item.agents[0], "request": item.reason}
     document: JsonObject = {
         "relay": EXPRESS,
         "description": item.title,
-        "budget": 0,
         "parallel": 1,
-        "agents": dict.fromkeys(item.agents, agent),
-        "legs": [{**leg, "phase": "implementing", "gate": "", "joins": [], "then": [retry]}],
+        "agents": {name: {"runner": {}} for name in item.agents},
+        "legs": [{**leg, "phase": "implementing", "then": [retry]}],
         "item": item.to_dict(),
     }
     return relay_of(document)

@@ -114,7 +114,7 @@ class _MessageFields:
 def message_of(given: object, path: str = "message") -> Message:
     """Check a message, or the document of one. Raises InvalidInput with every problem."""
     checks = Checks()
-    document = _plain(given) if isinstance(given, Message | dict) else given
+    document = _plain(cast("Any", given)) if isinstance(given, Message | dict) else given
     plain = Part(_MessageFields).read(document, path, checks)
     problems = [as_error(problem) for problem in checks.problems()]
     if plain:
@@ -447,11 +447,11 @@ def _lines(messages: Sequence[Message]) -> list[str]:
 def _newest_lines(opening: str, lines: list[str], is_cut: bool, limit: Budget) -> str:
     """The opening and as many of the newest lines as fit."""
 
-    def text(kept: int) -> str:
-        older = [_OLDER] if is_cut or kept < len(lines) else []
-        return "\n".join([opening, *older, *lines[len(lines) - kept :]])
+    def text(newest: Sequence[str]) -> str:
+        older = [_OLDER] if is_cut or len(newest) < len(lines) else []
+        return "\n".join([opening, *older, *reversed(newest)])
 
-    return text(limit.longest(len(lines), text))
+    return text(limit.beginning(lines[::-1], text)[0])
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:

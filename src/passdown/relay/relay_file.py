@@ -215,9 +215,10 @@ def relay_of(document: Document) -> Relay:
     Raises ValueError for one that isn't valid.
     """
     document, checks = check(RelayFields, document)
-    if checks.errors:
-        raise ValueError(checks.errors[0].line())
-    fields = value_of(RelayFields, document)
+    try:
+        fields = value_of(RelayFields, document)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(checks.errors[0].line() if checks.errors else str(error)) from error
     legs = {leg.leg: leg for leg in fields.legs}
     name, text, budget = fields.relay, fields.description, fields.budget
     return Relay(name, text, budget, dict(fields.agents), legs, fields.parallel, document)
