@@ -297,7 +297,7 @@ class AsyncContextGroup:
 class AsyncRulesGroup:
     async def inject(
         self,
-        prompt: str,
+        prompt: str = "",
         *,
         session: str,
         agent: str | None = None,

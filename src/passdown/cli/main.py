@@ -80,10 +80,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(verb: str, argv: list[str], store: str | None) -> int:
-    as_json = False
     try:
         parser, given = parser_of(verb).parse(argv)
-        as_json = bool(given.get("json"))
         return parser.run(given, store)
     except SystemExit as stop:
         return int(stop.code or 0)
@@ -94,7 +92,7 @@ def _run(verb: str, argv: list[str], store: str | None) -> int:
     except Exception as error:  # noqa: BLE001
         from passdown.cli.output import print_error
 
-        print_error(_known(error), as_json=as_json)
+        print_error(_known(error), as_json="--json" in argv)
         return 1
 
 

@@ -14,19 +14,19 @@ from passdown.cli.output import (
     pairs,
     print_findings,
     print_json,
-    print_problems,
     progress_bar,
     styled,
     table,
 )
-from passdown.cli.parsing import Author, command
+from passdown.cli.parsing import Author, command, operation
 from passdown.cli.session import UsageError, plain
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from passdown.cli.session import Session
+    from passdown.core.types import JsonObject
     from passdown.imports.importer import ImportResult
-    from passdown.workspace.maintenance import Verification
+    from passdown.workspace.maintenance import Rebuild, Verification
 
 _IMPORT_RESULTS = ("added", "changed", "unchanged", "skipped", "refused")
 _LABELS = (
@@ -35,22 +35,6 @@ _LABELS = (
     ("note", "yellow", ("added", "changed")),
 )
 _MAX_LISTED = 20
-
-
-@command(
-    "verify",
-    "",
-    "--against ../safe/heads.json",
-    "--chain-only --json",
-    like="verify",
-    help={"against": "FILE: heads that were exported earlier"},
-)
-def verify(session: Session, *, against: str | None = None, **options: Any) -> int:
-    """Check that the store is as it was written."""
-    heads = _saved_heads(against) if against else None
-    with session.open() as workspace:
-        found = workspace.verify(heads, progress=progress_bar("verifying"), **options)
-    return _show_verified(session, found)
 
 
 def _saved_heads(path: str) -> str:
@@ -63,20 +47,65 @@ def _saved_heads(path: str) -> str:
         raise InvalidInput("nothing was verified", [problem]) from error
 
 
-def _show_verified(session: Session, found: Verification) -> int:
-    findings = plain(found.findings)
-    numbers = {"streams": found.streams, "records": found.records}
-    document = {"ok": not findings, **numbers, "findings": findings}
-    session.show(document, lambda _: _print_verified(found))
-    return 1 if findings else 0
+def _verification(_: object, found: Verification) -> JsonObject:
+    return {"ok": found.ok, **found._asdict(), "findings": plain(found.findings)}
 
 
-def _print_verified(found: Verification, note: str = "") -> None:
-    number = len(found.findings)
+def _print_verified(found: JsonObject) -> None:
+    number = len(found["findings"])
     label, style = (counted(number, "finding"), "red") if number else ("ok", "green")
-    records, streams = counted(found.records, "record"), counted(found.streams, "stream")
-    labelled(label, style, f"{records} in {streams}{note}")
-    print_problems(found.findings)
+    records, streams = counted(found["records"], "record"), counted(found["streams"], "stream")
+    labelled(label, style, f"{records} in {streams}")
+    print_findings(found["findings"], 2)
+
+
+operation(
+    "verify",
+    _print_verified,
+    "",
+    "--against ../safe/heads.json",
+    "--chain-only --json",
+    progress="verifying",
+    finish=_verification,
+    fails=lambda found: not found["ok"],
+    as_options=("against",),
+    read={"against": _saved_heads},
+    help={"against": "FILE: heads that were exported earlier"},
+)
+operation(
+    "backup",
+    _print_verified,
+    "../safe/ledger-2026-01-09.db",
+    progress="copying",
+    finish=_verification,
+    hint=lambda _w, _r, given: line(f"copied to {given['target']}, and verified"),
+    fails=lambda found: not found["ok"],
+    help={"target": "FILE: a new file"},
+)
+
+
+def _print_rebuilt(found: Rebuild) -> None:
+    line(f"rebuilt every derived row from {counted(found.records, 'record')}")
+    differing = ", ".join(found.differing)
+    line(f"these tables were different: {differing}" if differing else "nothing was different")
+
+
+operation("reindex", _print_rebuilt, "", progress="reindexing")
+
+
+def _print_recovered(found: dict[str, list[str]]) -> None:
+    line("recorded; what the ledger lacks is kept in:")
+    for names in found.values():
+        for name in names:
+            line(name, 2)
+
+
+operation(
+    "recover",
+    _print_recovered,
+    "T-1 --by ana --reason 'the disk failed, there is no newer copy'",
+    help={"task": "only this task; default: all of which state files show more"},
+)
 
 
 @command(
@@ -106,29 +135,6 @@ def heads_export(session: Session, file: str | None = None) -> None:
     session.show({"file": file, "heads": number}, lambda _: line(said))
 
 
-@command("backup", "../safe/ledger-2026-01-09.db", help={"file": "a new file"})
-def backup(session: Session, file: str) -> int:
-    """Copy the store while others write, verified."""
-    with session.open() as workspace:
-        found = workspace.maintenance.backup(file, progress_bar("copying"))
-    if not session.as_json:
-        line(f"copied to {file}, and verified:")
-    return _show_verified(session, found)
-
-
-@command("reindex", "")
-def reindex(session: Session) -> None:
-    """Rebuild indexes from the records."""
-    with session.open() as workspace:
-        found = workspace.maintenance.reindex(progress_bar("reindexing"))
-    differing = ", ".join(found.differing)
-    if session.as_json:
-        print_json({"records": found.records, "differing": list(found.differing)})
-        return
-    line(f"rebuilt every derived row from {counted(found.records, 'record')}")
-    line(f"these tables were different: {differing}" if differing else "nothing was different")
-
-
 @command(
     "doctor", "", "--json", "--no-start", help={"start": "don't start the MCP server to time it"}
 )
@@ -147,26 +153,6 @@ def doctor(session: Session, *, start: bool = True) -> int:
         found["findings"] += plain(findings)
     session.show(found, _print_doctor)
     return 0 if found["ok"] else 1
-
-
-@command(
-    "recover",
-    "T-1 --by ana --reason 'the disk failed, there is no newer copy'",
-    like="maintenance.recover",
-    help={"task": "only this task; default: all of which state files show more"},
-)
-def recover(session: Session, task: str | None = None, **options: Any) -> None:
-    """Go on from the ledger although state files show what it has lost."""
-    with session.open() as workspace:
-        found = workspace.maintenance.recover(task, **options)
-    session.show(found, _print_recovered)
-
-
-def _print_recovered(found: dict[str, list[str]]) -> None:
-    line("recorded; what the ledger lacks is kept in:")
-    for names in found.values():
-        for name in names:
-            line(f"  {name}")
 
 
 def _print_doctor(found: dict[str, Any]) -> None:
@@ -202,16 +188,15 @@ def copy(session: Session, source: str, target: str) -> int:
     from passdown.workspace.maintenance import copy_workspace
 
     done = copy_workspace(source, target, progress_bar)
-    found = done.verified
-    if session.as_json:
-        numbers = {"streams": found.streams, "records": found.records}
-        verified = {**numbers, "findings": plain(found.findings)}
-        print_json({**done._asdict(), "ok": not found.findings, "verified": verified})
-    else:
+    found = _verification(None, done.verified)
+
+    def print_text(_: object) -> None:
         earlier = f", {done.before} had been copied before" if done.before else ""
         line(f"copied {counted(done.records, 'record')} to {done.target}{earlier}")
-        _print_verified(found, ", verified")
-    return 1 if found.findings else 0
+        _print_verified(found)
+
+    session.show({**done._asdict(), "ok": found.pop("ok"), "verified": found}, print_text)
+    return int(bool(found["findings"]))
 
 
 @command(

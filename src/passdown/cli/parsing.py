@@ -199,6 +199,7 @@ def operation(
     line: str = "",
     fixed: Mapping[str, object] | None = None,
     without: Collection[str] = (),
+    read: Mapping[str, Callable[[str], Any]] | None = None,
     progress: str = "",
     finish: Callable[[Workspace, Any], Any] = lambda _, result: result,
     hint: Callable[[Workspace, Any, dict[str, Any]], object] = lambda _w, _r, _g: None,
@@ -208,16 +209,18 @@ def operation(
     """Make an operation of the workspace a command, with `settings` of `command`.
 
     It is the operation of this name on the command line, or `method`. `fixed` parameters aren't
-    offered. With a label in `progress`, a bar is drawn. What `finish` makes of the result is
-    shown, and to people what `hint` prints, which gets the arguments too; exit code 1 if the
-    result `fails`.
+    offered; those in `read` name a file, which the function reads. With a label in `progress`, a
+    bar is drawn. What `finish` makes of the result is shown, and to people what `hint` prints,
+    which gets the arguments too. Exit code 1 if the result `fails`.
     """
     called = method or next(each.name for each in OPERATIONS if each.cli == name)
     known = dict(fixed or {})
 
-    def run(session: Session, **values: Any) -> int:
+    def run(session: Session, /, **values: Any) -> int:
         own = {each.name for each in operation_arguments(called)}
         given = {n: v for n, v in values.items() if n in own or v not in (None, [], "")}
+        for each, function in (read or {}).items():
+            given[each] = function(given[each]) if given[each] else given[each]
         if progress:
             given["progress"] = progress_bar(progress)
         with session.open() as workspace:

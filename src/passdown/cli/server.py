@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from passdown.cli.output import line, short_time, table, verbatim
+from passdown.cli.output import line, row_printer, verbatim
 from passdown.cli.parsing import comma_list, command
 from passdown.cli.session import UsageError, default_agent, start_tracing
 from passdown.core.access import RIGHTS
@@ -264,22 +264,17 @@ def token_list(session: Session, *, with_ended: bool = False) -> None:
     with session.open() as workspace:
         now = WorkspaceStreams(workspace).now()
         known = Tokens(workspace).all().values()
-    kept = [(one, one.state(now)) for one in known if with_ended or one.state(now) == "live"]
-    rows = [
-        [
-            one.id,
-            state,
-            f"{one.name} (person)" if one.is_person else one.name,
-            ",".join(one.rights),
-            short_time(one.made),
-            one.expires[:10] or "never",
-            one.label,
-        ]
-        for one, state in kept
-    ]
-    names = ("id", "state", "whose", "rights", "made (UTC)", "expires", "label")
-    document = [{**one.to_dict(), "state": state} for one, state in kept]
-    session.show(document, lambda _: table(names, rows, "no tokens", whole=names[:-1]))
+    kept = [{**one.to_dict(), "state": one.state(now)} for one in known]
+    session.show([one for one in kept if with_ended or one["state"] == "live"], _print_tokens)
+
+
+_print_tokens = row_printer(
+    "id, state, whose=name, rights, made (UTC)=made, expires, label",
+    "no tokens",
+    name=lambda one: f"{one['name']} (person)" if one["is_person"] else one["name"],
+    rights=lambda one: ",".join(one["rights"]),
+    expires=lambda one: one["expires"][:10] or "never",
+)
 
 
 @command("token revoke", "k3v5x2m7qa", help={"id": "ID: from passdown token list"})

@@ -18,7 +18,7 @@ from passdown.cli.output import (
     print_json,
     print_problems,
     progress_bar,
-    short_time,
+    row_printer,
     table,
     terminal_width,
     verbatim,
@@ -190,21 +190,11 @@ def artifact_list(session: Session, *, task: str | None = None, agent: str | Non
             found = workspace.context.saved_switches(task=task or "", agent=agent or "")
         else:
             found = all_artifacts(workspace)
-    names = ("task", "at (UTC)", "from", "to", "version", "state", "file")
-    rows = [
-        [
-            entry["task"],
-            short_time(entry["at"]),
-            entry["from_agent"],
-            entry["to_agent"],
-            entry["version"],
-            "consumed" if entry["consumed"] else "waiting",
-            entry["file"],
-        ]
-        for entry in found
-    ]
     empty = f"nothing is waiting for {agent}" if agent else "no artifacts"
-    session.show(found, lambda _: table(names, rows, empty, whole=names[:-1]))
+    columns = "task, at (UTC)=at, from=from_agent, to=to_agent, version, state, file"
+    states = {True: "consumed", False: "waiting"}
+    print_rows = row_printer(columns, empty, state=lambda entry: states[entry["consumed"]])
+    session.show(found, print_rows)
 
 
 @command("artifact check", ".passdown/handoffs/*.yaml")
@@ -265,25 +255,23 @@ def artifact_template(_session: Session) -> None:
     print(template(), end="")
 
 
-def _print_rule_domains(report: JsonObject) -> None:
-    names = ("layer", "domain", "for", "rules", "file")
-    rows = [
-        [
-            f"{domain['layer']} {domain['layer_name']}",
-            domain["name"],
-            domain["trigger"] or domain["recall"] or domain["bracket"],
-            domain["count"],
-            domain["file"],
-        ]
-        for domain in report["domains"]
-    ]
-    table(names, rows, f"no rules in {report['folder']}", whole=names[:2])
+_print_domains = row_printer(
+    "layer, domain=name, for=trigger, rules=count, file",
+    "no rules; they belong in .passdown/rules",
+    whole="layer,domain",
+    layer=lambda domain: f"{domain['layer']} {domain['layer_name']}",
+    trigger=lambda domain: domain["trigger"] or domain["recall"] or domain["bracket"],
+)
+
+
+def _print_rule_report(report: JsonObject) -> None:
+    _print_domains(report["domains"])
     print_findings(report["problems"])
 
 
 operation(
     "rules list",
-    _print_rule_domains,
+    _print_rule_report,
     "",
     line="list every domain of rules; exit code 1 when a file has errors",
     fails=lambda report: any(problem["level"] == "error" for problem in report["problems"]),
@@ -327,14 +315,17 @@ def _print_injected(found: RulesInjected) -> None:
         print(visible(text), file=sys.stderr)
 
 
-@command(
+operation(
     "rules inject",
+    _print_injected,
     "--session s1 --agent dev 'add a migration'",
     "--session s1 --used 130000 - < prompt.txt",
-    flags={"name": "--session", "used": "--used"},
+    line="print the rules that go with a prompt",
+    without=("counter",),
+    read={"prompt": lambda text: text if text != "-" else read_input("-").decode(errors="replace")},
     help={
         "prompt": "PROMPT: the prompt, or - for stdin",
-        "name": "ID: the conversation it is part of",
+        "session": "ID: the conversation it is part of",
         "agent": "the active agent; left out: as before, empty: none",
         "workflow": "NAME: the active workflow, as --agent",
         "squad": "NAME: the active squad, as --agent",
@@ -342,31 +333,6 @@ def _print_injected(found: RulesInjected) -> None:
         "used": "TOKENS: tokens in the context; default: estimated",
     },
 )
-def rules_inject(
-    session: Session,
-    prompt: str = "",
-    *,
-    name: str,
-    agent: str | None = None,
-    workflow: str | None = None,
-    squad: str | None = None,
-    task: str | None = None,
-    used: int | None = None,
-) -> None:
-    """Print the rules that go with a prompt."""
-    if prompt == "-":
-        prompt = read_input("-").decode(errors="replace")
-    with session.open() as workspace:
-        found = workspace.rules.inject(
-            prompt,
-            session=name,
-            agent=agent,
-            workflow=workflow,
-            squad=squad,
-            task=task,
-            used=used,
-        )
-    session.show(found, _print_injected)
 
 
 _BAR = 24

@@ -689,7 +689,7 @@ class ContextGroup:
 class RulesGroup:
     def inject(
         self,
-        prompt: str,
+        prompt: str = "",
         *,
         session: str,
         agent: str | None = None,

@@ -104,7 +104,7 @@ class _Request(NamedTuple):
 
 def inject_rules(
     context: Context,
-    prompt: str,
+    prompt: str = "",
     *,
     session: str,
     agent: str | None = None,
