@@ -270,7 +270,7 @@ def test_a_profile_comes_with_its_tools(folder: Path) -> None:
         ("just words", "wrong_type"),
         ("tools: words", "wrong_type"),
         ("tools: {Read: [1]}", "wrong_type"),
-        ("tools: {Read: {tier: 9}}", "invalid_choice"),
+        ("tools: {Read: {tier: 9}}", "out_of_range"),
         ("tools: {Read: {tier: one}}", "wrong_type"),
         ("tools: {Read: {defer: perhaps}}", "wrong_type"),
         ("tools: {Read: {layer: [L1]}}", "wrong_type"),

@@ -752,10 +752,10 @@ def test_faulty_files_are_reported_together_and_take_no_other_down(
     assert [(p.path, p.code) for p in found.problems] == [
         ("manifest:1", "invalid_line"),
         ("gone", "missing_file"),
-        ("binary", "not_utf8"),
+        ("binary", "invalid_utf8"),
         ("lines:2", "empty"),
         ("link", "path_escapes_root"),
-        ("pipe", "unreadable_file"),
+        ("pipe", "not_regular_file"),
         ("huge", "too_large"),
     ]
     report = rule_report(opened)

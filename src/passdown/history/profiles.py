@@ -1,25 +1,24 @@
 """Agents' files on disk: profiles, the tool registry, rules and sessions.
 
-A profile is NAME.md; its text is passed on unchanged and only its front matter is read. A
-missing or
-broken registry, rule or session file is reported, never raised.
+A profile is NAME.md; its text is passed on unchanged and only its front matter is read. A missing
+or broken registry, rule or session file is reported, never raised.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.names import agent_problems, id_problems
+from passdown.core.schema import ANY_TEXT, COUNT, TRUTH, Checks, List, Map, Number, Type
 from passdown.core.settings import parse_needs
 from passdown.core.text import child_path, excerpt, visible
 from passdown.errors import InvalidInput, Problem, StoreUnavailable
 from passdown.ledger.durable_files import named_lock, replace_file
+from passdown.ledger.project_files import read_beneath
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -29,10 +28,6 @@ FOLDERS = ("agents", ".claude/agents", ".passdown/agents")
 """Where profiles are looked for when no folder is named; the first that is there counts."""
 MAX_BYTES = 1_048_576
 ENDING = ".md"
-
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
-_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
 _NOT_AGENTS = frozenset({"readme"})
 
 
@@ -75,58 +70,42 @@ class Profiles:
         except (OSError, ValueError):  # a folder's name with a NUL in it is a ValueError
             return ()
         stems = (name.removesuffix(ENDING) for name in files if name.endswith(ENDING))
-        return tuple(sorted(stem for stem in stems if _is_name(stem) and self._is_there(stem)))
+        return tuple(sorted(stem for stem in stems if self._is_there(stem)))
+
+    def _is_there(self, name: str) -> bool:
+        if not _is_name(name):
+            return False
+        found = read_beneath(self.folder, name + ENDING, MAX_BYTES)
+        return not isinstance(found, Problem)
 
     def get(self, name: str) -> Profile | None:
         """The profile of an agent; None when it has none or no agent can be called so."""
         if not self.folder or not _is_name(name):
             return None
         path = os.path.join(self.folder, name + ENDING)
-        try:
-            data = _read_profile(self.folder, name + ENDING)
-            text = data.decode()
-        except FileNotFoundError:
-            return None
-        except _Unusable as error:
-            return self._unusable(name, path, error.problem)
-        except UnicodeDecodeError as error:
-            message = f"byte {error.start} is not UTF-8"
-            return self._unusable(name, path, Problem("", "invalid_utf8", message, "UTF-8 text"))
-        except (OSError, ValueError) as error:
-            message = getattr(error, "strerror", None) or str(error)
-            problem = Problem("", "unreadable_file", message, "a file")
-            return self._unusable(name, path, problem)
+        text = text_beneath(self.folder, name + ENDING)
+        if isinstance(text, Problem):
+            if text.code == "missing_file":
+                return None
+            return Profile(name, "", path, {}, (), (text._replace(path=excerpt(path, 200)),))
         problems: list[Problem] = []
         needs = _declared(name, text, problems)
+        relative = os.path.relpath(path, self.root)
+        shown = excerpt(path if relative.startswith("..") else relative, 200)
+        named = with_file_name(shown, problems)
         tools = self.registry.tools_for(name)
-        named = self._named(path, problems)
         return Profile(name, text, path, needs, tools, (*named, *self.registry.problems))
 
-    def _named(self, path: str, problems: list[Problem]) -> tuple[Problem, ...]:
-        """Problems with the name of a profile's file, from the project's root where it is there."""
-        if not problems:
-            return ()
 
-        relative = os.path.relpath(path, self.root)
-        return with_file_name(
-            excerpt(path if relative.startswith("..") else relative, 200), problems
-        )
-
-    def _unusable(self, name: str, path: str, problem: Problem) -> Profile:
-        return Profile(name, "", path, {}, (), (problem._replace(path=excerpt(path, 200)),))
-
-    def _is_there(self, name: str) -> bool:
-        with suppress(OSError, _Unusable):
-            os.close(_open(self.folder, name + ENDING))
-            return True
-        return False
-
-
-class _Unusable(Exception):
-    """A file that is there but isn't read."""
-
-    def __init__(self, code: str, message: str, expected: str) -> None:
-        self.problem = Problem("", code, message, expected)
+def text_beneath(folder: str, name: str) -> str | Problem:
+    """The text of a regular file in a folder, or why there is none to be had."""
+    data = read_beneath(folder, name, MAX_BYTES)
+    if isinstance(data, Problem):
+        return data
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        return Problem(name, "invalid_utf8", f"byte {error.start} is not UTF-8", "UTF-8 text")
 
 
 def _first_folder(root: str) -> str:
@@ -143,45 +122,6 @@ def _first_folder(root: str) -> str:
 def _is_name(name: str) -> bool:
     # The rules of an agent's name leave no separator, no leading dot and no device.
     return not agent_problems(name, "agent") and name.casefold() not in _NOT_AGENTS
-
-
-def _open(folder: str, file: str) -> int:
-    """A regular file of the folder, opened without following a link out of it."""
-    at = os.open(folder, os.O_RDONLY | _DIRECTORY)
-    flags = os.O_RDONLY | _NOFOLLOW | _NONBLOCK
-    try:
-        try:
-            descriptor = os.open(file, flags, dir_fd=at)
-        except OSError as error:
-            if error.errno not in (errno.ELOOP, errno.EMLINK):
-                raise
-            descriptor = os.open(_behind_link(folder, file), flags, dir_fd=at)
-    finally:
-        os.close(at)
-    status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_BYTES:
-        return descriptor
-    os.close(descriptor)
-    if stat.S_ISREG(status.st_mode):
-        raise _Unusable("too_large", f"{status.st_size:,} bytes", f"at most {MAX_BYTES:,}")
-    raise _Unusable("not_regular_file", "is not a regular file", "a file")
-
-
-def _behind_link(folder: str, file: str) -> str:
-    """The file of the same folder that a link leads to."""
-    real = os.path.realpath(os.path.join(folder, file))
-    if os.path.dirname(real) != os.path.realpath(folder):
-        raise _Unusable("path_escapes_root", "is a link out of its folder", "a file in it")
-    return os.path.basename(real)
-
-
-def _read_profile(folder: str, file: str) -> bytes:
-    with open(_open(folder, file), "rb") as profile:
-        # One byte more than is allowed, should it have grown since it was measured.
-        data = profile.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise _Unusable("too_large", f"{len(data):,} bytes or more", f"at most {MAX_BYTES:,}")
-    return data
 
 
 def _declared(name: str, text: str, problems: list[Problem]) -> dict[str, list[str]]:
@@ -230,17 +170,16 @@ def _truths(needs: object) -> object:
     }
 
 
-TIERS = (1, 2, 3)
-"""1: always loaded; 2: loaded with the agents that use it; 3: outside, found by search."""
 LOADED = ("always_loaded", "frequently_used")
 DEFERRED = "deferred"
 _COSTS = ("tokens", "token_cost", "tokenCost", "estimated_tokens")
 
-Fields = dict[str, object]
-
 
 class Tool(NamedTuple):
-    """A tool as the registry describes it; `defer` when it is loaded only on request."""
+    """A tool as the registry describes it; `defer` when it is loaded only on request.
+
+    Tier 1 is always loaded, 2 with the agents that use it, 3 is outside and found by search.
+    """
 
     name: str
     tier: int = 1
@@ -248,6 +187,15 @@ class Tool(NamedTuple):
     defer: bool = False
     tokens: int = 0
     category: str = ""
+
+
+_TOOL: dict[str, Type] = {
+    "tier": Number(1, 3),
+    "layer": ANY_TEXT,
+    "defer": TRUTH,
+    "tokens": COUNT,
+    "category": ANY_TEXT,
+}
 
 
 class Registry(NamedTuple):
@@ -297,24 +245,24 @@ def load_registry(path: str, name: str = "") -> Registry:
     from passdown.core.parsing import load_yaml
 
     file = excerpt(name or path, 200)
+    data = read_beneath(*os.path.split(path), MAX_BYTES)
+    if isinstance(data, Problem):
+        if data.code == "missing_file":
+            expected = "a file, or no [agents] registry in the settings"
+            message = f"{file} isn't there"
+            return Registry(problems=(_warning("registry", "missing_registry", message, expected),))
+        return Registry(problems=(_warning("registry", data.code, f"{file}: {data.message}"),))
     try:
-        document = load_yaml(_regular_bytes(path), max_bytes=MAX_BYTES)
+        document = load_yaml(data, max_bytes=MAX_BYTES)
     except InvalidInput as error:
         warnings = [problem._replace(level="warning") for problem in error.problems]
         return Registry(problems=with_file_name(file, warnings))
-    except FileNotFoundError:
-        expected = "a file, or no [agents] registry in the settings"
-        message = f"{file} isn't there"
-        return Registry(problems=(_warning("registry", "missing_registry", message, expected),))
-    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        message = f"{file} can't be read: {getattr(error, 'strerror', None) or error}"
-        return Registry(problems=(_warning("registry", "unreadable_file", message),))
-    problems: list[Problem] = []
-    fields = _mapping(document, "", problems)
-    tools = dict(_tools(fields.get("tools"), problems))
-    profiles = dict(_profiles(fields.get("profiles"), tools, problems))
-    executors = dict(_executors(fields.get("task_bindings"), problems))
-    return Registry(tools, profiles, executors, with_file_name(file, problems))
+    reading = _RegistryReader()
+    fields = reading.mapping(document, "")
+    tools = reading.tools(fields.get("tools"))
+    profiles = reading.profiles(fields.get("profiles"), tools)
+    executors = reading.executors(fields.get("task_bindings"))
+    return Registry(tools, profiles, executors, with_file_name(file, reading.problems))
 
 
 def with_file_name(file: str, problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -326,134 +274,88 @@ def _warning(path: str, code: str, message: str, expected: str = "") -> Problem:
     return Problem(path, code, message, expected, "the rest is used without it", "warning")
 
 
-def _wrong(path: str, value: object, expected: str, problems: list[Problem]) -> None:
-    problems.append(_warning(path, "wrong_type", f"{type(value).__name__} given", expected))
+class _RegistryReader:
+    """Reads the parts of a registry; what is wrong becomes a warning, and its default is used."""
 
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
 
-def _mapping(value: object, path: str, problems: list[Problem]) -> Fields:
-    """A mapping, or an empty one with a warning; what isn't given at all is no fault."""
-    if isinstance(value, dict):
-        return cast("Fields", value)
-    if value is not None:
-        _wrong(path, value, "names with their fields", problems)
-    return {}
+    def _read(self, kind: Type, value: object, path: str, default: Any) -> Any:
+        """A value of a type; what isn't given at all is no fault."""
+        if value is None:
+            return default
+        checks = Checks()
+        found = kind.read(value, path, checks)
+        self.problems += [
+            _warning(problem.path, problem.code, problem.message, problem.expected)
+            for problem in checks.errors
+        ]
+        return default if checks.errors and not isinstance(found, list) else found
 
+    def mapping(self, value: object, path: str) -> dict[str, Any]:
+        """A mapping, or an empty one with a warning."""
+        return self._read(Map(), value, path, {})
 
-def _tools(value: object, problems: list[Problem]) -> Iterator[tuple[str, Tool]]:
-    """Tools by name, or as a list whose entries have one."""
-    if isinstance(value, list):
-        entries = enumerate(cast("list[object]", value))
-        named = [(_listed(entry), f"tools[{index}]", entry) for index, entry in entries]
-    else:
-        given = _mapping(value, "tools", problems)
-        named = [(name, child_path("tools", name), entry) for name, entry in given.items()]
-    for name, path, entry in named:
-        if not name:
-            _wrong(path, entry, "a tool with a name", problems)
-        elif entry is None or isinstance(entry, dict | str):
-            yield name, _tool(name, cast("Fields", entry if entry else {}), path, problems)
+    def tools(self, value: object) -> dict[str, Tool]:
+        """Tools by name, or as a list whose entries have one."""
+        if isinstance(value, list):
+            entries = [
+                (each.get("name") if isinstance(each, dict) else each, f"tools[{index}]", each)
+                for index, each in enumerate(cast("list[Any]", value))
+            ]
         else:
-            _wrong(path, entry, "a tool's fields", problems)
+            given = self.mapping(value, "tools")
+            entries = [(name, child_path("tools", name), each) for name, each in given.items()]
+        found: dict[str, Tool] = {}
+        for name, path, each in entries:
+            if not isinstance(name, str) or not isinstance(each, dict | str | None):
+                given_type = f"{type(each).__name__} given"
+                self.problems.append(_warning(path, "wrong_type", given_type, "a tool's fields"))
+                continue
+            fields = cast("dict[str, Any]", each if isinstance(each, dict) else {})
+            costs = (fields[cost] for cost in _COSTS if fields.get(cost) is not None)
+            fields = {**fields, "tokens": next(costs, None)}
+            defaults = Tool(name)
+            values = {
+                part: self._read(kind, fields.get(part), f"{path}.{part}", getattr(defaults, part))
+                for part, kind in _TOOL.items()
+            }
+            found[name] = Tool(name, **values)
+        return found
 
+    def profiles(
+        self, value: object, tools: dict[str, Tool]
+    ) -> dict[str, dict[str, tuple[str, ...]]]:
+        """The names of each agent's tools. A profile of which nothing can be read is none: the
+        tools of tier 1 are better.
+        """
+        found: dict[str, dict[str, tuple[str, ...]]] = {}
+        for agent, given in self.mapping(value, "profiles").items():
+            path = child_path("profiles", agent)
+            if fields := self.mapping(given, path):
+                found[agent] = {
+                    how: tuple(self._names(fields.get(how), f"{path}.{how}", tools))
+                    for how in (*LOADED, DEFERRED)
+                }
+        return found
 
-def _listed(entry: object) -> str:
-    name = cast("Fields", entry).get("name") if isinstance(entry, dict) else entry
-    return name if isinstance(name, str) else ""
+    def _names(self, value: object, path: str, tools: dict[str, Tool]) -> Iterator[str]:
+        for index, name in enumerate(self._read(List(ANY_TEXT), value, path, [])):
+            if name in tools if isinstance(name, str) else False:
+                yield name
+            elif isinstance(name, str):
+                message = f"'{excerpt(name)}' isn't among the tools"
+                self.problems.append(_warning(f"{path}[{index}]", "unknown_tool", message))
 
-
-def _tool(name: str, given: Fields | str, path: str, problems: list[Problem]) -> Tool:
-    fields = given if isinstance(given, dict) else {}
-    tier = _number(fields, ("tier",), 1, path, problems)
-    if tier not in TIERS:
-        expected = " | ".join(map(str, TIERS))
-        problems.append(_warning(f"{path}.tier", "invalid_choice", f"{tier} given", expected))
-        tier = 1
-    return Tool(
-        name,
-        tier,
-        _text(fields, "layer", path, problems),
-        _truth(fields, "defer", path, problems),
-        _number(fields, _COSTS, 0, path, problems),
-        _text(fields, "category", path, problems),
-    )
-
-
-def _number(
-    fields: Fields, names: tuple[str, ...], default: int, path: str, problems: list[Problem]
-) -> int:
-    name = next((name for name in names if fields.get(name) is not None), "")
-    value = fields.get(name)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-        return int(value)
-    if name:
-        _wrong(f"{path}.{name}", value, "a whole number from 0", problems)
-    return default
-
-
-def _text(fields: Fields, name: str, path: str, problems: list[Problem]) -> str:
-    value = fields.get(name)
-    if value is None or isinstance(value, str):
-        return value or ""
-    _wrong(f"{path}.{name}", value, "text", problems)
-    return ""
-
-
-def _truth(fields: Fields, name: str, path: str, problems: list[Problem]) -> bool:
-    # YAML's plain scalars stay text here, so the words are read where they mean something.
-    value = fields.get(name)
-    if isinstance(value, str) and value.lower() in ("true", "yes", "on"):
-        return True
-    if value is not None and not (isinstance(value, str) and value.lower() in _FALSE):
-        _wrong(f"{path}.{name}", value, "true or false", problems)
-    return False
-
-
-_FALSE = ("false", "no", "off")
-
-
-def _profiles(
-    value: object, tools: dict[str, Tool], problems: list[Problem]
-) -> Iterator[tuple[str, dict[str, tuple[str, ...]]]]:
-    for agent, given in _mapping(value, "profiles", problems).items():
-        path = child_path("profiles", agent)
-        fields = _mapping(given, path, problems)
-        found = {
-            how: tuple(_names(fields.get(how), f"{path}.{how}", tools, problems))
-            for how in (*LOADED, DEFERRED)
-        }
-        # A profile of which nothing can be read is none: the tools of tier 1 are better.
-        if fields:
-            yield agent, found
-
-
-def _names(
-    value: object, path: str, tools: dict[str, Tool], problems: list[Problem]
-) -> Iterator[str]:
-    if value is not None and not isinstance(value, list):
-        _wrong(path, value, "a list of tools", problems)
-    entries = cast("list[object]", value) if isinstance(value, list) else []
-    for index, name in enumerate(entries):
-        if not isinstance(name, str):
-            _wrong(f"{path}[{index}]", name, "a tool's name", problems)
-        elif name not in tools:
-            message = f"'{excerpt(name)}' isn't among the tools"
-            problems.append(_warning(f"{path}[{index}]", "unknown_tool", message))
-        else:
-            yield name
-
-
-def _executors(value: object, problems: list[Problem]) -> Iterator[tuple[str, str]]:
-    """The executor of each kind of task: the value itself, or its `executor` or `agent`."""
-    for task_type, given in _mapping(value, "task_bindings", problems).items():
-        path = child_path("task_bindings", task_type)
-        agent = given
-        if isinstance(given, dict):
-            fields = cast("Fields", given)
-            agent = fields.get("executor") or fields.get("agent")
-        if isinstance(agent, str):
-            yield task_type, agent
-        elif agent is not None:
-            _wrong(path, agent, "an agent's name", problems)
+    def executors(self, value: object) -> dict[str, str]:
+        """The executor of each kind of task: the value itself, or its `executor` or `agent`."""
+        found: dict[str, str] = {}
+        for task_type, given in self.mapping(value, "task_bindings").items():
+            fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+            agent = fields.get("executor") or fields.get("agent") if fields else given
+            name = self._read(ANY_TEXT, agent, child_path("task_bindings", task_type), "")
+            found |= {task_type: name} if name else {}
+        return found
 
 
 class RuleFiles:
@@ -468,35 +370,7 @@ class RuleFiles:
 
     def text(self, name: str) -> str | Problem:
         """The text of a regular file, or why there is none to be had."""
-        root = os.path.realpath(self.folder)
-        path = os.path.realpath(os.path.join(root, *name.split("/")))
-        if os.path.commonpath([root, path]) != root:
-            return Problem(name, "path_escapes_root", "leads out of the folder", "a file inside it")
-        try:
-            data = _regular_bytes(path)
-        except FileNotFoundError:
-            return Problem(name, "missing_file", "there is no such file", "a file")
-        except OSError as error:
-            reason = f"can't be read ({error.strerror or error})"
-            return Problem(name, "unreadable_file", reason, "a text file")
-        if len(data) > MAX_BYTES:
-            return Problem(name, "too_large", "has too many bytes", f"at most {MAX_BYTES:,}")
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            return Problem(name, "not_utf8", f"is no UTF-8 text ({error.reason})", "UTF-8")
-
-
-def _regular_bytes(path: str) -> bytes:
-    # Without O_NONBLOCK, opening a pipe would wait for its other end.
-    descriptor = os.open(path, os.O_RDONLY | _NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("is not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_BYTES + 1)
-    finally:
-        os.close(descriptor)
+        return text_beneath(self.folder, name)
 
 
 class SessionFiles:

@@ -96,39 +96,74 @@ def _is_one_of(path: str, others: list[str]) -> bool:
 
 
 def _inspect(root: str, path: str, field: str) -> FileOnDisk:
+    found = _opened(root, path, field)
+    if not isinstance(found, int):
+        return FileOnDisk(None, None, found)
     try:
-        descriptor = _open_beneath(root, path.split("/"))
+        size = os.fstat(found).st_size
+        return FileOnDisk(_hash(found, size), size)
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
-            return _unreadable(error, path, field)
-        return _behind_link(root, path, field)
-    return _measured(descriptor, path, field)
-
-
-def _behind_link(root: str, path: str, field: str) -> FileOnDisk:
-    """A link is on the way: allowed as long as it stays inside the project."""
-    real_root = os.path.realpath(root)
-    real = os.path.realpath(os.path.join(real_root, *path.split("/")))
-    if os.path.commonpath([real_root, real]) != real_root:
-        message = f"{path} leads out of the project"
-        problem = Problem(field, "path_escapes_root", message, "a file inside the project")
-        return FileOnDisk(None, None, problem)
-    try:
-        descriptor = _open_beneath(real_root, os.path.relpath(real, real_root).split(os.sep))
-    except OSError as error:
-        return _unreadable(error, path, field)
-    return _measured(descriptor, path, field)
-
-
-def _measured(descriptor: int, path: str, field: str) -> FileOnDisk:
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            message = f"{path} is not a regular file"
-            return FileOnDisk(None, None, Problem(field, "not_regular_file", message, "a file"))
-        return FileOnDisk(_hash(descriptor, status.st_size), status.st_size)
+        return FileOnDisk(None, None, _unreadable(error, path, field))
     finally:
-        os.close(descriptor)
+        os.close(found)
+
+
+def read_beneath(root: str, path: str, limit: int) -> bytes | Problem:
+    """The bytes of a regular file beneath `root`, or why there are none: missing_file,
+    path_escapes_root, not_regular_file, unreadable_file or too_large.
+    """
+    found = _opened(root, path, path)
+    if found is None and os.path.exists(root) and not os.path.isdir(root):
+        return Problem(path, "unreadable_file", f"{root} is no folder", "a folder")
+    if not isinstance(found, int):
+        return found or Problem(path, "missing_file", "there is no such file", "a file")
+    with os.fdopen(found, "rb") as file:
+        try:
+            data = file.read(limit + 1)
+        except OSError as error:
+            return _unreadable(error, path, path)
+    if len(data) > limit:
+        return Problem(path, "too_large", "has too many bytes", f"at most {limit:,}")
+    return data
+
+
+def _opened(root: str, path: str, field: str) -> int | Problem | None:
+    """A regular file beneath a folder, open; why it is refused; or None where there is none.
+
+    A link is allowed as long as it stays inside.
+    """
+    try:
+        try:
+            descriptor = _open_beneath(root, path.split("/"))
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise
+            real_root = os.path.realpath(root)
+            real = os.path.realpath(os.path.join(real_root, *path.split("/")))
+            if os.path.commonpath([real_root, real]) != real_root:
+                message, expected = f"{path} leads out of its folder", "a file inside it"
+                return Problem(field, "path_escapes_root", message, expected)
+            descriptor = _open_beneath(real_root, os.path.relpath(real, real_root).split(os.sep))
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        missing = (errno.ENOENT, errno.ENOTDIR)
+        is_missing = isinstance(error, OSError) and error.errno in missing
+        return None if is_missing else _unreadable(error, path, field)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return _not_regular(path, field)
+
+
+def _not_regular(path: str, field: str) -> Problem:
+    return Problem(field, "not_regular_file", f"{path} is not a regular file", "a file")
+
+
+def _unreadable(error: Exception, path: str, field: str) -> Problem:
+    # A link that changes while it is followed is invalid to the system (EINVAL).
+    if getattr(error, "errno", None) in (errno.ELOOP, errno.ENXIO, errno.EINVAL):
+        return _not_regular(path, field)
+    reason = getattr(error, "strerror", None) or error
+    return Problem(field, "unreadable_file", f"{path} can't be read ({reason})", "a readable file")
 
 
 def _open_beneath(root: str, parts: list[str]) -> int:
@@ -142,16 +177,6 @@ def _open_beneath(root: str, parts: list[str]) -> int:
         return os.open(parts[-1], os.O_RDONLY | _NOFOLLOW | _NONBLOCK, dir_fd=folder)
     finally:
         os.close(folder)
-
-
-def _unreadable(error: OSError, path: str, field: str) -> FileOnDisk:
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return MISSING_FILE
-    if error.errno in (errno.ELOOP, errno.ENXIO):
-        message = f"{path} is not a regular file"
-        return FileOnDisk(None, None, Problem(field, "not_regular_file", message, "a file"))
-    message = f"{path} can't be read ({error.strerror})"
-    return FileOnDisk(None, None, Problem(field, "unreadable_file", message, "a readable file"))
 
 
 def _hash(descriptor: int, size: int) -> str:
