@@ -96,11 +96,12 @@ def answer_note(answer: JsonObject) -> str:
 
 def summary_facts(header: JsonObject, open_items: Iterable[ItemRow]) -> JsonObject:
     """As much of a state as a summary needs, but for its decisions and where it is."""
-    rows = list(open_items)
+    # In a fixed order, whichever way the rows and the header were come by.
+    rows = sorted(open_items, key=lambda row: (row.letter, row.ordinal))
     return {
         "phase": header["phase"],
         "previous_phase": header["previous_phase"],
-        "artifacts": [{"type": kind} for kind in header["types"]],
+        "artifacts": [{"type": kind} for kind in sorted(header["types"])],
         "totals": {"artifacts": header["files"]},
         "blockers": [
             {"blocker": row.title, "severity": row.grade, "status": row.status}

@@ -7,12 +7,13 @@ import unicodedata
 from functools import lru_cache
 
 from passdown.core.redaction import redact
-from passdown.core.text import excerpt, has_lone_surrogate
+from passdown.core.text import excerpt, has_lone_surrogate, text_problems
 from passdown.errors import Problem
 
 MAX_ID = 128
 MAX_AGENT = 64
 MAX_TAG = 64
+MAX_KEY = 512
 MAX_PATH_BYTES = 1_024
 MAX_PATH_PARTS = 64
 
@@ -69,6 +70,17 @@ def agent_problems(value: object, path: str) -> list[Problem]:
         message = f"'{value}' is a role, not an agent"
         fix = f"{value.lower()}-agent"
         return [Problem(path, "reserved_name", message, "a name that is no role", fix)]
+    return found
+
+
+def key_problems(key: object, path: str = "key") -> list[Problem]:
+    """What is wrong with an idempotency key: it is a short text on one line, and no secret."""
+    found = text_problems(key, path, max_length=MAX_KEY)
+    if isinstance(key, str) and not found:
+        if not key.isprintable():
+            found.append(Problem(path, "control_character", "is not printable", "one line of text"))
+        if redact(key)[1]:
+            found.append(Problem(path, "secret", "looks like a secret", "another key"))
     return found
 
 

@@ -99,7 +99,7 @@ def add_knowledge(
     """
     task, key = task or "", key or ""
     # What only writes need is imported here and below: reading the graph should start fast.
-    from passdown.ledger.admission import key_problems
+    from passdown.core.names import key_problems
     from passdown.workspace.entries import REFUSED
 
     nodes, edges, forget_nodes, forget_edges = knowledge_input(

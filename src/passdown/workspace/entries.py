@@ -19,7 +19,7 @@ from passdown.core.knowledge import (
     reserved_problems,
     with_relation,
 )
-from passdown.core.names import agent_problems, id_problems
+from passdown.core.names import agent_problems, id_problems, key_problems
 from passdown.core.record import canonical_bytes, digest_bytes
 from passdown.core.redaction import removal_message
 from passdown.core.results import Receipt
@@ -37,7 +37,6 @@ from passdown.errors import (
 )
 from passdown.history.state import item_documents, mark_superseded
 from passdown.ledger import Entry
-from passdown.ledger.admission import key_problems
 from passdown.ledger.durable_files import with_retries
 from passdown.ledger.gates import cycle_problems, entry_guard, mark_problems, supersede_problems
 from passdown.workspace.context import Context

@@ -17,7 +17,7 @@ from passdown.core.intake import (
 )
 from passdown.core.intake import check_handoff as check_fields
 from passdown.core.kinds import FILE_LISTS
-from passdown.core.names import normal_path, path_problems
+from passdown.core.names import key_problems, normal_path, path_problems
 from passdown.core.record import digest_bytes
 from passdown.core.redaction import removal_message
 from passdown.core.results import Check, HandoffCommand
@@ -31,7 +31,6 @@ from passdown.errors import (
     unknown_task,
 )
 from passdown.ledger import Entry
-from passdown.ledger.admission import key_problems
 from passdown.ledger.gates import handoff_guard, handoff_notices, handoff_reasons
 from passdown.ledger.writer import repeated_record, task_before
 from passdown.workspace.context import Context
