@@ -274,6 +274,10 @@ def _warning(path: str, code: str, message: str, expected: str = "") -> Problem:
     return Problem(path, code, message, expected, "the rest is used without it", "warning")
 
 
+def _fields(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
 class _RegistryReader:
     """Reads the parts of a registry; what is wrong becomes a warning, and its default is used."""
 
@@ -285,12 +289,13 @@ class _RegistryReader:
         if value is None:
             return default
         checks = Checks()
-        found = kind.read(value, path, checks)
+        found: object = kind.read(value, path, checks)
         self.problems += [
             _warning(problem.path, problem.code, problem.message, problem.expected)
             for problem in checks.errors
         ]
-        return default if checks.errors and not isinstance(found, list) else found
+        is_usable = isinstance(found, list) or not checks.errors
+        return cast("Any", found) if is_usable else default
 
     def mapping(self, value: object, path: str) -> dict[str, Any]:
         """A mapping, or an empty one with a warning."""
@@ -298,11 +303,10 @@ class _RegistryReader:
 
     def tools(self, value: object) -> dict[str, Tool]:
         """Tools by name, or as a list whose entries have one."""
+        entries: list[tuple[object, str, object]]
         if isinstance(value, list):
-            entries = [
-                (each.get("name") if isinstance(each, dict) else each, f"tools[{index}]", each)
-                for index, each in enumerate(cast("list[Any]", value))
-            ]
+            listed = enumerate(cast("list[object]", value))
+            entries = [(_fields(each).get("name", each), f"tools[{i}]", each) for i, each in listed]
         else:
             given = self.mapping(value, "tools")
             entries = [(name, child_path("tools", name), each) for name, each in given.items()]
@@ -312,7 +316,7 @@ class _RegistryReader:
                 given_type = f"{type(each).__name__} given"
                 self.problems.append(_warning(path, "wrong_type", given_type, "a tool's fields"))
                 continue
-            fields = cast("dict[str, Any]", each if isinstance(each, dict) else {})
+            fields = _fields(cast("object", each))
             costs = (fields[cost] for cost in _COSTS if fields.get(cost) is not None)
             fields = {**fields, "tokens": next(costs, None)}
             defaults = Tool(name)
@@ -351,7 +355,7 @@ class _RegistryReader:
         """The executor of each kind of task: the value itself, or its `executor` or `agent`."""
         found: dict[str, str] = {}
         for task_type, given in self.mapping(value, "task_bindings").items():
-            fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+            fields = _fields(given)
             agent = fields.get("executor") or fields.get("agent") if fields else given
             name = self._read(ANY_TEXT, agent, child_path("task_bindings", task_type), "")
             found |= {task_type: name} if name else {}

@@ -521,7 +521,7 @@ def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> 
                 named["from_agent"] = agent
             command = workspace.hand_off(text, key=key, **named)
         else:
-            if not named_by_shape(Handoff, fields).get("from_agent"):
+            if not read_handoff(fields).data.get("from_agent"):
                 fields["from_agent"] = agent
             command = workspace.hand_off(fields, key=key)
     except InvalidInput as error:

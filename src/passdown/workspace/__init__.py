@@ -81,7 +81,7 @@ def init(folder: str = ".", store: str = "", *, repoint: bool = False) -> Worksp
     return workspace
 
 
-_WITHOUT_LEDGER = ("maintenance.doctor", "maintenance.recover")
+_WITHOUT_LEDGER = ("maintenance.doctor", "maintenance.recover", "verify")
 """What can be done while state files show that the ledger was lost."""
 
 
