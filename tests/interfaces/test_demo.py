@@ -63,7 +63,7 @@ def test_the_demonstration_shows_a_whole_relay_and_leaves_nothing_behind(
         "waits: gate T-1#k1 is waiting for a person",
         "$ passdown gate approve T-1#k1 --by kim",
         "R-1 can continue",
-        ": done on passdown/express-",
+        ": done by coder on passdown/express-",
         "R-1 completed after",
         "coder: Round half a cent up",
         "kim: Say where prices are",
