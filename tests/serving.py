@@ -23,14 +23,14 @@ QUICK = Limits(rate=0)
 
 
 class Lent:
-    """A door that lends one workspace, which whoever opened it closes."""
+    """Lends one workspace at a time, which whoever opened it closes."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+        self.lent = workspace
 
     @contextmanager
     def workspace(self) -> Generator[Workspace]:
-        yield self._workspace
+        yield self.lent
 
     def close(self) -> None:
         pass
@@ -62,10 +62,11 @@ def served(
     *,
     host: str = "127.0.0.1",
     allowed: tuple[str, ...] = (),
+    lent: Lent | None = None,
 ) -> Generator[Served]:
-    """Serve a workspace until the block ends."""
+    """Serve a workspace, or what `lent` lends, until the block ends."""
     place = listen(host, 0)
-    server = build_server(Lent(workspace), place, allowed, limits)  # type: ignore[arg-type]
+    server = build_server(lent or Lent(workspace), place, allowed, limits)  # type: ignore[arg-type]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [place.sock]}, daemon=True)
     thread.start()
     try:

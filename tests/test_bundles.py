@@ -382,7 +382,7 @@ def test_all_or_nothing(here: Workspace, there: Workspace, bundle: Path, tmp_pat
     """One task that can't be taken keeps the others out as well."""
     there.create_task("T-2", title="Another", agent="a")
     assert refused(there, bundle) == [("task/T-2@2", "diverged")]
-    assert there.load("T-1") is None
+    assert there.files.load("T-1") is None
     del here, tmp_path
 
 

@@ -79,14 +79,14 @@ def test_a_state_holds_everything_that_was_handed_over(ws: Workspace) -> None:
 @pytest.mark.promise("S1-18")
 def test_loading_gives_none_or_every_field(ws: Workspace, tmp_path: Path) -> None:
     """A missing task loads as none and shows as NotFound; a saved one is equal after reopening."""
-    assert ws.load("T-9") is None
+    assert ws.files.load("T-9") is None
     with pytest.raises(NotFound, match="T-9"):
         ws.state("T-9")
     ws.hand_off(full_handoff())
     state, document = ws.state("T-1"), ws.files.state_document("T-1")
     ws.close()
     with passdown.open(str(tmp_path)) as again:
-        loaded = again.load("T-1")
+        loaded = again.files.load("T-1")
         assert loaded == state
         assert loaded is not None
         assert loaded.document == document

@@ -5,14 +5,17 @@ gives it a name and says how it is reached. `Workspace`, the async API, the remo
 routes and the command line are derived from the rows and the functions' signatures. Rows hold
 strings, so reading the table imports nothing.
 
-Conventions, so that most rows need no options:
+Conventions, so that few rows need a function of their own:
 
 - `GROUP.NAME` is the method NAME of the group GROUP: `knowledge.add` is `ws.knowledge.add`.
 - `{name}` in a route is an argument; a part in brackets is left out when its argument is None.
-- Other arguments go into the query of a GET and into the JSON body of anything else.
+- Other arguments go into the query of a GET and into the JSON body of anything else, values as
+  `core.codec` encodes them. None that isn't the default is null there, and empty in a query.
 - `key` is sent as Idempotency-Key, `expect_version` as If-Match; a function or a progress callback
   is never sent. With `**fields`, the body may hold any further field.
-- Lists come as `{"items": [...]}`, texts as `{"text": ...}`.
+- Lists come as `{"items": [...]}`, texts as `{"text": ...}`, other plain values as
+  `{"value": ...}`; None is 404. What is written to `target` is the body of the response.
+- Two operations may share a route if their results are the same JSON: the first one answers.
 """
 
 from __future__ import annotations
@@ -32,12 +35,15 @@ class Operation(NamedTuple):
         http: `METHOD /path`; empty for what a server doesn't offer.
         right: What a token has to allow: read, write, approve or admin.
         cli: The verb, or empty.
-        author: The parameter that names the writer; over HTTP it is the token's name.
+        author: The parameter that names the writer, or `PARAMETER.FIELD`; over HTTP it is the
+            token's name. One that only reads may name anybody, unless it may be left out.
         paged: The parameter that a page's cursor goes into.
         is_heavy: Reads much of the store; few run at once, and clients wait longer.
         takes_files: The client sends hashes of the files that the arguments name.
-        media: What is answered instead of JSON.
+        media: What is answered instead of JSON; of several, the argument `format` names one.
         status: The HTTP status of success.
+        on_workspace: The function's first parameter is the workspace, here or behind a server;
+            without a route it is made of other operations.
         has_handler: A function of `passdown.web.handlers` answers instead of the conventions.
         has_client: A function of `passdown.remote.methods` calls instead of the conventions.
         instead: For what a server doesn't offer: what that is, and what to do instead.
@@ -52,8 +58,9 @@ class Operation(NamedTuple):
     paged: str = ""
     is_heavy: bool = False
     takes_files: bool = False
-    media: tuple[str, ...] = ()
+    media: tuple[tuple[str, str], ...] = ()
     status: int = 200
+    on_workspace: bool = False
     has_handler: bool = False
     has_client: bool = False
     instead: tuple[str, str] = ("", "")
@@ -69,6 +76,11 @@ class Operation(NamedTuple):
         return self.name.rpartition(".")[2]
 
     @property
+    def repeats(self) -> bool:
+        """Whether a request may be sent again without a key: then nothing is written twice."""
+        return self.right in ("read", "admin") or self.name in _REPEATABLE
+
+    @property
     def handler(self) -> str:
         """Where the function is that answers instead of the conventions; or empty."""
         own = self.name.replace(".", "_")
@@ -79,6 +91,10 @@ class Operation(NamedTuple):
         """Where the function is that calls a server instead of the conventions; or empty."""
         own = self.name.replace(".", "_")
         return f"passdown.remote.methods:{own}" if self.has_client else ""
+
+
+_REPEATABLE = ("decisions.store", "knowledge.relate", "relay.send_express")
+"""Writes that are the same when they are repeated."""
 
 
 def load(reference: str) -> Any:
@@ -98,6 +114,7 @@ _SEARCH = "passdown.workspace.search:"
 _STATES = "passdown.workspace.states:"
 _SWITCHES = "passdown.workspace.switches:"
 _TASKS = "passdown.workspace.task_context:"
+_RELAY = "passdown.relay.operations:"
 
 _PROJECT_RULES = (
     "rules",
@@ -105,10 +122,24 @@ _PROJECT_RULES = (
 )
 
 
+_GRAPH_MEDIA = (
+    ("json", "application/json"),
+    ("dot", "text/vnd.graphviz"),
+    ("mermaid", "text/plain"),
+    # A picture may hold words of anybody: as plain text no browser takes it for a page.
+    ("svg", "text/plain"),
+)
+
+
 def _writing(name: str, function: str, http: str, **rest: Any) -> Operation:
     """A row that records something, in the name of `agent` unless it says otherwise."""
     given: dict[str, Any] = {"right": "write", "author": "agent", "status": 201, **rest}
     return Operation(name, function, http, **given)
+
+
+def _relay(name: str, function: str, http: str, **rest: Any) -> Operation:
+    """A row of a relay; its verbs of the command line print more than an operation gives."""
+    return Operation(name, _RELAY + function, http, on_workspace=True, **rest)
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -141,14 +172,8 @@ OPERATIONS: tuple[Operation, ...] = (
         has_handler=True,
         has_client=True,
     ),
-    Operation("prepare_handoff", _HANDOFF + "prepare_handoff", "", right="write", has_client=True),
-    Operation(
-        "receive_handoff",
-        _STATES + "receive_handoff",
-        "POST /api/tasks/{task}/receive",
-        has_handler=True,
-        has_client=True,
-    ),
+    Operation("prepare_handoff", _HANDOFF + "prepare_handoff", right="write", on_workspace=True),
+    Operation("receive_handoff", _STATES + "receive_handoff", "POST /api/handoffs/receive"),
     _writing("decide", _ENTRIES + "decide", "POST /api/decisions", cli="decide", takes_files=True),
     _writing("note", _ENTRIES + "note", "POST /api/notes", cli="note", takes_files=True),
     _writing("warn", _ENTRIES + "warn", "POST /api/warnings", cli="warn"),
@@ -171,12 +196,9 @@ OPERATIONS: tuple[Operation, ...] = (
         right="approve",
         author="by",
     ),
-    Operation("state", _STATES + "state", "", has_client=True),
-    Operation("load", _STATES + "load", "", has_client=True),
+    Operation("state", _STATES + "state", "GET /api/tasks/{task}/state"),
     Operation("log", _QUERIES + "log", "GET /api[/tasks/{task}]/log", cli="log", paged="before"),
-    Operation(
-        "changes", _QUERIES + "changes", "GET /api/changes", has_handler=True, has_client=True
-    ),
+    Operation("changes", _QUERIES + "changes", "GET /api/changes"),
     Operation("show", _QUERIES + "show", "GET /api/items/{item}", cli="show"),
     Operation("diff", _QUERIES + "diff", "GET /api/tasks/{task}/diff", cli="diff"),
     Operation("inbox", _QUERIES + "inbox", "GET /api/inbox", cli="inbox", author="agent"),
@@ -189,7 +211,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "GET /api/tasks/{task}/brief",
         cli="brief",
         author="agent",
-        has_client=True,
     ),
     Operation(
         "switch",
@@ -199,15 +220,9 @@ OPERATIONS: tuple[Operation, ...] = (
         has_handler=True,
         has_client=True,
     ),
-    Operation("recall", _SEARCH + "recall", "POST /api/recall", cli="recall", has_handler=True),
+    Operation("recall", _SEARCH + "recall", "POST /api/recall", cli="recall", author="told_to"),
     Operation(
-        "verify",
-        _MAINTENANCE + "verify_workspace",
-        "GET /api/verify",
-        cli="verify",
-        is_heavy=True,
-        has_handler=True,
-        has_client=True,
+        "verify", _MAINTENANCE + "verify_workspace", "POST /api/verify", cli="verify", is_heavy=True
     ),
     Operation(
         "context.deliveries",
@@ -238,27 +253,17 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "context.handoff_context", _ENTRIES + "handoff_context", "GET /api/tasks/{task}/context"
     ),
-    Operation("context.subagent_prompt", _PROMPTS + "subagent_prompt", "", has_client=True),
+    Operation("context.subagent_prompt", _PROMPTS + "subagent_prompt", on_workspace=True),
     _writing(
         "context.save_switch",
         _SWITCHES + "save_switch",
         "POST /api/tasks/{task}/switch-artifacts",
         author="from_agent",
-        has_handler=True,
     ),
-    Operation(
-        "context.saved_switches",
-        _PROMPTS + "saved_switches",
-        "GET /api/switch-artifacts",
-        has_handler=True,
-    ),
+    Operation("context.saved_switches", _PROMPTS + "saved_switches", "GET /api/switch-artifacts"),
     Operation("context.compaction", _RULES + "compaction", "GET /api/compaction"),
     Operation(
-        "context.profile",
-        _PROMPTS + "profile",
-        "GET /api/profiles/{agent}",
-        has_handler=True,
-        has_client=True,
+        "context.profile", _PROMPTS + "profile", "GET /api/profiles/{agent}", has_client=True
     ),
     Operation("context.agents", _PROMPTS + "agents", "GET /api/profiles", has_client=True),
     Operation(
@@ -269,18 +274,14 @@ OPERATIONS: tuple[Operation, ...] = (
         "decisions.store",
         _ENTRIES + "store_decision",
         "POST /api/stored-decisions",
+        author="decision.agent",
         takes_files=True,
-        has_handler=True,
-        has_client=True,
     ),
+    Operation("decisions.get", _ENTRIES + "get_decision", "GET /api/stored-decisions"),
     Operation(
-        "decisions.get",
-        _ENTRIES + "get_decision",
-        "GET /api/stored-decisions",
-        has_handler=True,
-        has_client=True,
+        "decisions.address", _ENTRIES + "decision_address", "GET /api/stored-decisions/address"
     ),
-    Operation("decisions.address", _ENTRIES + "decision_address", "", has_client=True),
+    Operation("files.load", _STATES + "load", "GET /api/tasks/{task}/state"),
     Operation(
         "files.state_document",
         _QUERIES + "state_document",
@@ -297,39 +298,24 @@ OPERATIONS: tuple[Operation, ...] = (
         "files.history", _QUERIES + "path_history", "GET /api/tasks/{task}/paths", cli="history"
     ),
     Operation("files.inline_plan", _QUERIES + "inline_plan", "GET /api/tasks/{task}/inline"),
-    Operation("files.checkout", _MAINTENANCE + "checkout", "", has_client=True),
-    _writing(
-        "knowledge.add",
-        _GRAPH + "add_knowledge",
-        "POST /api/knowledge",
-        cli="knowledge add",
-        has_client=True,
+    Operation("files.checkout", _MAINTENANCE + "checkout", has_client=True),
+    _writing("knowledge.add", _GRAPH + "add_knowledge", "POST /api/knowledge", cli="knowledge add"),
+    _writing("knowledge.relate", _ENTRIES + "relate", "POST /api/relations", status=200),
+    Operation(
+        "knowledge.written",
+        "passdown.knowledge.sync:written_since",
+        "GET /api/knowledge",
+        is_heavy=True,
     ),
-    _writing(
-        "knowledge.relate",
-        _ENTRIES + "relate",
-        "POST /api/relations",
-        status=200,
-        has_handler=True,
-        has_client=True,
-    ),
-    Operation("knowledge.graph", _GRAPH + "graph", "", cli="graph", has_client=True),
+    Operation("knowledge.graph", _GRAPH + "graph", "GET /api/graph", cli="graph", is_heavy=True),
     Operation(
         "knowledge.render",
         _GRAPH + "render_graph",
-        "GET /api/graph",
+        "GET /api/graph.{format}",
         is_heavy=True,
-        media=("application/json", "text/vnd.graphviz", "text/plain"),
-        has_handler=True,
-        has_client=True,
+        media=_GRAPH_MEDIA,
     ),
-    Operation(
-        "knowledge.edges",
-        _GRAPH + "edges",
-        "GET /api/graph/edges",
-        is_heavy=True,
-        has_handler=True,
-    ),
+    Operation("knowledge.edges", _GRAPH + "edges", "GET /api/graph/edges", is_heavy=True),
     Operation(
         "knowledge.neighbours",
         _GRAPH + "neighbours",
@@ -337,32 +323,18 @@ OPERATIONS: tuple[Operation, ...] = (
         is_heavy=True,
         has_handler=True,
     ),
-    Operation(
-        "knowledge.tagged",
-        _GRAPH + "tagged",
-        "GET /api/graph/tagged",
-        has_handler=True,
-        has_client=True,
-    ),
-    Operation(
-        "knowledge.tasks_about",
-        _GRAPH + "tasks_about",
-        "GET /api/graph/about",
-        has_handler=True,
-        has_client=True,
-    ),
+    Operation("knowledge.tagged", _GRAPH + "tagged", "GET /api/graph/tagged"),
+    Operation("knowledge.tasks_about", _GRAPH + "tasks_about", "GET /api/graph/about"),
     Operation(
         "knowledge.pack",
         "passdown.knowledge.packs:pack",
         "GET /api/tasks/{task}/pack",
         cli="knowledge pack",
         is_heavy=True,
-        has_handler=True,
     ),
     Operation(
         "knowledge.sync",
         "passdown.knowledge.sync:sync_knowledge",
-        "",
         cli="knowledge sync",
         has_client=True,
     ),
@@ -432,8 +404,7 @@ OPERATIONS: tuple[Operation, ...] = (
         cli="backup",
         right="admin",
         is_heavy=True,
-        media=("application/vnd.sqlite3",),
-        has_handler=True,
+        media=(("", "application/vnd.sqlite3"),),
         has_client=True,
     ),
     Operation(
@@ -442,8 +413,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "GET /api/bundle",
         cli="export",
         is_heavy=True,
-        media=("application/zip",),
-        has_handler=True,
+        media=(("", "application/zip"),),
         has_client=True,
     ),
     Operation(
@@ -451,6 +421,7 @@ OPERATIONS: tuple[Operation, ...] = (
         _MAINTENANCE + "import_bundle",
         "POST /api/bundle",
         right="admin",
+        author="agent",
         is_heavy=True,
         has_handler=True,
         has_client=True,
@@ -479,6 +450,24 @@ OPERATIONS: tuple[Operation, ...] = (
         cli="doctor",
         right="admin",
         is_heavy=True,
+    ),
+    _relay("relay.runs", "list_runs", "GET /api/runs", is_heavy=True),
+    _relay("relay.run", "get_run", "GET /api/runs/{run}"),
+    _relay(
+        "relay.answer", "answer_run", "POST /api/runs/{run}/answer", right="approve", author="by"
+    ),
+    _relay("relay.stop", "stop_run", "POST /api/runs/{run}/stop", right="approve", author="by"),
+    _relay("relay.agents", "agent_statuses", "GET /api/agents"),
+    _relay("relay.conversations", "conversations", "GET /api/tasks/{task}/conversations/{agent}"),
+    _relay("relay.express_items", "list_express", "GET /api/express", is_heavy=True),
+    _relay("relay.express_item", "get_express", "GET /api/express/{item}"),
+    _relay(
+        "relay.send_express",
+        "send_express",
+        "POST /api/express",
+        right="write",
+        author="item.by",
+        status=201,
     ),
 )
 

@@ -301,15 +301,15 @@ def _is_bundle(source: str) -> bool:
 
 
 def _import_bundle(session: Session, source: str, *, patch: str, **options: Any) -> None:
+    from passdown.core.codec import encode
     from passdown.workspace.files import irregular_file_problems
-    from passdown.workspace.maintenance import import_document
 
     if problems := irregular_file_problems(source):
         raise InvalidInput("nothing was imported", problems)
     with session.open() as workspace:
         found = workspace.maintenance.import_bundle(source, patch=patch, **options)
     if session.as_json:
-        print_json(import_document(found))
+        print_json(encode(found))
         return
     rows = [(stream, f"{counted(count, 'record')} added") for stream, count in found.added.items()]
     rows += [(stream, f"kept separately as {name}") for stream, name in found.forked.items()]

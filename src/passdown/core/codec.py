@@ -1,33 +1,43 @@
-"""Values as JSON and back, by their annotations: what a server sends and its client reads."""
+"""Values as JSON and back, and their JSON Schema, by their annotations: what a server sends and
+its client reads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from passdown.core.times import parse_time, stamp
+from passdown.core.times import stamp
+from passdown.core.types import JsonObject
 
 _PLAIN = (str, int, float, bool, NoneType)
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON: its own `to_dict` where it has one, else field by field."""
+    """A value as JSON: its own `to_dict` where it has one, else field by field.
+
+    Raises TypeError for what is no value.
+    """
     if isinstance(value, _PLAIN):
         return value
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, date):
-        return stamp(value) if isinstance(value, datetime) else value.isoformat()
+        # A time without a zone is left as it is: whoever checks it says what is wrong.
+        is_aware = isinstance(value, datetime) and value.tzinfo is not None
+        return stamp(cast("datetime", value)) if is_aware else value.isoformat()
     names = field_names(value.__class__)
     if names:
         return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         entries = cast("Mapping[object, object]", value)
         return {str(key): encode(part) for key, part in entries.items()}
+    if isinstance(value, bytes | bytearray):
+        raise TypeError("bytes are no JSON")
     return [encode(part) for part in value]
 
 
@@ -54,7 +64,8 @@ def _decode_class(kind: Any, data: Any) -> Any:
         hints = type_hints(kind)
         return kind(**{name: decode(hints[name], data[name]) for name in names if name in data})
     if kind is datetime:
-        return parse_time(data)
+        moment = datetime.fromisoformat(data)
+        return moment.astimezone(UTC) if moment.tzinfo else moment
     if not isinstance(data, kind) and not (kind is float and isinstance(data, int)):
         raise TypeError(f"{type(data).__name__} instead of {kind.__name__}")
     return data
@@ -79,6 +90,51 @@ def _decode_collection(origin: Any, kinds: tuple[Any, ...], data: Any) -> Any:
         return tuple(decode(kind, part) for kind, part in zip(kinds, data, strict=True))
     parts = [decode(kinds[0], part) for part in data]
     return tuple(parts) if origin is tuple else parts
+
+
+_TYPES: dict[Any, str] = {
+    str: "string",
+    date: "string",
+    datetime: "string",
+    int: "integer",
+    bool: "boolean",
+    float: "number",
+    NoneType: "null",
+}
+
+
+def schema_of(kind: Any, definitions: JsonObject) -> JsonObject:
+    """The JSON Schema of what `encode` makes of a type; classes with fields go to `definitions`."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind in _TYPES:
+        return {"type": _TYPES[kind]}
+    if origin in (Union, UnionType):
+        parts = [schema_of(part, definitions) for part in inner]
+        if all(part.keys() == {"type"} for part in parts):
+            return {"type": list(dict.fromkeys(part["type"] for part in parts))}
+        return {"anyOf": parts} if all(parts) else {}
+    if isinstance(origin or kind, type) and issubclass(origin or kind, Mapping):
+        return {"type": "object"}
+    if isinstance(origin, type):
+        return {"type": "array", "items": schema_of(inner[0], definitions) if inner else {}}
+    return _class_schema(kind, definitions) if isinstance(kind, type) else {}
+
+
+def _class_schema(kind: type[Any], definitions: JsonObject) -> JsonObject:
+    """A reference to the schema of a class; fields that have a default may be left out."""
+    hints = {name: hint for name, hint in type_hints(kind).items() if name[0] != "_"}
+    if not hints or (is_dataclass(kind) and hasattr(kind, "from_dict")):
+        return {"type": "object"}  # the class says itself how it is sent
+    name = kind.__name__
+    if name not in definitions:
+        definitions[name] = {}  # a class may hold itself
+        defaults = getattr(kind, "_defaults", None) or getattr(kind, "_field_defaults", {})
+        definitions[name] = {
+            "type": "object",
+            "properties": {each: schema_of(hint, definitions) for each, hint in hints.items()},
+            "required": [e for e in hints if e not in defaults and not is_dataclass(kind)],
+        }
+    return {"$ref": f"#/$defs/{name}"}
 
 
 @cache

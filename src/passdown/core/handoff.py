@@ -632,6 +632,10 @@ class TaskState:
     warnings: tuple[str, ...]
     document: dict[str, Any] = field(repr=False, compare=False)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The state document."""
+        return self.document
+
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> TaskState:
         """The value of a state document; refuses one of another schema."""

@@ -786,3 +786,132 @@ ADDRESS = Text(_address_problems)
 SHA256 = Pattern("(sha256:)?[0-9a-f]{64}")
 COUNT = Number(0)
 TRUTH = Truth()
+
+
+_JSON_TYPES: dict[str, type] = {
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+_JSON_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+JsonReader = Callable[[object, str], object]
+
+
+def check_json(
+    value: Any,
+    schema: Mapping[str, Any],
+    path: str,
+    problems: list[Problem],
+    read: JsonReader | None = None,
+) -> Any:
+    """Hold plain data to a JSON Schema and give it back; what is wrong goes to `problems`.
+
+    `read` may first turn a value into the type of the schema that it is meant as.
+    """
+    kinds = _json_kinds(schema)
+    if read is not None and len(kinds) == 1:
+        value = read(value, kinds[0])
+    if kinds and not any(_is_json_type(value, kind) for kind in kinds):
+        message = f"{json_word(value)} given"
+        problems.append(Problem(path, "wrong_type", message, json_expected(schema)))
+    elif isinstance(value, list):
+        return _check_json_list(cast("list[Any]", value), schema, path, problems, read)
+    elif isinstance(value, dict):
+        return _check_json_object(cast("JsonObject", value), schema, path, problems, read)
+    elif found := _json_scalar_problem(value, schema):
+        problems.append(Problem(path, *found))
+    return value
+
+
+def _json_scalar_problem(value: Any, schema: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Code, message and expectation for a text or a number that doesn't keep to a schema."""
+    if value is not None and value not in schema.get("enum", (value,)):
+        return "invalid_choice", f"{excerpt(str(value))!r} is no choice", json_expected(schema)
+    if isinstance(value, str):
+        if len(value) > schema.get("maxLength", len(value)):
+            expected = f"at most {schema['maxLength']:,} characters"
+            return "too_long", f"{len(value):,} characters", expected
+        if "pattern" in schema and not re.fullmatch(schema["pattern"].strip("^$"), value):
+            return "invalid_form", f"{excerpt(value)!r}", schema["pattern"]
+    elif isinstance(value, int) and not isinstance(value, bool):
+        least, most = schema.get("minimum", value), schema.get("maximum", value)
+        if not least <= value <= most:
+            given = value if abs(value) < MAX_INTEGER else "a number of many digits"
+            return "out_of_range", f"{given} given", f"{least:,} to {most:,}"
+    return None
+
+
+def _check_json_list(
+    value: list[Any],
+    schema: Mapping[str, Any],
+    path: str,
+    problems: list[Problem],
+    read: JsonReader | None,
+) -> list[Any]:
+    least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
+    if not least <= len(value) <= most:
+        code, expected = "too_many" if len(value) > most else "too_short", f"{least} to {most:,}"
+        problems.append(Problem(path, code, f"{len(value):,} entries", expected))
+        return value
+    inner: Mapping[str, Any] = schema.get("items", {})
+    return [check_json(e, inner, f"{path}[{i}]", problems, read) for i, e in enumerate(value)]
+
+
+def _check_json_object(
+    value: JsonObject,
+    schema: Mapping[str, Any],
+    path: str,
+    problems: list[Problem],
+    read: JsonReader | None,
+) -> JsonObject:
+    known: Mapping[str, Any] = schema.get("properties", {})
+    found: JsonObject = {}
+    for name, entry in value.items():
+        within = child_path(path, name)
+        if name not in known and schema.get("additionalProperties") is False:
+            expected = ", ".join(known) or "no fields"
+            problems.append(Problem(within, "unknown_field", "is unknown", expected))
+        found[name] = check_json(entry, known.get(name, {}), within, problems, read)
+    problems += [
+        Problem(child_path(path, name), "required", "is missing", json_expected(known.get(name)))
+        for name in schema.get("required", ())
+        if name not in value
+    ]
+    return found
+
+
+def _json_kinds(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    given: object = schema.get("type", ())
+    return (given,) if isinstance(given, str) else tuple(cast("list[str]", given))
+
+
+def _is_json_type(value: object, kind: str) -> bool:
+    if kind == "number":
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, _JSON_TYPES[kind]) and (kind == "boolean") is isinstance(value, bool)
+
+
+def json_word(value: object) -> str:
+    """A plain value's type, in words."""
+    if isinstance(value, float):
+        return "a number"
+    return next((_JSON_WORDS[k] for k in _JSON_TYPES if _is_json_type(value, k)), "something else")
+
+
+def json_expected(schema: Mapping[str, Any] | None) -> str:
+    """What a JSON Schema asks for, in words."""
+    if schema and "enum" in schema:
+        return " | ".join(str(choice) for choice in schema["enum"])
+    return " or ".join(_JSON_WORDS.get(kind, kind) for kind in _json_kinds(schema or {})) or (
+        "a value"
+    )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from passdown.core.types import JsonObject
+from passdown.core.types import JsonObject
 
 
 class View:

@@ -40,7 +40,7 @@ from passdown.workspace.context import Context
 from passdown.workspace.files import is_beneath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from passdown.core.record import Record
     from passdown.store.statements import Reader
@@ -83,7 +83,7 @@ class KnowledgeSource(Protocol):
         """The written graph; reports are about records after `since`."""
         ...
 
-    def add(self, merge: Merge, agent: str) -> None:
+    def add(self, nodes: Sequence[Node], edges: Sequence[Edge], *, agent: str) -> object:
         """Record what a file says."""
         ...
 
@@ -96,24 +96,27 @@ class SyncFolders(NamedTuple):
     memory: str
 
 
-class _LocalKnowledge:
+class _LocalKnowledge(NamedTuple):
     """The ledger of a store that is open in this process."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    context: Context
 
     def written(self, since: int) -> WrittenKnowledge:
-        with self._context.store.reading() as reader:
-            reports = _conflicting_nodes(reader, since)
-            return WrittenKnowledge(written_graph(reader), reader.totals()[1], tuple(reports))
+        return written_since(self.context, since)
 
-    def add(self, merge: Merge, agent: str) -> None:
-        add_knowledge(self._context, merge.nodes, merge.edges, agent=agent)
+    def add(self, nodes: Sequence[Node], edges: Sequence[Edge], *, agent: str) -> object:
+        return add_knowledge(self.context, nodes, edges, agent=agent)
 
 
 def written_since(context: Context, since: int = 0) -> WrittenKnowledge:
-    """The written graph of a local workspace."""
-    return _LocalKnowledge(context).written(since)
+    """What was recorded as knowledge, and what several agents wrote differently since a record.
+
+    Args:
+        since: A sequence number; reports are about later records.
+    """
+    with context.store.reading() as reader:
+        reports = _conflicting_nodes(reader, since)
+        return WrittenKnowledge(written_graph(reader), reader.totals()[1], tuple(reports))
 
 
 def sync_knowledge(context: Context, path: str = "", *, agent: str) -> KnowledgeSync:
@@ -155,7 +158,7 @@ def sync_file(
             aside = f"{target}.conflict-{os.urandom(3).hex()}"
             replace_file(aside, text or "")
         if merge.nodes or merge.edges:
-            side.add(merge, agent)
+            side.add(merge.nodes, merge.edges, agent=agent)
         ledger, seq, _ = side.written(NEWEST)
         new = write_graph(ledger, form)
         if new != text:
@@ -246,7 +249,9 @@ def _read_base(path: str) -> SyncBase:
     """The state of the last sync; empty if there is none, or it can't be read."""
     try:
         document: Any = json.loads(read_text(path) or "{}")
-        return SyncBase(int(document["seq"]), dict(document["digests"]))
+        # A file may say anything.
+        seq = min(max(int(document["seq"]), 0), NEWEST)
+        return SyncBase(seq, dict(document["digests"]))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return NO_SYNC_BASE
 

@@ -13,6 +13,7 @@ from passdown.core.kinds import task_of
 from passdown.core.record import GENESIS, Head
 from passdown.core.replay import Replayed, replay
 from passdown.core.rows import NODE_PREFIX, IndexChanges, KnowledgeRow, TaskRow
+from passdown.core.types import JsonObject
 from passdown.errors import PassdownError, Problem
 from passdown.store.search_queries import MOST_AUTHORS
 
@@ -215,6 +216,12 @@ class Verification(NamedTuple):
     def ok(self) -> bool:
         """Whether everything is as it was written."""
         return not self.findings
+
+    def to_dict(self) -> JsonObject:
+        """The result as a plain JSON object."""
+        findings = [finding.to_dict() for finding in self.findings]
+        counts = {"streams": self.streams, "records": self.records}
+        return {"ok": self.ok, **counts, "findings": findings}
 
 
 def verify(

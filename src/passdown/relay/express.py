@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from passdown.core.graph import Edge, Graph, Node, graph_of
 from passdown.core.kinds import RUN_STREAM, stream_of
@@ -51,7 +51,7 @@ from passdown.relay.git import (
 )
 from passdown.relay.relay_file import AGAIN, relay_of
 from passdown.relay.run import ERROR
-from passdown.relay.runs import EXPRESS, Runs, connection_of
+from passdown.relay.runs import EXPRESS, Runs
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -154,11 +154,9 @@ def send(workspace: Workspace, given: object) -> ExpressRecord:
     The same id with other content raises KeyReused; the creation time and the agents may differ.
     A task that it names must exist.
     """
-    connection = connection_of(workspace)
-    if connection is not None:
-        body = {"item": given}
-        reply = connection.ask("POST", "/api/express", body=body, repeats=True)
-        return express_record(workspace, reply.document()["id"])
+    if not WorkspaceStreams(workspace).is_local:
+        sent = workspace.relay.send_express(cast("JsonObject", given))
+        return express_record(workspace, sent["id"])
     return _recorded(workspace, _checked(workspace, given))
 
 

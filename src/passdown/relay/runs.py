@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from passdown.core.types import JsonObject
     from passdown.relay.relay_file import Relay
     from passdown.relay.run import LegRun, Run
-    from passdown.remote.connection import HttpConnection
     from passdown.workspace import Workspace
 
 
@@ -226,38 +225,16 @@ class Runs:
         return {gate.address: GateState(gate.status, gate.reason) for gate in found}
 
 
-def connection_of(workspace: Workspace) -> HttpConnection | None:
-    """The connection of a workspace that is on a server; None for a local one."""
-    return getattr(workspace, "connection", None)
-
-
 def answer_run(workspace: Workspace, run: str, verdict: str, *, by: str, guidance: str = "") -> Run:
     """Answer the budget review that a run waits for, here or on a server; returns the run."""
-    if _post(workspace, run, "answer", {"verdict": verdict, "by": by, "guidance": guidance}):
-        return Runs(workspace).get(run)
-    found = Runs(workspace).answer(run, verdict, by=by, guidance=guidance)
-    follow_up(workspace, found)
-    return found
+    workspace.relay.answer(run, verdict, by=by, guidance=guidance)
+    return Runs(workspace).get(run)
 
 
 def stop_run(workspace: Workspace, run: str, *, by: str, why: str = "") -> Run:
     """Stop a run, here or on a server; returns the run."""
-    if _post(workspace, run, "stop", {"by": by, "why": why}):
-        return Runs(workspace).get(run)
-    found = Runs(workspace).stop(run, by=by, why=why)
-    follow_up(workspace, found)
-    return found
-
-
-def _post(workspace: Workspace, run: str, action: str, body: JsonObject) -> bool:
-    """Send an action to the server that a workspace is on; False for a local one."""
-    connection = connection_of(workspace)
-    if connection is None:
-        return False
-    from passdown.remote.connection import path_part
-
-    connection.ask("POST", f"/api/runs/{path_part(run)}/{action}", body=body)
-    return True
+    workspace.relay.stop(run, by=by, why=why)
+    return Runs(workspace).get(run)
 
 
 def follow_up(workspace: Workspace, run: Run) -> None:

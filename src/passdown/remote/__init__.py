@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from datetime import date
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, cast, get_origin
+from types import NoneType
+from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
-from passdown.core.arguments import number_problems, raise_problems, text_list, text_type_problems
-from passdown.core.codec import decode, type_hints
-from passdown.core.types import NEWEST
-from passdown.errors import InvalidInput, NotAllowed, PassdownError, Problem
+from passdown.core.arguments import raise_problems, text_list, text_type_problems
+from passdown.core.codec import decode, encode, field_names, type_hints
+from passdown.errors import InvalidInput, NotAllowed, NotFound, PassdownError, Problem
 from passdown.operations import load
 from passdown.remote.connection import (
     HEAVY_TIMEOUT_S,
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from passdown.workspace.streams import Streams
 
 _PAGE = 1_000
-_ELSEWHERE = "Do it where the store is, with passdown.open of its folder or URL."
+_AT_THE_STORE = "Do it where the store is, with passdown.open of its folder or URL."
 
 
 def connect(url: str, token: str = "") -> RemoteWorkspace:
@@ -76,11 +75,6 @@ def _connect(url: str, token: str) -> HttpConnection:
     return HttpConnection(server, token)
 
 
-def unsupported(url: str, what: str, instead: str = _ELSEWHERE) -> PassdownError:
-    """The error for what a server doesn't offer."""
-    return PassdownError(f"{url} doesn't offer {what}", next_step=instead, code="not_offered")
-
-
 class RemoteWorkspace(Workspace):
     """One team's records, on a server. Threads may share it."""
 
@@ -91,10 +85,13 @@ class RemoteWorkspace(Workspace):
     def _call(
         self, operation: Operation, function: Callable[..., Any], *args: Any, **given: Any
     ) -> Any:
+        self.connection.check_open()
         if operation.instead[0]:
             raise self.unsupported(*operation.instead)
         if operation.client:
             return load(operation.client)(self, *args, **given)
+        if not operation.http:
+            return function(self, *args, **given)
         return call(self.connection, operation, *args, **given)
 
     def close(self) -> None:
@@ -116,9 +113,10 @@ class RemoteWorkspace(Workspace):
         """The same: it holds no password."""
         return self.store_url
 
-    def unsupported(self, what: str, instead: str = _ELSEWHERE) -> PassdownError:
+    def unsupported(self, what: str, instead: str = _AT_THE_STORE) -> PassdownError:
         """The error for what a server doesn't offer."""
-        return unsupported(self.store_url, what, instead)
+        message = f"{self.store_url} doesn't offer {what}"
+        return PassdownError(message, next_step=instead, code="not_offered")
 
     @property
     def _context(self) -> Context:
@@ -135,44 +133,38 @@ def call(connection: HttpConnection, operation: Operation, *args: Any, **given: 
     """Send an operation to a server, and give what it answers as the operation's own value."""
     function = load(operation.function)
     kind = type_hints(function)["return"]
-    if not operation.paged:
-        return decoded(request(connection, operation, *args, **given), kind)
     arguments = bound_arguments(function, args, given)
-    _, path = route(operation, arguments)
-    cursor = arguments.pop(operation.paged, None)
-    limit = arguments.pop("limit", signature(function).parameters["limit"].default)
-    found = pages(connection, path, limit, cursor, arguments)
-    return [decode(kind.__args__[0], entry) for entry in found]
-
-
-def request(
-    connection: HttpConnection, operation: Operation, *args: Any, **given: Any
-) -> HttpReply:
-    """Send an operation to a server; gives its reply."""
-    arguments = bound_arguments(load(operation.function), args, given)
-    method, path = route(operation, arguments)
-    options: JsonObject = {
-        "is_heavy": operation.is_heavy,
-        "key": arguments.pop("key", None),
-        "expect_version": arguments.pop("expect_version", None),
-    }
+    method, path = route(operation, function, arguments)
+    if operation.paged:
+        cursor = arguments.pop(operation.paged, None)
+        limit = arguments.pop("limit", signature(function).parameters["limit"].default)
+        found = pages(connection, path, limit, cursor, arguments)
+        return [decode(kind.__args__[0], entry) for entry in found]
+    options: JsonObject = {"is_heavy": operation.is_heavy}
+    if operation.right != "read":
+        options |= {name: arguments.pop(name, None) for name in ("key", "expect_version")}
     if method == "GET":
-        # A text that has to be there and is empty: a blank, which names nothing either.
-        query = {name: " " if value == "" else value for name, value in arguments.items()}
-        return connection.ask(method, path, query=query, **options)
-    if operation.takes_files:
-        field = "decisions" if "summary" in arguments else "patterns"
-        arguments |= files_sent({field: [arguments]})
-    repeats = operation.right in ("read", "admin")
-    return connection.ask(method, path, body=arguments, repeats=repeats, **options)
+        options["query"] = arguments
+    else:
+        if operation.takes_files:
+            entry = arguments.get("decision", arguments)
+            field = "decisions" if "summary" in entry else "patterns"
+            arguments |= files_sent({field: [entry]})
+        options |= {"body": arguments, "repeats": operation.repeats}
+    try:
+        reply = connection.ask(method, path, **options)
+    except NotFound:
+        if NoneType in get_args(kind):
+            return None
+        raise
+    return reply.body.decode() if operation.media else decoded(reply, kind)
 
 
 def bound_arguments(
     function: Callable[..., Any], args: Sequence[Any], given: JsonObject
 ) -> JsonObject:
-    """The arguments of a call by name, without those that are as by default or can't be sent.
-
-    Raises InvalidInput for one of the wrong type: a URL would spell anything.
+    """The arguments of a call as JSON by name, without those that are as by default or can't be
+    sent. Raises InvalidInput for one of the wrong type: a URL would spell anything.
     """
     parameters = signature(function).parameters
     bound = signature(function).bind(None, *args, **given).arguments
@@ -182,26 +174,31 @@ def bound_arguments(
     for name, value in list(bound.items())[1:]:
         parameter = parameters[name]
         if parameter.kind is Parameter.VAR_KEYWORD:
-            found |= {key: part for key, part in value.items() if part is not None}
+            named = {key: part for key, part in value.items() if part is not None}
+            found |= {key: _encoded(key, part, Any, problems) for key, part in named.items()}
         elif name == "counter":
-            found[name] = named_counter(value)
-        elif not callable(value) and value != parameter.default:
-            found[name] = _checked(name, value, hints[name], problems)
+            found |= {} if value is None else {name: named_counter(value)}
+        elif name != "progress" and value is not parameter.default and value != parameter.default:
+            found[name] = _encoded(name, value, hints[name], problems)
     raise_problems("the request is refused; nothing was sent", problems)
-    return {name: value for name, value in found.items() if value is not None}
+    return found
 
 
-def _checked(name: str, value: Any, kind: Any, problems: list[Problem]) -> Any:
-    """An argument, checked as far as its type is a simple one."""
-    if get_origin(kind) is Sequence:
-        return list(text_list(value, name, problems)) if kind.__args__ == (str,) else value
-    if isinstance(value, date):
-        return value.isoformat()
-    if kind in (str, str | date):
+def _encoded(name: str, value: Any, kind: Any, problems: list[Problem]) -> Any:
+    """An argument as JSON, checked as far as its type is a simple one."""
+    if isinstance(kind, type) and field_names(kind) and not isinstance(value, kind):
+        raise TypeError(f"expected a {kind.__name__}, not {type(value).__name__}")
+    if get_origin(kind) is Sequence and get_args(kind) == (str,):
+        return list(text_list(value, name, problems))
+    if kind is str:
         problems += text_type_problems(**{name: value})
-    elif kind is int:
-        problems += number_problems(value, name, -NEWEST, NEWEST)
-    return value
+    is_number = kind is int or (value is not None and set(get_args(kind)) == {int, NoneType})
+    if is_number and (isinstance(value, bool) or not isinstance(value, int)):
+        problems.append(Problem(name, "wrong_type", repr(value)[:40], "a whole number"))
+    try:
+        return encode(value)
+    except TypeError:
+        problems.append(Problem(name, "wrong_type", type(value).__name__, "a value"))
 
 
 def named_counter(counter: Any) -> str | None:
@@ -215,16 +212,21 @@ def named_counter(counter: Any) -> str | None:
     raise InvalidInput("the request is refused; nothing was sent", [problem])
 
 
-def route(operation: Operation, arguments: JsonObject) -> tuple[str, str]:
+def route(
+    operation: Operation, function: Callable[..., Any], arguments: JsonObject
+) -> tuple[str, str]:
     """The HTTP method and the path of an operation; takes out the arguments that are in it."""
     method, _, path = operation.http.partition(" ")
+    parameters = signature(function).parameters
 
     def optional(part: re.Match[str]) -> str:
         name = part[0].partition("{")[2].partition("}")[0]
         return part[1] if arguments.get(name) is not None else ""
 
-    path = re.sub(r"\[(.*?)\]", optional, path)
-    return method, re.sub(r"{(\w+)}", lambda name: path_part(arguments.pop(name[1], "")), path)
+    def filled(part: re.Match[str]) -> str:
+        return path_part(arguments.pop(part[1], parameters[part[1]].default))
+
+    return method, re.sub(r"{(\w+)}", filled, re.sub(r"\[(.*?)\]", optional, path))
 
 
 def project_here() -> Project:
@@ -260,22 +262,16 @@ def pages(
         size += len(reply.body)
         if size > MAX_ANSWER_BYTES:
             raise too_large(connection.server.url, MAX_ANSWER_BYTES)
-        items, cursor = _page(reply)
-        found += items
+        document = reply.document()
+        items, cursor = document.get("items"), document.get("next")
+        if not isinstance(items, list) or not isinstance(cursor, str | None):
+            raise not_passdown(reply, "is no page of a list")
+        found += cast("list[JsonObject]", items)
         if cursor is None or (is_limited and len(found) >= limit):
             return found[:limit] if is_limited else found
         if not items or cursor in seen:
             raise not_passdown(reply, "is a page that leads nowhere")
         seen.add(cursor)
-
-
-def _page(reply: HttpReply) -> tuple[list[JsonObject], str | None]:
-    """The entries of a page and the cursor to the next one, if it is a page."""
-    document = reply.document()
-    items, following = document.get("items"), document.get("next")
-    if not isinstance(items, list) or not isinstance(following, str | None):
-        raise not_passdown(reply, "is no page of a list")
-    return cast("list[JsonObject]", items), following
 
 
 def decoded(reply: HttpReply, kind: Any) -> Any:
@@ -284,6 +280,8 @@ def decoded(reply: HttpReply, kind: Any) -> Any:
     try:
         if get_origin(kind) in (list, tuple):
             return decode(kind, document["items"])
-        return document["text"] if kind is str else decode(kind, document)
+        if kind in (str, bool, int):
+            return decode(kind, document["text" if kind is str else "value"])
+        return decode(kind, document)
     except (KeyError, TypeError, ValueError) as error:
         raise not_passdown(reply, f"lacks what was asked for ({error})") from error

@@ -412,10 +412,7 @@ class HttpConnection:
         connection breaks. Anything else is not: whether it was written is unknown then. What
         `is_heavy` is waited for longer; `within` bounds it together with other questions.
         """
-        if self._is_closed:
-            raise StoreUnavailable(
-                "the workspace is closed", next_step="Open it again with passdown.open."
-            )
+        self.check_open()
         target = self.server.prefix + path + _query_string(query or {})
         data = None if body is None else json.dumps(body).encode()
         request = _Request(method, target, data, self._headers(data, key, expect_version))
@@ -457,6 +454,13 @@ class HttpConnection:
             raise _unreachable(self.server, error, is_safe=True) from error
         finally:
             connection.close()
+
+    def check_open(self) -> None:
+        """Raise StoreUnavailable once it is closed."""
+        if self._is_closed:
+            raise StoreUnavailable(
+                "the workspace is closed", next_step="Open it again with passdown.open."
+            )
 
     def close(self) -> None:
         """Close what is open; every later question is refused."""
@@ -582,12 +586,7 @@ def path_part(text: object) -> str:
 
 
 def _query_string(query: Mapping[str, Any]) -> str:
-    pairs = [
-        (name, _word(entry))
-        for name, value in query.items()
-        for entry in _entries(value)
-        if entry is not None
-    ]
+    pairs = [(name, _word(each)) for name, value in query.items() for each in _entries(value)]
     try:
         return "?" + urlencode(pairs) if pairs else ""
     except UnicodeEncodeError as error:
@@ -601,7 +600,10 @@ def _entries(value: object) -> list[object]:
 
 
 def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if value is None:
+        return ""
+    # A text that has to be there and is empty: a blank, which names nothing either.
+    return str(value).lower() if isinstance(value, bool) else str(value) or " "
 
 
 def _header_text(key: str) -> str:

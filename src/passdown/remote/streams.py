@@ -1,25 +1,20 @@
-"""Streams and the knowledge file, through a server."""
+"""Streams through a server, and the folders of a knowledge file that is synced with one."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from passdown.core.record import Head, Record
-from passdown.core.types import NEWEST
-from passdown.errors import Problem
-from passdown.knowledge.graph_files import read_graph
-from passdown.knowledge.sync import SyncFolders, WrittenKnowledge
+from passdown.knowledge.sync import SyncFolders
 from passdown.remote.connection import HEAVY_TIMEOUT_S, Deadline, not_passdown
 from passdown.workspace.streams import READ_BY_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from passdown.knowledge.sync import Merge
     from passdown.ledger.writer import StreamEntry
     from passdown.remote import RemoteWorkspace
 
@@ -76,27 +71,6 @@ class RemoteStreams:
     def now(self) -> datetime:
         """The time of this machine."""
         return datetime.now(UTC)
-
-
-class RemoteKnowledge:
-    """What was recorded as knowledge, through a server."""
-
-    def __init__(self, workspace: RemoteWorkspace) -> None:
-        self._workspace = workspace
-
-    def written(self, since: int) -> WrittenKnowledge:
-        """What was recorded, and what several agents wrote differently since a record."""
-        # What is remembered is in a file, which may say anything.
-        query = {"since": min(max(since, 0), NEWEST)}
-        reply = self._workspace.connection.ask("GET", "/api/knowledge", query=query, is_heavy=True)
-        found = reply.document()
-        reports = tuple(Problem(**report) for report in found["reports"])
-        graph = read_graph(json.dumps(found["graph"]), "json")
-        return WrittenKnowledge(graph, found["seq"], reports)
-
-    def add(self, merge: Merge, agent: str) -> None:
-        """Record what a file says."""
-        self._workspace.knowledge.add(merge.nodes, merge.edges, agent=agent)
 
 
 def sync_folders(url: str) -> SyncFolders:

@@ -50,7 +50,7 @@ from passdown.web.responses import (
     with_etag,
     without_internals,
 )
-from passdown.web.routes import api_routes
+from passdown.web.routes import DEFINITIONS, api_routes
 from passdown.web.telemetry import METRICS_MEDIA, note_task, operation_span
 from passdown.workspace.files import serving_client
 from passdown.workspace.streams import recorded_via
@@ -79,10 +79,10 @@ EVENTS_ROUTE = ApiRoute(
     "What is recorded of tasks, as server-sent events; Last-Event-ID goes on where one left off",
     _streamed,
     query={
-        "after": integer("events after this sequence number", most=10**18),
-        "task": string("only those of this task", most=128, least=1),
+        "after": integer("events after this sequence number", 0, 10**18),
+        "task": string("only those of this task"),
     },
-    media=(EVENTS_MEDIA,),
+    media=(("", EVENTS_MEDIA),),
 )
 
 _SMALL_BODY = 1 << 14
@@ -357,7 +357,7 @@ def _status_routes(state: ServerState) -> list[Route]:
 
     async def openapi(request: Request) -> Response:
         if not document:
-            document.append(to_json(openapi_document([*ROUTES, EVENTS_ROUTE])))
+            document.append(to_json(openapi_document([*ROUTES, EVENTS_ROUTE], DEFINITIONS)))
         return Response(document[0], media_type="application/json")
 
     found = {"health": health, "ready": ready, "metrics": metrics, "api/openapi.json": openapi}

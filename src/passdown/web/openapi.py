@@ -1,12 +1,12 @@
-"""JSON Schemas of requests and results, and the OpenAPI document made from the routes."""
+"""The OpenAPI document, made from the routes, and short ways to write JSON Schemas."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 from passdown import __version__
-from passdown.core.codec import field_names, type_hints
+from passdown.core.codec import schema_of
+from passdown.errors import Problem
 from passdown.web.responses import PROBLEM_MEDIA, TITLES
 
 if TYPE_CHECKING:
@@ -19,213 +19,72 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 
 MAX_NUMBER = 2**62
-MAX_TEXT = 65_536
 MAX_QUERY = 4_096
-MAX_ENTRIES = 100
-MANY = 10_000
-MAX_UPLOAD = 1_048_576
+MAX_QUERY_ENTRIES = 100
+MAX_ENTRIES = 10_000
 
 
-def string(description: str = "", *, most: int = MAX_QUERY, least: int = 0) -> Schema:
-    """A text of at most so many characters."""
-    found: Schema = {"type": "string", "maxLength": most}
-    if least:
-        found["minLength"] = least
-    return _described(found, description)
+def string(description: str = "", **limits: int) -> Schema:
+    """A text."""
+    return _described({"type": "string", **limits}, description)
 
 
-def choice(choices: Sequence[str], description: str = "") -> Schema:
+def choice(choices: Sequence[str]) -> Schema:
     """One of some words."""
-    return _described({"type": "string", "enum": list(choices)}, description)
+    return {"type": "string", "enum": list(choices)}
 
 
-def integer(description: str = "", *, least: int = 0, most: int = MAX_NUMBER) -> Schema:
+def integer(description: str = "", least: int = -MAX_NUMBER, most: int = MAX_NUMBER) -> Schema:
     """A whole number within limits."""
     return _described({"type": "integer", "minimum": least, "maximum": most}, description)
 
 
-def boolean(description: str = "") -> Schema:
-    """True or false."""
-    return _described({"type": "boolean"}, description)
-
-
-def array(entry: Schema | None = None, description: str = "", *, most: int = MAX_ENTRIES) -> Schema:
-    """A list; in a query, the parameter is repeated."""
-    found = {"type": "array", "items": entry or string(), "maxItems": most}
-    return _described(found, description)
-
-
 def object_schema(
-    properties: Mapping[str, Schema],
-    required: Sequence[str] = (),
-    *,
-    is_open: bool = False,
-    description: str = "",
+    properties: Mapping[str, Schema], required: Sequence[str] = (), *, is_open: bool = False
 ) -> Schema:
     """An object; one that `is_open` may have fields that aren't listed."""
     found: Schema = {"type": "object", "properties": dict(properties)}
     if required:
         found["required"] = list(required)
-    if not is_open:
-        found["additionalProperties"] = False
-    return _described(found, description)
+    return found if is_open else {**found, "additionalProperties": False}
 
 
-def answer(*required: str, **properties: Schema) -> Schema:
+def answer(**properties: Schema) -> Schema:
     """An object of an answer, which has at least these fields."""
-    return object_schema(properties, [*required, *properties], is_open=True)
-
-
-def page(entry: Schema) -> Schema:
-    """A part of a longer list; `next` is the cursor of the next part, or null at the end."""
-    return answer(items={"type": "array", "items": entry}, next={"type": ["string", "null"]})
-
-
-def ref(name: str) -> Schema:
-    """A schema that stands among the components."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def result_schema(kind: Any, *, is_paged: bool = False) -> Schema:
-    """The schema of what an operation's result is sent as, by its return annotation."""
-    if kind is str:
-        return answer(text={"type": "string"})
-    if get_origin(kind) in (list, tuple):
-        entry = _value_schema(get_args(kind)[0])
-        return page(entry) if is_paged else answer(items={"type": "array", "items": entry})
-    return _value_schema(kind)
-
-
-def _value_schema(kind: Any) -> Schema:
-    """The schema of a value. Of one that says itself how it is sent, no field is required."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if kind in _PLAIN_TYPES:
-        return {"type": _PLAIN_TYPES[kind]}
-    if origin in (list, tuple):
-        return {"type": "array", "items": _value_schema(inner[0]) if inner else {}}
-    if origin is dict or kind is dict:
-        return {"type": "object"}
-    if getattr(kind, "__name__", "") in COMPONENTS:
-        return ref(kind.__name__)
-    names = () if hasattr(kind, "to_dict") else field_names(kind) if isinstance(kind, type) else ()
-    if not names:
-        return {"type": "object"} if isinstance(kind, type) else {}
-    hints = type_hints(kind)
-    return answer(**{name: _value_schema(hints[name]) for name in names})
-
-
-_PLAIN_TYPES: dict[Any, str] = {
-    str: "string",
-    datetime: "string",
-    int: "integer",
-    bool: "boolean",
-    float: "number",
-}
+    return object_schema(properties, list(properties), is_open=True)
 
 
 def _described(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description} if description else schema
 
 
+LIMIT = integer("how many at most", 1, 1_000)
 CURSOR = {
     "type": "string",
     "pattern": "^[0-9]{1,18}$",
     "description": "from `next` of the part before; opaque",
 }
-LIMIT = integer("how many at most", least=1, most=1_000)
-
-CLIENT_FILES = array(
-    object_schema(
+CLIENT_FILES: Schema = {
+    "type": "array",
+    "description": "files that the body names, as they are where it comes from; without a hash: "
+    "not there. Left out, the server looks at its own disk",
+    "maxItems": MAX_ENTRIES,
+    "items": object_schema(
         {
-            "path": string("relative to the project", most=1_024, least=1),
+            "path": string("relative to the project", maxLength=1_024),
             "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-            "size_bytes": integer(),
+            "size_bytes": integer(least=0),
             "problem": object_schema(
                 {
-                    "code": string(most=40, least=1),
-                    "message": string(most=2_048, least=1),
-                    "expected": string(most=200),
+                    "code": string("why the file can't be taken", maxLength=40),
+                    "message": string(maxLength=2_048),
+                    "expected": string(maxLength=200),
                 },
                 ["code", "message"],
-                description="why the file can't be taken",
             ),
         },
         ["path"],
     ),
-    "files that the body names, as they are where it comes from; without a hash: not there. Left "
-    "out, the server looks at its own disk",
-    most=MANY,
-)
-
-PROBLEM = answer(
-    "path",
-    "message",
-    code={"type": "string"},
-    level={"type": "string", "enum": ["error", "warning"]},
-)
-RECEIPT = answer(
-    task_id={"type": "string"},
-    version={"type": "integer"},
-    digest={"type": "string"},
-    items={"type": "array", "items": {"type": "string"}},
-    is_replay={"type": "boolean"},
-    warnings={"type": "array", "items": ref("Problem")},
-)
-COMMAND = answer(
-    "target_agent",
-    "phase",
-    "outcome",
-    "state_delta",
-    "context_summary",
-    "state_file",
-    "held_by",
-    "completeness",
-    task_id={"type": "string"},
-    version={"type": "integer"},
-    digest={"type": "string"},
-    is_replay={"type": "boolean"},
-    warnings={"type": "array", "items": ref("Problem")},
-)
-TASK = answer(
-    "holder",
-    "updated_at",
-    "title",
-    task={"type": "string"},
-    phase={"type": "string"},
-    status={"type": "string"},
-    version={"type": "integer"},
-    seq={"type": "integer"},
-)
-CHANGE = answer(
-    "summary",
-    "counts",
-    seq={"type": "integer"},
-    task={"type": "string"},
-    version={"type": "integer"},
-    kind={"type": "string"},
-    author={"type": "string"},
-    at={"type": "string"},
-    digest={"type": "string"},
-)
-DETAILS = answer(
-    "next_step",
-    type={"type": "string"},
-    title={"type": "string"},
-    status={"type": "integer"},
-    detail={"type": "string"},
-    code={"type": "string"},
-)
-DETAILS["properties"]["problems"] = {"type": "array", "items": ref("Problem")}
-DETAILS["properties"]["expected"] = {"type": "integer"}
-DETAILS["properties"]["actual"] = {"type": "integer"}
-
-COMPONENTS: dict[str, Schema] = {
-    "Problem": PROBLEM,
-    "ProblemDetails": DETAILS,
-    "Receipt": RECEIPT,
-    "HandoffCommand": COMMAND,
-    "Task": TASK,
-    "Change": CHANGE,
 }
 
 _COMMON_STATUSES = (400, 401, 403, 404, 405, 421, 422, 429, 503)
@@ -239,6 +98,44 @@ DESCRIPTION = (
 )
 
 
+def openapi_document(routes: Iterable[ApiRoute], definitions: JsonObject) -> JsonObject:
+    """The OpenAPI document of some routes and of the definitions that their schemas refer to."""
+    from passdown.core.intake import handoff_schema
+
+    paths: JsonObject = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _described_route(route)
+    handoff = handoff_schema()
+    schemas = {"Handoff": handoff, **handoff.pop("$defs", {}), **definitions}
+    schemas["ProblemDetails"] = _problem_details(schemas)
+    return _moved_to_components(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "Passdown", "description": DESCRIPTION, "version": __version__},
+            "paths": paths,
+            "components": {"schemas": schemas, "securitySchemes": SECURITY},
+        }
+    )
+
+
+def _problem_details(schemas: JsonObject) -> Schema:
+    texts = ("type", "title", "detail", "code", "next_step")
+    found = answer(status={"type": "integer"}, **{name: {"type": "string"} for name in texts})
+    found["properties"]["problems"] = {"type": "array", "items": schema_of(Problem, schemas)}
+    return found
+
+
+def _moved_to_components(value: Any) -> Any:
+    """A document whose definitions are among the components."""
+    if isinstance(value, dict):
+        return {name: _moved_to_components(entry) for name, entry in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return [_moved_to_components(entry) for entry in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, str) and value.startswith("#/$defs/"):
+        return value.replace("#/$defs/", "#/components/schemas/")
+    return value
+
+
 def _described_route(route: ApiRoute) -> JsonObject:
     parameters = [
         *(_parameter("path", name, schema) for name, schema in route.parameters.items()),
@@ -246,7 +143,7 @@ def _described_route(route: ApiRoute) -> JsonObject:
         *_headers(route),
     ]
     found: JsonObject = {
-        "tags": [route.path.split("/")[2]],
+        "tags": [route.path.split("/")[2].partition(".")[0]],
         "summary": route.summary,
         "operationId": route.name,
         "responses": _responses(route),
@@ -261,8 +158,10 @@ def _described_route(route: ApiRoute) -> JsonObject:
 
 def _responses(route: ApiRoute) -> JsonObject:
     """The responses of a route by status."""
-    problem = {PROBLEM_MEDIA: {"schema": ref("ProblemDetails")}}
-    content = {media: {"schema": schema} for media, schema in _content(route).items()}
+    problem = {PROBLEM_MEDIA: {"schema": {"$ref": "#/$defs/ProblemDetails"}}}
+    content: JsonObject = {media: {"schema": _text_or_bytes(media)} for _, media in route.media}
+    if not content:
+        content = {"application/json": {"schema": route.result}}
     found: JsonObject = {str(route.status): {"description": route.summary, "content": content}}
     statuses = [*_COMMON_STATUSES, *(_BODY_STATUSES if route.body is not None else ())]
     statuses += [412] if route.takes_version else []
@@ -271,11 +170,6 @@ def _responses(route: ApiRoute) -> JsonObject:
     if route.method == "GET":
         found["304"] = {"description": "What If-None-Match names still holds"}
     return found
-
-
-def _content(route: ApiRoute) -> JsonObject:
-    others = {media: _text_or_bytes(media) for media in route.media}
-    return {**others, **({"application/json": route.result} if route.result else {})}
 
 
 def _text_or_bytes(media: str) -> JsonObject:
@@ -291,40 +185,12 @@ def _parameter(where: str, name: str, schema: JsonObject) -> JsonObject:
 
 
 def _headers(route: ApiRoute) -> list[JsonObject]:
-    found: list[JsonObject] = []
-    if route.takes_key:
-        schema = {"type": "string", "pattern": "^[!-~]{1,200}$"}
-        found.append({"in": "header", "name": "Idempotency-Key", "schema": schema})
-    if route.takes_version:
-        schema = {"type": "string", "pattern": r'^("[0-9]{1,15}"|\*)$'}
-        found.append({"in": "header", "name": "If-Match", "schema": schema})
-    return found
-
-
-def openapi_document(routes: Iterable[ApiRoute]) -> JsonObject:
-    """The OpenAPI document of some routes."""
-    from passdown.core.intake import handoff_schema
-
-    paths: JsonObject = {}
-    for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _described_route(route)
-    handoff = handoff_schema()
-    inner = handoff.pop("$defs", {})
-    moved = _moved_to_components({"Handoff": handoff, **inner})
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Passdown", "description": DESCRIPTION, "version": __version__},
-        "paths": paths,
-        "components": {"schemas": {**COMPONENTS, **moved}, "securitySchemes": SECURITY},
+    patterns = {
+        "Idempotency-Key": "^[!-~]{1,200}$" if route.takes_key else "",
+        "If-Match": r'^("[0-9]{1,15}"|\*)$' if route.takes_version else "",
     }
-
-
-def _moved_to_components(value: Any) -> Any:
-    """A schema whose definitions stand among the components."""
-    if isinstance(value, dict):
-        return {name: _moved_to_components(entry) for name, entry in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, list):
-        return [_moved_to_components(entry) for entry in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, str) and value.startswith("#/$defs/"):
-        return value.replace("#/$defs/", "#/components/schemas/")
-    return value
+    return [
+        {"in": "header", "name": name, "schema": {"type": "string", "pattern": pattern}}
+        for name, pattern in patterns.items()
+        if pattern
+    ]

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import parse_qsl
 
-from passdown.core.arguments import priority_problem
 from passdown.core.parsing import load_json
 from passdown.core.redaction import redact
+from passdown.core.schema import check_json, json_expected, json_word
 from passdown.core.text import child_path, excerpt
 from passdown.errors import InvalidInput, NotAllowed, Problem
 from passdown.web.openapi import CLIENT_FILES
@@ -136,7 +136,7 @@ class ApiRoute(NamedTuple):
     query: Mapping[str, Schema] = EMPTY
     body: Schema | None = None
     result: Mapping[str, Any] = EMPTY
-    media: tuple[str, ...] = ()
+    media: tuple[tuple[str, str], ...] = ()
     status: int = 200
     takes_any: bool = False
     takes_key: bool = False
@@ -168,23 +168,7 @@ def require_right(caller: AccessToken, right: str) -> None:
 
 _MAX_FIELDS = 300
 _IN_HEADERS = ("key", "expect_version")
-_PYTHON_NAMES = ("self", "context")
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "null": (type(None),),
-}
-_TYPE_WORDS = {
-    "string": "text",
-    "integer": "a whole number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
+_PYTHON_NAMES = ("self", "context", "workspace")
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -206,19 +190,18 @@ def read_request(
     """What a request gives, checked by its route. Raises InvalidInput with every problem."""
     problems: list[Problem] = []
     arguments: JsonObject = dict(path)
-    _check(arguments, {"type": "object", "properties": route.parameters}, "", problems)
+    check_json(arguments, {"properties": route.parameters}, "", problems)
     arguments |= _query(route, query, problems)
     loaded: JsonObject = {}
     files: list[JsonObject] | None = None
     if route.body is not None:
         loaded = _load_body(body)
         if route.takes_files and FILES_FIELD in loaded:
-            files = cast("list[JsonObject]", loaded.pop(FILES_FIELD))
-            _check(files, CLIENT_FILES, FILES_FIELD, problems)
+            files = check_json(loaded.pop(FILES_FIELD), CLIENT_FILES, FILES_FIELD, problems)
         if route.takes_any:
             problems += _reserved(route, loaded)
         else:
-            _check(loaded, route.body, "", problems)
+            check_json(loaded, route.body, "", problems)
             arguments |= loaded
     elif body:
         problems.append(Problem("", "unexpected_body", "a body was sent", "no body"))
@@ -265,7 +248,7 @@ def _load_body(body: bytes) -> JsonObject:
     except InvalidInput as error:
         raise MalformedRequest(error.message, error.problems, next_step=error.next_step) from error
     if not isinstance(loaded, dict):
-        problem = Problem("", "wrong_type", f"{_kind(loaded)} given", "an object")
+        problem = Problem("", "wrong_type", f"{json_word(loaded)} given", "an object")
         raise InvalidInput("the request is refused", [problem])
     return cast("JsonObject", loaded)
 
@@ -294,108 +277,20 @@ def _query(route: ApiRoute, query: bytes, problems: list[Problem]) -> JsonObject
         elif name in found:
             problems.append(Problem(name, "wrong_type", "several values given", "one value"))
         else:
-            found[name] = _typed(value, schema)
-    for name, value in found.items():
-        _check(value, route.query[name], name, problems)
+            found[name] = _typed(value, schema["type"])
+    check_json(found, {"properties": route.query}, "", problems)
     problems += [
-        Problem(name, "required", "is missing", _expected(schema))
+        Problem(name, "required", "is missing", json_expected(schema))
         for name, schema in route.query.items()
         if schema.get("required") is True and name not in found
     ]
     return found
 
 
-def _typed(value: str, schema: Schema) -> object:
+def _typed(value: str, kind: str | list[str]) -> object:
     """A parameter's text as the type that its schema wants, if it spells one."""
-    if schema["type"] == "integer":
+    if not value and "null" in kind:
+        return None
+    if "integer" in kind:
         return int(value) if re.fullmatch(r"-?[0-9]{1,40}", value) else value
-    if schema["type"] == "boolean":
-        return _BOOLEANS.get(value, value)
-    return value
-
-
-def _check(value: Any, schema: Schema, path: str, problems: list[Problem]) -> None:
-    """Hold a value to a schema: type, choices, lengths, limits, and what is within."""
-    kinds = _kinds(schema)
-    if kinds and not _is_of_type(value, kinds):
-        code = "not_an_integer" if kinds == ("integer",) else "wrong_type"
-        problems.append(Problem(path, code, f"{_kind(value)} given", _expected(schema)))
-    elif isinstance(value, str):
-        _check_text(value, schema, path, problems)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        least, most = schema.get("minimum", value), schema.get("maximum", value)
-        if not least <= value <= most:
-            expected = f"{least} or more" if value < least else f"at most {most}"
-            problems.append(Problem(path, "out_of_range", f"{value} given", expected))
-    elif isinstance(value, list):
-        _check_list(cast("list[Any]", value), schema, path, problems)
-    elif isinstance(value, dict):
-        _check_object(cast("JsonObject", value), schema, path, problems)
-
-
-def _check_text(value: str, schema: Schema, path: str, problems: list[Problem]) -> None:
-    choices: list[str] = schema.get("enum", [])
-    if choices and value not in choices:
-        message = f"{excerpt(value)!r} is not one of the choices"
-        problems.append(Problem(path, "invalid_choice", message, " | ".join(choices)))
-    elif len(value) > schema.get("maxLength", len(value)):
-        expected = f"at most {schema['maxLength']:,} characters"
-        problems.append(Problem(path, "too_long", f"{len(value):,} characters", expected))
-    elif len(value) < schema.get("minLength", 0):
-        problems.append(Problem(path, "empty", "is empty", "text"))
-    elif "pattern" in schema and not re.fullmatch(schema["pattern"], value):
-        problems.append(Problem(path, "invalid_form", f"{excerpt(value)!r}", schema["pattern"]))
-
-
-def _check_list(value: list[Any], schema: Schema, path: str, problems: list[Problem]) -> None:
-    least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
-    if not least <= len(value) <= most:
-        expected = f"{least} to {most} entries"
-        problems.append(Problem(path, "out_of_range", f"{len(value):,} entries", expected))
-        return
-    for index, entry in enumerate(value):
-        _check(entry, schema.get("items", {}), f"{path}[{index}]", problems)
-
-
-def _check_object(value: JsonObject, schema: Schema, path: str, problems: list[Problem]) -> None:
-    known: Mapping[str, Schema] = schema.get("properties", {})
-    for name, entry in value.items():
-        within = child_path(path, name)
-        if name in known:
-            _check(entry, known[name], within, problems)
-        elif schema.get("additionalProperties") is False:
-            unknown = Problem(within, "unknown_field", "is unknown", ", ".join(known))
-            problems.append(priority_problem(entry, within) if name == "priority" else unknown)
-    problems += [
-        Problem(child_path(path, name), "required", "is missing", _expected(known.get(name, {})))
-        for name in schema.get("required", ())
-        if name not in value
-    ]
-
-
-def _kinds(schema: Schema) -> tuple[str, ...]:
-    given: object = schema.get("type", ())
-    return (given,) if isinstance(given, str) else tuple(cast("list[str]", given))
-
-
-def _is_of_type(value: object, kinds: tuple[str, ...]) -> bool:
-    if isinstance(value, bool):
-        return "boolean" in kinds
-    return any(isinstance(value, _TYPES[kind]) for kind in kinds)
-
-
-def _kind(value: object) -> str:
-    names: dict[type, str] = {
-        str: "text",
-        int: "a number",
-        float: "a number",
-        bool: "true or false",
-        list: "a list",
-    }
-    return "null" if value is None else names.get(type(value), "an object")
-
-
-def _expected(schema: Schema) -> str:
-    if "enum" in schema:
-        return " | ".join(schema["enum"])
-    return " or ".join(_TYPE_WORDS[kind] for kind in _kinds(schema)) or "a value"
+    return _BOOLEANS.get(value, value) if kind == "boolean" else value

@@ -1,49 +1,45 @@
 """Routes of the API, derived from the table of operations.
 
 A row gives method, path and right; the function's signature says what may be given, its docstring
-describes it, and its return annotation says what comes back. A row with a handler, and those of
-`_SERVER_OPERATIONS`, which only a server has, call a function of `passdown.web.handlers` instead.
-`_TEXT_LENGTHS` and `_SCHEMAS` hold what a signature can't say.
+describes it, and its return annotation says what comes back. A row with a handler calls a function
+of `passdown.web.handlers` instead. `_SCHEMAS` has what a signature can't say.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import shutil
+import tempfile
 from inspect import Parameter, getdoc, signature
-from types import UnionType
-from typing import TYPE_CHECKING, Any, NamedTuple, Union, cast, get_args, get_origin
+from operator import attrgetter
+from types import NoneType
+from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
-from passdown.core.codec import encode, type_hints
+from passdown.core.codec import decode, encode, field_names, schema_of, type_hints
 from passdown.core.handoff import Decision, TaskFields
 from passdown.core.kinds import PHASES, TASK_STATUSES
 from passdown.core.schema import json_schema
-from passdown.operations import OPERATIONS, Operation, load
-from passdown.relay.relay_file import VERDICTS
-from passdown.relay.run import ENDINGS, RUNNING, WAITING
+from passdown.errors import InvalidInput, NotFound, Problem
+from passdown.operations import OPERATION, OPERATIONS, Operation, load
 from passdown.web.openapi import (
     CLIENT_FILES,
     CURSOR,
     LIMIT,
-    MANY,
     MAX_ENTRIES,
     MAX_QUERY,
-    MAX_TEXT,
-    MAX_UPLOAD,
+    MAX_QUERY_ENTRIES,
     answer,
-    array,
-    boolean,
     choice,
     integer,
     object_schema,
-    page,
-    ref,
-    result_schema,
     string,
 )
 from passdown.web.requests import ApiRequest, ApiResult, ApiRoute, reporting_missing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from passdown.core.types import JsonObject
     from passdown.web.openapi import Schema
 
@@ -52,209 +48,78 @@ _IN_HEADERS = ("key", "expect_version")
 _IF_MATCH = frozenset({"hand_off", "hand_off_task"})
 """Operations that take the version as a field of the handoff."""
 
-
-def _server(name: str, http: str, function: str = "", **rest: Any) -> Operation:
-    return Operation(name, function, http, has_handler=True, **rest)
-
-
-_SERVER_OPERATIONS = (
-    _server("me", "GET /api/me"),
-    _server(
-        "hand_off_task",
-        "POST /api/tasks/{task}/handoffs",
-        "passdown.workspace.handoff:hand_off",
-        right="write",
-        status=201,
+_HANDLERS = "passdown.web.handlers:"
+_SERVER_ROUTES = {
+    "me": Operation("me", _HANDLERS + "me", "GET /api/me", has_handler=True),
+    "hand_off_task": OPERATION["hand_off"]._replace(
+        name="hand_off_task", http="POST /api/tasks/{task}/handoffs", takes_files=False
     ),
-    _server("search", "GET /api/recall", "passdown.workspace.search:recall"),
-    _server("verify_against", "POST /api/verify", is_heavy=True),
-    _server("written_knowledge", "GET /api/knowledge", is_heavy=True),
-    _server("conversations", "GET /api/tasks/{task}/conversations/{agent}"),
-    _server("runs", "GET /api/runs", is_heavy=True),
-    _server("run", "GET /api/runs/{run}"),
-    _server("answer_run", "POST /api/runs/{run}/answer", right="approve"),
-    _server("stop_run", "POST /api/runs/{run}/stop", right="approve"),
-    _server("express_items", "GET /api/express", is_heavy=True),
-    _server("send_express", "POST /api/express", right="write", status=201),
-    _server("express_item", "GET /api/express/{item}"),
-    _server("agents", "GET /api/agents"),
-    _server("streams", "GET /api/streams"),
-    _server("stream_records", "GET /api/streams/records"),
-)
-
-_TEXT_LENGTHS: dict[str, tuple[int, int]] = {
-    **dict.fromkeys(("task", "run"), (1, 128)),
-    **dict.fromkeys(("item", "gate"), (1, 160)),
-    **dict.fromkeys(("agent", "by", "from_agent", "told_to", "active", "fork"), (0, 64)),
-    **dict.fromkeys(("counter", "since", "until"), (0, 40)),
-    **dict.fromkeys(("kinds", "statuses"), (0, 40)),
-    **dict.fromkeys(("source", "relation", "target", "tag", "node"), (0, 400)),
-    **dict.fromkeys(("relations", "types"), (0, 400)),
-    "tags": (0, 64),
-    **dict.fromkeys(("stream", "prefix"), (1, 200)),
-    **dict.fromkeys(("around", "forget_nodes", "forget_edges"), (0, 200)),
-    "to_agent": (1, 64),
-    "digest": (0, 80),
-    "complexity": (0, 40),
+    "search": OPERATION["recall"]._replace(http="GET /api/recall"),
+    "verified": OPERATION["verify"]._replace(http="GET /api/verify"),
+    "streams": Operation("streams", _HANDLERS + "streams", "GET /api/streams", has_handler=True),
+    "stream_records": Operation(
+        "stream_records", _HANDLERS + "stream_records", "GET /api/streams/records", has_handler=True
+    ),
 }
-"""Least and most characters of texts, by parameter."""
+"""What only a server has, and other routes to an operation, by the name of the route."""
 
 _PROFILE = object_schema(
     {
-        "name": string(most=64, least=1),
-        "text": string("the whole file", most=MAX_UPLOAD),
-        "path": string("where it is", most=1_024),
-        "problems": array(
-            object_schema(
-                {"path": string(), "code": string(most=64), "message": string()},
+        "name": string(maxLength=64),
+        "text": string("the whole file"),
+        "path": string("where it is", maxLength=1_024),
+        "problems": {
+            "type": "array",
+            "maxItems": 100,
+            "items": object_schema(
+                {"path": string(), "code": string(), "message": string()},
                 ["path", "code", "message"],
                 is_open=True,
-            )
-        ),
+            ),
+        },
     },
     ["name", "text"],
 )
-_TOKENS = integer("in tokens", least=1, most=10**9)
-
 _SCHEMAS: dict[str, Schema] = {
-    "budget": _TOKENS,
-    "used": integer(),
-    "limit": integer("how many at most", least=1, most=10**9),
-    "depth": integer("steps", most=1_000),
-    "path": string(most=1_024),
+    "counter": string("the name of a token counter"),
+    "handoff": {"type": ["object", "string"]},
     "profile": {**_PROFILE, "type": ["object", "null"]},
+    **{name: {"type": "integer"} for name in ("version", "old", "new")},
     "tasks.status": choice(TASK_STATUSES),
     "tasks.phase": choice(PHASES),
-    "set_status.status": string(most=40),
-    "note.kind": choice(("pattern", "gotcha")),
     "changes.limit": LIMIT,
     "recall.limit": LIMIT,
-    "search.limit": LIMIT,
-    "embeddings.update.limit": integer("0: all", most=10**9),
     "brief.format": choice(("markdown", "plain", "yaml", "json", "injection", "summary")),
-    "context.check.text": string(most=10 * MAX_TEXT),
-    "context.prompt.text": string(most=MAX_UPLOAD),
-    "context.computed.complexity": choice(("easy", "normal", "complex")),
-    "switch.rules": string(most=MAX_UPLOAD),
-    "receive_handoff.version": integer(least=1),
-    "files.history.path": string(least=1),
-    "files.inline_plan.budget": integer(most=10**9),
-    "files.state_document.version": {"type": "integer"},
-    "diff.old": {"type": "integer"},
-    "diff.new": {"type": "integer"},
-    "knowledge.neighbours.depth": integer("steps", least=1, most=1_000),
-    "knowledge.neighbours.direction": choice(("out", "in", "both")),
-    "knowledge.pack.nodes": integer(least=1, most=500),
-    "knowledge.pack.format": choice(("dot", "json")),
     "knowledge.render.format": choice(("json", "dot", "mermaid", "svg")),
-    "knowledge.relate.source": string(most=400, least=1),
-    "knowledge.relate.relation": string(most=400, least=1),
-    "knowledge.relate.target": string(most=400, least=1),
-    "knowledge.tagged.tags": array(string(most=400)),
-    "knowledge.journal.limit": integer("places", least=1, most=2**40),
-    "knowledge.add.forget_nodes": array(string(most=200), most=MANY),
-    "decisions.get.key": string(most=400, least=1),
-    "hand_off.handoff": {"type": ["object", "string"]},
-    "check_handoff.handoff": {"type": ["object", "string"]},
-    "changed_files": array(string(), most=MANY),
-    "verify_against.against": {"type": ["object", "string"]},
-    "maintenance.import_bundle.bundle": string(most=2**30),
-    "runs.status": choice((RUNNING, WAITING, *ENDINGS)),
-    "answer_run.verdict": choice(VERDICTS),
-    "express_items.status": string(most=40),
-    "express_item.item": string(most=128, least=1),
-    "send_express.item": {"type": "object"},
 }
-"""Limits of other parameters, by name, or by operation and name."""
-
+"""Schemas of parameters by name, or by operation and name."""
 _TASK = json_schema(TaskFields)["properties"]
-_DECISION = json_schema(Decision)["properties"]
+_CHANGES = {name: schema for name, schema in _TASK.items() if name not in ("task", "phase")}
 _FIELDS: dict[str, dict[str, Schema]] = {
     "create_task": _TASK,
-    "update_task": {
-        **{name: schema for name, schema in _TASK.items() if name not in ("task", "phase")},
-        "status": choice(("open", "cancelled")),
-    },
-    "decide": _DECISION,
-    "decisions.store": _DECISION,
+    "update_task": {**_CHANGES, "status": choice(("open", "cancelled"))},
+    "decide": json_schema(Decision)["properties"],
 }
 """What `**fields` of an operation may hold; those of a note depend on its kind."""
 
-_RESULTS: dict[str, Schema] = {
-    "tasks": page(ref("Task")),
-    "log": page(ref("Change")),
-    "context.deliveries": page(answer("task", "kind", "at", "agent", seq={"type": "integer"})),
-    "changes": answer(changes={"type": "array", "items": ref("Change")}, last={"type": "integer"}),
-}
-_REQUIRED = {
-    "task": "task title version digest needs needed_by blocked_by open counts",
-    "show": "address source",
-    "diff": "task old new fields added changed removed",
-    "context.why": "item agent reason told",
-    "files.state_document": "task_id phase decisions version",
-    "receive_handoff": "task_id version digest",
-    "check_handoff": "ok completeness problems handoff",
-    "switch": "task version from_agent to_agent digest text tokens parts summaries artifact_file "
-    "files git brief warnings",
-    "brief": "task agent version digest budget tokens text shown left_out waiting reach warnings",
-    "context.computed": "task complexity patterns gotchas signals counts",
-    "context.prompt": "text agent switched",
-    "context.save_switch": "file from_agent to_agent version artifact path",
-    "context.profile": "name needs tools problems",
-    "decisions.store": "key address",
-    "decisions.get": "decision address",
-    "knowledge.relate": "is_new",
-    "knowledge.neighbours": "items more",
-    "knowledge.tasks_about": "tasks",
-    "knowledge.pack": "terms graph left_out text",
-    "written_knowledge": "graph seq reports",
-    "verify": "ok streams records findings",
-    "verify_against": "ok streams records findings",
-    "maintenance.heads": "heads",
-    "maintenance.import_bundle": "added unchanged forked touched checkout warnings",
-    "maintenance.doctor": "ok facts findings",
-    "me": "id name is_person rights",
-    "runs": "items damaged",
-    **dict.fromkeys(("run", "answer_run", "stop_run"), "run relay task status turns"),
-    "send_express": "id queued not_queued",
-    "express_item": "id status tries",
-    "stream_records": "items more",
-}
-"""The fields that every result has, of those whose type doesn't say it."""
-_RESULT_TYPES: dict[str, Schema] = {
-    name: schema
-    for names, schema in (
-        ("is_new is_person more ok queued told", {"type": "boolean"}),
-        ("budget completeness records seq streams tokens version", {"type": "integer"}),
-        ("address agent digest id key name run status task text title", {"type": "string"}),
-        ("damaged items", {"type": "array", "items": {"type": "object"}}),
-        ("problems warnings", {"type": "array", "items": ref("Problem")}),
-        ("rights", {"type": "array", "items": {"type": "string"}}),
-    )
-    for name in names.split()
-}
-"""The types of fields with a name that means the same everywhere."""
+DEFINITIONS: JsonObject = {}
+"""The schemas that those of the routes refer to."""
 
 
 def api_routes() -> tuple[ApiRoute, ...]:
     """Every route, in the order of the table; MCP, events and status routes are elsewhere."""
-    rows = (*OPERATIONS, *_SERVER_OPERATIONS)
-    return tuple(route for row in rows if row.http for route in _routes_of(row))
+    rows = {row.name.replace(".", "_"): row for row in OPERATIONS} | _SERVER_ROUTES
+    routes = [route for name, row in rows.items() if row.http for route in _routes_of(name, row)]
+    first: dict[tuple[str, str], ApiRoute] = {}
+    for route in routes:
+        first.setdefault((route.method, route.path), route)
+    # A fixed path comes before one that a parameter would match as well.
+    return tuple(sorted(first.values(), key=lambda route: "{" in route.path))
 
 
-class _Given(NamedTuple):
-    """One parameter of a function: its type, its default, and what its docstring says of it."""
-
-    name: str
-    kind: Any
-    is_required: bool
-    description: str
-
-
-def _routes_of(operation: Operation) -> list[ApiRoute]:
+def _routes_of(name: str, operation: Operation) -> list[ApiRoute]:
     """The routes of a row: two where a part of its path may be left out."""
     method, _, path = operation.http.partition(" ")
-    name = operation.name.replace(".", "_")
     if "[" not in path:
         return [_route(operation, name, method, path)]
     whole = re.sub(r"[\[\]]", "", path)
@@ -266,84 +131,74 @@ def _routes_of(operation: Operation) -> list[ApiRoute]:
 
 
 def _route(operation: Operation, name: str, method: str, path: str) -> ApiRoute:
+    function = load(operation.function)
     handler = load(operation.handler) if operation.handler else None
-    declared = _declaring(operation, handler)
+    call = _Call(operation, function, handler)
     in_path = re.findall(r"{(\w+)}", path)
-    left_out = ("progress", operation.paged, *(_IN_HEADERS if operation.right != "read" else ()))
     optional_part = re.findall(r"\[.*?{(\w+)}.*?\]", operation.http)
-    given = [
-        each
-        for each in _parameters(declared)
-        if each.name not in left_out and (each.name in in_path or each.name not in optional_part)
-    ]
-    has_fields = any(
-        each.kind is Parameter.VAR_KEYWORD for each in signature(declared).parameters.values()
-    )
     schemas = {
-        each.name: _parameter_schema(operation, each, in_query=method == "GET") for each in given
+        each: schema
+        for each, schema in _parameter_schemas(operation, handler or function, method).items()
+        if each in in_path or each not in optional_part
     }
-    required = [
-        each.name
-        for each in given
-        if each.is_required and each.name != operation.author and each.name not in in_path
-    ]
-    sent = {name: schema for name, schema in schemas.items() if name not in in_path}
-    own = dict(signature(load(operation.function)).parameters) if operation.function else {}
-    headers = tuple(each for each in _IN_HEADERS if each in own and operation.right != "read")
-    page_limit = min(own["limit"].default, _PAGE) if operation.paged else 0
+    sent = {each: schema for each, schema in schemas.items() if each not in in_path}
     route = ApiRoute(
         name=name,
         method=method,
         path=path,
         right=operation.right,
-        summary=_summary(operation, handler),
-        function=_Call(
-            operation, handler, tuple(required) if has_fields else None, headers, page_limit
-        ),
+        summary=" ".join((getdoc(function) or "").partition("\n\n")[0].split()),
+        function=call,
         parameters={each: schemas[each] for each in in_path},
-        result=_result_schema(operation, handler),
+        result=_result_schema(operation, type_hints(function)["return"]),
         media=operation.media,
         status=operation.status,
-        takes_any=has_fields,
-        takes_key="key" in headers,
-        takes_version="expect_version" in headers or operation.name in _IF_MATCH,
+        takes_any=call.has_fields,
+        takes_key="key" in call.headers,
+        takes_version="expect_version" in call.headers or operation.name in _IF_MATCH,
         takes_files=operation.takes_files,
         is_heavy=operation.is_heavy,
     )
+    required = [each for each in call.needed if each not in in_path]
     if method == "GET":
         if operation.paged:
             sent |= {"limit": LIMIT, "cursor": CURSOR}
-        query = {
-            each: {**schema, "required": True} if each in required else schema
-            for each, schema in sent.items()
-        }
-        return route._replace(query=query)
+        return route._replace(
+            query={
+                each: {**schema, "required": True} if each in required else schema
+                for each, schema in sent.items()
+            }
+        )
     if operation.name == "hand_off_task":
-        return route._replace(query=sent, body=ref("Handoff"), takes_any=True)
+        return route._replace(query=sent, body={"$ref": "#/$defs/Handoff"}, takes_any=True)
     sent = {**_FIELDS.get(operation.name, {}), **sent}
     if operation.takes_files:
         sent["files_seen"] = CLIENT_FILES
-    is_open = has_fields and operation.name not in _FIELDS
-    return route._replace(body=object_schema(sent, required, is_open=is_open))
+    return route._replace(body=object_schema(sent, required, is_open=call.has_fields))
 
 
-def _declaring(operation: Operation, handler: Callable[..., Any] | None) -> Callable[..., Any]:
-    """The function whose signature counts: a handler's, unless it passes on what it is given."""
-    if handler is None or not operation.function:
-        return handler or load(operation.function)
-    kinds = [each.kind for each in list(signature(handler).parameters.values())[1:]]
-    return load(operation.function) if kinds == [Parameter.VAR_KEYWORD] else handler
+def _parameter_schemas(
+    operation: Operation, function: Callable[..., Any], method: str
+) -> dict[str, Schema]:
+    """The schemas of a function's parameters that can be sent, by name."""
+    hints, said = type_hints(function), _argument_texts(function)
+    in_headers = _IN_HEADERS if operation.right != "read" else ()
+    found: dict[str, Schema] = {}
+    for name, each in list(signature(function).parameters.items())[1:]:
+        left_out = ("progress", operation.paged, *_of_this_machine(operation))
+        if each.kind is Parameter.VAR_KEYWORD or name in left_out:
+            continue
+        schema = _SCHEMAS.get(f"{operation.name}.{name}") or _SCHEMAS.get(name)
+        if schema is None:
+            schema = _type_schema(hints[name], each.default, in_query=method == "GET")
+        if name not in in_headers and schema:
+            found[name] = {**schema, **({"description": said[name]} if name in said else {})}
+    return found
 
 
-def _parameters(function: Callable[..., Any]) -> list[_Given]:
-    """The parameters of a function, without the first and without `**fields`."""
-    hints = type_hints(function)
-    said = _argument_texts(function)
-    return [
-        _Given(name, hints[name], each.default is Parameter.empty, said.get(name, ""))
-        for name, each in list(signature(function).parameters.items())[1:]
-        if each.kind is not Parameter.VAR_KEYWORD
-    ]
+def _of_this_machine(operation: Operation) -> tuple[str, ...]:
+    """Parameters about files that no client may name: of what is answered as a file."""
+    return ("target", "diff") if operation.media else ()
 
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
@@ -354,111 +209,156 @@ def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in found}
 
 
-def _summary(operation: Operation, handler: Callable[..., Any] | None) -> str:
-    function = load(operation.function) if operation.function else handler
-    return " ".join((getdoc(function) or "").partition("\n\n")[0].split())
+def _type_schema(kind: Any, default: object, *, in_query: bool) -> Schema:
+    """The schema of a parameter by its annotation; empty for what a query can't hold."""
+    inner = [each for each in get_args(kind) if each is not NoneType]
+    if default is None and len(inner) == 1:
+        kind = inner[0]
+    if isinstance(kind, type) and field_names(kind):
+        schema_of(kind, DEFINITIONS)
+        return {**DEFINITIONS[kind.__name__], "additionalProperties": False}
+    found = schema_of(kind, DEFINITIONS)
+    kinds = [found["type"]] if isinstance(found["type"], str) else found["type"]
+    # None is what a parameter that was left out has.
+    kinds = [each for each in kinds if each != "null" or default is not None]
+    found["type"] = kinds[0] if len(kinds) == 1 else kinds
+    if in_query and "object" in kinds:
+        return {}
+    if "integer" in kinds:
+        found = {**integer(), **found}
+    if "string" in kinds and in_query:
+        found["maxLength"] = MAX_QUERY
+    if "array" in kinds:
+        found["maxItems"] = MAX_QUERY_ENTRIES if in_query else MAX_ENTRIES
+    return found
 
 
-def _parameter_schema(operation: Operation, given: _Given, *, in_query: bool) -> Schema:
-    found = (
-        _SCHEMAS.get(f"{operation.name}.{given.name}")
-        or (_SCHEMAS.get(given.name) if given.name not in _TEXT_LENGTHS else None)
-        or _type_schema(given.name, given.kind, in_query=in_query)
-    )
-    return {**found, "description": given.description} if given.description else found
-
-
-def _type_schema(name: str, kind: Any, *, in_query: bool) -> Schema:
-    """The schema of a parameter by its annotation."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        kept = next(each for each in inner if each is not type(None))
-        return _type_schema(name, kept, in_query=in_query)
+def _result_schema(operation: Operation, kind: Any) -> Schema:
+    """The schema of what a result is sent as, by its annotation."""
+    if operation.media:
+        return {}
+    inner = [each for each in get_args(kind) if each is not NoneType]
+    if get_origin(kind) in (list, tuple):
+        items = {"type": "array", "items": schema_of(inner[0], DEFINITIONS)}
+        following = {"next": {"type": ["string", "null"]}} if operation.paged else {}
+        return answer(items=items, **following)
+    if kind is str:
+        return answer(text={"type": "string"})
     if kind in (bool, int):
-        return boolean() if kind is bool else integer()
-    least, most = _TEXT_LENGTHS.get(name, (0, MAX_QUERY if in_query else MAX_TEXT))
-    if not isinstance(origin, type):
-        return string(most=most, least=least)
-    if issubclass(origin, Mapping):
-        return {"type": "object"}
-    if issubclass(origin, tuple):
-        return {**array(string(most=most)), "minItems": len(inner), "maxItems": len(inner)}
-    is_simple = inner[0] is str or get_origin(inner[0]) is tuple
-    entry = _type_schema(name, inner[0], in_query=in_query) if is_simple else {"type": "object"}
-    return {
-        "type": "array",
-        "items": entry,
-        **({"maxItems": MAX_ENTRIES} if inner[0] is str else {}),
-    }
+        return answer(value=schema_of(kind, DEFINITIONS))
+    is_optional = len(get_args(kind)) > len(inner) == 1
+    return schema_of(inner[0] if is_optional else kind, DEFINITIONS)
 
 
-def _result_schema(operation: Operation, handler: Callable[..., Any] | None) -> Schema:
-    if operation.name in _RESULTS or operation.media:
-        return _RESULTS.get(operation.name, {})
-    if operation.name in _REQUIRED:
-        names = _REQUIRED[operation.name].split()
-        known = {name: _RESULT_TYPES[name] for name in names if name in _RESULT_TYPES}
-        return answer(*(name for name in names if name not in known), **known)
-    kind = type_hints(handler)["return"] if handler else ApiResult
-    if kind is ApiResult and operation.function:
-        kind = type_hints(load(operation.function))["return"]
-    return result_schema(kind, is_paged=bool(operation.paged))
-
-
-class _Call(NamedTuple):
+class _Call:
     """What a route calls, and how.
 
-    With `**fields`, `needed` are the fields that have to be there; the operation reports them as
-    missing together with everything else. `headers` are the arguments that come in headers.
+    `needed` are the parameters that have to be given. With `**fields`, the operation reports them
+    as missing together with everything else. `headers` are the arguments that come in headers.
     """
 
-    operation: Operation
-    handler: Callable[..., Any] | None
-    needed: tuple[str, ...] | None
-    headers: tuple[str, ...]
-    page_limit: int
+    def __init__(
+        self, operation: Operation, function: Callable[..., Any], handler: Callable[..., Any] | None
+    ) -> None:
+        self._operation = operation
+        self._handler = handler
+        own = list(signature(function).parameters.values())[1:]
+        given = list(signature(handler).parameters.values())[1:] if handler else own
+        self._defaults = {each.name: each.default for each in own}
+        self.has_fields = any(each.kind is Parameter.VAR_KEYWORD for each in given)
+        self.needed = [
+            each.name
+            for each in given
+            if each.default is Parameter.empty
+            and each.kind is not Parameter.VAR_KEYWORD
+            and each.name not in (operation.author, *_of_this_machine(operation))
+        ]
+        self.headers = [
+            each for each in _IN_HEADERS if each in self._defaults and operation.right != "read"
+        ]
+        hints = type_hints(function)
+        self._values = {
+            name: hints[name]
+            for name in self._defaults
+            if isinstance(hints.get(name), type) and field_names(hints[name])
+        }
 
     def __call__(self, request: ApiRequest) -> ApiResult:
         """Call the operation, or its handler, and give the result as a document."""
         given = request.arguments
-        if self.needed is not None:
-            given = {**dict.fromkeys(self.needed, ""), **request.body, **given}
-        with reporting_missing({**request.body, **request.arguments}, self.needed or ()):
-            if self.handler is not None:
-                return _result(self.handler(request, **given))
-            return self._call_operation(request, given)
+        needed = self.needed if self.has_fields else []
+        if self.has_fields:
+            given = {**dict.fromkeys(needed, ""), **request.body, **given}
+        with reporting_missing({**request.body, **request.arguments}, needed):
+            if self._handler is not None:
+                return _result(self._handler(request, **given))
+            return self._call_operation(request, self._as_values(self._signed(request, given)))
+
+    def _signed(self, request: ApiRequest, given: JsonObject) -> JsonObject:
+        """The arguments with the name of who writes, or whose entries are read."""
+        name, _, field = self._operation.author.partition(".")
+        if field:
+            entry = cast("JsonObject", given.get(name))
+            return {**given, name: {**entry, field: request.author(field, entry.get(field))}}
+        is_optional = self._defaults.get(name) is not Parameter.empty
+        claimed = given.get(name)
+        if not name or (is_optional and not claimed and self._is_by_default(request)):
+            return given
+        if self._operation.right == "read" and not is_optional:
+            return {**given, name: claimed or request.caller.name}
+        return {**given, name: request.author(name, claimed)}
+
+    def _is_by_default(self, request: ApiRequest) -> bool:
+        """Whether a name that is left out stays so, as for who only reads."""
+        return self._operation.right == "read" or request.caller.may("others")
+
+    def _as_values(self, given: JsonObject) -> JsonObject:
+        found = dict(given)
+        for name, kind in self._values.items():
+            try:
+                found[name] = decode(kind, given[name])
+            except (KeyError, TypeError, ValueError) as error:
+                problem = Problem(name, "wrong_type", f"can't be read ({error})", kind.__name__)
+                raise InvalidInput("the request is refused", [problem]) from error
+        return found
 
     def _call_operation(self, request: ApiRequest, given: JsonObject) -> ApiResult:
-        operation = self.operation
-        if operation.author:
-            given = {**given, operation.author: _author(operation, request, given)}
         for name, value in (("key", request.key), ("expect_version", request.expect_version)):
             if value is not None and name in self.headers:
                 given = {**given, name: value}
-        owner: Any = request.workspace
-        if operation.group:
-            owner = getattr(owner, operation.group)
-        method = getattr(owner, operation.method)
-        return self._page(method, given) if operation.paged else _result(method(**given))
+        operation = self._operation
+        method = attrgetter(operation.name)(request.workspace)
+        if operation.paged:
+            return self._page(method, given)
+        if operation.media and "target" in self._defaults:
+            return self._file(method, given)
+        value = method(**given)
+        if operation.media:
+            format = given.get("format", self._defaults["format"])
+            return ApiResult(None, text=value, media=dict(operation.media)[format])
+        return _result(value)
 
     def _page(self, method: Callable[..., Any], given: JsonObject) -> ApiResult:
         """A page of a list, and the cursor that leads to the next."""
         given = dict(given)
-        limit = given.pop("limit", self.page_limit)
+        limit = given.pop("limit", min(self._defaults["limit"], _PAGE))
         if cursor := int(given.pop("cursor", 0)):
-            given[self.operation.paged] = cursor
+            given[self._operation.paged] = cursor
         found = _entries(method(**given, limit=limit + 1))
         kept = found[:limit]
         following = str(_position(kept[-1], given)) if len(found) > limit else None
         return ApiResult({"items": kept, "next": following})
 
-
-def _author(operation: Operation, request: ApiRequest, given: JsonObject) -> Any:
-    """Who writes, or whose entries are read: by default the token's holder."""
-    named = given.get(operation.author)
-    if operation.right == "read":
-        return named or request.caller.name
-    return request.author(operation.author, named)
+    def _file(self, method: Callable[..., Any], given: JsonObject) -> ApiResult:
+        """The file that the operation writes to `target`, alone in a folder of its own."""
+        folder = tempfile.mkdtemp(prefix="passdown-")
+        path = os.path.join(folder, "file")
+        try:
+            method(target=path, **given)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return ApiResult(None, file=path, media=self._operation.media[0][1])
 
 
 def _position(entry: JsonObject, given: JsonObject) -> int:
@@ -471,8 +371,12 @@ def _position(entry: JsonObject, given: JsonObject) -> int:
 def _result(value: Any) -> ApiResult:
     if isinstance(value, ApiResult):
         return value
+    if value is None:
+        raise NotFound("there is none", next_step="The lists show what there is.")
     if isinstance(value, str):
         return ApiResult({"text": value})
+    if isinstance(value, bool | int):
+        return ApiResult({"value": value})
     if isinstance(value, list | tuple) and not hasattr(cast("object", value), "_fields"):
         return ApiResult({"items": _entries(cast("list[Any]", value))})
     document = cast("JsonObject", value if isinstance(value, dict) else encode(value))

@@ -115,7 +115,8 @@ class Workspace:
         refusal = self._opened.refusal
         if refusal is not None and operation.name not in _WITHOUT_LEDGER:
             raise refusal
-        return function(self._context, *args, **given)
+        context = self._context
+        return function(self if operation.on_workspace else context, *args, **given)
 
     @property
     def _context(self) -> Context:

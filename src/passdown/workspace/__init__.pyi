@@ -38,10 +38,11 @@ from passdown.imports.job import ImportResult
 from passdown.imports.note_migration import AnswerFunction, Migration
 from passdown.knowledge.graph import ReachedNode, TaggedNode
 from passdown.knowledge.packs import Pack
-from passdown.knowledge.sync import KnowledgeSync
+from passdown.knowledge.sync import KnowledgeSync, WrittenKnowledge
 from passdown.ledger.bundles import BundleImport
 from passdown.ledger.verification import Verification
 from passdown.operations import Operation
+from passdown.relay.operations import RunList
 from passdown.search.embedders import Embed
 from passdown.workspace.context import Context
 from passdown.workspace.location import Location
@@ -367,13 +368,6 @@ class Workspace:
             version: The version; the current one by default.
         """
         ...
-    def load(self, task: str) -> TaskState | None:
-        """A task's state now, or None for an unknown task.
-
-        Args:
-            task: The task.
-        """
-        ...
     def log(
         self, task: str | None = None, *, limit: int = 50, before: int = NEWEST
     ) -> list[LogEntry]:
@@ -541,6 +535,8 @@ class Workspace:
     def embeddings(self) -> EmbeddingsGroup: ...
     @property
     def maintenance(self) -> MaintenanceGroup: ...
+    @property
+    def relay(self) -> RelayGroup: ...
 
 class ContextGroup:
     def deliveries(
@@ -746,6 +742,13 @@ class DecisionsGroup:
         ...
 
 class FilesGroup:
+    def load(self, task: str) -> TaskState | None:
+        """A task's state now, or None for an unknown task.
+
+        Args:
+            task: The task.
+        """
+        ...
     def state_document(self, task: str, version: int | None = None) -> JsonObject:
         """A task's state now, or at a past version, as in its state file.
 
@@ -819,6 +822,13 @@ class KnowledgeGroup:
             relation: Any word.
             target: The id of another node.
             agent: Who records it.
+        """
+        ...
+    def written(self, since: int = 0) -> WrittenKnowledge:
+        """What was recorded as knowledge, and what several agents wrote differently since a record.
+
+        Args:
+            since: A sequence number; reports are about later records.
         """
         ...
     def graph(
@@ -1110,4 +1120,71 @@ class MaintenanceGroup:
         ...
     def doctor(self) -> JsonObject:
         """Check this workspace for problems; findings say what to do."""
+        ...
+
+class RelayGroup:
+    def runs(self, status: str = "") -> RunList:
+        """Runs of relays, newest first; a damaged one hides no other.
+
+        Args:
+            status: Only those with this status.
+        """
+        ...
+    def run(self, run: str) -> JsonObject:
+        """One run in full: its turns, what was measured, what it waits for.
+
+        Args:
+            run: The run.
+        """
+        ...
+    def answer(self, run: str, verdict: str, *, by: str, guidance: str = "") -> JsonObject:
+        """Answer the budget review that a run waits for.
+
+        Args:
+            run: The run.
+            verdict: continue, pivot, escalate or abandon.
+            by: Who decides.
+            guidance: What the agent is told.
+        """
+        ...
+    def stop(self, run: str, *, by: str, why: str = "") -> JsonObject:
+        """End a run; turns under way come to their end.
+
+        Args:
+            run: The run.
+            by: Who decides.
+            why: The reason.
+        """
+        ...
+    def agents(self) -> list[JsonObject]:
+        """The status of each agent of a relay, and its task."""
+        ...
+    def conversations(self, task: str, agent: str) -> list[JsonObject]:
+        """What an agent said and was told in a task; for that agent alone.
+
+        Args:
+            task: The task.
+            agent: The agent.
+        """
+        ...
+    def express_items(self, status: str = "") -> list[JsonObject]:
+        """Express items and their outcomes, oldest first.
+
+        Args:
+            status: Such as sent, done, promoted.
+        """
+        ...
+    def express_item(self, item: str) -> JsonObject:
+        """One express item and its outcome.
+
+        Args:
+            item: Its id.
+        """
+        ...
+    def send_express(self, item: JsonObject) -> JsonObject:
+        """Send a small job that jumps the queue; the same item again is the same.
+
+        Args:
+            item: The job, as an express file has it.
+        """
         ...

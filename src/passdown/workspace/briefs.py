@@ -27,6 +27,7 @@ from passdown.history.facts import FactQuery, facts_of, task_with_open_items
 from passdown.ledger.channel import CHANNEL_FIELD
 from passdown.ledger.writer import StreamEntry
 from passdown.workspace.context import Context
+from passdown.workspace.files import is_served
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,6 +103,11 @@ def brief_for(
             )
             found = make_brief(facts, agent, budget, counter=by, focus=focus, format=format)
         found = _with_origin(context, reader, found)
+    if is_served() and any(item.stale for item in found.shown):
+        message = "what is marked as changed has changed in the server's checkout since"
+        fix = "artifacts(task) of a workspace in Python compares with the files here"
+        whose = Problem("files", "files_of_server", message, "", fix, "warning")
+        found = found._replace(warnings=(*found.warnings, whose))
     return _recorded(context, found) if record else found
 
 

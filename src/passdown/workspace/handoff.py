@@ -33,6 +33,7 @@ from passdown.errors import (
 from passdown.ledger import Entry
 from passdown.ledger.gates import handoff_guard, handoff_notices, handoff_reasons
 from passdown.ledger.writer import repeated_record, task_before
+from passdown.workspace import Workspace
 from passdown.workspace.context import Context
 from passdown.workspace.entries import memory_warnings
 from passdown.workspace.task_context import handoff_command
@@ -103,7 +104,7 @@ def hand_off(
 
 
 def prepare_handoff(
-    context: Context,
+    workspace: Workspace,
     task: str,
     to_agent: str,
     phase: str,
@@ -120,7 +121,8 @@ def prepare_handoff(
         outcome: completed, partial, failed or blocked.
         **fields: Other fields of the handoff.
     """
-    return hand_off(context, task=task, to_agent=to_agent, phase=phase, outcome=outcome, **fields)
+    given = {**fields, "task": task, "to_agent": to_agent, "phase": phase, "outcome": outcome}
+    return workspace.hand_off(given)
 
 
 def check_handoff(

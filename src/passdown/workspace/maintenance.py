@@ -8,7 +8,7 @@ import stat
 import sys
 from contextlib import contextmanager
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.checkout import Checkout, checkout_warning, read_checkout
@@ -348,14 +348,6 @@ def _bundled(
         return bundle_bytes(reader, streams, stood, patch), len(streams)
 
 
-def bundle_of(context: Context, task: str | None) -> bytes:
-    """The bundle of one task or of everything, with where the repository here stands."""
-    with context.store.reading() as reader:
-        if task is not None and reader.head(stream_of(task)) is None:
-            raise unknown_task(task)
-    return _bundled(context, task, checkout(context), b"")[0]
-
-
 def with_local_checkout(data: bytes, root: str, *, diff: bool) -> tuple[bytes, int]:
     """A bundle that was made elsewhere, with where the repository at `root` stands instead, if it
     is one; and how many streams it has. Raises InvalidInput for one that can't be trusted.
@@ -461,30 +453,6 @@ def patch_written(bundle: Bundle, patch: str) -> Generator[None]:
     except BaseException:
         os.unlink(patch)
         raise
-
-
-def import_document(found: BundleImport) -> dict[str, Any]:
-    """What an import did, as plain JSON."""
-    return {
-        **found._asdict(),
-        "unchanged": list(found.unchanged),
-        "touched": list(found.touched),
-        "checkout": found.checkout.document() if found.checkout else None,
-        "warnings": [warning._asdict() for warning in found.warnings],
-    }
-
-
-def import_from_document(document: dict[str, Any]) -> BundleImport:
-    """The import that a document of `imported_document` says."""
-    stood = document["checkout"]
-    return BundleImport(
-        added=document["added"],
-        unchanged=tuple(document["unchanged"]),
-        forked=document["forked"],
-        touched=tuple(document["touched"]),
-        checkout=read_checkout(stood) if stood else None,
-        warnings=tuple(Problem(**warning) for warning in document["warnings"]),
-    )
 
 
 def checkout_warnings(root: str, stood: Checkout | None) -> tuple[Problem, ...]:

@@ -8,29 +8,9 @@ from passdown.core.tokens import CounterLike
 from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.history.profiles import Profile
+from passdown.workspace import Workspace
 from passdown.workspace.context import Context
-from passdown.workspace.switches import Switch
-
-
-def profile_document(profile: Profile) -> JsonObject:
-    """A profile as plain JSON."""
-    return {
-        **profile._asdict(),
-        "tools": [tool._asdict() for tool in profile.tools],
-        "problems": [problem.to_dict() for problem in profile.problems],
-    }
-
-
-def profile_of(document: JsonObject) -> Profile:
-    """The profile that a document of `profile_document` says."""
-    from passdown.history.profiles import Tool
-
-    given: JsonObject = {
-        **document,
-        "tools": tuple(Tool(**tool) for tool in document["tools"]),
-        "problems": tuple(Problem(**problem) for problem in document["problems"]),
-    }
-    return Profile(**given)
+from passdown.workspace.switches import Switch, for_caller
 
 
 def profile_sent(context: Context, agent: str, given: JsonObject) -> Profile:
@@ -116,7 +96,7 @@ def prompt_with(
     return Prompt(f"{found.text}\n\n{BORDER}\n\n{text}", called, found)
 
 
-def subagent_prompt(context: Context, agent: str, text: str) -> str:
+def subagent_prompt(workspace: Workspace, agent: str, text: str) -> str:
     """An agent's whole profile and a task's whole text, both unchanged.
 
     Raises NotFound for an agent without a profile.
@@ -127,9 +107,9 @@ def subagent_prompt(context: Context, agent: str, text: str) -> str:
     """
     from passdown.context.switches import subagent_prompt
 
-    profile = context.profiles().get(agent)
+    profile = workspace.context.profile(agent)
     if profile is None or not profile.text:
-        known = ", ".join(context.profiles().names()) or "none"
+        known = ", ".join(workspace.context.agents()) or "none"
         raise NotFound(f"{agent[:80]!r} has no profile", next_step=f"Known agents: {known}.")
     return subagent_prompt(profile.text, text)
 
@@ -147,11 +127,10 @@ def saved_switches(context: Context, *, task: str = "", agent: str = "") -> list
         problem = Problem("", "required", "neither is named", "a task or an agent")
         raise InvalidInput("nothing was looked up", [problem])
     with context.store.reading() as reader:
-        if not task:
-            return waiting_artifacts(reader, agent)
-        found = artifacts_of(reader, task)
-    waiting = [e for e in found if e["to_agent"] == agent and not e["consumed"]]
-    return waiting if agent else found
+        found = artifacts_of(reader, task) if task else waiting_artifacts(reader, agent)
+    if task and agent:
+        found = [e for e in found if e["to_agent"] == agent and not e["consumed"]]
+    return [for_caller(each) for each in found]
 
 
 def profile(context: Context, agent: str) -> Profile | None:

@@ -8,9 +8,10 @@ from passdown.core.handoff import TaskState
 from passdown.core.kinds import stream_of
 from passdown.core.record import Head
 from passdown.core.results import HandoffCommand
-from passdown.errors import Conflict, unknown_task
+from passdown.errors import Conflict, NotAllowed, unknown_task
 from passdown.history.state import item_documents
 from passdown.history.state import state as task_state
+from passdown.ledger.channel import may_write
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
@@ -55,6 +56,13 @@ def receive_handoff(context: Context, command: HandoffCommand) -> TaskState:
         row = reader.task(command.task_id)
         if row is None:
             raise unknown_task(command.task_id)
+        target = row.header["target_agent"]
+        if target and not may_write(target):
+            raise NotAllowed(
+                f"the handoff of {row.task} is for {target}",
+                next_step="Ask for your own: the inbox lists what waits for you.",
+                code="not_recipient",
+            )
         _check_command(reader, row, command)
         held = item_documents(reader, row.task, reader.open_items(row.task, ("k",)))
         if held:

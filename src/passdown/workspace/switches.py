@@ -457,7 +457,15 @@ def save_switch(context: Context, task: str, *, to_agent: str, from_agent: str =
         }
         context.ledger.deliver(task, "artifact_saved", facts["from_agent"], body)
     path = write_artifact(context, leaving.made)
-    return {**leaving.made, "task": task, "path": path}
+    return for_caller({**leaving.made, "task": task, "path": path})
+
+
+def for_caller(entry: JsonObject) -> JsonObject:
+    """An artifact as its reader can use it: a server's client can't open the server's files."""
+    if not is_served():
+        return entry
+    url = f"/api/tasks/{entry['task']}/state"
+    return {**entry, "artifact": {**entry["artifact"], "full_record": url}}
 
 
 _PAGE = 500

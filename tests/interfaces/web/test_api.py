@@ -358,8 +358,8 @@ def test_many_are_told_at_once_and_each_is_recorded_once(server: Served) -> None
 
 def test_a_handoff_is_received_by_whom_it_is_for(server: Served) -> None:
     command = server.workspace.hand_off(full_handoff(blockers=[]) | {"outcome": "completed"})
-    given = {"version": command.version, "digest": command.digest}
-    path = "/api/tasks/T-1/receive"
+    given = {"command": command.to_dict()}
+    path = "/api/handoffs/receive"
     reply = post(server, path, server.token("tester", "read"), given)
     assert (reply.status, reply.codes) == (403, {"not_recipient"})
     assert [entry.task for entry in server.workspace.inbox("coder")] == ["T-1"]
@@ -382,7 +382,7 @@ def test_hostile_text_comes_back_as_text(server: Served) -> None:
         assert reply.headers["content-type"] == "application/json"
     shown = ask(server.port, "GET", "/api/items/T-1%23d1", token=token).document
     assert shown["summary"] == text
-    svg = ask(server.port, "GET", "/api/graph?format=svg", token=token)
+    svg = ask(server.port, "GET", "/api/graph.svg", token=token)
     assert svg.headers["content-type"] == "text/plain; charset=utf-8"
     odd = ask(server.port, "GET", "/api/tasks/%3Cscript%3E", token=token)
     assert (odd.status, b"<script" in odd.body) == (404, False)

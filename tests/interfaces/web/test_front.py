@@ -126,7 +126,7 @@ def test_every_operation_asks_for_its_right(server: Served, operation: object) -
 
     assert isinstance(operation, ApiRoute)
     named = {"task": "T-1", "item": "T-1%23d1", "gate": "T-1%23k1", "agent": "looker", "run": "R-1"}
-    path = operation.path.format(**named)
+    path = operation.path.format(**named, format="dot")
     tokens = {
         "read": server.token("looker", "read"),
         "write": server.token("writer", "write"),
@@ -138,7 +138,7 @@ def test_every_operation_asks_for_its_right(server: Served, operation: object) -
         reply = ask(server.port, operation.method, path, token=token, body=body)
         is_allowed = operation.right in ("read", right)
         assert (reply.status == 403 and "not_allowed" in reply.codes) != is_allowed or (
-            operation.name == "conversations"
+            operation.name == "relay_conversations"
         ), (right, reply)
         assert reply.status < 500
 

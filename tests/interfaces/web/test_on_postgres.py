@@ -11,12 +11,11 @@ import pytest
 
 import passdown
 from passdown.testing import full_handoff, write_files
-from tests import test_decisions, test_gates, test_handoffs, test_history
 from tests.folders import new_folder
 from tests.interfaces.web import test_events
 from tests.interfaces.web.asking import ask, heard
 from tests.interfaces.web.conftest import QUICK
-from tests.interfaces.web.scenarios import scenarios, told_over_http
+from tests.interfaces.web.scenarios import SOURCES, scenarios, told_over_http
 from tests.postgres import name_store, new_database, new_workspace
 from tests.serving import EVERY_RIGHT, served
 
@@ -29,14 +28,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.promise("W-13")
 
-TOLD = (test_handoffs, test_gates, test_decisions, test_history)
 EVENTS = {
     name: test
     for name, test in vars(test_events).items()
     if name.startswith("test_") and "server" in inspect.signature(test).parameters
 }
 
-for _found in (*(scenarios(module) for module in TOLD), EVENTS):
+for _found in (*(scenarios(module) for module in SOURCES), EVENTS):
     for _name, _test in _found.items():
         assert _name not in globals(), _name
         globals()[_name] = _test
@@ -44,16 +42,13 @@ for _found in (*(scenarios(module) for module in TOLD), EVENTS):
 
 @pytest.fixture
 def ws(
-    request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     postgres_database: str,
 ) -> Iterator[Workspace]:
-    module = inspect.getmodule(request.function)
-    assert module is not None
     name_store(tmp_path, new_workspace(postgres_database))
     monkeypatch.chdir(tmp_path)
-    with told_over_http(module, tmp_path) as remote:
+    with told_over_http(tmp_path) as remote:
         yield remote
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from passdown.web.app import EVENTS_ROUTE, ROUTES
 from passdown.web.openapi import openapi_document
+from passdown.web.routes import DEFINITIONS
 
 if TYPE_CHECKING:
     from passdown.web.requests import ApiRoute
@@ -21,7 +22,7 @@ FILE = Path(__file__).with_name("published_routes.json")
 def published() -> dict[str, Any]:
     """Every route without its descriptions, which may be worded otherwise."""
     routes = [*ROUTES, EVENTS_ROUTE]
-    paths = openapi_document(routes)["paths"]
+    paths = openapi_document(routes, DEFINITIONS)["paths"]
     return {
         f"{route.method} {route.path}": _published(route, paths[route.path][route.method.lower()])
         for route in sorted(routes, key=lambda route: (route.path, route.method))

@@ -1,0 +1,152 @@
+"""Operations of relays: runs, express items, agents and conversations, as the table names them.
+
+Each takes the workspace and gives plain JSON, so that they are the same here and on a server.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from passdown.core.kinds import AGENT_STREAM, CONVERSATION_STREAM
+from passdown.core.times import stamp
+from passdown.core.types import JsonObject
+from passdown.errors import InvalidInput, NotAllowed, Problem
+from passdown.ledger.channel import any_author
+from passdown.relay.express import express_record, express_records, submit
+from passdown.relay.run import ENDINGS, RUNNING, WAITING, Run
+from passdown.relay.runs import Runs, follow_up, listed_document, readable_runs, run_document
+from passdown.workspace import Workspace
+from passdown.workspace.streams import WorkspaceStreams, may_record
+
+
+class RunList(NamedTuple):
+    """Runs, newest first, and the errors of those that can't be read."""
+
+    items: list[JsonObject]
+    damaged: list[JsonObject]
+
+
+def list_runs(workspace: Workspace, status: str = "") -> RunList:
+    """Runs of relays, newest first; a damaged one hides no other.
+
+    Args:
+        status: Only those with this status.
+    """
+    known = (RUNNING, WAITING, *ENDINGS)
+    if status and status not in known:
+        problem = Problem("status", "invalid_choice", f"{status[:80]!r}", " | ".join(known))
+        raise InvalidInput("nothing was listed", [problem])
+    found, damages = readable_runs(Runs(workspace))
+    now = _now(workspace)
+    items = [listed_document(run, now) for run in found if status in ("", run.status)]
+    return RunList(items, [damage.to_dict() for damage in damages])
+
+
+def get_run(workspace: Workspace, run: str) -> JsonObject:
+    """One run in full: its turns, what was measured, what it waits for.
+
+    Args:
+        run: The run.
+    """
+    return run_document(Runs(workspace).get(run), _now(workspace))
+
+
+def answer_run(
+    workspace: Workspace, run: str, verdict: str, *, by: str, guidance: str = ""
+) -> JsonObject:
+    """Answer the budget review that a run waits for.
+
+    Args:
+        run: The run.
+        verdict: continue, pivot, escalate or abandon.
+        by: Who decides.
+        guidance: What the agent is told.
+    """
+    return _followed_up(workspace, Runs(workspace).answer(run, verdict, by=by, guidance=guidance))
+
+
+def stop_run(workspace: Workspace, run: str, *, by: str, why: str = "") -> JsonObject:
+    """End a run; turns under way come to their end.
+
+    Args:
+        run: The run.
+        by: Who decides.
+        why: The reason.
+    """
+    return _followed_up(workspace, Runs(workspace).stop(run, by=by, why=why))
+
+
+def _followed_up(workspace: Workspace, run: Run) -> JsonObject:
+    """What follows is the engine's to write, and not the person's who decided."""
+    with any_author():
+        follow_up(workspace, run)
+    return run_document(run, _now(workspace))
+
+
+def _now(workspace: Workspace) -> str:
+    return stamp(WorkspaceStreams(workspace).now())
+
+
+def agent_statuses(workspace: Workspace) -> list[JsonObject]:
+    """The status of each agent of a relay, and its task."""
+    streams = WorkspaceStreams(workspace)
+    last = [(head.stream, streams.last(head.stream)) for head in streams.streams(AGENT_STREAM)]
+    return [
+        {
+            "agent": stream.removeprefix(AGENT_STREAM),
+            "at": record.at,
+            "stands": record.document()["stands"],
+        }
+        for stream, record in last
+        if record is not None
+    ]
+
+
+def conversations(workspace: Workspace, task: str, agent: str) -> list[JsonObject]:
+    """What an agent said and was told in a task; for that agent alone.
+
+    Args:
+        task: The task.
+        agent: The agent.
+    """
+    if not may_record(agent):
+        raise NotAllowed(
+            f"what {agent[:80]} was told in its conversations is its own",
+            next_step="Ask for what is recorded of the task: the brief, the log.",
+        )
+    streams = WorkspaceStreams(workspace)
+    prefix = f"{CONVERSATION_STREAM}{task}/{agent}/"
+    return [
+        {"peer": head.stream.removeprefix(prefix), "at": record.at, "kind": record.kind}
+        | {"number": record.position, "body": record.document()}
+        for head in streams.streams(prefix)
+        for record in streams.records(head.stream)
+    ]
+
+
+def list_express(workspace: Workspace, status: str = "") -> list[JsonObject]:
+    """Express items and their outcomes, oldest first.
+
+    Args:
+        status: Such as sent, done, promoted.
+    """
+    return [each.to_dict() for each in express_records(workspace, status=status)]
+
+
+def get_express(workspace: Workspace, item: str) -> JsonObject:
+    """One express item and its outcome.
+
+    Args:
+        item: Its id.
+    """
+    return express_record(workspace, item).to_dict()
+
+
+def send_express(workspace: Workspace, item: JsonObject) -> JsonObject:
+    """Send a small job that jumps the queue; the same item again is the same.
+
+    Args:
+        item: The job, as an express file has it.
+    """
+    sent, why = submit(workspace, item)
+    return {**sent.to_dict(), "queued": not why, "not_queued": why}
