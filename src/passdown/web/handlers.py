@@ -16,9 +16,8 @@ from passdown.core.record import Head
 from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.knowledge.graph import ended_early
-from passdown.ledger.bundles import BundleImport
 from passdown.web.requests import ApiRequest, ApiResult
-from passdown.workspace.maintenance import import_data
+from passdown.workspace.maintenance import BundleImport, import_data
 from passdown.workspace.prompts import Prompt, profile_sent, prompt_with
 from passdown.workspace.streams import READ_BY_ALL, WorkspaceStreams, may_record
 from passdown.workspace.switches import Switch, SwitchRequest, switch_context
