@@ -142,7 +142,7 @@ def test_a_damaged_run_is_named_and_hides_no_other(
         Runs(ws).start(check_relay(trial()), task, by="eva")
     store = project / ".passdown" / "ledger.db"
     content = store.read_bytes()
-    assert content.count(b"Half of it.") == 1
+    assert b"Half of it." in content
     store.write_bytes(content.replace(b"Half of it.", b"All of  it."))
     answer = cli("runs", code=1)
     assert "R-2" in answer.out
@@ -322,6 +322,24 @@ def test_a_waiting_coder_carries_out_express_work_and_a_busy_one_is_left_alone(
     rows = {row["id"]: (row["by"], row["result"]["agent"]) for row in as_json("express", "list")}
     assert rows == {"x1": ("kim", "coder"), "x2": ("kim", "coder"), "x3": ("kim", "fixer")}
     assert agent_rows(as_json) == {"coder": ("WAITING", ""), "fixer": ("WAITING", "")}
+    moves = [entry["path"] for entry in as_json("agents", "fixer") if entry["kind"] == "moved"]
+    assert moves == [["SETUP"], ["CODING"], ["DONE"], ["WAITING"]]
+    assert "WAITING > SETUP" in cli("agents", "fixer").out
+
+
+def test_an_express_item_is_stopped_and_resumed_as_a_run(
+    repository: Path, start: Start, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    cli("express", "send", item(repository, "x1"))
+    cli("runs", "express-x1", "--stop", "--by", "kim", "--why", "not wanted")
+    answer = cli("express", "queue", "x1", "--here", code=1).out
+    assert "x1 (file_task): stopped" in answer
+    assert "passdown run --resume express-x1" in answer
+    assert git(repository, "branch", "--list", "passdown/*") == ""
+    cli("run", "--resume", "express-x1", "--by", "kim")
+    assert as_json("express", "show", "x1")["status"] == "sent"
+    assert "x1 (file_task): done" in cli("express", "queue", "x1", "--here").out
+    assert as_json("runs", "express-x1")["status"] == "completed"
 
 
 @pytest.mark.promise("S4-25")

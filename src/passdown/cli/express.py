@@ -19,6 +19,7 @@ from passdown.relay.express import (
     send,
     submit,
 )
+from passdown.relay.runs import next_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -215,7 +216,7 @@ def _from_file(path: str) -> object:
 
 
 def _deliver(session: Session, item: object, options: Mapping[str, Any]) -> int:
-    """Carry an item out or queue it, and print the result; 1 when it became a task."""
+    """Carry an item out or queue it, and print the result; 1 when it was not carried out."""
     if isinstance(item, dict):
         # What is empty is left out and gets its default.
         given = {name: options[name] for name in _ITEM if options.get(name)}
@@ -246,7 +247,7 @@ def _deliver(session: Session, item: object, options: Mapping[str, Any]) -> int:
         if options["wait"]:
             record = _wait(workspace, record, None if session.is_remote else url or "")
     session.show(record, _print_result)
-    return 1 if record.status == "promoted" else 0
+    return 1 if record.is_over and record.status != "done" else 0
 
 
 def _wait(workspace: Workspace, record: ExpressRecord, url: str | None) -> ExpressRecord:
@@ -273,6 +274,8 @@ def _print_result(record: ExpressRecord) -> None:
         return
     line(f"{item.id} ({item.kind}): {record.status}")
     pairs(_result_pairs(record, result), 2)
+    for text in next_commands(record.run) if not record.run.promoted else ():
+        line(text, 2)
 
 
 def _result_pairs(record: ExpressRecord, result: JsonObject) -> list[tuple[str, object]]:

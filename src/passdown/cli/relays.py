@@ -582,7 +582,8 @@ def check_agents(relay: Relay, workspace: Workspace) -> None:
 
 def _show_detached(session: Session, run: Run) -> int:
     def print_text(_: object) -> None:
-        line(f"{run.run}: {run.relay.name} on {run.task} is left to workers")
+        on = f" on {run.task}" if run.task else ""
+        line(f"{run.run}: {run.relay.name}{on} is left to workers")
         line("passdown worker serves it, as many as you like", 2)
         line(f"passdown runs {run.run} shows where it is", 2)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from passdown.cli.output import counted, line, pairs, print_error, print_json, short_time, table
 from passdown.cli.parsing import command
 from passdown.cli.session import UsageError
-from passdown.core.kinds import AGENT_STREAM
 from passdown.core.times import stamp
-from passdown.relay.agent_states import MACHINES, as_mermaid, status_of
+from passdown.relay.agent_states import MACHINES, as_mermaid
+from passdown.relay.agents import AgentStates
 from passdown.relay.relay_file import VERDICTS
 from passdown.relay.run import ENDINGS, REVIEW, RUNNING, WAITING
 from passdown.relay.runs import (
@@ -258,48 +258,63 @@ def _now_stamp(workspace: Workspace) -> str:
     "agents",
     "",
     "--busy",
+    "coder",
     "--mermaid coder",
     choices={"mermaid": tuple(MACHINES)},
     help={
+        "name": "AGENT: one agent: everything that happened to it",
         "busy": "only those that work on a task",
         "mermaid": "instead: the states as a Mermaid diagram",
     },
 )
-def agents(session: Session, *, busy: bool = False, mermaid: str | None = None) -> None:
-    """Show the status of each agent."""
+def agents(
+    session: Session, name: str = "", *, busy: bool = False, mermaid: str | None = None
+) -> None:
+    """Show the status of each agent, or the moves of one."""
+    if (name and busy) or (mermaid and (name or busy)):
+        raise UsageError("name one AGENT, or --busy, or --mermaid")
     if mermaid:
         print(as_mermaid(MACHINES[mermaid]), end="")
         return
     with session.open() as workspace:
-        found = [each for each in _agent_states(workspace) if each.lease or not busy]
-    session.show([_agent_document(each) for each in found], _print_agents)
+        states = AgentStates(workspace)
+        if name:
+            session.show(states.log(name), _print_moves)
+            return
+        found = [_agent_document(each) for each in states.agents() if each.lease or not busy]
+    session.show(found, _print_agents)
 
 
-def _print_agents(found: list[dict[str, object]]) -> None:
+def _print_agents(found: list[JsonObject]) -> None:
     fields = ("agent", "run", "state", "task", "since", "machine")
     rows = [[short_time(d[f]) if f == "since" else d[f] for f in fields] for d in found]
     names = ("agent", "run", "state", "task", "since (UTC)", "machine")
     table(names, rows, "no agent activity yet", whole=("agent", "state"))
 
 
-def _agent_states(workspace: Workspace) -> list[AgentStatus]:
-    streams = WorkspaceStreams(workspace)
-    found: list[AgentStatus] = []
-    for head in streams.streams(AGENT_STREAM):
-        record = streams.last(head.stream)
-        if record is not None:
-            agent = head.stream.removeprefix(AGENT_STREAM)
-            found.append(status_of(agent, record.document()["stands"], record.position))
-    return found
+def _print_moves(found: list[JsonObject]) -> None:
+    rows = [
+        [
+            short_time(entry["at"]),
+            entry["kind"],
+            " > ".join((entry["from"], *entry["path"])) if "path" in entry else "",
+            entry["task"],
+            entry["run"],
+            entry.get("why"),
+        ]
+        for entry in found
+    ]
+    names = ("at (UTC)", "what", "states", "task", "run", "why")
+    table(names, rows, "nothing happened to this agent yet", whole=("what",), short=("why",))
 
 
-def _agent_document(status: AgentStatus) -> dict[str, object]:
+def _agent_document(status: AgentStatus) -> JsonObject:
     """The status as JSON; `seat` is the agent, or the agent within a run."""
     agent, mark, number = status.agent.rpartition(".R-")
     is_seat = bool(mark) and number.isdigit()
     return {
         "agent": agent if is_seat else status.agent,
-        "run": f"R-{number}" if is_seat else "",
+        "run": status.lease.run if status.lease else f"R-{number}" if is_seat else "",
         "state": status.state,
         "task": status.task,
         "since": status.since,

@@ -41,6 +41,7 @@ from passdown.relay.express_items import (
     task_description,
 )
 from passdown.relay.git import (
+    LOCK_TIMEOUT_S,
     Commit,
     PullRequest,
     PullRequestSpec,
@@ -82,10 +83,9 @@ class ExpressRecord(NamedTuple):
     @property
     def status(self) -> str:
         """`sent`, `started`, `done`, `promoted` (it became a task), or how its run ended."""
-        if self.run.promoted:
-            return "promoted"
         if self.run.ended_at:
-            return "done" if self.run.status == "completed" else self.run.status
+            names = {"completed": "done", "failed": "promoted" if self.run.promoted else "failed"}
+            return names.get(self.run.status, self.run.status)
         return "started" if any(turn.begun_at for turn in self._turns) else "sent"
 
     @property
@@ -278,12 +278,12 @@ class ExpressTurns:
         self._open_request = pull_request
         self._folder = os.path.join(WorkspaceStreams(workspace).context.place.folder, EXPRESS)
 
-    def take(self, run: Run, turn: LegRun) -> JsonObject | None:
+    def take(self, run: Run, turn: LegRun, *, wait_s: float = LOCK_TIMEOUT_S) -> JsonObject | None:
         """Carry out an item and record how that ended; None if all its agents are busy, or the turn
-        is over. One process at a time carries out an item.
+        is over. Raises StoreBusy if another process is carrying it out for longer than `wait_s`.
         """
         item = item_of(run)
-        with locked(os.path.join(self._folder, f"{item.id}.lock")):
+        with locked(os.path.join(self._folder, f"{item.id}.lock"), timeout_s=wait_s):
             found = self._runs.get(run.run)
             if found.ended_at or not found.legs[turn.number].is_open:
                 return None

@@ -176,14 +176,12 @@ class RelayWorker:
         """How a turn ended; None if it was left to others."""
         try:
             if run.lane == EXPRESS:
-                return self._express.take(run, turn)
+                return self._express.take(run, turn, wait_s=RECONCILE_S)
             return self._turns.take(run, turn)
-        except StoreError:
-            if run.lane != EXPRESS:
-                raise
-            log.exception("%s can't be carried out now", run.run)
-            return None
         except Exception as error:  # whatever goes wrong in a turn is recorded in the run
+            if run.lane == EXPRESS and isinstance(error, StoreError):
+                log.warning("%s can't be carried out now: %s", run.run, error.message)
+                return None
             log.exception("%s, turn %d", run.run, turn.number)
             why = error.message if isinstance(error, PassdownError) else repr(error)
             return {"outcome": ERROR, "why": str(error) or why, "measured": {}}
