@@ -27,7 +27,7 @@ from mcp.shared.message import SessionMessage
 from passdown import __version__
 from passdown.core.items import one_line
 from passdown.core.kinds import WORKSPACE_TASK
-from passdown.core.text import visible
+from passdown.core.text import has_lone_surrogate, visible
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, StoreError
 from passdown.mcp import tools as reading
 from passdown.mcp.definitions import BY_NAME, CHOOSE, HAND_OFF_NOW, INSTRUCTIONS, RESUME, TOOLS
@@ -358,15 +358,11 @@ async def _or_protocol_error(function: Callable[..., T], *given: Any) -> T:
         raise MCPError(code, visible(str(error), keep_newlines=True)) from None
 
 
-if TYPE_CHECKING:
-    Document = dict[str, Any]
-
-
 @runtime_checkable
 class _ValidationError(Protocol):
     """An error of the package that reads messages: it lists what is wrong."""
 
-    def errors(self) -> list[Document]: ...
+    def errors(self) -> list[JsonObject]: ...
 
 
 _CANCELLED = "notifications/cancelled"
@@ -455,24 +451,51 @@ async def _forward_answers(
 
 def line_error(fault: Exception) -> types.JSONRPCError | None:
     """What is said to a line that is no message; None for an empty one, which says nothing."""
-    faults: list[Document] = fault.errors() if isinstance(fault, _ValidationError) else []
-    is_json = not any(each.get("type") in _NOT_JSON for each in faults)
+    faults: list[JsonObject] = fault.errors() if isinstance(fault, _ValidationError) else []
     given = [each.get("input") for each in faults]
-    if not is_json and all(isinstance(each, str) and not each.strip() for each in given):
-        return None
-    code, said = (
-        (types.INVALID_REQUEST, "this is JSON, but no request, notification or answer")
-        if is_json and faults
-        else (types.PARSE_ERROR, "this line is no JSON; a message is one line of it, in UTF-8")
-    )
+    if any(each.get("type") in _NOT_JSON for each in faults):
+        lines = [each for each in given if isinstance(each, str)]
+        if len(lines) == len(given) and not "".join(lines).strip():
+            return None
+        given = [_lenient(line) for line in lines]
+    ids = [number for number in map(message_id, given) if number is not None]
+    code, said = types.PARSE_ERROR, "this line is no JSON; a message is one line of it, in UTF-8"
+    if any(_has_half_a_character(part) for part in given):
+        code, said = types.INVALID_REQUEST, HALF_A_CHARACTER
+    elif faults and not any(each.get("type") in _NOT_JSON for each in faults):
+        code, said = types.INVALID_REQUEST, "this is JSON, but no request, notification or answer"
     error = types.ErrorData(code=code, message=f"{said} (JSON-RPC 2.0)")
-    return types.JSONRPCError(jsonrpc="2.0", id=_id_among(given), error=error)
+    return types.JSONRPCError(jsonrpc="2.0", id=ids[0] if ids else None, error=error)
 
 
-def _id_among(given: list[Any]) -> int | str | None:
-    """The id of the message that was meant, out of the parts that were found wrong."""
-    for part in given:
-        number: object = cast("Document", part).get("id") if isinstance(part, dict) else None
-        if isinstance(number, int | str) and not isinstance(number, bool):
-            return number
-    return None
+HALF_A_CHARACTER = "a text in it holds half a character (a lone surrogate)"
+
+
+def _lenient(text: str | bytes) -> object:
+    """What JSON says, half characters included; None for what is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _has_half_a_character(message: object) -> bool:
+    try:
+        return has_lone_surrogate(json.dumps(message, ensure_ascii=False))
+    except RecursionError:
+        return False
+
+
+def message_id(message: object) -> int | str | None:
+    """The id of what was meant as a message, if it has one."""
+    number: object = cast("JsonObject", message).get("id") if isinstance(message, dict) else None
+    return number if isinstance(number, int | str) and not isinstance(number, bool) else None
+
+
+def surrogate_error(body: bytes) -> JsonObject | None:
+    """The answer to a message with half a character in it; None for any other."""
+    message = _lenient(body)
+    if not _has_half_a_character(message):
+        return None
+    error = {"code": types.INVALID_REQUEST, "message": HALF_A_CHARACTER}
+    return {"jsonrpc": "2.0", "id": message_id(message), "error": error}

@@ -19,8 +19,15 @@ from passdown.core.intake import check_entry, check_task, read_handoff, renamed_
 from passdown.core.items import item_lines, one_line
 from passdown.core.kinds import KINDS, WORKSPACE_TASK, parse_address
 from passdown.core.names import MAX_AGENT, agent_problems, id_problems
-from passdown.core.schema import List, aliases_of, fields_of, named_by_shape
-from passdown.core.text import child_path, excerpt, instruction_hints, visible
+from passdown.core.schema import (
+    List,
+    aliases_of,
+    check_json,
+    fields_of,
+    json_expected,
+    named_by_shape,
+)
+from passdown.core.text import child_path, instruction_hints, visible
 from passdown.errors import (
     Conflict,
     GateRefused,
@@ -45,15 +52,9 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 15
-_LARGEST = 10**_DIGITS - 1
-_TYPE_WORDS = {
-    "string": "text",
-    "integer": "a whole number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "an object",
-}
+_LIMITS = {"minimum": 0, "maximum": 10**_DIGITS - 1}
 _BOOLEANS = {"true": True, "false": False}
+_JSON_STARTS = {"array": "[", "object": "{"}
 
 
 def read_arguments(
@@ -72,11 +73,12 @@ def read_arguments(
         own = also.get(name, name)
         if own not in known:
             problems.append(_unknown_argument(name, known, suggestions))
-        elif value is not None:
-            found[own] = _read_value(value, known[own], name, problems)
+        elif value not in (None, ""):
+            limits = _LIMITS if known[own]["type"] == "integer" else {}
+            found[own] = check_json(value, known[own] | limits, name, problems, as_meant)
     # An empty text stands for one that was left out, and so does null.
     problems += [
-        Problem(name, "required", "is missing", _expected(known[name]))
+        Problem(name, "required", "is missing", json_expected(known[name]))
         for name in schema.get("required", ())
         if found.get(name, "") == ""
     ]
@@ -99,69 +101,25 @@ def _unknown_argument(name: str, known: JsonObject, suggestions: Suggestions) ->
     return Problem(child_path("", name), "unknown_parameter", "is unknown", expected, close)
 
 
-def _expected(schema: JsonObject) -> str:
-    choices: list[str] = schema.get("enum", [])
-    return " | ".join(choices) or _TYPE_WORDS[schema["type"]]
-
-
-def _read_value(value: object, schema: JsonObject, path: str, problems: list[Problem]) -> Any:
-    """A value of the type that the schema wants, or a problem; what is within is read as well."""
-    kind: str = schema["type"]
-    value = _READERS[kind](value)
-    if kind == "array" and isinstance(value, list):
-        entries = cast("list[object]", value)
-        return [
-            _read_value(entry, schema["items"], f"{path}[{index}]", problems)
-            for index, entry in enumerate(entries)
-        ]
-    if not _is_of_type(kind, value):
-        message = f"{type(value).__name__} given"
-        problems.append(Problem(path, "wrong_type", message, _expected(schema)))
-    elif isinstance(value, int) and not 0 <= value <= _LARGEST:
-        message = "a number below 0 or far too large given"
-        problems.append(Problem(path, "out_of_range", message, "0 or more"))
-    elif value and "enum" in schema and value not in schema["enum"]:
-        message = f"{excerpt(str(value))!r} is not one of the choices"
-        problems.append(Problem(path, "invalid_choice", message, _expected(schema)))
-    return value
-
-
-def _is_of_type(kind: str, value: object) -> bool:
-    if kind == "integer":
-        return isinstance(value, int) and not isinstance(value, bool)
-    types: dict[str, type] = {"string": str, "boolean": bool, "array": list, "object": dict}
-    return isinstance(value, types[kind])
-
-
-def as_list(value: object) -> object:
-    """A list that came as its JSON, or as the one entry that it would hold."""
-    if not isinstance(value, str):
-        return [cast("object", value)] if isinstance(value, dict) else value
-    if not value.strip():
-        return []
-    read = _from_json(value) if value.lstrip().startswith("[") else value
-    return cast("object", read) if isinstance(read, list) else [value]
-
-
-def _as_number(value: object) -> object:
-    if isinstance(value, float) and value.is_integer() and abs(value) < 10**_DIGITS:
-        return int(value)
-    if isinstance(value, str):
+def as_meant(value: object, kind: str) -> object:
+    """A value as the type that a schema wants, where there is no doubt that it is meant: a number,
+    a list or an object as text, a whole number as another one, one entry where a list belongs.
+    """
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value) if abs(value) < 10**_DIGITS else value
+    if isinstance(value, str) and kind in _JSON_STARTS:
+        read = _from_json(value) if value.lstrip().startswith(_JSON_STARTS[kind]) else None
+        if read is not None or kind == "object":
+            return read if read is not None else value
+        return [value] if value.strip() else []
+    if isinstance(value, str) and kind == "boolean":
+        return _BOOLEANS.get(value.strip().lower(), value)
+    if isinstance(value, str) and kind == "integer":
         digits = value.strip()
-        if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS:
-            return int(digits)
-    return value
-
-
-def _as_boolean(value: object) -> object:
-    return _BOOLEANS.get(value.strip().lower(), value) if isinstance(value, str) else value
-
-
-def _as_object(value: object) -> object:
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        read = _from_json(value)
-        return cast("object", read) if isinstance(read, dict) else value
-    return value
+        is_number = digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS
+        return int(digits) if is_number else value
+    is_entry = kind == "array" and isinstance(value, dict)
+    return [cast("object", value)] if is_entry else cast("object", value)
 
 
 def _from_json(text: str) -> Any:
@@ -170,18 +128,6 @@ def _from_json(text: str) -> Any:
     except (ValueError, RecursionError):
         return None
 
-
-def _same(value: object) -> object:
-    return value
-
-
-_READERS: dict[str, Callable[[object], object]] = {
-    "string": _same,
-    "integer": _as_number,
-    "boolean": _as_boolean,
-    "array": as_list,
-    "object": _as_object,
-}
 
 MAX_CHARACTERS = 40_000
 """How long an answer may be: hosts warn of, or cut, what is longer than about 10,000 tokens."""
@@ -510,7 +456,7 @@ def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> 
     key = fields.pop("key", None)
     lists = {name for name, field in fields_of(Handoff).items() if isinstance(field.type, List)}
     lists |= {alias for alias, own in aliases_of(Handoff).items() if own in lists}
-    fields |= {name: as_list(value) for name, value in fields.items() if name in lists}
+    fields |= {name: as_meant(value, "array") for name, value in fields.items() if name in lists}
     # What is missing is missed under the tool's own name, unless the call has the handoff's.
     names = {own: name for own, name in HANDOFF_NAMES.items() if own not in given}
     try:

@@ -46,8 +46,9 @@ def text_of(answer: dict[str, Any]) -> str:
         (b'{"jsonrpc": "2.0", "id": 9}', 9, INVALID_REQUEST),
         (b'{"jsonrpc": "2.0", "id": "a", "method": 5}', "a", INVALID_REQUEST),
         (b'{"jsonrpc": "1.0", "id": 3, "method": "ping"}', 3, INVALID_REQUEST),
+        (b'{"jsonrpc": "2.0", "id": 4, "method": "ping", "x": "\\ud800"}', 4, INVALID_REQUEST),
     ],
-    ids=["bytes", "words", "deep", "batch", "no method", "method", "version"],
+    ids=["bytes", "words", "deep", "batch", "no method", "method", "version", "surrogate"],
 )
 def test_a_line_that_is_no_message_is_answered_and_the_server_goes_on(
     project: Path, line: bytes, number: object, code: int

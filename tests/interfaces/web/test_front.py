@@ -119,6 +119,23 @@ def test_a_token_is_taken_from_its_header_alone(server: Served) -> None:
 
 
 @pytest.mark.promise("W-2")
+def test_a_known_token_with_a_wrong_secret_takes_as_long_as_an_unknown_one(server: Served) -> None:
+    """Nobody learns by the clock which ids there are."""
+    known = server.token("coder", "read")
+    wrong = known[:-8] + ("A" * 8 if known[-8:] != "A" * 8 else "B" * 8)
+    unknown = wrong.replace(known.split("_")[1], "a" * 10)
+    assert ask(server.port, "GET", "/api/me", token=known).status == 200
+    seconds: dict[str, list[float]] = {wrong: [], unknown: []}
+    for _ in range(9):
+        for token, measured in seconds.items():
+            begun = time.perf_counter()
+            assert ask(server.port, "GET", "/api/me", token=token).status == 401
+            measured.append(time.perf_counter() - begun)
+    one, other = (sorted(measured)[4] for measured in seconds.values())
+    assert max(one, other) < 4 * min(one, other)
+
+
+@pytest.mark.promise("W-2")
 @pytest.mark.parametrize("operation", ROUTES, ids=lambda operation: operation.name)
 def test_every_operation_asks_for_its_right(server: Served, operation: object) -> None:
     """With each right alone: what a token doesn't allow is refused before anything is read."""

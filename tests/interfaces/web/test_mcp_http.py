@@ -161,6 +161,18 @@ def test_a_broken_message_is_answered_as_one(server: Served, body: bytes, code: 
     assert rpc(server, token, "ping").document["result"] == {}
 
 
+@pytest.mark.promise("W-8")
+def test_half_a_character_is_answered_by_the_id_of_its_message(server: Served) -> None:
+    """Whoever waits for that answer gets one."""
+    params = b'{"name":"recall","arguments":{"query":"\\ud800"}}'
+    body = b'{"jsonrpc":"2.0","id":"q-7","method":"tools/call","params":' + params + b"}"
+    token = server.token("coder", "read")
+    reply = ask(server.port, "POST", "/mcp", token=token, body=body, headers=SPEAKS)
+    found = reply.document
+    assert (found["id"], found["error"]["code"]) == ("q-7", -32600)
+    assert "half a character" in found["error"]["message"]
+
+
 @pytest.mark.promise("W-8", "W-1")
 def test_without_a_token_no_tool_is_listed(server: Served) -> None:
     for token in ("", "token-for-another-audience"):
