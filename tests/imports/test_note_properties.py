@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from passdown.core.intake import check_handoff
 from passdown.core.task_files import read_task_file
-from passdown.imports.note_blocks import NoteItem, clean
 from passdown.imports.note_handoffs import (
     as_handoff,
     note_prompt,
@@ -23,6 +22,7 @@ from passdown.imports.note_handoffs import (
     written_below,
 )
 from passdown.imports.note_items import MAIN, extract_note
+from passdown.imports.note_words import NoteItem, clean
 from tests.sizes import cpu_seconds
 
 if TYPE_CHECKING:

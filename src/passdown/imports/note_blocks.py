@@ -1,353 +1,26 @@
-"""Split a freeform note into blocks with their positions; cue words that hint at item kinds."""
+"""Split a freeform note, Markdown or a JSON report, into blocks with their positions."""
 
 from __future__ import annotations
 
 import json
 import re
 from bisect import bisect_left
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.core.redaction import redact
-from passdown.core.task_files import fence_after, fence_line, without_comments
-from passdown.core.text import has_lone_surrogate, text_problems
+from passdown.core.task_files import fence_after, fence_line
+from passdown.imports.note_words import (
+    by_column,
+    by_key,
+    by_opening,
+    clean,
+    field_of,
+    is_exact,
+    without_signs,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-
-class NoteSpan(NamedTuple):
-    """A passage that may hold an item, the kind it hints at, and the words that hint."""
-
-    start: int
-    end: int
-    line: int
-    hint: str
-    cue: str
-
-
-class NoteItem(NamedTuple):
-    """An item found in a note. `kind` is its list in the handoff, `confidence` is from 0 to 1,
-    `cue` the words that identified it.
-    """
-
-    kind: str
-    fields: dict[str, Any]
-    span: tuple[int, int]
-    line: int
-    confidence: float
-    cue: str
-
-
-class NoteHeader(NamedTuple):
-    """What a note states about itself. `is_summed_up` if the summary is labelled as one, rather
-    than the first sentence of the note.
-    """
-
-    task: str = ""
-    title: str = ""
-    summary: str = ""
-    outcome: str = ""
-    from_agent: str = ""
-    to_agent: str = ""
-    is_summed_up: bool = False
-
-
-class NoteExtraction(NamedTuple):
-    """Everything found in a note, in the order of the text; `form` is text or report."""
-
-    name: str
-    form: str
-    header: NoteHeader
-    found: tuple[NoteItem, ...]
-    ambiguous: tuple[NoteSpan, ...]
-
-
-MAX_FIELD = 65_536
-
-# Every gap is bounded or excludes its own opening mark, so that matching takes linear time.
-_LINK = re.compile(r"!?\[([^\[\]]{1,300})\]\([^()\s]{0,500}\)")
-_MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|<br ?/?>|(?m:^[ \t]{0,40}(?:>[ \t]?)+)")
-_BEFORE_POINT = re.compile(r"\s+([.,:;!?)])")
-
-
-def clean(text: str) -> str:
-    """Text on one line without Markdown's marks for bold, links, quotes, comments and breaks."""
-    if "<!--" in text:
-        text = without_comments(text, " ")
-    text = _LINK.sub(r"\1", text)
-    text = _MARKS.sub(" ", text)
-    text = " ".join(text.replace("\x00", " ").split())
-    return _BEFORE_POINT.sub(r"\1", text).strip()
-
-
-def storable(text: str) -> str:
-    """A text that a record's field can hold: cut to the limit, without secrets; or nothing."""
-    if has_lone_surrogate(text):
-        text = text.encode("utf-8", "replace").decode()
-    text = redact(text)[0].replace("\x00", " ")
-    if len(text) > MAX_FIELD:
-        text = text[: MAX_FIELD - 1] + "\u2026"
-    return "" if text_problems(text, "") else text
-
-
-DECISION, GOTCHA, PATTERN, NEXT, QUESTION, BLOCKER, READING = (
-    "decisions",
-    "gotchas",
-    "patterns_discovered",
-    "suggested_next_steps",
-    "open_questions",
-    "blockers",
-    "dependencies_for_next",
-)
-
-
-class Cue(NamedTuple):
-    """A sign of an item: its kind, the confidence, and the words that show it."""
-
-    kind: str
-    confidence: float
-    words: str
-
-
-class Words(NamedTuple):
-    """The words of one kind. `opening` begins a line, `sure` and `weak` occur in a sentence."""
-
-    kind: str
-    heading: re.Pattern[str]
-    column: re.Pattern[str]
-    opening: re.Pattern[str]
-    sure: re.Pattern[str]
-    weak: re.Pattern[str]
-    key: re.Pattern[str]
-
-
-_NEVER = r"(?!)"
-
-
-def _words(
-    kind: str, *, heading: str, column: str, opening: str, sure: str, weak: str, key: str
-) -> Words:
-    sources = (
-        rf"\b(?:{heading})\b",
-        rf"(?:{column})",
-        # A few words may precede the colon: "Risk R-01:", "Decision (final):".
-        rf"(?:{opening})\b[^.:|\n]{{0,40}}:(?=\s|$)",
-        rf"\b(?:{sure})\b",
-        rf"\b(?:{weak})\b",
-        rf"(?:\w+_)?(?:{key})",
-    )
-    return Words(kind, *(re.compile(source, re.IGNORECASE) for source in sources))
-
-
-# The first kind that matches decides.
-WORDS: tuple[Words, ...] = (
-    _words(
-        QUESTION,
-        heading=r"open (?:questions?|issues|points)|questions|unresolved|unknowns?|unclear",
-        column=r"(?:open |finalized |research )?questions?|unknowns?",
-        opening=r"(?:open )?questions?|unclear|unknown|q\d*",
-        sure=r"(?:it is |it's |is |are )?(?:still )?(?:unclear|undecided|an open question)|"
-        r"(?:the |one |open |my )question (?:is|remains)|don't know (?:if|whether|why|how)|"
-        r"not sure (?:if|whether|why|how|that)|to be (?:decided|determined|clarified)|tbd",
-        weak=r"questions?|unsure|wonder(?:ing)?",
-        key=r"questions|unknowns|unresolved",
-    ),
-    _words(
-        BLOCKER,
-        heading=r"blockers?|blocked(?: by)?|impediments?",
-        column=r"blockers?|impediments?|blocked by",
-        opening=r"blockers?|blocked(?: by| on)?|impediments?",
-        sure=r"(?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|"
-        r"blocked (?:by|on|until)|waiting (?:for|on) \w+|can(?:not|'t) (?:continue|proceed|go on)",
-        weak=_NEVER,
-        key=r"blockers|blocked_by|blocking_issues|impediments",
-    ),
-    _words(
-        DECISION,
-        heading=r"decisions?(?: made| taken)?|assumptions?|resolutions?|fallback|choices made|"
-        r"why we chose",
-        column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
-        opening=r"decisions?|decided|verdict|conclusion|recommendation|fallback|assumptions?|assumed|chose|"
-        r"choice|resolution",
-        sure=r"(?:was|were|have|has|is|are|we|i|they|been)? ?(?:decided|chose|chosen|opted|"
-        r"settled on|went with|agreed to|adopted)|the recommended \w+ is|is recommended|"
-        r"(?:validated and|are) recommended",
-        weak=r"instead of|rather than|because|rejected|deferred|assum(?:ed|ing)|prefer(?:red)?",
-        key=r"decisions|assumptions|decisions_made",
-    ),
-    _words(
-        GOTCHA,
-        heading=r"risks?|gotchas?|caveats?|warnings?|concerns?|gaps?|weak(?:ness(?:es)?| points?)|"
-        r"failure modes?|debt|limitations?|anti-patterns?|pitfalls?|threats?|"
-        r"discrepanc(?:y|ies)|watch out|be careful|to note|problems|bugs|issues|root causes?|"
-        r"vulnerabilit(?:y|ies)|traps?|errors?|insufficient|shortcomings|drawbacks|"
-        r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)",
-        column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
-        r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
-        opening=r"risks?|important|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
-        r"known (?:issue|gap|limitation|bug)s?|key gap|gap|limitation|exposed|note well|nb|"
-        r"pitfall|watch out|problem|bug",
-        sure=r"watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|"
-        r"known (?:gaps?|issues?|limitations?|bugs?)|highest-risk|must not|do not|don't (?:use|"
-        r"forget|touch|change|run)|never|not yet (?:implemented|supported|integrated|tested|"
-        r"created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|"
-        r"(?:has|have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|"
-        r"validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|"
-        r"requires? (?:an? |the )?(?:running|manual|live|network|internet|actual)|"
-        r"(?:is|are|only) (?:just |only )?a (?:placeholder|stub)|(?:placeholder|stub) (?:until|"
-        r"implementation)|turns out|surprisingly|partially automated|constrain(?:s|ed)? \w+",
-        weak=r"risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|hard-?coded|"
-        r"workaround|limitations?|gaps?|however|actually|re-?try|retries|time-?outs?|times out|"
-        r"50[0-4]",
-        key=r"gotchas|risks|warnings|errors|errors_encountered|issues|technical_debt|debt|"
-        r"limitations|caveats|known_issues|problems|concerns|workarounds|workarounds_applied",
-    ),
-    _words(
-        PATTERN,
-        heading=r"patterns?|conventions?|guidelines|principles|house rules|style",
-        column=r"(?:code )?patterns?|conventions?|rule",
-        opening=r"patterns?|conventions?|rule|principle|always",
-        sure=r"always (?:use|call|run|check|go through|pass|write|wrap|prefer|keep)|"
-        r"(?:the|this|our|a) (?:\w+ )?pattern (?:is|here|we)|by convention|"
-        r"(?:follow|use|keep to|stick to)s? the (?:\w+[- ]){1,3}(?:pattern|convention)",
-        weak=r"patterns?|convention|consistently",
-        key=r"patterns|patterns_discovered|conventions|learned_patterns",
-    ),
-    _words(
-        READING,
-        heading=r"(?:mandatory|must|required|recommended|first|further|to) read(?:s|ing)?|"
-        r"files to (?:read|review)|read first",
-        column=_NEVER,
-        opening=r"read(?: first)?|see first|must read",
-        sure=_NEVER,
-        weak=_NEVER,
-        key=r"files_to_read|reading|dependencies_for_next",
-    ),
-    _words(
-        NEXT,
-        heading=r"next(?: steps?)?|remaining|future(?: work)?|to-?dos?|(?:corrective )?actions?|"
-        r"should do|guidance|recommendations?|instructions?|priorit(?:y|ies)|phasing|"
-        r"to (?:validate|verify|do|apply|test|check|fix|investigate|review|address|implement)|"
-        r"targets|left to do|follow-?ups?|action items|treatment sequence|"
-        r"requirements for|focus areas?|validation focus|backlog|work items|ordering|roadmap|"
-        r"implementation (?:order|plan|sequence|phases)|(?:should|must|shall)(?! read)(?=.*:$)",
-        column=r"(?:next |recommended |required |corrective )?(?:actions?|steps?)|to-?do|"
-        r"next steps?|test focus|validation approach|follow-?up|task",
-        opening=r"to-?dos?|next(?: steps?| up)?|actions?(?: items?)?|follow-?up|remaining|then|"
-        r"fixme|left to do|still to do",
-        sure=r"(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?"
-        r"(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|up|thing)|"
-        r"to-?do|(?:still )?(?:needs? to|remains to) be \w+|(?:should|must|shall) (?:now |next |"
-        r"then |be )?(?:validate|verify|confirm|focus|add|fix|write|test|check|implement|run|"
-        r"update|review|document|investigate|executed|integrate|remove|replace|move|extend|"
-        r"decide|finish|continue|start|begin|wire|handle|make|create|build|cover|measure)\w*",
-        weak=r"should|must|then|next|shall|needs? to|have to|later",
-        key=r"next_steps|suggested_next_steps|future_work|todo|todos|remaining|actions|"
-        r"action_items|next_actions|follow_ups|recommendations",
-    ),
-)
-
-BY_KIND = {words.kind: words for words in WORDS}
-
-_REFERENCE = re.compile(
-    r"[\d. ]*(?:document (?:sections|control|history)|.*\bmetadata|citations?|references|"
-    r"claim-to-source.*|change (?:history|log)|traceability.*|table of contents|contents|"
-    r"revision history|glossary|sources?|.*\bstatistics.*|quality gate status|"
-    r".*\bstatus|dimensions?|scoring bands|.*\bscores?|.*\bmetrics)",
-    re.IGNORECASE,
-)
-_ASIDE = re.compile(r"\([^()]{0,200}\)")
-_SIGNS = re.compile(r"^[^\w\s`\"'(\[<|/.~-][^\w`\"'(\[<|/.~-]*")
-_OTHER = re.compile(
-    r"(?:report structure|key content.*|.*integration points|dependencies|rationale|details|"
-    r"configuration items.*|key mappings.*|consume|background|context|scope|overview|"
-    r"implementation|purpose|acceptance criteria|examples?|evidence|result)s?:?",
-    re.IGNORECASE,
-)
-
-
-def is_reference(title: str) -> bool:
-    """Whether a heading introduces facts about the note itself, such as references."""
-    return _REFERENCE.fullmatch(title.rstrip(": ")) is not None
-
-
-def is_reference_block(block: Block) -> bool:
-    """Whether a block is directly below such a heading."""
-    return bool(block.trail) and is_reference(block.trail[-1])
-
-
-def is_exact(cue: Cue) -> bool:
-    """Whether a line opens with the word alone, such as `Risk:`."""
-    return cue.words.endswith(":") and " " not in cue.words
-
-
-def by_heading(trail: tuple[str, ...]) -> Cue | None:
-    """The kind announced by the headings above a block; the nearest that announces one decides.
-
-    Text in parentheses doesn't count. Next steps and gotchas continue below further headings; other
-    kinds hold only directly below.
-    """
-    is_near = True
-    for depth, title in enumerate(reversed(trail)):
-        said = _ASIDE.sub("", title)
-        if is_reference(said) or _OTHER.fullmatch(said):
-            return None
-        if depth + 1 == len(trail) and depth:
-            return None  # the title of the whole note announces nothing
-        for words in WORDS:
-            match = words.heading.search(said)
-            if match and (is_near or words.kind in (NEXT, GOTCHA)):
-                return Cue(words.kind, 0.9 - 0.05 * min(depth, 3), match[0].lower())
-        is_near = is_near and title.endswith(":")
-    return None
-
-
-def by_column(name: str) -> Cue | None:
-    """The kind announced by a column's name."""
-    return _first_cue(0.9, ((words.kind, words.column.fullmatch(name)) for words in WORDS))
-
-
-def by_key(keys: tuple[str, ...]) -> Cue | None:
-    """The kind announced by the keys of a JSON report; the nearest decides."""
-    for key in reversed(keys[-2:]):
-        for words in WORDS:
-            if words.key.fullmatch(key):
-                return Cue(words.kind, 0.95, key[:60])
-    return None
-
-
-def without_signs(text: str) -> str:
-    """A line without emoji and marks before its first word."""
-    return _SIGNS.sub("", text, count=1)
-
-
-def by_opening(text: str) -> Cue | None:
-    """The kind that a line names before its first colon."""
-    bare = without_signs(text)
-    return _first_cue(0.9, ((words.kind, words.opening.match(bare)) for words in WORDS))
-
-
-def by_words(text: str) -> Cue | None:
-    """The kind shown by the words of a sentence."""
-    if text.endswith("?"):
-        return Cue(QUESTION, 0.7, "?")
-    return _first_cue(0.6, ((words.kind, words.sure.search(text)) for words in WORDS))
-
-
-def by_hints(text: str) -> Cue | None:
-    """The kind that a sentence hints at: too weak to record, enough to ask about."""
-    return _first_cue(0.3, ((words.kind, words.weak.search(text)) for words in WORDS))
-
-
-def _first_cue(
-    confidence: float, matches: Iterable[tuple[str, re.Match[str] | None]]
-) -> Cue | None:
-    for kind, match in matches:
-        if match:
-            return Cue(kind, confidence, match[0].strip().lower()[:60])
-    return None
-
+    from collections.abc import Iterator
 
 MAX_LABEL = 140
 """A longer line is a sentence, not a heading."""
@@ -360,19 +33,22 @@ MIN_BROKEN = 50
 
 
 class Cell(NamedTuple):
-    """One cell of a row: the name of its column, its text and position."""
+    """A named part of a block: a cell of a row, a member of an object or a labelled line, with its
+    position. `parts` are the entries of a list.
+    """
 
     name: str
     text: str
     start: int
     end: int
+    parts: tuple[str, ...] = ()
 
 
 class Block(NamedTuple):
     """A block of a note.
 
-    `form` is item, row, text, label, code or value (of a report); `trail` holds the headings above
-    it, outermost first; `check` is todo or done if the item has a checkbox.
+    `form` is heading, item, row, text, label, code or value (of a report); `trail` holds the
+    headings above it, outermost first; `check` is todo or done if the item has a checkbox.
     """
 
     form: str
@@ -408,19 +84,22 @@ _QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)+")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9 &/'-]{2,50}")
 _PROSE_FENCES = frozenset({"", "text", "txt", "markdown", "md"})
+_LABELLED = re.compile(r"([A-Za-z][\w '/&-]{1,40}?)(?: ?\([^()]{0,60}\))?:\s+(\S.*)")
+_SENTENCE = re.compile(r"(?<=[.!?])[)\"'*]{0,3}\s+(?=[A-Z\"'(\[*`\d])|\n(?=[ \t]*\n)")
 
 
-def lines_of(text: str) -> Iterator[Line]:
-    """The lines of a text, without carriage returns and byte order mark."""
-    start = 1 if text.startswith("\ufeff") else 0
+def lines_of(text: str, start: int = 0, end: int | None = None) -> Iterator[Line]:
+    """The lines of a passage, without carriage returns and byte order mark; numbered from 1."""
+    start = max(start, 1 if text.startswith("\ufeff") else 0)
+    limit = len(text) if end is None else end
     number = 0
-    while start <= len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
+    while start <= limit:
+        at = text.find("\n", start, limit)
+        at = limit if at < 0 else at
         number += 1
-        last = end - 1 if end > start and text[end - 1] == "\r" else end
+        last = at - 1 if at > start and text[at - 1] == "\r" else at
         yield Line(number, start, last, text[start:last])
-        start = end + 1
+        start = at + 1
 
 
 class LineIndex:
@@ -453,6 +132,75 @@ def open_fence(text: str) -> str:
     for line in lines_of(text):
         fence = fence_after(fence, line.text)
     return fence
+
+
+def remarks(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The lines of a passage that are remarks of their own, and not one wrapped paragraph.
+
+    A line break is deliberate where the next word would have had room in the line.
+    """
+    lines = [line for line in lines_of(text, start, end) if line.text.strip()]
+    width = max([60, *(len(line.text) for line in lines)])
+    found: list[tuple[int, int]] = []
+    is_over = True
+    for line, following in zip_longest(lines, lines[1:]):
+        bare = line.text.lstrip()
+        is_wrapped = bool(found) and (not is_over or (width > 60 and bare[:1].islower()))
+        found.append((found.pop()[0] if is_wrapped else line.start, line.end))
+        room = width - len(line.text) - 1
+        has_room = following is None or len(following.text.split(maxsplit=1)[0]) <= room
+        is_over = has_room and not bare.endswith((",", " and", " or", "-"))
+    return found
+
+
+def sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The sentences of a passage; a remark on a line of its own is one, too."""
+    for first, last in remarks(text, start, end):
+        at = first
+        for match in _SENTENCE.finditer(text, first, last):
+            if text[at : match.start()].strip():
+                yield at, match.start()
+            at = match.end()
+        if text[at:last].strip():
+            yield at, last
+
+
+def _labelled(line: str) -> tuple[str, str]:
+    """Label and text of a line such as `**Why**: it is small`; a label that isn't bold has to be
+    one that is known.
+    """
+    if len(line) > MAX_MARKUP or ":" not in line:
+        return "", ""
+    item = _ITEM.match(line)
+    raw = line[item.end() :] if item else line
+    match = _LABELLED.match(without_signs(clean(raw)))
+    if match is None:
+        return "", ""
+    is_bold = without_signs(raw.strip()).startswith(("**", "__"))
+    is_known = is_bold or bool(field_of(match[1]) or by_column(match[1]))
+    return (match[1], match[2]) if is_known else ("", "")
+
+
+def labelled_cells(text: str, start: int, end: int) -> tuple[Cell, ...]:
+    """The labelled lines of a passage, if it has any below its first line; what is before the first
+    label is a cell without a name.
+    """
+    names: list[str] = []
+    texts: list[list[str]] = []
+    spans: list[tuple[int, int]] = []
+    for line in lines_of(text, start, end):
+        name, said = _labelled(line.text)
+        if name or not texts:
+            names.append(name)
+            texts.append([said or line.text])
+            spans.append((line.start, line.end))
+        else:
+            texts[-1].append(line.text)
+            spans[-1] = (spans[-1][0], line.end)
+    if not any(field_of(name) or by_column(name) for name in names[1:] if name):
+        return ()
+    said = (clean("\n".join(lines)) for lines in texts)
+    return tuple(Cell(n, t, *span) for n, t, span in zip(names, said, spans, strict=True) if t)
 
 
 class _BlockParser:
@@ -529,10 +277,10 @@ class _BlockParser:
             self.close()
         heading = _HEADING.fullmatch(text)
         if heading:
-            self._head(len(heading[1]), heading[2].rstrip("# \t"))
+            self._head(len(heading[1]), heading[2].rstrip("# \t"), line)
         elif self.form == "text" and self._is_underlined(line):
             title, self.form = clean(self.source[self.start : self.end]), ""
-            self._head(1 if text.strip()[0] == "=" else 2, title)
+            self._head(1 if text.strip()[0] == "=" else 2, title, line)
         elif _RULE.fullmatch(text):
             self.close()
             self.label = ""
@@ -545,24 +293,29 @@ class _BlockParser:
     def _is_underlined(self, line: Line) -> bool:
         return line.number == self.number + 1 and _SETEXT.fullmatch(line.text) is not None
 
-    def _head(self, level: int, title: str) -> None:
+    def _head(self, level: int, title: str, line: Line) -> None:
         self.close()
         self.headings = [above for above in self.headings if above[0] < level]
-        self.headings.append((level, clean(title)))
         self.label = ""
         self.columns = []
+        self._add(Block("heading", clean(title), line.start, line.end, line.number))
+        self.headings.append((level, clean(title)))
 
     def _row(self, line: Line) -> None:
-        cells = list(_cells(line))
-        names = [clean(self.source[start:end]) for start, end in cells]
+        borders = [match.start() for match in _CELL_BORDER.finditer(line.text)]
+        if line.text[borders[-1] + 1 :].strip():
+            borders.append(len(line.text))
+        spans = [(line.start + a + 1, line.start + b) for a, b in pairwise(borders)]
+        names = [clean(self.source[start:end]) for start, end in spans]
         if not self.columns:
             self.close()
             self.columns = names
         elif not all(set(name) <= set(":- ") for name in names):
-            pairs = zip(self.columns, names, cells, strict=False)
-            held = tuple(Cell(c or "#", name, *span) for c, name, span in pairs if name)
-            if held:
-                self._add(Block("row", " | ".join(names), line.start, line.end, line.number), held)
+            pairs = zip(self.columns, names, spans, strict=False)
+            cells = tuple(Cell(c or "#", name, *span) for c, name, span in pairs if name)
+            if cells:
+                text = " | ".join(names)
+                self._add(Block("row", text, line.start, line.end, line.number, cells=cells))
 
     def _prose(self, line: Line, text: str) -> None:
         begin = line.end - len(text)
@@ -581,23 +334,33 @@ class _BlockParser:
             self.is_gap = False
         elif is_label(text):
             self._lead(line, begin)
-        elif self.form == "text" and not (self.is_labelled and self._is_line_over()):
+        elif self.form == "text" and not self._is_other_fact(text):
             self.end = line.end
         else:
             self.close()
             if self.is_label_used:
                 self.label = ""  # it was the heading of a list that is over
             self._begin("text", line, begin)
-            self.is_labelled = _is_labelled(text)
+            self.is_labelled = _opens_kind(text)
+
+    def _is_other_fact(self, text: str) -> bool:
+        """Whether a line below one that names its kind is about something else."""
+        if not self.is_labelled or field_of(_labelled(text)[0]):
+            return False
+        return self._is_line_over()
 
     def _is_opening(self, text: str) -> bool:
         """Whether a line within a block names its own kind, such as `blocked: no key`.
 
-        Indented text below an item explains that item, whatever it begins with.
+        Indented text below an item explains that item, whatever it begins with, and so does a label
+        such as `Fix:`.
         """
-        if not self.form or (self.form == "item" and text[:1].isspace()):
+        if not self.form or (self.form == "item" and text[:1].isspace()) or is_label(text):
             return False
-        return _is_labelled(text) and not is_label(text)
+        name = _labelled(text)[0]
+        if name and self.form == "text" and field_of(name):
+            return False
+        return _opens_kind(text) or (bool(name) and by_column(name) is not None)
 
     def _is_item_over(self) -> bool:
         """Whether an unindented sentence below an item isn't part of it."""
@@ -613,7 +376,7 @@ class _BlockParser:
         """Take the last sentence of a line that ends in a colon as a heading for what follows."""
         self.close()
         said = clean(self.source[begin : line.end])
-        self._add(Block("label", said, begin, line.end, line.number), ())
+        self._add(Block("label", said, begin, line.end, line.number))
         self.label, self.label_indent = said.rpartition(". ")[2], -1
         self.is_label_used = False
         self.columns = []
@@ -623,11 +386,13 @@ class _BlockParser:
         indent = len(item[1].expandtabs(4))
         is_below = self.form == "item" and indent >= self.indent + 2
         above = self.source[self.start : self.end] if is_below else ""
-        if is_below and not is_label(above):
+        is_box = bool(_check(item)) and not self.check
+        if is_below and not is_label(above) and not is_box:
             self.end = line.end
             self.is_gap = False
             return
         if above:
+            # What leads to a list, or to boxes, is their heading.
             self.form, self.label, self.label_indent = "", clean(above), self.indent
         self.close()
         if indent <= self.label_indent:
@@ -645,8 +410,10 @@ class _BlockParser:
             text = self.source[self.start : self.end]
             said = text.rstrip() if self.form == "code" else clean(text)
             if said:
-                block = Block(self.form, said, self.start, self.end, self.number, check=self.check)
-                self._add(block, ())
+                is_long = "\n" in text and self.form != "code"
+                cells = labelled_cells(self.source, self.start, self.end) if is_long else ()
+                place = (self.start, self.end, self.number)
+                self._add(Block(self.form, said, *place, cells=cells, check=self.check))
             if self.form == "text":
                 # The end of a paragraph that leads to a list is the list's heading.
                 last = said.rpartition(". ")[2]
@@ -655,13 +422,13 @@ class _BlockParser:
         self.form = self.check = ""
         self.is_gap = False
 
-    def _add(self, block: Block, cells: tuple[Cell, ...]) -> None:
+    def _add(self, block: Block) -> None:
         self.is_label_used = True
         titles = [title for _, title in self.headings] + ([self.label] if self.label else [])
-        self.found.append(block._replace(trail=tuple(titles), cells=cells))
+        self.found.append(block._replace(trail=tuple(titles)))
 
 
-def _is_labelled(text: str) -> bool:
+def _opens_kind(text: str) -> bool:
     """Whether a line opens with the word for its kind, and a colon."""
     cue = by_opening(clean(text)) if len(text) <= MAX_MARKUP else None
     return cue is not None and is_exact(cue)
@@ -671,15 +438,6 @@ def _check(item: re.Match[str]) -> str:
     """Whether an item is done or to do, by its checkbox or strikethrough."""
     is_done = is_struck(item.string[item.end() :]) or (item[2] or item[3] or " ") != " "
     return "done" if is_done else "todo" if item[2] or item[3] else ""
-
-
-def _cells(line: Line) -> Iterator[tuple[int, int]]:
-    """Start and end of each cell of a row."""
-    borders = [match.start() for match in _CELL_BORDER.finditer(line.text)]
-    if line.text[borders[-1] + 1 :].strip():
-        borders.append(len(line.text))
-    for left, right in pairwise(borders):
-        yield line.start + left + 1, line.start + right
 
 
 def markdown_blocks(text: str, start: int = 0) -> list[Block]:
@@ -692,6 +450,8 @@ def markdown_blocks(text: str, start: int = 0) -> list[Block]:
     return reader.found
 
 
+# JSON reports
+
 MAX_DEPTH = 64
 
 _BEGINNING = re.compile(r'\ufeff?\s{0,100}\{\s{0,100}"')
@@ -699,29 +459,16 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^\s"\[\]{},:]++', 
 
 
 class _Node(NamedTuple):
-    """A value of a JSON report: its text if it is a scalar, else its members by key."""
+    """A value of a JSON report: the text of a scalar, or the members of a list or an object."""
 
     start: int
     end: int
-    text: str
-    is_scalar: bool
-    is_list: bool
-    members: list[tuple[str, _Node]]
+    text: str = ""
+    form: str = "scalar"
+    members: tuple[tuple[str, _Node], ...] = ()
 
 
-def is_report(text: str) -> bool:
-    """Whether a text is JSON: an object or a list."""
-    stripped = text.lstrip("\ufeff \t\r\n")
-    if not stripped.startswith(("{", "[")):
-        return False
-    try:
-        json.loads(stripped)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def broken_report(text: str, name: str) -> str:
+def report_fault(text: str, name: str) -> str:
     """What is wrong with a text that is meant to be JSON, by its name or its beginning.
 
     Read as prose, a broken report would give a handoff of fragments.
@@ -737,82 +484,83 @@ def broken_report(text: str, name: str) -> str:
     return "it holds neither an object nor a list"
 
 
+def is_report(text: str) -> bool:
+    """Whether a text is JSON: an object or a list."""
+    stripped = text.lstrip("\ufeff \t\r\n")
+    try:
+        return stripped.startswith(("{", "[")) and json.loads(stripped) is not None
+    except (ValueError, RecursionError):
+        return False
+
+
 def report_blocks(text: str) -> list[Block] | None:
     """The blocks of a JSON report; None if the text isn't JSON, or is nested too deeply."""
-    root = _read(text) if is_report(text) else None
-    return list(_blocks(root, LineIndex(text))) if root else None
+    root = _parsed(text) if is_report(text) else None
+    return list(_blocks(root, (), LineIndex(text))) if root else None
 
 
-class _Open:
-    """A list or object that isn't closed yet."""
-
-    def __init__(self, start: int, is_list: bool) -> None:
-        self.start, self.is_list = start, is_list
-        self.key: str | None = None
-        self.members: list[tuple[str, _Node]] = []
-
-    def add(self, node: _Node) -> None:
-        if not self.is_list and self.key is None:
-            self.key = node.text
-        else:
-            self.members.append((self.key or "", node))
-            self.key = None
-
-
-def _read(text: str) -> _Node | None:
-    stack: list[_Open] = []
+def _parsed(text: str) -> _Node | None:
+    """The report with positions; the text is known to be JSON."""
+    opened: list[tuple[int, str]] = []
+    members: list[list[_Node]] = [[]]
     for match in _TOKEN.finditer(text):
-        sign = match[0]
+        sign, start, end = match[0], match.start(), match.end()
         if sign in "[{":
-            stack.append(_Open(match.start(), sign == "["))
-            if len(stack) > MAX_DEPTH:
+            opened.append((start, "list" if sign == "[" else "object"))
+            members.append([])
+            if len(opened) > MAX_DEPTH:
                 return None
         elif sign in "]}":
-            done = stack.pop()
-            node = _Node(done.start, match.end(), "", False, done.is_list, done.members)
-            if not stack:
-                return node
-            stack[-1].add(node)
-        elif sign not in ",:" and stack:
-            stack[-1].add(_scalar(match))
-    return None
+            (first, form), inner = opened.pop(), members.pop()
+            keyed = zip(inner[::2], inner[1::2], strict=True) if form == "object" else ()
+            named = [(key.text, node) for key, node in keyed] or [("", node) for node in inner]
+            members[-1].append(_Node(first, end, "", form, tuple(named if inner else ())))
+        elif sign.startswith('"'):
+            # The position is that of the words, without quotation marks.
+            members[-1].append(_Node(start + 1, end - 1, str(json.loads(sign, strict=False))))
+        elif sign not in ",:":
+            members[-1].append(_Node(start, end, sign))
+    return members[0][0] if members[0] else None
 
 
-def _scalar(match: re.Match[str]) -> _Node:
-    spelled = match[0]
-    if not spelled.startswith('"'):
-        return _Node(match.start(), match.end(), spelled, True, False, [])
-    value = cast("str", json.loads(spelled, strict=False))
-    # The position is that of the words, without quotation marks.
-    return _Node(match.start() + 1, match.end() - 1, value, True, False, [])
-
-
-def _blocks(root: _Node, places: LineIndex) -> Iterator[Block]:
-    waiting: list[tuple[_Node, tuple[str, ...]]] = [(root, ())]
-    while waiting:
-        node, keys = waiting.pop()
-        line = places.line(node.start)
-        if node.is_scalar:
-            if node.text.strip():
-                yield Block("value", node.text, node.start, node.end, line, keys)
-            continue
-        inner = [(part, keys if node.is_list else (*keys, key)) for key, part in node.members]
-        if node.is_list:
-            records = [part for part, _ in inner if _is_record(part)]
-            yield from (_row(part, keys, places) for part in records)
-            inner = [(part, trail) for part, trail in inner if not _is_record(part)]
-        waiting += reversed(inner)
-
-
-def _is_record(node: _Node) -> bool:
-    """Whether an entry of a list is an object of scalars: a row of a table."""
-    return not node.is_list and bool(node.members) and all(m.is_scalar for _, m in node.members)
-
-
-def _row(node: _Node, keys: tuple[str, ...], places: LineIndex) -> Block:
-    cells = tuple(
-        Cell(key, part.text, part.start, part.end) for key, part in node.members if part.text
-    )
+def _blocks(
+    node: _Node, keys: tuple[str, ...], places: LineIndex, *, is_entry: bool = False
+) -> Iterator[Block]:
     line = places.line(node.start)
-    text = " | ".join(cell.text for cell in cells)
-    return Block("row", text, node.start, node.end, line, keys, cells)
+    if node.form == "scalar":
+        if node.text.strip():
+            yield Block("value", node.text, node.start, node.end, line, keys)
+    elif _is_record(node, keys, is_entry=is_entry):
+        cells = tuple(
+            Cell(key, "; ".join(parts), part.start, part.end, parts if part.members else ())
+            for key, part in node.members
+            if (parts := _texts(part)) and "".join(parts)
+        )
+        text = " | ".join(cell.text for cell in cells)
+        yield Block("row", text, node.start, node.end, line, keys, cells)
+    else:
+        is_list = node.form == "list"
+        for key, part in node.members:
+            yield from _blocks(part, keys if is_list else (*keys, key), places, is_entry=is_list)
+
+
+def _is_record(node: _Node, keys: tuple[str, ...], *, is_entry: bool) -> bool:
+    """Whether an object is one item: an entry of a list whose members are texts.
+
+    Below a key that announces items, members may be lists of texts, and an object that isn't in a
+    list counts if it names a field such as the reason; any other holds an item by key.
+    """
+    if node.form != "object" or not node.members or not keys:
+        return False
+    parts = [part for _, part in node.members]
+    if by_key(keys) is None:
+        return is_entry and all(part.form == "scalar" for part in parts)
+    if any(inner.form != "scalar" for part in parts for _, inner in part.members):
+        return False
+    names = [key.replace("_", " ") for key, _ in node.members]
+    is_named = any(field_of(name) or by_column(name) for name in names)
+    return is_named or (is_entry and all(part.form != "object" for part in parts))
+
+
+def _texts(node: _Node) -> tuple[str, ...]:
+    return tuple(part.text for _, part in node.members) if node.members else (node.text,)

@@ -17,13 +17,15 @@ from passdown.core.task_files import (
 )
 from passdown.core.text import excerpt, visible
 from passdown.errors import InvalidInput
-from passdown.imports.note_blocks import clean, lines_of, open_fence
+from passdown.imports.note_blocks import lines_of, open_fence
+from passdown.imports.note_words import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from passdown.errors import Problem
-    from passdown.imports.note_blocks import NoteExtraction, NoteItem
+    from passdown.imports.note_items import NoteExtraction
+    from passdown.imports.note_words import NoteItem
 
 
 Plain = dict[str, Any]

@@ -1,241 +1,100 @@
-"""Extract a handoff's items, files and header from the blocks of a note."""
+"""Extract a handoff's items and the note's own header from the blocks of a note."""
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.core.kinds import NOT_STATED
-from passdown.core.names import agent_problems, id_problems, normal_path, path_problems
-from passdown.imports import note_blocks as cues
+from passdown.core.names import agent_problems, id_problems
+from passdown.imports import note_words as words
 from passdown.imports.note_blocks import (
+    Block,
+    Cell,
+    LineIndex,
+    lines_of,
+    markdown_blocks,
+    remarks,
+    report_blocks,
+    sentences,
+)
+from passdown.imports.note_files import files_of, is_file
+from passdown.imports.note_words import (
     BLOCKER,
     BY_KIND,
     DECISION,
+    GATE,
     GOTCHA,
     NEXT,
     PATTERN,
     QUESTION,
-    Block,
-    Cell,
-    LineIndex,
-    NoteExtraction,
-    NoteHeader,
+    Cue,
     NoteItem,
-    NoteSpan,
     clean,
-    lines_of,
-    markdown_blocks,
-    report_blocks,
+    field_of,
     storable,
     without_signs,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from passdown.imports.note_blocks import Cue
+    from collections.abc import Sequence
 
 
-_TREE_LINE = re.compile(
-    r"(?P<indent>[ \t\u2500-\u257f|`+-]{0,80})"
-    r"(?P<name>[\w.@+-]{1,100}/|[\w.@+-]{1,200}\.\w{1,10})(?=\s|$)"
-)
+class NoteSpan(NamedTuple):
+    """A passage that may hold an item, the kind it hints at, and the words that hint."""
 
-
-def folders_of(text: str, blocks: Sequence[Block]) -> dict[int, str]:
-    """The folder of each file in a drawn folder tree, by the position of the file's name."""
-    found: dict[int, str] = {}
-    above: list[tuple[int, str]] = []
-    last = -1
-    for block in blocks:
-        if block.form != "code":
-            above = []
-            continue
-        # A blank line separates branches of one tree, not trees.
-        if block.line > last + 3:
-            above = []
-        last = block.line
-        line = text[block.start : block.end]
-        match = _TREE_LINE.match(line)
-        if match is None:
-            continue
-        indent = len(match["indent"].expandtabs(4))
-        above = [folder for folder in above if folder[0] < indent]
-        if match["name"].endswith("/"):
-            above.append((indent, match["name"]))
-        elif above:
-            found[block.start + match.start("name")] = "".join(name for _, name in above)
-    return found
-
-
-MAX_PATH = 1_024
-
-
-class PathMention(NamedTuple):
-    """A file that the text names: its path with plain slashes, position, lines and change."""
-
-    path: str
     start: int
     end: int
-    lines: str = ""
-    change: str = ""
+    line: int
+    hint: str
+    cue: str
 
 
-_PATH_WORD = re.compile(r"[^\s`\"'<>()\[\]{}|,;*=\u2500-\u257f\u2018-\u201d]+")
-_BESIDE = frozenset("{}*<>$")
-_LINES = re.compile(r"(?::|#L?)(\d{1,9})(?:[-:]L?(\d{1,9}))?$")
-_ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9_]{0,9})$")
-_PART = re.compile(r"[\w.@+~ -]+", re.UNICODE)
-_BOXED = re.compile(r"[\u2502\u2503|].*[\u2502\u2503|]\s*$")
-# fmt: off
-_ENDINGS = frozenset({
-    "md", "mdx", "rst", "txt", "adoc", "py", "pyi", "ipynb", "js", "jsx", "mjs", "cjs", "ts",
-    "tsx", "vue", "svelte", "html", "htm", "css", "scss", "less", "json", "jsonl", "json5",
-    "yaml", "yml", "toml", "ini", "cfg", "conf", "env", "lock", "csv", "tsv", "sql", "db", "sh",
-    "bash", "zsh", "ps1", "bat", "xml", "svg", "png", "jpg", "jpeg", "gif", "pdf", "proto",
-    "graphql", "tf", "java", "kt", "kts", "scala", "swift", "rb", "php", "pl", "lua", "dart",
-    "cs", "cpp", "cc", "hpp", "hh", "ex", "exs", "erl", "clj", "gradle", "log", "patch", "diff",
-})
-# fmt: on
-# Endings that are also words, methods or letters: used only if the name is marked as code.
-# fmt: off
-_DOUBTFUL = frozenset({
-    "go", "rs", "c", "h", "r", "m", "map", "d",
-})
-# fmt: on
-# fmt: off
-_KNOWN_FILE_NAMES = frozenset({
-    "Makefile", "Dockerfile", "Justfile", "Procfile", "LICENSE", "NOTICE", "Gemfile",
-    "Rakefile", "Vagrantfile", "CODEOWNERS", ".env", ".gitignore", ".dockerignore",
-    ".editorconfig", ".gitattributes",
-})
-# fmt: on
-# Products with names like files.
-_PRODUCTS = re.compile(
-    r"(?:node|next|nuxt|vue|react|express|three|d3|angular|ember|backbone|chart|socket|p5|solid|"
-    r"alpine|nest|discord|plotly|moment|day|tensorflow|asp|vb|f)\.(?:js|net|ts|io)",
-    re.IGNORECASE,
-)
-_DIFF_STATUS = {"A": "created", "M": "modify", "D": "delete"}
-_DIFF_LINES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(r"[ \t]{0,8}(?P<path>\S{1,400}?)[ \t]{1,200}\|[ \t]{1,9}\d{1,7}[ \t]?[+-]*"),
-        "modify",
-    ),
-    (re.compile(r"[ \t]{0,8}new file:[ \t]{1,9}(?P<path>\S{1,400})"), "created"),
-    (re.compile(r"[ \t]{0,8}modified:[ \t]{1,9}(?P<path>\S{1,400})"), "modify"),
-    (re.compile(r"[ \t]{0,8}deleted:[ \t]{1,9}(?P<path>\S{1,400})"), "delete"),
-    (re.compile(r"[ \t]{0,8}create mode \d{6} (?P<path>\S{1,400})"), "created"),
-    (re.compile(r"[ \t]{0,8}delete mode \d{6} (?P<path>\S{1,400})"), "delete"),
-    (re.compile(r"\+\+\+ b/(?P<path>\S{1,400})"), "modify"),
-    (re.compile(r"[ \t]{0,8}(?P<status>[AMD])[ \t]{1,8}(?P<path>\S{1,400})"), ""),
-)
+class NoteHeader(NamedTuple):
+    """What a note states about itself. `others` are further receivers; `is_summed_up` if the
+    summary is labelled as one, rather than the first sentence of the note.
+    """
+
+    task: str = ""
+    title: str = ""
+    summary: str = ""
+    outcome: str = ""
+    from_agent: str = ""
+    to_agent: str = ""
+    others: tuple[str, ...] = ()
+    is_summed_up: bool = False
 
 
-def mentions(text: str, start: int, end: int, *, is_code: bool = False) -> Iterator[PathMention]:
-    """The files that a passage names; in code, a bare name needs no backticks."""
-    for match in _PATH_WORD.finditer(text, start, end):
-        if not _may_be_path(match[0]):
-            continue
-        if match.end() - match.start() > MAX_PATH or _is_part_of_template(text, match):
-            continue
-        is_marked = is_code or _is_ticked(text, match)
-        found = _mention(match[0], match.start(), is_marked=is_marked)
-        if found and not (is_code and _is_drawn(text, match)):
-            yield found
+class NoteExtraction(NamedTuple):
+    """Everything found in a note, in the order of the text; `form` is text or report."""
+
+    name: str
+    form: str
+    header: NoteHeader
+    found: tuple[NoteItem, ...]
+    ambiguous: tuple[NoteSpan, ...]
 
 
-def _may_be_path(word: str) -> bool:
-    """Cheap test that excludes most words."""
-    bare = word.rstrip(".:!?")
-    has_sign = "." in bare or "/" in bare or "\\" in bare
-    return has_sign or bare.lstrip("@").partition(":")[0].partition("#")[0] in _KNOWN_FILE_NAMES
+def extract_note(text: str, name: str = "", *, root: str = "") -> NoteExtraction:
+    """Extract header, items, files and unclear passages of a note; `name` is its file's.
+
+    Absolute paths below `root`, the project's folder, become relative to it.
+    """
+    report = report_blocks(text)
+    is_report = report is not None
+    blocks = report if is_report else markdown_blocks(text, matter_end(text))
+    finder = _ItemExtractor(text, is_report=is_report)
+    for at, block in enumerate(blocks):
+        finder.take(block, blocks[at + 1 : at + 4])
+    found = [*finder.found, *files_of(text, blocks, is_report=is_report, root=root)]
+    found.sort(key=lambda item: (item.span, item.kind))
+    header = _header(text, blocks, is_report=is_report)
+    form = "report" if is_report else "text"
+    return NoteExtraction(name, form, header, tuple(found), tuple(finder.unclear()))
 
 
-def _is_ticked(text: str, match: re.Match[str]) -> bool:
-    """Whether a word is in a code span."""
-    before = text.rfind("`", max(0, match.start() - 200), match.start())
-    after = text.find("`", match.end(), match.end() + 200)
-    if before < 0 or after < 0 or "\n" in text[before:after]:
-        return False
-    # A code span that begins further back in its line isn't found.
-    far = max(0, before - 1_000)
-    line_start = text.rfind("\n", far, before) + 1
-    return text.count("`", max(far, line_start), before) % 2 == 0
-
-
-def _is_part_of_template(text: str, match: re.Match[str]) -> bool:
-    before = text[match.start() - 1] if match.start() else ""
-    after = text[match.end() : match.end() + 1]
-    return before in _BESIDE - {"<", ">"} or after in _BESIDE - {"<", ">", "*"} or "..." in match[0]
-
-
-def _is_drawn(text: str, match: re.Match[str]) -> bool:
-    """Whether a word is in a box of a drawing, where names are broken over lines."""
-    far, near = max(0, match.start() - 400), match.end() + 400
-    line_start = text.rfind("\n", far, match.start()) + 1
-    line_end = text.find("\n", match.end(), near)
-    line = text[max(far, line_start) : line_end if line_end >= 0 else near]
-    return _BOXED.search(line) is not None
-
-
-def _mention(word: str, start: int, *, is_marked: bool) -> PathMention | None:
-    bare = word.rstrip(".:!?").lstrip("@") if not word.startswith("@/") else word
-    start += len(word) - len(word.lstrip("@")) if not word.startswith("@/") else 0
-    lines = _LINES.search(bare)
-    path = bare[: lines.start()] if lines else bare
-    if not _is_path(path.replace("\\", "/"), is_marked=is_marked):
-        return None
-    spelled = f"{lines[1]}-{lines[2] or lines[1]}" if lines else ""
-    return PathMention(path.replace("\\", "/"), start, start + len(path), spelled)
-
-
-def _is_path(path: str, *, is_marked: bool) -> bool:
-    if "://" in path or path.startswith(("www.", "//", "-")) or "@" in path[1:]:
-        return False
-    parts = path.split("/")
-    if not parts[-1] or any(part and not _PART.fullmatch(part) for part in parts[1:]):
-        return False
-    if parts[-1] in _KNOWN_FILE_NAMES:
-        return len(parts) > 1 or is_marked
-    return _has_ending(parts, is_marked=is_marked)
-
-
-def _has_ending(parts: list[str], *, is_marked: bool) -> bool:
-    """Whether the last part has a file's ending."""
-    name = parts[-1]
-    match = _ENDING.search(name)
-    if match is None or not name[: match.start()].strip(".-_"):
-        return False
-    ending = match[1].lower()
-    if len(parts) > 1:
-        return (ending in _ENDINGS or is_marked or match[1].islower()) and _is_spelled(parts)
-    is_known = ending in _ENDINGS and _PRODUCTS.fullmatch(name) is None
-    return is_known or (is_marked and ending in _DOUBTFUL)
-
-
-def _is_spelled(parts: list[str]) -> bool:
-    """Whether the folders of a path are names, and not files listed with slashes."""
-    folders = parts[:-1]
-    return not all(_ENDING.search(part) for part in folders if part) or folders == [""]
-
-
-def diff_mentions(text: str) -> Iterator[PathMention]:
-    """The files in diff statistics and status lists, each with its change."""
-    for line in lines_of(text):
-        if len(line.text) > MAX_PATH:
-            continue
-        for pattern, change in _DIFF_LINES:
-            match = pattern.fullmatch(line.text)
-            if match and _is_path(match["path"], is_marked=True):
-                done = change or _DIFF_STATUS[match["status"]]
-                start = line.start + match.start("path")
-                yield PathMention(match["path"], start, start + len(match["path"]), "", done)
-                break
-
+# The fields of an item
 
 MAIN = {
     DECISION: "summary",
@@ -247,7 +106,27 @@ MAIN = {
 }
 """The field that holds an item's own sentence."""
 
-_WHY = re.compile(r" because | -- | \u2014 | due to | so that | since ", re.IGNORECASE)
+_WHY = re.compile(
+    r"[,;.(]? (?:because|due to|so that|since|rationale:|reason:|why:) | -- | \u2014 ",
+    re.IGNORECASE,
+)
+_DASH = re.compile(r" [-\u2013] ")
+_OVER = re.compile(
+    r"(?:\bover|,? instead of|,? rather than) (?P<other>[^.;,()]{2,120}?)"
+    r"(?=[.;,()]| because\b| since\b| due to\b| so that\b| \u2014 |$)"
+)
+_CHOSEN = re.compile(r"\b(?:chose|chosen|picked|selected|prefer(?:red)?|use[ds]?)\b", re.IGNORECASE)
+# A decision that is stated before a colon begins with what to do; anything else names its topic.
+_DOING = re.compile(
+    r"(?:us(?:e|ed|ing)|keep|kept|chose|choose|adopt(?:ed)?|add(?:ed)?|remov(?:e|ed)|no|not|never|"
+    r"always|avoid|prefer|stor(?:e|ed)|made?|mov(?:e|ed)|split|merg(?:e|ed)|replac(?:e|ed)|switch|"
+    r"separate|drop(?:ped)?|defer(?:red)?|skip(?:ped)?|reuse|buil[dt]|run|allow|requir(?:e|ed)|"
+    r"disable[d]?|enable[d]?|single|two|one|go with|went with|stay|start|put|wrap(?:ped)?|"
+    r"preserve|do not|don't|implement(?:ed)?|creat(?:e|ed)|standardi[sz]e|migrate)\b",
+    re.IGNORECASE,
+)
+_ASIDE_END = re.compile(r" \((?=[^()]*[a-z][^()]* [^()]*\)\W*$)")
+_LEAD = re.compile(r"([^:]{3,120}):\s+(\S.*)")
 _REMEDY = re.compile(r"(?:\bmitigation|\bfix|\bworkaround|\bsolution|\binstead)\b:?", re.IGNORECASE)
 _PLACE = re.compile(r"`([^`\n]{1,200})`")
 _NUMBER = re.compile(r"[~<>=+-]{0,2}\d[\d.,]*(?:-\d[\d.,]*)?\s?(?:%|\w{1,12})?(?:\s?/\s?\d+)?")
@@ -255,39 +134,91 @@ _NUMBER = re.compile(r"[~<>=+-]{0,2}\d[\d.,]*(?:-\d[\d.,]*)?\s?(?:%|\w{1,12})?(?
 _IDS = re.compile(
     r"\b[A-Z][A-Z0-9]{0,20}(?:-[A-Z0-9/]{1,20}){1,6}\b|\b(?:through|and|to|or)\b|[\W\d_]+"
 )
-_GRADE = re.compile(r"severity|.*priority|likelihood|status|level|criticality", re.IGNORECASE)
-_WHY_COLUMN = re.compile(r"(?:rationale|reason|why|basis|evidence)\b.*", re.IGNORECASE)
-_REMEDY_COLUMN = re.compile(
-    r"mitigation.*|recommendation|.*resolution|treatment|prevent.*|fix|workaround|enforcement|"
-    r"suggested.*|remedy",
-    re.IGNORECASE,
-)
-_ASIDE = re.compile(
-    r"#|no\.?|id|.* id|severity|priority|likelihood|status|owner|agent|effort|source|origin|"
-    r"path|file|date|phase|tier|timing|loc|complexity|category|.*\bconsumer",
-    re.IGNORECASE,
-)
+_HIGH = re.compile(r"\b(?:critical|high|urgent|severe|p[01]|must|blocker)\b|^1$", re.IGNORECASE)
+_LOW = re.compile(r"\b(?:low|minor|p3|nice to have)\b", re.IGNORECASE)
 
 
-def item_of(kind: str, text: str) -> dict[str, Any]:
-    """A line or a sentence as an item of its kind; empty if a record can't hold it."""
-    said = storable(_without_opening(kind, text))
-    if not said:
+def level(grade: str) -> str:
+    """A grade in any wording as high, medium or low."""
+    return "high" if _HIGH.search(grade) else "low" if _LOW.search(grade) else "medium"
+
+
+def _is_figure(text: str) -> bool:
+    """Whether a cell holds a number, with or without a unit."""
+    return len(text) <= 60 and _NUMBER.fullmatch(text.strip(" *()")) is not None
+
+
+class _Parts(NamedTuple):
+    """The texts of an item: its sentence, and what the note says beside it."""
+
+    text: str
+    why: str = ""
+    alternatives: tuple[str, ...] = ()
+    remedy: str = ""
+    grade: str = ""
+    more: tuple[str, ...] = ()
+
+
+def _fields(kind: str, parts: _Parts) -> dict[str, Any]:
+    """An item of a handoff; empty if a record can't hold it."""
+    text, why, alternatives, remedy, grade, more = parts
+    about = "; ".join(part for part in (why, *more) if part)
+    optional: dict[str, Any] = {}
+    if not text:
         return {}
     if kind == DECISION:
-        match = _WHY.search(said, 8)
-        reason = said[match.end() :].strip() if match else ""
-        summary = said[: match.start()].strip() if match and reason else said
-        return {"summary": summary, "rationale": reason or NOT_STATED}
-    fields: dict[str, Any] = {MAIN[kind]: said}
-    if kind == GOTCHA:
-        fields |= {"mitigation": _remedy(said), "severity": level(text)}
-    elif kind == PATTERN:
-        place = _PLACE.search(text)
-        fields["location"] = storable(place[1]) if place else NOT_STATED
+        fields: dict[str, Any] = {"summary": text, "rationale": why or NOT_STATED}
+        notes = [*more, *([remedy] if remedy else [])]
+        optional = {"alternatives": list(alternatives), "artifacts": notes}
     elif kind == NEXT:
-        fields["priority"] = level(text)
-    return fields
+        whole = "; ".join(part for part in (about, *alternatives, remedy) if part)
+        step = f"{text} ({whole})" if whole else text
+        fields = {"step": step, "priority": level(grade)}
+    elif kind == BLOCKER:
+        fields = {"blocker": text}
+        optional = {"impact": about, "suggested_resolution": remedy}
+        optional["severity"] = (
+            "" if not grade else "blocker" if _HIGH.search(grade) else level(grade)
+        )
+    elif kind == QUESTION:
+        fields = {"question": text}
+        optional = {"context": about, "recommendation": remedy or "; ".join(alternatives)}
+    elif kind == PATTERN:
+        fields = {"pattern": text, "location": about or remedy or NOT_STATED}
+    else:
+        fields = {"issue": text, "mitigation": remedy or NOT_STATED, "severity": level(grade)}
+        optional = {"discovered_in": about}
+    return {**fields, **{name: value for name, value in optional.items() if value}}
+
+
+def _sentence_parts(kind: str, text: str, *, is_listed: bool) -> _Parts:
+    """The parts of a line or a sentence; `is_listed` if a heading or key announced its kind."""
+    said = storable(_without_opening(kind, text))
+    if kind == DECISION:
+        return _decision_parts(said, is_listed=is_listed)
+    if kind == GOTCHA:
+        match = _REMEDY.search(said)
+        remedy = said[match.end() :].strip(" :;,-") if match else ""
+        return _Parts(said, remedy=remedy, grade=text)
+    if kind == PATTERN:
+        place = _PLACE.search(text)
+        return _Parts(said, storable(place[1]) if place else "")
+    return _Parts(said, grade=text if kind == NEXT else "")
+
+
+def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
+    """What was decided, why, and over what."""
+    others = [m["other"].strip() for m in _OVER.finditer(said) if _CHOSEN.search(said[: m.start()])]
+    match = _WHY.search(said, 8)
+    if match is None and is_listed:
+        lead = _LEAD.match(said)
+        if lead and (_DOING.match(lead[1]) or len(lead[1].split()) > 3):
+            return _Parts(lead[1].strip(), lead[2].strip(), tuple(others))
+        match = _DASH.search(said, 8) or _ASIDE_END.search(said, 8)
+    why = said[match.end() :].strip(" :") if match else ""
+    why = why.rstrip(").") if why.count(")") > why.count("(") else why
+    summary = said[: match.start()].strip() if match and why else said
+    return _Parts(summary, why, tuple(others))
 
 
 def _without_opening(kind: str, text: str) -> str:
@@ -298,297 +229,453 @@ def _without_opening(kind: str, text: str) -> str:
     return bare[match.end() :].strip() or text if match and is_short else text
 
 
-def _remedy(said: str) -> str:
-    match = _REMEDY.search(said)
-    rest = said[match.end() :].strip(" :;,-") if match else ""
-    return rest or NOT_STATED
-
-
-def row_of(kind: str, cells: tuple[Cell, ...], named: str) -> dict[str, Any]:
-    """A row of a table as an item; `named` is the column that shows its kind, if one does."""
-    rest = {cell.name: storable(cell.text) for cell in cells}
-    rest = {name: text for name, text in rest.items() if text}
-    main = named if named in rest else main_column(cells)
-    text = rest.pop(main, "")
-    if not text or not _IDS.sub("", text):
-        return {}
-    first = next(iter(rest), "")
-    if len(text.split()) < 3 and first and not is_figure(rest[first]):
-        text = f"{rest.pop(first)}: {text}"
-    grade = next((value for name, value in rest.items() if _GRADE.fullmatch(name)), "")
-    why, remedy = _taken(rest, _WHY_COLUMN), _taken(rest, _REMEDY_COLUMN)
-    more = "; ".join(f"{name}: {value}" for name, value in rest.items())
-    return _row_fields(kind, text, grade, (why, remedy, more))
-
-
-def _row_fields(kind: str, text: str, grade: str, rest: tuple[str, str, str]) -> dict[str, Any]:
-    why, remedy, more = rest
-    about = "; ".join(part for part in (why, more) if part)
-    if kind == DECISION:
-        fields = {"summary": text, "rationale": why or NOT_STATED}
-        notes = [part for part in (more, remedy) if part]
-        return {**fields, "artifacts": notes} if notes else fields
-    if kind == NEXT:
-        whole = "; ".join(part for part in (about, remedy) if part)
-        return {"step": f"{text} ({whole})" if whole else text, "priority": level(grade)}
-    if kind == BLOCKER:
-        severity = (
-            "blocker" if re.search("critical|blocker", grade, re.IGNORECASE) else level(grade)
-        )
-        fields = {"impact": about, "suggested_resolution": remedy}
-        return {"blocker": text, **_filled(fields), "severity": severity}
-    if kind == QUESTION:
-        return {"question": text, **_filled({"context": about, "recommendation": remedy})}
-    if kind == PATTERN:
-        return {"pattern": text, "location": about or remedy or NOT_STATED}
-    fields = {"mitigation": remedy or NOT_STATED, "severity": level(grade)}
-    return {"issue": text, **fields, **_filled({"discovered_in": about})}
-
-
-def _filled(fields: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in fields.items() if value}
-
-
-def _taken(rest: dict[str, str], column: re.Pattern[str]) -> str:
-    name = next((name for name in rest if column.fullmatch(name)), "")
-    return rest.pop(name) if name else ""
-
-
-def main_column(cells: tuple[Cell, ...]) -> str:
-    """The column with the item's sentence: the longest text that isn't a grade or a name."""
-    about = [c for c in cells if not _ASIDE.fullmatch(c.name) and not is_figure(c.text)]
-    about = [c for c in about if not _REMEDY_COLUMN.fullmatch(c.name)] or about
-    longest = max(about or cells, key=lambda cell: len(cell.text))
-    return longest.name
-
-
-def is_aside(name: str) -> bool:
-    """Whether a column only numbers, grades or locates its rows."""
-    return _ASIDE.fullmatch(name) is not None
-
-
-def is_figure(text: str) -> bool:
-    """Whether a cell holds a number, with or without a unit."""
-    return len(text) <= 60 and _NUMBER.fullmatch(text.strip(" *()")) is not None
-
-
-def level(grade: str) -> str:
-    """A grade in any wording as high, medium or low."""
-    if re.search(r"\b(?:critical|high|urgent|severe|p[01]|must)\b|^1$", grade, re.IGNORECASE):
-        return "high"
-    return (
-        "low" if re.search(r"\b(?:low|minor|p3|nice to have)\b", grade, re.IGNORECASE) else "medium"
-    )
-
-
-MAX_NOTE = 400
-
-_MADE = r"creat(?:ed|es?|ing)|new|add(?:ed|s|ing)?|wrote|introduc(?:ed|es)|generated|implemented in"
-_CHANGED = (
-    r"modif(?:ied|ies|y)|chang(?:ed|es)|updat(?:ed|es?)|edit(?:ed|s)?|refactor(?:ed|s)?|extended|"
-    r"fix(?:ed|es)?|renamed|rewrote|touched|moved"
-)
-_GONE = r"delet(?:ed|es?)|remov(?:ed|es?)|dropped"
-_CHANGE = re.compile(
-    rf"\b(?:(?P<created>{_MADE})|(?P<modify>{_CHANGED})|(?P<delete>{_GONE}))\b", re.I
-)
-_CHANGE_KEY = re.compile(
-    r"(?:files_)?(created|added|new|modified|changed|updated|deleted|removed)(?:_files)?"
-)
-_KEYS = {"added": "created", "new": "created", "modified": "modify", "changed": "modify"} | {
-    "updated": "modify",
-    "removed": "delete",
-    "deleted": "delete",
-    "created": "created",
-}
-_FILE_KEY = re.compile(r"(?:.*_)?(?:files?|paths?)")
-_FILE_HEADING = re.compile(r"\bfiles?\b", re.I)
-_HOME = re.compile(r"/(?:home|Users)/[^/]+/|[A-Za-z]:/(?:Users/[^/]+/)?")
-_ABSOLUTE = re.compile(r"/|[A-Za-z]:/")
-_RANK = {"files_created": 3, "files_modified": 3, "dependencies_for_next": 2, "artifacts": 1}
-
-
-class _Named(NamedTuple):
-    """A mentioned file: its path in the project, its change, and the note about it."""
-
-    mention: PathMention
-    path: str
-    kind: str
-    change: str
-    note: str
-    confidence: float
-    line: int
-    cue: str
-
-
-def files_of(
-    text: str, blocks: Sequence[Block], *, is_report: bool, root: str = ""
-) -> list[NoteItem]:
-    """The files that a note names, each once, with the most informative mention."""
-    index = LineIndex(text)
-    named = list(_in_blocks(text, blocks, index, is_report=is_report))
-    for mention in () if is_report else diff_mentions(text):
-        kind = "files_created" if mention.change == "created" else "files_modified"
-        line = index.line(mention.start)
-        named.append(_Named(mention, mention.path, kind, mention.change, "", 0.95, line, "diff"))
-    roots = (f"{root.rstrip('/')}/", _root([each.mention.path for each in named]))
-    groups = _grouped(_placed(named, roots))
-    return [_found(path, group) for path, group in groups.items()]
-
-
-def _in_blocks(
-    text: str, blocks: Sequence[Block], index: LineIndex, *, is_report: bool
-) -> Iterator[_Named]:
-    folders = folders_of(text, blocks)
-    for block in blocks:
-        spans = [(c.start, c.end) for c in block.cells] or [(block.start, block.end)]
-        is_file_key = is_report and bool(block.trail) and _is_file_key(block.trail)
-        for start, end in spans:
-            for mention in mentions(text, start, end, is_code=block.form == "code" or is_file_key):
-                folder = folders.get(mention.start, "")
-                line = index.line(mention.start)
-                yield _named(text, block, mention, folder, line=line, is_report=is_report)
-
-
-def _is_file_key(keys: tuple[str, ...]) -> bool:
-    return any(_FILE_KEY.fullmatch(key) or _CHANGE_KEY.fullmatch(key) for key in keys[-2:])
-
-
-def _named(
-    text: str, block: Block, mention: PathMention, folder: str, *, line: int, is_report: bool
-) -> _Named:
-    change, cue = _change(text, block, mention, is_report=is_report)
-    kind = {"created": "files_created", "": "artifacts"}.get(change, "files_modified")
-    reads = cues.by_heading(block.trail[-2:]) if not change else None
-    opens = re.search(r"\bread\b", text[max(block.start, mention.start - 40) : mention.start], re.I)
-    if not change and (opens or (reads and reads.kind == cues.READING)):
-        kind, cue = "dependencies_for_next", "read"
-    is_ticked = text[mention.start - 1 : mention.start] == "`"
-    confidence = 0.9 if "/" in mention.path else 0.85 if is_ticked or block.form == "code" else 0.7
-    confidence += 0.05 if change or is_ticked else 0.0
-    note = _note(block, mention, is_report=is_report)
-    path = f"{folder}{mention.path}" if folder else mention.path
-    return _Named(mention, path, kind, change, note, confidence, line, cue or "path")
-
-
-def _change(text: str, block: Block, mention: PathMention, *, is_report: bool) -> tuple[str, str]:
-    """The change of a file, by the key, the column, the words before it or the heading."""
-    if is_report:
-        for key in reversed(block.trail[-2:]):
-            match = _CHANGE_KEY.fullmatch(key)
-            if match:
-                return _KEYS[match[1]], key
-        return "", ""
-    if block.cells:
-        for cell in block.cells:
-            match = _CHANGE.match(cell.text)
-            if match and not cell.start <= mention.start < cell.end:
-                return str(match.lastgroup), match[0].lower()
-    else:
-        before = text[max(block.start, mention.start - 60) : mention.start]
-        said = list(_CHANGE.finditer(before.rpartition(". ")[2]))
-        if said:
-            return str(said[-1].lastgroup), said[-1][0].lower()
-    for title in reversed(block.trail[-2:]):
-        match = _CHANGE.search(title)
-        if match and _FILE_HEADING.search(title):
-            return str(match.lastgroup), match[0].lower()
-    return "", ""
-
-
-def _note(block: Block, mention: PathMention, *, is_report: bool) -> str:
-    """What is said about the file beside its name."""
-    if block.cells:
-        texts = (c.text for c in block.cells if not c.start <= mention.start < c.end)
-        said = "; ".join(text for text in texts if " " in text)
-    elif block.form == "item" and not is_report:
-        said = block.text
-    else:
-        return ""
-    return storable(clean(said)[:MAX_NOTE])
-
-
-def _root(paths: list[str]) -> str:
-    """The project folder of a note's absolute paths, as far as it can be inferred.
-
-    A file that is also named by a relative path shows it; else it is what all of them share.
+def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
+    """The parts of a row, an object or labelled lines; `named` is the column that shows the kind,
+    if one does.
     """
-    absolute = sorted({path for path in paths if _ABSOLUTE.match(path)})
-    near = {path.lstrip("./") for path in paths if not _ABSOLUTE.match(path) and "/" in path}
-    # Dots are stripped for the comparison alone: `.github/x.yml` is found as `github/x.yml`.
-    shared = Counter(root for path in absolute for root in _roots(path, near))
-    if shared:
-        return shared.most_common(1)[0][0]
-    if len({os.path.dirname(path) for path in absolute}) > 1:
-        try:
-            common = os.path.commonpath([os.path.dirname(path) for path in absolute])
-        except ValueError:
-            return ""
-        return common.rstrip("/") + "/" if common.count("/") > 1 else ""
-    return ""
+    held = {cell.name: cell for cell in cells if storable(cell.text)}
+    main = held.pop(named if named in held else _main_column(tuple(held.values()), kind), None)
+    if main is None or not _IDS.sub("", main.text):
+        return _Parts("")
+    found: dict[str, list[str]] = {}
+    others: list[str] = []
+    more: list[str] = []
+    text = storable(main.text)
+    for cell in held.values():
+        field = field_of(cell.name)
+        if field == "alternatives" and kind == DECISION:
+            others += cell.parts or _listed(cell.text)
+        elif field in ("why", "remedy", "grade"):
+            found.setdefault(field, []).append(storable(cell.text))
+        elif len(text.split()) < 3 and text == storable(main.text) and not _is_figure(cell.text):
+            text = f"{storable(cell.text)}: {text}"  # the topic
+        elif field == "alternatives":
+            found.setdefault("remedy", []).append(storable(cell.text))
+        else:
+            more.append(f"{cell.name}: {storable(cell.text)}")
+    why, remedy, grade = ("; ".join(found.get(name, ())) for name in ("why", "remedy", "grade"))
+    alternatives = tuple(other for other in map(storable, others) if other)
+    if kind == DECISION and not why:
+        stated = _decision_parts(text, is_listed=False)
+        text, why = stated.text, stated.why
+        alternatives = alternatives or stated.alternatives
+    return _Parts(text, why, alternatives, remedy, grade, tuple(more))
 
 
-def _roots(path: str, near: set[str]) -> Iterator[str]:
-    """The folders of a path below which the rest of it is one of the relative paths."""
-    at = len(path)
-    while (at := path.rfind("/", 0, at)) > 0:
-        if path[at + 1 :].lstrip(".") in near and "/" in path[at + 1 :]:
-            yield path[: at + 1]
+def _listed(text: str) -> list[str]:
+    """The entries of a list on one line."""
+    parts = re.split(r";\s+|\s+/\s+", text)
+    if len(parts) == 1 and "." not in text and "(" not in text:
+        split = [part.removeprefix("or ").strip() for part in text.split(",")]
+        parts = split if all(0 < len(part.split()) <= 5 for part in split) else parts
+    return [part.strip(" .") for part in parts if part.strip(" .")]
 
 
-def _placed(named: Iterable[_Named], roots: tuple[str, ...]) -> Iterator[_Named]:
-    """Mentions with their path in the project; those outside it are dropped."""
-    for each in named:
-        root = next((root for root in roots if len(root) > 1 and each.path.startswith(root)), "")
-        path = each.path.removeprefix(root)
-        path = normal_path(_HOME.sub("", path, count=1) if _ABSOLUTE.match(path) else path)
-        if not path.startswith("~") and not path_problems(path, "") and storable(path) == path:
-            yield each._replace(path=path)
+def _main_column(cells: Sequence[Cell], kind: str) -> str:
+    """The column with the item's sentence: one that is named like its kind, else one without a
+    name, else the longest text that isn't a field of its own, a grade or a figure.
+    """
+    if not cells:
+        return ""
+    for cell in cells:
+        name = cell.name.replace("_", " ")
+        if not name or BY_KIND[kind].column.fullmatch(name) or name.lower() in _MAIN_NAMES[kind]:
+            return cell.name
+    about = [c for c in cells if not field_of(c.name) and not _is_figure(c.text)]
+    return max(about or cells, key=lambda cell: len(cell.text)).name
 
 
-def _grouped(named: Iterable[_Named]) -> dict[str, list[_Named]]:
-    """Mentions by path; the end of a longer path in the note counts as that path."""
-    groups: dict[str, list[_Named]] = {}
-    for each in named:
-        groups.setdefault(each.path, []).append(each)
-    ends: dict[str, str] = {}
-    for path in groups:
-        parts = path.split("/")
-        for at in range(1, len(parts)):
-            ends.setdefault("/".join(parts[at:]), path)
-    for path in sorted(groups, key=len):
-        whole = ends.get(path)
-        if whole and whole in groups:
-            groups[whole] += groups.pop(path)
-    return groups
+_SUMMARY = ("summary", "title", "what", "item", "description", "text")
+_MAIN_NAMES = dict.fromkeys((*MAIN, GATE), _SUMMARY) | {DECISION: (*_SUMMARY[:4], "selected")}
+
+# Items
+
+_NOTHING = re.compile(
+    r"-*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b.{0,25}|(?:no|yes|ok|true|false)\W*|"
+    r"no (?:open |known |new |further )?(?:blocker|issue|risk|question|problem|concern)s?\b.{0,25}",
+    re.IGNORECASE,
+)
+_SETTLED = re.compile(
+    r"\W*(?:complete[d]?|passed|pass|met|done|resolved|closed|fixed|compliant|ready|verified|"
+    r"mitigated|accepted)\b.*",
+    re.IGNORECASE,
+)
+_TICKED = re.compile(r"[\u2705\u2714\u2713\u2611]")
+_RESOLVED = re.compile(r"resolved\b", re.IGNORECASE)
+_FIGURES = re.compile(
+    r"(?:metric|value|score|attribute|field|result|criterion|weight|parameter|total)s?|.*\brpn",
+    re.IGNORECASE,
+)
+_FACT_TABLE = re.compile(r"(?:factor|attribute|field|item|aspect|topic|property)s?", re.IGNORECASE)
+_MISSING = re.compile(
+    r"(?:missing|absent|broken|failed|failing|not (?:implemented|started|done)|unsupported)\b.*",
+    re.IGNORECASE,
+)
+_RANKED = re.compile(r"p[0-3]\b.*", re.IGNORECASE)
+_REMARK = re.compile(r"\*[^*\n].*[^*\n]\*|\[[^\[\]]{1,400}\]|_[^_\n].*_")
+_TOTAL = re.compile(
+    r"(?:grand total|total|composite|overall|sum)(?: score)?(?: ?\(.*)?", re.IGNORECASE
+)
+_ASIDE_OPENING = re.compile(r"(?:\w+ ){0,2}(?:rationale|reason|note on \w+):", re.IGNORECASE)
+_PROSE_KEYS = re.compile(
+    r"(?:.*_)?(?:notes?|summary|comments?|description|details|message|remarks)"
+)
+_GATE_KEY = re.compile(r"(\w{1,60}?)_(?:passed|verified|ok)")
+_VERDICT = re.compile(
+    r"\W*(?P<passed>pass(?:ed|es)?)\b.{0,60}|\W*(?P<failed>fail(?:ed|s|ure)?)\b.{0,60}", re.I
+)
+_VERDICT_LINE = re.compile(
+    r"\W*(?P<name>[^:|]{2,80}?)\s*(?::|\u2014|\u2013|->|\s-)\s*\W*(?:(?P<passed>PASS(?:ED)?)|"
+    r"(?P<failed>FAIL(?:ED)?))\b[\s:.,;-]*(?P<detail>.*)"
+)
+
+SURE = 0.5
+"""Items with at least this confidence are kept; below it they are ambiguous."""
 
 
-def _found(path: str, group: list[_Named]) -> NoteItem:
-    def worth(each: _Named) -> tuple[int, bool, bool, int]:
-        is_whole = normal_path(each.mention.path).endswith(path)
-        return (_RANK[each.kind], is_whole, bool(each.note), -each.mention.start)
+class _ItemExtractor:
+    """Collects the items of a note's blocks, each once."""
 
-    best = max(group, key=worth)
-    whole = best if path in best.mention.path else max(group, key=lambda e: len(e.mention.path))
-    note = best.note or next((each.note for each in group if each.note), "")
-    lines = next((each.mention.lines for each in group if each.mention.lines), "")
-    fields = _fields(path, best, note, lines)
-    span = (whole.mention.start, whole.mention.end)
-    return NoteItem(best.kind, fields, span, whole.line, max(e.confidence for e in group), best.cue)
+    def __init__(self, text: str, *, is_report: bool) -> None:
+        self.text = text
+        self.places = LineIndex(text)
+        self.is_report = is_report
+        self.found: list[NoteItem] = []
+        self.ambiguous: list[NoteSpan] = []
+        self._said: set[tuple[str, str]] = set()
+        self._taken: dict[tuple[str, ...], list[str]] = {}
+        self._left: list[tuple[tuple[str, ...], NoteSpan]] = []
+        self._last_trail: tuple[str, ...] = ()
+
+    def take(self, block: Block, after: Sequence[Block]) -> None:
+        """Take what a block says; `after` are the blocks that follow."""
+        if not self.is_report and block.trail and words.is_reference(block.trail[-1]):
+            return
+        if block.form == "row":
+            self._row(block)
+        elif block.form == "value":
+            self._value(block)
+        elif block.form == "item":
+            self._item(block)
+        elif block.form == "text":
+            self._paragraph(block, after[0] if after else None)
+        elif block.form == "heading":
+            self._heading(block, after)
+        elif block.form == "label" and block.text.endswith(":"):
+            self._sentences(block)
+
+    def unclear(self) -> list[NoteSpan]:
+        """Passages that may hold an item, in the order of the text; among them the remaining
+        entries of lists that were taken for the most part.
+        """
+        rest = Counter(trail for trail, _ in self._left)
+        found = list(self.ambiguous)
+        for trail, span in self._left:
+            taken = self._taken.get(trail, [])
+            if len(taken) >= rest[trail]:
+                found.append(span._replace(hint=taken[0], cue=(*trail, "the list")[-1][:60]))
+        return sorted(found)
+
+    # Markdown
+
+    def _heading(self, block: Block, after: Sequence[Block]) -> None:
+        """A heading below `Decisions` is a decision if a reason follows it."""
+        above = words.by_heading(block.trail[-1:])
+        body = next((b for b in after if b.form in ("text", "item")), None)
+        is_near = body is not None and body.trail == (*block.trail, block.text)
+        if body is None or not is_near:
+            return
+        cells = body.cells or (Cell(*_label(body.text), body.start, body.end),)
+        has_why = any(field_of(cell.name) == "why" for cell in cells)
+        is_stated = any(cell.name and words.by_column(cell.name) for cell in cells)
+        is_choice = _CHOICE_HEADING.search(block.text) is not None
+        if has_why and not is_stated and (is_choice or (above and above.kind == DECISION)):
+            title = Cell("", re.sub(r"^[\d. ]+", "", block.text), block.start, block.end)
+            fields = _fields(DECISION, _cell_parts(DECISION, (title, *cells), ""))
+            self._keep(Cue(DECISION, 0.8, "decision"), fields, block)
+
+    def _item(self, block: Block) -> None:
+        if block.check == "done" or _is_nothing(block.text) or self._gate_line(block):
+            return
+        if _is_fact(self.text[block.start : block.end]):
+            return
+        if block.check == "todo":
+            self._add(Cue(NEXT, 0.95, "[ ]"), block)
+            return
+        label = field_of(_label(block.text)[0])
+        if label and not block.cells:
+            self._attach(label, block)
+            return
+        opening = words.by_opening(block.text)
+        heading = words.by_heading(block.trail)
+        if opening and (heading is None or words.is_exact(opening)):
+            self._add(opening, block)
+        elif heading and not (heading.kind == GOTCHA and _is_over(block.text)):
+            self._add(heading, block, is_listed=True)
+        elif heading is None:
+            self._sentences(block)
+
+    def _paragraph(self, block: Block, after: Block | None) -> None:
+        if _is_nothing(block.text):
+            return
+        if _is_remark(self.text[block.start : block.end]) or _ASIDE_OPENING.match(block.text):
+            return
+        opening = words.by_opening(block.text)
+        lines = remarks(self.text, block.start, block.end)
+        if block.cells and not block.text.endswith(":"):
+            self._labelled(block)
+            return
+        if opening and len(lines) == 1 and not block.text.endswith(":"):
+            self._add(opening, block)
+            return
+        is_lead = block.text.endswith(":") or (
+            after is not None and after.form in ("item", "row") and after.trail == block.trail
+        )
+        heading = None if is_lead and len(lines) == 1 else words.by_heading(block.trail[-1:])
+        if heading is None or len(block.trail) < 2:
+            self._sentences(block)
+            return
+        for start, end in lines if len(lines) > 1 else [(block.start, block.end)]:
+            part = self._part(block, start, end)
+            opening = words.by_opening(part.text)
+            if opening and words.is_exact(opening):
+                self._add(opening, part)
+            elif len(lines) > 1 and part.text.endswith(":"):
+                continue
+            else:
+                self._add(heading._replace(confidence=0.6), part, is_listed=True)
+
+    def _labelled(self, block: Block) -> None:
+        """Labelled lines: the first that names a kind is the item, the others are its fields."""
+        for cell in block.cells:
+            cue = words.by_column(cell.name) if cell.name else words.by_opening(cell.text)
+            if cue and cue.kind in MAIN:
+                self._keep(
+                    cue, _fields(cue.kind, _cell_parts(cue.kind, block.cells, cell.name)), block
+                )
+                return
+        heading = words.by_heading(block.trail[-1:])
+        if heading and heading.kind in MAIN and not block.cells[0].name:
+            parts = _cell_parts(heading.kind, block.cells, "")
+            self._keep(heading, _fields(heading.kind, parts), block)
+        else:
+            self._sentences(block)
+
+    def _attach(self, label: str, block: Block) -> None:
+        """Add a list item such as `Mitigation: a backup` to the item before it."""
+        last = self.found[-1] if self.found else None
+        field = {"why": "rationale", "alternatives": "alternatives", "remedy": "mitigation"}.get(
+            label
+        )
+        if last is None or block.trail != self._last_trail or field is None:
+            return
+        said = storable(_label(block.text)[1])
+        if field == "alternatives" and last.kind == DECISION:
+            last.fields.setdefault(field, _listed(said))
+        elif said and last.fields.get(field) == NOT_STATED:
+            last.fields[field] = said
+
+    def _part(self, block: Block, start: int, end: int) -> Block:
+        said, line = clean(self.text[start:end]), self.places.line(start)
+        return block._replace(text=said, start=start, end=end, line=line, cells=())
+
+    def _sentences(self, block: Block) -> None:
+        for start, end in sentences(self.text, block.start, block.end):
+            place = self._part(block, start, end)
+            said = place.text
+            if said.endswith(":") or not said or self._gate_line(place):
+                continue  # it introduces what follows
+            cue = words.by_opening(said) or words.by_words(said)
+            if cue and cue.kind in MAIN:
+                self._add(cue, place)
+                continue
+            hint = words.by_hints(said) or words.by_heading(block.trail[-1:])
+            if hint:
+                self.ambiguous.append(NoteSpan(start, end, place.line, hint.kind, hint.words))
+            elif block.form == "item":
+                self._left.append((block.trail, NoteSpan(start, end, place.line, "", "")))
+
+    def _gate_line(self, block: Block) -> bool:
+        """Take a line such as `Lint: PASS`."""
+        match = _VERDICT_LINE.fullmatch(block.text) if len(block.text) < 400 else None
+        if match is None:
+            return False
+        detail = storable(match["detail"].strip(" ()"))
+        self._gate(match["name"].strip(" *`"), bool(match["passed"]), detail, block)
+        return True
+
+    def _gate(self, name: str, is_passed: bool, detail: str, block: Block) -> None:
+        result = "passed" if is_passed else "failed"
+        fields = {
+            "name": storable(name),
+            "result": result,
+            **({"detail": detail} if detail else {}),
+        }
+        self._keep(Cue(GATE, 0.9, result), fields, block)
+
+    # Rows and reports
+
+    def _row(self, block: Block) -> None:
+        cells = block.cells
+        if len(cells) < (1 if self.is_report else 2) or _TOTAL.fullmatch(cells[0].text):
+            return
+        named, cue = self._row_cue(block)
+        if (cue is None or (cue.kind == NEXT)) and self._gate_row(block):
+            return
+        if cue is None or cue.kind not in MAIN:
+            return
+        fact = next((cell.text for cell in cells if cell.name == named), "")
+        if named and (_is_nothing(fact) or not fact):
+            return
+        if cue.kind != DECISION and _is_settled(cue.kind, block):
+            return
+        self._keep(cue, _fields(cue.kind, _cell_parts(cue.kind, cells, named)), block)
+
+    def _gate_row(self, block: Block) -> bool:
+        """Take a row with a verdict, PASS or FAIL, as the result of a gate."""
+        for cell in block.cells[1:]:
+            match = _VERDICT.fullmatch(cell.text) if len(cell.text) < 80 else None
+            if match and (
+                field_of(cell.name) == "status" or cell.text.strip(" *`\u2705\u274c")[:4].isupper()
+            ):
+                rest = [c for c in block.cells if c is not cell]
+                about = [c for c in rest if not _is_figure(c.text) and field_of(c.name) != "aside"]
+                name = (about or rest)[0]
+                more = "; ".join(f"{c.name}: {c.text}" for c in rest if c is not name)
+                self._gate(name.text, bool(match["passed"]), storable(more), block)
+                return True
+        return False
+
+    def _row_cue(self, block: Block) -> tuple[str, Cue | None]:
+        """The column that shows a row's kind, if one does, and the cue."""
+        if self.is_report:
+            cue = words.by_key(block.trail)
+            column = next((c.name for c in block.cells if self._is_main(c, cue)), "")
+            return column, cue
+        columns = [(c.name, cue) for c in block.cells if (cue := words.by_column(c.name))]
+        figures = [c for c in block.cells if _is_figure(c.text) and not _is_aside(c.name)]
+        if columns:
+            order = [each.kind for each in words.WORDS]
+            named, cue = min(columns, key=lambda pair: order.index(pair[1].kind))
+            # Steps with times or costs are a measurement, not work to do.
+            return ("", None) if cue.kind == NEXT and len(figures) > 1 else (named, cue)
+        first = block.cells[0]
+        if len(block.cells) == 2 and _FACT_TABLE.fullmatch(first.name):
+            return block.cells[1].name, words.by_opening(f"{first.text}: ")
+        # Lists of files and tables of figures hold no items.
+        if len(figures) > 1 or any(_FIGURES.fullmatch(c.name) for c in block.cells):
+            return "", None
+        if any(_is_place(self.text, cell) for cell in block.cells):
+            return "", None
+        return "", words.by_heading(block.trail) or _row_by_cells(block)
+
+    def _is_main(self, cell: Cell, cue: Cue | None) -> bool:
+        if cue is None or cue.kind not in MAIN:
+            return False
+        return BY_KIND[cue.kind].column.fullmatch(cell.name.replace("_", " ")) is not None
+
+    def _value(self, block: Block) -> None:
+        key = block.trail[-1] if block.trail else ""
+        gate = _GATE_KEY.fullmatch(key)
+        if gate and block.text in ("true", "false"):
+            self._gate(gate[1], block.text == "true", "", block)
+            return
+        if _is_nothing(block.text) or len(block.text.split()) < 2:
+            return
+        cue = words.by_key(block.trail)
+        if cue and cue.kind in MAIN:
+            self._add(cue, block, is_listed=True)
+        elif _PROSE_KEYS.fullmatch(key):
+            self._hints(block)
+
+    def _hints(self, block: Block) -> None:
+        """Prose in a report mostly describes what was done; what may be more is unclear."""
+        for start, end in sentences(self.text, block.start, block.end):
+            said = self.text[start:end]
+            cue = words.by_words(said) or words.by_hints(said)
+            if cue and cue.kind == GOTCHA and cue.confidence > SURE:
+                self._add(cue, block._replace(text=said, start=start, end=end))
+            elif cue:
+                self.ambiguous.append(NoteSpan(start, end, block.line, cue.kind, cue.words))
+
+    def _add(self, cue: Cue, block: Block, *, is_listed: bool = False) -> None:
+        if cue.kind not in MAIN:
+            return
+        self._taken.setdefault(block.trail, []).append(cue.kind)
+        if block.cells:
+            named = next(
+                (c.name for c in block.cells if self._is_main(c, cue)), block.cells[0].name
+            )
+            parts = _cell_parts(cue.kind, block.cells, named)
+        else:
+            parts = _sentence_parts(cue.kind, block.text, is_listed=is_listed)
+        self._keep(cue, _fields(cue.kind, parts), block)
+
+    def _keep(self, cue: Cue, fields: dict[str, Any], block: Block) -> None:
+        main = str(fields.get(MAIN.get(cue.kind, "name"), ""))
+        if not main or (cue.kind, main) in self._said:
+            return
+        self._said.add((cue.kind, main))
+        self._last_trail = block.trail
+        span = (block.start, block.end)
+        self.found.append(NoteItem(cue.kind, fields, span, block.line, cue.confidence, cue.words))
 
 
-def _fields(path: str, best: _Named, note: str, lines: str) -> dict[str, Any]:
-    if best.kind == "files_created":
-        return {"path": path, "purpose": note or NOT_STATED, "lines": "all"}
-    if best.kind == "files_modified":
-        change = {"modify": "modify", "delete": "delete"}[best.change]
-        fields = {"path": path, "lines": lines or "all", "change_type": change}
-        return {**fields, "description": note or NOT_STATED}
-    if best.kind == "dependencies_for_next":
-        return {"file": path, "reason": note or NOT_STATED}
-    given = {"path": path, "lines": lines, "note": note}
-    return {name: value for name, value in given.items() if value}
+_CHOICE_HEADING = re.compile(r"\b(?:choice|decision|chosen|approach)\b", re.IGNORECASE)
 
+
+def _label(text: str) -> tuple[str, str]:
+    name, colon, rest = text.partition(":")
+    return (name.strip(), rest.strip()) if colon and len(name) < 40 else ("", text)
+
+
+def _row_by_cells(block: Block) -> Cue | None:
+    """A row's kind by a reason, by something missing, or by its rank."""
+    for cell in block.cells:
+        if cell.name.lower() in ("rationale", "why", "reason"):
+            return Cue(DECISION, 0.7, cell.name.lower())
+        if cell.name.lower() in ("status", "state") and _MISSING.match(cell.text.strip(" *")):
+            return Cue(GOTCHA, 0.7, cell.text.lower()[:60])
+        if cell.name.lower() == "priority" and _RANKED.fullmatch(cell.text):
+            return Cue(NEXT, 0.6, "priority")
+    return None
+
+
+def _is_place(text: str, cell: Cell) -> bool:
+    """Whether a cell holds only a path."""
+    is_named = re.fullmatch(r"(?:.*\b)?(?:path|file|artifact|document|location)s?", cell.name, re.I)
+    return (bool(is_named) or "/" in cell.text) and is_file(text, cell.start, cell.end)
+
+
+def _is_aside(name: str) -> bool:
+    """Whether a column only numbers, grades or locates its rows."""
+    return field_of(name) in ("aside", "grade", "status")
+
+
+def _is_over(text: str) -> bool:
+    """Whether an issue is marked as resolved."""
+    return re.search(r"\((?:resolved|fixed|closed|done)\)|\u2705", text[:200], re.I) is not None
+
+
+def _is_remark(text: str) -> bool:
+    """Whether a paragraph is all in italics or brackets: a remark about the note."""
+    return all(_REMARK.fullmatch(line.strip(" >")) for line in text.strip().splitlines())
+
+
+def _is_nothing(text: str) -> bool:
+    return _NOTHING.fullmatch(text.strip(" .*")) is not None
+
+
+def _is_settled(kind: str, block: Block) -> bool:
+    """Whether a row is settled: a step done, a risk closed, a question answered."""
+    status = [c.text for c in block.cells if c.name.lower() in ("status", "state")]
+    if any(_SETTLED.match(text.strip(" *")) for text in status):
+        return True
+    answers = (c.text.strip(" *") for c in block.cells[1:])
+    return kind == QUESTION and any(_RESOLVED.match(answer) for answer in answers)
+
+
+# The header
 
 HEAD_LINES = 60
 MAX_TITLE = 200
@@ -598,30 +685,46 @@ _FACT = re.compile(
     r"[ \t]*(?:[>*-][ \t]*)*\*{0,2}(?P<name>[A-Za-z_ ]{2,20}?)\*{0,2}:\*{0,2}[ \t]+(?P<value>\S.*)"
 )
 _TASK_TITLE = re.compile(r"#[ \t]+Task[ \t]+(?P<task>[^\s:]+):[ \t]*(?P<title>.*\S)")
-_HEADER_NAMES = {
-    "from": "from_agent",
-    "agent": "from_agent",
-    "author": "from_agent",
-    "from agent": "from_agent",
-    "to": "to_agent",
-    "next agent": "to_agent",
-    "to agent": "to_agent",
-    "status": "outcome",
-    "outcome": "outcome",
-    "task": "task",
-    "task id": "task",
-    "title": "title",
-    "summary": "summary",
-}
-_OUTCOMES = (
-    ("blocked", re.compile(r"blocked|on hold", re.IGNORECASE)),
-    ("failed", re.compile(r"fail(?:ed|ure)?|aborted", re.IGNORECASE)),
-    ("partial", re.compile(r"partial(?:ly)?|in[ _-]progress|incomplete|wip", re.IGNORECASE)),
-    (
-        "completed",
-        re.compile(r"complete[d]?|done|success(?:ful)?|finished|passed|ok", re.IGNORECASE),
-    ),
+_HEADER_NAMES = (
+    dict.fromkeys(
+        ("from", "agent", "author", "from agent", "source agent", "sender", "handoff from"),
+        "from_agent",
+    )
+    | dict.fromkeys(
+        (
+            "to",
+            "to agent",
+            "to agents",
+            "next agent",
+            "target agent",
+            "receiver",
+            "recipient",
+            "recipients",
+            "handoff to",
+            "target agents",
+        ),
+        "to_agent",
+    )
+    | {"status": "outcome", "outcome": "outcome", "task": "task", "task id": "task"}
+    | {"title": "title", "summary": "summary"}
 )
+_FACT_SECTIONS = re.compile(
+    r"\W*(?:.*\bmetadata|hand-?(?:off|over)(?: (?:info(?:rmation)?|details|summary))?|header|"
+    r"agents?|participants|.*\btransition(?: details)?|sign-?off)\W*",
+    re.IGNORECASE,
+)
+_ARROW = re.compile(
+    r"#+[ \t].{0,80}?\bhand-?(?:off|over)\b[^\w@]{0,6}(?P<from_agent>[@\w][\w. -]{0,60}?)"
+    r"[ \t]*(?:\u2192|->|=>)[ \t]*(?P<to_agent>[@\w][\w. -]{0,60})",
+    re.IGNORECASE,
+)
+_NEXT_AGENT = re.compile(r"#+[ \t].{0,40}\bnext agent[\s:(@]{1,4}(?P<to_agent>[\w.-]+)\)?", re.I)
+_OUTCOMES = {
+    "blocked": re.compile(r"blocked|on hold", re.IGNORECASE),
+    "failed": re.compile(r"fail(?:ed|ure)?|aborted", re.IGNORECASE),
+    "partial": re.compile(r"partial(?:ly)?|in[ _-]progress|incomplete|wip", re.IGNORECASE),
+    "completed": re.compile(r"complete[d]?|done|success(?:ful)?|finished|passed|ok", re.IGNORECASE),
+}
 _UNFINISHED = re.compile(
     r"\b(?:in[ _-]progress|not (?:yet )?(?:done|complete[d]?|finished)|incomplete|wip|unfinished|"
     r"partial(?:ly)?|almost|half[- ]done)\b",
@@ -634,16 +737,24 @@ _OPEN_STATUS = re.compile(
     re.IGNORECASE,
 )
 _IN_WORK = re.compile(r"\W*(?:still |work )?(?:in[ _-]progress|wip)\W*", re.IGNORECASE)
-_NONE = re.compile(r"(?:none|nothing|n/a|-)\b", re.IGNORECASE)
-_SIGNS = re.compile(r"^\W+|_+")
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NONE = re.compile(r"(?:none|nothing|n/a|tbd|unknown|-)(?!\w)", re.IGNORECASE)
+_LEADING_SIGNS = re.compile(r"^\W+|_+")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def is_fact(text: str) -> bool:
+def _fact_of(line: str) -> tuple[str, str]:
+    """Name and value of a line such as `Next agent: tester`, also in a comment."""
+    bare = line.strip().removeprefix("<!--").removesuffix("-->").strip()
+    match = _FACT.fullmatch(bare) if len(bare) < 1_000 else None
+    if match is None or match["value"].startswith("["):
+        return "", ""
+    name = match["name"].strip().lower().replace("_", " ")
+    return _HEADER_NAMES.get(name, ""), match["value"].strip("\"' ")
+
+
+def _is_fact(text: str) -> bool:
     """Whether a line states sender, receiver or outcome: `Next agent: tester`."""
-    match = _FACT.fullmatch(text.strip()) if len(text) < 1_000 else None
-    name = match["name"].strip().lower().replace("_", " ") if match else ""
-    return name in _HEADER_NAMES and name not in ("task", "summary", "title")
+    return _fact_of(text)[0] in ("from_agent", "to_agent", "outcome")
 
 
 def matter_end(text: str) -> int:
@@ -658,78 +769,87 @@ def matter_end(text: str) -> int:
     return 0
 
 
-def header_of(text: str, blocks: Sequence[Block], *, is_report: bool) -> NoteHeader:
+def _header(text: str, blocks: Sequence[Block], *, is_report: bool) -> NoteHeader:
     """The facts at the head of a note; unusable ones are left out."""
     given = _report_facts(blocks) if is_report else _facts(text)
-    title = given.get("title", "") or ("" if is_report else _title(blocks))
-    summary = given.get("summary", "") or ("" if is_report else _first_sentence(text, blocks))
-    outcome = _outcome(given.get("outcome", "") or ("" if is_report else _stated(blocks)))
+    title, summary, status = (given.get(name, "") for name in ("title", "summary", "outcome"))
+    if not is_report:
+        title = title or next((block.text for block in blocks if block.form == "heading"), "")
+        summary = summary or _first_sentence(text, blocks)
+        status = status or _stated(blocks)
+    outcome = _outcome(status)
     if outcome in ("", "completed") and not is_report and _goes_on(text, blocks):
         outcome = "partial"
-    task = (_WORD.match(given.get("task", "")) or [""])[0]
+    task = (_NAME.match(given.get("task", "")) or [""])[0]
+    senders, receivers = (_agents(given.get(name, "")) for name in ("from_agent", "to_agent"))
     return NoteHeader(
         task=task if not id_problems(task, "") else "",
         title=storable(clean(title)[:MAX_TITLE]),
         summary=storable(clean(summary)[:MAX_SUMMARY]),
         outcome=outcome,
-        from_agent=_agent(given.get("from_agent", "")),
-        to_agent=_agent(given.get("to_agent", "")),
+        from_agent=senders[0] if senders else "",
+        to_agent=receivers[0] if receivers else "",
+        others=tuple(receivers[1:]),
         is_summed_up=bool(given.get("summary")),
     )
 
 
 def _facts(text: str) -> dict[str, str]:
+    """What lines at the head of a note state, and in sections such as Metadata."""
     found: dict[str, str] = {}
+    is_head = True
     for line in lines_of(text[:40_000]):
-        if line.number > HEAD_LINES or (found and line.text.startswith("## ")):
-            break
-        title = _TASK_TITLE.fullmatch(line.text) if len(line.text) < 1_000 else None
-        if title:
-            found.update(title.groupdict())
+        if len(line.text) > 1_000:
             continue
-        match = _FACT.fullmatch(line.text) if len(line.text) < 1_000 else None
-        name = (
-            _HEADER_NAMES.get(match["name"].strip().lower().replace("_", " "), "") if match else ""
-        )
-        if match and name and not match["value"].startswith("["):
-            found.setdefault(name, match["value"].strip("\"' "))
+        if line.text.startswith("## "):
+            is_head = _FACT_SECTIONS.fullmatch(line.text.strip("# ")) is not None
+        for pattern in (_TASK_TITLE, _ARROW, _NEXT_AGENT) if line.text.startswith("#") else ():
+            if match := pattern.fullmatch(line.text.strip()):
+                for name, value in match.groupdict().items():
+                    found.setdefault(name, value)
+        name, value = _fact_of(line.text) if is_head else ("", "")
+        if name:
+            found.setdefault(name, value)
     return found
 
 
 def _report_facts(blocks: Sequence[Block]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for block in blocks:
-        if block.form == "value" and len(block.trail) == 1:
-            name = block.trail[0].lower().replace("_", " ")
-            found.setdefault(_HEADER_NAMES.get(name, name), block.text)
-    notes = found.get("summary") or found.get("notes") or found.get("objective") or ""
-    title = found.get("title") or found.get("objective") or found.get("name") or ""
-    about = f"{found.get('task', '')} {found.get('category', '')}".strip()
-    return {**found, "summary": notes, "title": title or about}
-
-
-def _title(blocks: Sequence[Block]) -> str:
-    return next((block.trail[0] for block in blocks if block.trail), "")
+        keys = [words.snake_case(key).replace("_", " ") for key in block.trail]
+        if block.form != "value" or not 0 < len(keys) < 3:
+            continue
+        if len(keys) == 2 and keys[1] in ("agent", "name", "id", "agent id"):
+            keys = keys[:1]  # {"from": {"agent": "coder"}}
+        elif len(keys) == 2 and not _FACT_SECTIONS.fullmatch(keys[0]):
+            continue
+        elif len(keys) == 2:
+            keys = keys[1:]
+        if len(keys) == 1 and (len(block.trail) == 1 or keys[0] in _HEADER_NAMES):
+            found.setdefault(_HEADER_NAMES.get(keys[0], keys[0]), []).append(block.text)
+    first = {name: texts[0] for name, texts in found.items()}
+    about = f"{first.get('task', '')} {first.get('category', '')}".strip()
+    first["summary"] = first.get("summary") or first.get("notes") or first.get("objective") or ""
+    first["title"] = first.get("title") or first.get("objective") or first.get("name") or about
+    first["to_agent"] = ", ".join(found.get("to_agent", ()))
+    return first
 
 
 def _first_sentence(text: str, blocks: Sequence[Block]) -> str:
     """The first paragraph that is a sentence and not a list of facts about the note."""
     for block in blocks:
         is_long = block.form == "text" and len(block.text.split()) > 4
-        if is_long and not block.text.endswith(":") and not _is_facts(text, block):
-            return block.text
+        if is_long and not block.text.endswith(":"):
+            first = text[block.start : block.end].partition("\n")[0]
+            if len(first) >= 1_000 or _FACT.fullmatch(first.rstrip()) is None:
+                return block.text
     return ""
-
-
-def _is_facts(text: str, block: Block) -> bool:
-    first = text[block.start : block.end].partition("\n")[0]
-    return len(first) < 1_000 and _FACT.fullmatch(first.rstrip()) is not None
 
 
 def _outcome(value: str) -> str:
     """The outcome, by the first word; that work is unfinished may be stated anywhere."""
-    said = _SIGNS.sub("", value)
-    begun = next((name for name, words in _OUTCOMES if words.match(said)), "")
+    said = _LEADING_SIGNS.sub("", value)
+    begun = next((name for name, pattern in _OUTCOMES.items() if pattern.match(said)), "")
     is_open = begun in ("", "completed") and _UNFINISHED.search(said) is not None
     return "partial" if is_open else begun
 
@@ -751,280 +871,14 @@ def _stated(blocks: Sequence[Block]) -> str:
     return ""
 
 
-def _agent(value: str) -> str:
-    """The one agent that is named; none if there are several."""
-    bare = re.sub(r"\([^()]{0,200}\)", "", value).strip(" *`@.")
-    return bare if _WORD.fullmatch(bare) and not agent_problems(bare, "") else ""
-
-
-_NOTHING = re.compile(
-    r"-*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b.{0,25}|(?:no|yes|ok|true|false)\W*|"
-    r"no (?:open |known |new |further )?(?:blocker|issue|risk|question|problem|concern)s?\b.{0,25}",
-    re.IGNORECASE,
-)
-_SETTLED = re.compile(
-    r"(?:complete[d]?|passed|pass|met|done|resolved|closed|fixed|compliant|ready|verified|"
-    r"mitigated|accepted)\b.*",
-    re.IGNORECASE,
-)
-_RESOLVED = re.compile(r"resolved\b", re.IGNORECASE)
-_FIGURES = re.compile(
-    r"(?:metric|value|score|attribute|field|result|criterion|weight|parameter|total)s?|.*\brpn",
-    re.IGNORECASE,
-)
-_FACT_TABLE = re.compile(r"(?:factor|attribute|field|item|aspect|topic|property)s?", re.IGNORECASE)
-_MISSING = re.compile(
-    r"(?:missing|absent|broken|failed|failing|not (?:implemented|started|done)|unsupported)\b.*",
-    re.IGNORECASE,
-)
-_RANKED = re.compile(r"p[0-3]\b.*", re.IGNORECASE)
-_REMARK = re.compile(r"\*[^*\n].*[^*\n]\*|\[[^\[\]]{1,400}\]|_[^_\n].*_")
-_TOTAL = re.compile(
-    r"(?:grand total|total|composite|overall|sum)(?: score)?(?: ?\(.*)?", re.IGNORECASE
-)
-_FILE_COLUMN = re.compile(r"(?:.*\b)?(?:path|file|artifact|document|location)s?", re.IGNORECASE)
-_ASIDE_OPENING = re.compile(r"(?:\w+ ){0,2}(?:rationale|reason|note on \w+):", re.IGNORECASE)
-_SENTENCE = re.compile(r"(?<=[.!?])[)\"'*]{0,3}\s+(?=[A-Z\"'(\[*`\d])|\n(?=[ \t]*\n)")
-_PROSE_KEYS = re.compile(
-    r"(?:.*_)?(?:notes?|summary|comments?|description|details|message|remarks)"
-)
-_GATE_KEY = re.compile(r"(\w{1,60}?)_(?:passed|verified|ok)")
-
-SURE = 0.5
-"""Items with at least this confidence are kept; below it they are ambiguous."""
-
-
-def extract_note(text: str, name: str = "", *, root: str = "") -> NoteExtraction:
-    """Extract header, items, files and unclear passages of a note; `name` is its file's.
-
-    Absolute paths below `root`, the project's folder, become relative to it.
-    """
-    report = report_blocks(text)
-    blocks = markdown_blocks(text, matter_end(text)) if report is None else report
-    finder = _ItemExtractor(text, is_report=report is not None)
-    for at, block in enumerate(blocks):
-        finder.take(block, blocks[at + 1] if at + 1 < len(blocks) else None)
-    files = files_of(text, blocks, is_report=report is not None, root=root)
-    found = [*finder.found, *files]
-    found.sort(key=lambda item: (item.span, item.kind))
-    header = header_of(text, blocks, is_report=report is not None)
-    form = "text" if report is None else "report"
-    return NoteExtraction(name, form, header, tuple(found), tuple(finder.unclear()))
-
-
-class _ItemExtractor:
-    """Collects the items of a note's blocks, each once."""
-
-    def __init__(self, text: str, *, is_report: bool) -> None:
-        self.text = text
-        self.places = LineIndex(text)
-        self.is_report = is_report
-        self.found: list[NoteItem] = []
-        self.ambiguous: list[NoteSpan] = []
-        self._said: set[tuple[str, str]] = set()
-        self._taken: dict[tuple[str, ...], list[str]] = {}
-        self._left: list[tuple[tuple[str, ...], NoteSpan]] = []
-
-    def take(self, block: Block, after: Block | None) -> None:
-        if block.form == "row":
-            self._row(block)
-        elif block.form == "value":
-            self._value(block)
-        elif block.form == "item":
-            self._item(block)
-        elif block.form == "text":
-            self._paragraph(block, after)
-        elif block.form == "label" and block.text.endswith(":"):
-            self._sentences(block)
-
-    def _item(self, block: Block) -> None:
-        if block.check == "done" or _is_nothing(block.text) or cues.is_reference_block(block):
-            return
-        if is_fact(self.text[block.start : block.end]):
-            return
-        if block.check == "todo":
-            self._add(cues.Cue(cues.NEXT, 0.95, "[ ]"), block)
-            return
-        opening = cues.by_opening(block.text)
-        heading = cues.by_heading(block.trail)
-        if opening and (heading is None or cues.is_exact(opening)):
-            self._add(opening, block)
-        elif heading:
-            self._add(heading, block)
-        else:
-            self._sentences(block)
-
-    def _paragraph(self, block: Block, after: Block | None) -> None:
-        if _is_nothing(block.text) or cues.is_reference_block(block):
-            return
-        if _is_remark(self.text[block.start : block.end]) or _ASIDE_OPENING.match(block.text):
-            return
-        opening = cues.by_opening(block.text)
-        if opening and not block.text.endswith(":"):
-            self._add(opening, block)
-            return
-        leads = block.text.endswith(":") or (
-            after is not None and after.form in ("item", "row") and after.trail == block.trail
-        )
-        heading = None if leads else cues.by_heading(block.trail[-1:])
-        if heading and len(block.trail) > 1:
-            self._add(heading._replace(confidence=0.6), block)
-        else:
-            self._sentences(block)
-
-    def unclear(self) -> list[NoteSpan]:
-        """Passages that may hold an item, in the order of the text; among them the remaining
-        entries of lists that were taken for the most part.
-        """
-        rest = Counter(trail for trail, _ in self._left)
-        found = list(self.ambiguous)
-        for trail, span in self._left:
-            taken = self._taken.get(trail, [])
-            if len(taken) >= rest[trail]:
-                found.append(span._replace(hint=taken[0], cue=(*trail, "the list")[-1][:60]))
-        return sorted(found)
-
-    def _sentences(self, block: Block) -> None:
-        for start, end in _sentences(self.text, block.start, block.end):
-            said = clean(self.text[start:end])
-            place = block._replace(text=said, start=start, end=end)
-            place = place._replace(line=self.places.line(start))
-            cue = cues.by_opening(said) or cues.by_words(said)
-            if said.endswith(":"):
-                continue  # it introduces what follows
-            if cue and cue.kind in MAIN:
-                self._add(cue, place)
-                continue
-            hint = cues.by_hints(said) or cues.by_heading(block.trail[-1:])
-            if hint:
-                self.ambiguous.append(NoteSpan(start, end, place.line, hint.kind, hint.words))
-            elif block.form == "item":
-                self._left.append((block.trail, NoteSpan(start, end, place.line, "", "")))
-
-    def _row(self, block: Block) -> None:
-        cells = block.cells
-        if len(cells) < (1 if self.is_report else 2) or _TOTAL.fullmatch(cells[0].text):
-            return
-        if cues.is_reference_block(block):
-            return
-        named, cue = self._row_cue(block)
-        if cue is None or cue.kind not in MAIN:
-            return
-        fact = next((cell.text for cell in cells if cell.name == named), "")
-        if named and (_is_nothing(fact) or not fact):
-            return
-        if cue.kind != cues.DECISION and _is_settled(cue.kind, block):
-            return
-        self._keep(cue, row_of(cue.kind, cells, named), block)
-
-    def _row_cue(self, block: Block) -> tuple[str, Cue | None]:
-        """The column that shows a row's kind, if one does, and the cue."""
-        columns = [(cell.name, cue) for cell in block.cells if (cue := cues.by_column(cell.name))]
-        figures = [c for c in block.cells if is_figure(c.text) and not is_aside(c.name)]
-        if columns and not self.is_report:
-            order = [words.kind for words in cues.WORDS]
-            named, cue = min(columns, key=lambda pair: order.index(pair[1].kind))
-            # Steps with times or costs are a measurement, not work to do.
-            return ("", None) if cue.kind == cues.NEXT and len(figures) > 1 else (named, cue)
-        if self.is_report:
-            return "", cues.by_key(block.trail)
-        first = block.cells[0]
-        if len(block.cells) == 2 and _FACT_TABLE.fullmatch(first.name):
-            return block.cells[1].name, cues.by_opening(f"{first.text}: ")
-        return "", _row_by_place(self.text, block)
-
-    def _value(self, block: Block) -> None:
-        key = block.trail[-1] if block.trail else ""
-        gate = _GATE_KEY.fullmatch(key)
-        if gate and block.text in ("true", "false"):
-            result = "passed" if block.text == "true" else "failed"
-            fields = {"name": gate[1], "result": result}
-            self._keep(cues.Cue("gates", 0.9, key), fields, block)
-            return
-        if _is_nothing(block.text) or len(block.text.split()) < 2:
-            return
-        cue = cues.by_key(block.trail)
-        if cue and cue.kind in MAIN:
-            self._add(cue, block)
-        elif _PROSE_KEYS.fullmatch(key):
-            self._hints(block)
-
-    def _hints(self, block: Block) -> None:
-        """Prose in a report mostly describes what was done; what may be more is unclear."""
-        for start, end in _sentences(self.text, block.start, block.end):
-            said = self.text[start:end]
-            cue = cues.by_words(said) or cues.by_hints(said)
-            if cue and cue.kind == cues.GOTCHA and cue.confidence > SURE:
-                self._add(cue, block._replace(text=said, start=start, end=end))
-            elif cue:
-                self.ambiguous.append(NoteSpan(start, end, block.line, cue.kind, cue.words))
-
-    def _add(self, cue: Cue, block: Block) -> None:
-        if cue.kind in MAIN:
-            self._taken.setdefault(block.trail, []).append(cue.kind)
-            self._keep(cue, item_of(cue.kind, block.text), block)
-
-    def _keep(self, cue: Cue, fields: dict[str, Any], block: Block) -> None:
-        main = str(fields.get(MAIN.get(cue.kind, "name"), ""))
-        if not main or (cue.kind, main) in self._said:
-            return
-        self._said.add((cue.kind, main))
-        span = (block.start, block.end)
-        self.found.append(NoteItem(cue.kind, fields, span, block.line, cue.confidence, cue.words))
-
-
-def _row_by_place(text: str, block: Block) -> Cue | None:
-    """A row's kind by the headings above it; lists of files and tables of figures have none."""
-    figures = [c for c in block.cells if is_figure(c.text) and not is_aside(c.name)]
-    if len(figures) > 1 or any(_FIGURES.fullmatch(c.name) for c in block.cells):
-        return None
-    if any(_is_file(text, cell) for cell in block.cells):
-        return None
-    return cues.by_heading(block.trail) or _row_by_cells(block)
-
-
-def _row_by_cells(block: Block) -> Cue | None:
-    """A row's kind by a reason, by something missing, or by its rank."""
-    for cell in block.cells:
-        if cell.name.lower() in ("rationale", "why", "reason"):
-            return cues.Cue(cues.DECISION, 0.7, cell.name.lower())
-        if cell.name.lower() in ("status", "state") and _MISSING.match(cell.text.strip(" *")):
-            return cues.Cue(cues.GOTCHA, 0.7, cell.text.lower()[:60])
-        if cell.name.lower() == "priority" and _RANKED.fullmatch(cell.text):
-            return cues.Cue(cues.NEXT, 0.6, "priority")
-    return None
-
-
-def _is_file(text: str, cell: Cell) -> bool:
-    """Whether a cell holds only a path."""
-    words = text[cell.start : cell.end].strip(" `")
-    is_place = "/" in words or _FILE_COLUMN.fullmatch(cell.name) is not None
-    return is_place and " " not in words and any(mentions(text, cell.start, cell.end))
-
-
-def _is_remark(text: str) -> bool:
-    """Whether a paragraph is all in italics or brackets: a remark about the note."""
-    return all(_REMARK.fullmatch(line.strip(" >")) for line in text.strip().splitlines())
-
-
-def _is_nothing(text: str) -> bool:
-    return _NOTHING.fullmatch(text.strip(" .*")) is not None
-
-
-def _is_settled(kind: str, block: Block) -> bool:
-    """Whether a row is settled: a step done, a risk closed, a question answered."""
-    status = [c.text for c in block.cells if c.name.lower() in ("status", "state")]
-    if any(_SETTLED.match(text.strip(" *")) for text in status):
-        return True
-    answers = (c.text.strip(" *") for c in block.cells[1:])
-    return kind == cues.QUESTION and any(_RESOLVED.match(answer) for answer in answers)
-
-
-def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    at = start
-    for match in _SENTENCE.finditer(text, start, end):
-        if text[at : match.start()].strip():
-            yield at, match.start()
-        at = match.end()
-    if text[at:end].strip():
-        yield at, end
+def _agents(value: str) -> list[str]:
+    """The agents that a fact names, each as a name: `QA Lead (Kim)` as `qa-lead`."""
+    bare = re.sub(r"\([^()]{0,200}\)|<[^<>]{0,200}>", "", value[:1_000])
+    found: list[str] = []
+    for part in re.split(r"[,;/&+]|\band\b", bare):
+        named = part.strip(" *`@.\"'")
+        if " " in named and len(named.split()) <= 4:
+            named = re.sub(r"[^a-z0-9._-]+", "-", named.lower()).strip("-")
+        if _NAME.fullmatch(named) and not _NONE.match(named) and not agent_problems(named, ""):
+            found.append(named)
+    return list(dict.fromkeys(found))

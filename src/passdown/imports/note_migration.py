@@ -24,13 +24,7 @@ from passdown.core.redaction import redact, removal_message
 from passdown.core.task_files import read_handoff_text, task_file_fields, task_file_title
 from passdown.core.text import excerpt, is_blank
 from passdown.errors import Conflict, InvalidInput, KeyReused, NotFound, Problem
-from passdown.imports.note_blocks import (
-    NoteExtraction,
-    NoteItem,
-    NoteSpan,
-    broken_report,
-    is_report,
-)
+from passdown.imports.note_blocks import is_report, report_fault
 from passdown.imports.note_handoffs import (
     LISTS,
     MAX_ENTRIES,
@@ -47,7 +41,8 @@ from passdown.imports.note_handoffs import (
     with_outcome,
     written_below,
 )
-from passdown.imports.note_items import extract_note
+from passdown.imports.note_items import NoteExtraction, NoteSpan, extract_note
+from passdown.imports.note_words import NoteItem
 from passdown.ledger import Entry
 from passdown.ledger.durable_files import replace_file
 from passdown.workspace.context import Context
@@ -154,7 +149,7 @@ def migrate(
     """
     _check_arguments(note, answer, minimum, task=task, agent=agent)
     given = read_note(note)
-    if reason := broken_report(given.text, given.name):
+    if reason := report_fault(given.text, given.name):
         raise _refusal(Problem(given.path or given.name, "invalid_json", reason, "JSON"))
     plan = None if answer else _plan_from_section(context, given, task)
     if plan is None:
