@@ -267,11 +267,11 @@ LESSONS = {
     "S3-24": "Each gotcha is a node that is linked to its task and keeps its severity.",
     "S3-25": "High gotchas are in the list that every task reads, each once.",
     "S3-33": "A freeform note gives files, gotchas, patterns, next steps and questions by its "
-    "cues.",
+    "cues, and decisions with their reasons and alternatives.",
     "S3-34": "What is unclear in a note gives a prompt with the note and the schema, which a "
     "callback may answer.",
-    "S3-35": "A migrated note is checked, then its file is updated in place with the original "
-    "text kept; a second run does nothing.",
+    "S3-35": "A migrated note is checked, then its file is updated in place on request with the "
+    "original text kept; a second run does nothing.",
     "S3-43": "A migration says how many items it keeps, and changes nothing where the file would "
     "become too large to be read again.",
     "S3-44": "Of imports of one source that run at once, each entry is taken once, and nothing is "

@@ -404,7 +404,7 @@ class AsyncImportsGroup:
         ask: bool = False,
         minimum: float = 0.5,
         dry_run: bool = False,
-        write_back: bool = True,
+        in_place: bool = False,
     ) -> Migration: ...
 
 class AsyncEmbeddingsGroup:

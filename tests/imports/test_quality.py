@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.migration import KINDS, MARKS, Score, scored, short_hash, total
+from bench.migration import KINDS, MARKS, Score, reasons, scored, short_hash, total
 from passdown.imports.note_items import extract_note
 
 if TYPE_CHECKING:
@@ -55,15 +55,18 @@ def test_the_marks_hold_no_words_of_the_notes() -> None:
     for marks in files:
         assert set(marks["kinds"]) <= set(KINDS)
         for mark in (*marks["marks"], *marks["either_way"]):
-            assert mark.keys() == {"kind", "line", "hash"}
-            assert len(mark["hash"]) == 12
-            assert int(mark["hash"], 16) >= 0
+            assert {"kind", "line", "hash"} <= mark.keys() <= {"kind", "line", "hash", "rationale"}
+            for digest in (mark["hash"], mark.get("rationale", mark["hash"])):
+                assert len(digest) == 12
+                assert int(digest, 16) >= 0
 
 
 @pytest.mark.promise("S3-36")
 @pytest.mark.parametrize("held_out", [False, True])
 def test_real_notes_are_read_well_enough(data_folder: Path, held_out: bool) -> None:
-    """At least 0.9 of what is found is right; 0.8 of files and 0.7 of the rest are found."""
+    """At least 0.9 of what is found is right, and 0.8 of what is marked is found, of every kind."""
     for kind, score in total(data_folder / "notes", held_out=held_out).items():
         assert score.precision >= 0.9, kind
-        assert score.recall >= (0.8 if kind == "files" else 0.7), kind
+        assert score.recall >= 0.8, kind
+    kept, lost = reasons(data_folder / "notes")
+    assert lost <= kept / 4

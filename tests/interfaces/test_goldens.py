@@ -68,7 +68,7 @@ _WRITES = (
     "ingest T-9.md --agent coder",
     "ingest T-9.md --agent coder",
     "migrate notes/free.md --dry-run --agent coder",
-    "migrate notes/free.md --agent coder --no-write",
+    "migrate notes/free.md --agent coder",
     "import docs/adr --agent kim --dry-run",
     "import docs/adr --agent kim",
     "knowledge add redis --type component --summary Sessions --tag auth --edge uses:T-1#d1 "

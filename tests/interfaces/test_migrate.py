@@ -29,16 +29,38 @@ def test_a_note_is_shown_recorded_and_then_unchanged(project: Path, cli: Run) ->
         ["6", "suggested"],
     ]
     assert "watch out for" in planned
-    assert "recorded" in cli("migrate", "login.md", "--agent", "coder").out
+    recorded = cli("migrate", "login.md", "--agent", "coder").out
+    assert "recorded" in recorded
+    assert "login.md is as it was; --in-place adds the handoff to it" in recorded
     assert "unchanged" in cli("migrate", "login.md", "--agent", "coder").out
-    assert (project / "login.md").read_text().startswith(NOTE)
+    assert (project / "login.md").read_text() == NOTE
+
+
+@pytest.mark.promise("S3-35")
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_in_place_the_file_gets_the_handoff_once(
+    project: Path, cli: Run, as_json: Callable[..., Any], *, is_recorded: bool
+) -> None:
+    """Only when asked to, whether the note was recorded before or not; the note stays in front."""
+    (project / "login.md").write_text(NOTE)
+    how = ("migrate", "login.md", "--agent", "coder")
+    if is_recorded:
+        cli(*how)
+    assert "added the handoff to login.md" in cli(*how, "--in-place").out
+    text = (project / "login.md").read_text()
+    assert text.startswith(NOTE)
+    assert "## Handoff" in text
+    for argv in ((*how, "--in-place"), how):
+        assert "unchanged" in cli(*argv).out
+    assert (project / "login.md").read_text() == text
+    assert len(as_json("state", "login")["handoffs"]) == 1
 
 
 @pytest.mark.promise("S3-35")
 def test_ingest_takes_the_updated_file_for_what_it_is(project: Path, cli: Run) -> None:
     """Nothing is recorded twice."""
     (project / "login.md").write_text(NOTE)
-    cli("migrate", "login.md", "--task", "T-1")
+    cli("migrate", "login.md", "--task", "T-1", "--in-place")
     assert "unchanged" in cli("ingest", "login.md").out
 
 
@@ -48,7 +70,7 @@ def test_json_has_place_certainty_and_cue_of_every_item(
 ) -> None:
     """A program gets all of it."""
     (project / "login.md").write_text(NOTE)
-    (found,) = as_json("migrate", "login.md", "--agent", "coder")
+    (found,) = as_json("migrate", "login.md", "--agent", "coder", "--in-place")
     assert (found["result"], found["task"], found["made_task"]) == ("recorded", "login", True)
     step = next(item for item in found["found"] if item["kind"] == "suggested_next_steps")
     start, end = step["span"]
@@ -128,7 +150,7 @@ def test_a_file_that_was_named_may_lie_elsewhere_and_stays_as_it_is(
     """It is recorded, and the notice says that no section was added."""
     private = project.parent / "private.md"
     private.write_text(NOTE)
-    answer = cli("migrate", str(private), "--agent", "coder")
+    answer = cli("migrate", str(private), "--agent", "coder", "--in-place")
     assert "recorded" in answer.out
     assert "outside the project" in answer.out + answer.err
     assert private.read_text() == NOTE
@@ -200,9 +222,9 @@ def test_what_is_skipped_or_not_there_is_said(project: Path, cli: Run) -> None:
     """A note without items, a pattern that matches nothing, a file that isn't there."""
     (project / "a.md").write_text(NOTE)
     (project / "b.md").write_text("# B\n\nHello there.\n")
-    planned = cli("migrate", "a.md", "--dry-run").out
-    assert "would add a section to a.md" in planned
-    assert "would add" not in cli("migrate", "a.md", "--dry-run", "--no-write").out
+    planned = cli("migrate", "a.md", "--dry-run", "--in-place").out
+    assert "would add the handoff to a.md" in planned
+    assert "would add" not in cli("migrate", "a.md", "--dry-run").out
     skipped = cli("migrate", "b.md").out
     assert skipped.split()[:2] == ["skipped", "b.md:"]
     assert "no item was found in it" in skipped
@@ -230,7 +252,7 @@ def test_a_note_with_more_items_than_a_handoff_holds(
     """The first of them are kept, it is said how many, and the note is recorded whole."""
     boxes = "".join(f"- [ ] Do {n:05}\n" for n in range(12_000))
     (project / "boxes.md").write_text(f"# Boxes\n\n{boxes}")
-    out = cli("migrate", "boxes.md", "--task", "T-1", "--agent", "kim", "--no-write").out
+    out = cli("migrate", "boxes.md", "--task", "T-1", "--agent", "kim").out
     assert "10,000 of 12,000 items" in out
     assert "the first 10,000 of 12,000 are kept; the note itself is whole" in out
     steps = as_json("state", "T-1")["next_steps"]
@@ -259,13 +281,13 @@ def test_a_section_that_makes_a_note_too_large_is_refused(
     (project / "boxes.md").write_text(text)
     before = json.loads(cli("heads", "export").out)["heads"]
     how = ["migrate", "boxes.md", "--agent", "kim"]
-    out = cli(*how, *(["--dry-run"] if is_tried else []), code=1).out
+    out = cli(*how, "--in-place", *(["--dry-run"] if is_tried else []), code=1).out
     assert "too_large" in out
-    assert "--no-write" in out
+    assert "without --in-place" in out
     assert (project / "boxes.md").read_text() == text
     assert json.loads(cli("heads", "export").out)["heads"] == before
-    assert "recorded" in cli(*how, "--no-write").out
-    assert "unchanged" in cli(*how, "--no-write").out
+    assert "recorded" in cli(*how).out
+    assert "unchanged" in cli(*how).out
     assert (project / "boxes.md").read_text() == text
 
 
@@ -297,3 +319,15 @@ def test_a_folder_behind_a_link_that_leads_out_is_refused(
     refused = next(each for each in found if each["result"] == "refused")
     assert refused["error"]["problems"][0]["code"] == "path_escapes_root"
     assert (outside / "login.md").read_text() == NOTE
+
+
+@pytest.mark.promise("S3-33")
+def test_of_several_receivers_the_first_is_taken_and_the_others_are_named(
+    as_json: Callable[..., Any], project: Path
+) -> None:
+    report = {"from_agent": "coder", "to_agents": ["tester", "writer"], "next_steps": ["Test it"]}
+    (project / "r.json").write_text(json.dumps(report))
+    (result,) = as_json("migrate", "r.json")
+    assert (result["handoff"]["from_agent"], result["handoff"]["to_agent"]) == ("coder", "tester")
+    (problem,) = [each for each in result["problems"] if each["code"] == "several"]
+    assert "writer" in problem["message"]

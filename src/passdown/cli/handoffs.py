@@ -424,17 +424,17 @@ def _fraction(text: str) -> float:
     "notes/ --agent coder",
     "note.md --prompt > prompt.txt",
     "note.md --answer answer.json",
+    "note.md --in-place",
     like="imports.migrate",
     without=("note",),
     types={"minimum": _fraction},
-    flags={"write_back": "--no-write"},
     help={
         "files": "notes, folders of notes, patterns",
         "agent": "who hands off, where a note names nobody",
         "minimum": "0..1: leave out what is less certain",
         "prompt": "print the prompt for a model instead",
         "answer": "FILE: a model's answer to that prompt",
-        "write_back": "record, but leave the files alone",
+        "in_place": "add the handoff to the note's file, below the note",
     },
 )
 def migrate(
@@ -593,7 +593,11 @@ def _print_migrated(result: JsonObject, *, is_alone: bool) -> None:
     said = f"{result['task']}{version}, {items}{made}"
     labelled(word, _STYLES[word], f"{file}: {result['reason'] or said}")
     if result["would_change"]:
-        line(f"would add a section to {result['would_change']}", 2)
+        line(f"would add the handoff to {result['would_change']}", 2)
+    elif result["changed"]:
+        line(f"added the handoff to {result['changed']}; the note in it is as it was", 2)
+    elif word == "recorded" and result["file"].endswith((".md", ".markdown", ".txt")):
+        line(f"{file} is as it was; --in-place adds the handoff to it", 2)
     if result["ambiguous"] and word != "unchanged":
         unclear = counted(len(result["ambiguous"]), "sentence")
         line(f"{unclear} unclear: passdown migrate {file} --prompt asks a model about them", 2)

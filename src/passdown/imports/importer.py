@@ -59,7 +59,7 @@ def import_notes(job: ImportJob) -> None:
             continue
 
         def write(path: str = os.path.join(job.source.folder, *name.split("/"))) -> EntryResult:
-            done = migrate(job.context, path, task=job.task, agent=job.agent, write_back=False)
+            done = migrate(job.context, path, task=job.task, agent=job.agent)
             if done.skipped:
                 return EntryResult("skipped", "", done.skipped)
             address = f"{done.task}@{done.version}"

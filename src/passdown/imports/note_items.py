@@ -816,17 +816,14 @@ def _facts(text: str) -> dict[str, str]:
 def _report_facts(blocks: Sequence[Block]) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for block in blocks:
-        keys = [words.snake_case(key).replace("_", " ") for key in block.trail]
-        if block.form != "value" or not 0 < len(keys) < 3:
+        if block.form != "value" or not 0 < len(block.trail) < 3:
             continue
-        if len(keys) == 2 and keys[1] in ("agent", "name", "id", "agent id"):
-            keys = keys[:1]  # {"from": {"agent": "coder"}}
-        elif len(keys) == 2 and not _FACT_SECTIONS.fullmatch(keys[0]):
+        *above, key = (words.snake_case(key).replace("_", " ") for key in block.trail)
+        if above and above[0] in _HEADER_NAMES and key in ("agent", "name", "id", "agent id"):
+            key = above[0]  # {"from": {"agent": "coder"}}
+        elif above and not (_FACT_SECTIONS.fullmatch(above[0]) and key in _HEADER_NAMES):
             continue
-        elif len(keys) == 2:
-            keys = keys[1:]
-        if len(keys) == 1 and (len(block.trail) == 1 or keys[0] in _HEADER_NAMES):
-            found.setdefault(_HEADER_NAMES.get(keys[0], keys[0]), []).append(block.text)
+        found.setdefault(_HEADER_NAMES.get(key, key), []).append(block.text)
     first = {name: texts[0] for name, texts in found.items()}
     about = f"{first.get('task', '')} {first.get('category', '')}".strip()
     first["summary"] = first.get("summary") or first.get("notes") or first.get("objective") or ""

@@ -1,7 +1,7 @@
 """Migrate freeform notes to handoffs: read, ask a model, check, record, write back.
 
 The note is recorded whole in its task; the handoff read from it is another record that names it by
-hash. The note's file gets the handoff as a section below the note.
+hash. On request the note's file gets the handoff as a section below the note.
 """
 
 from __future__ import annotations
@@ -130,12 +130,12 @@ def migrate(
     ask: bool = False,
     minimum: float = 0.5,
     dry_run: bool = False,
-    write_back: bool = True,
+    in_place: bool = False,
 ) -> Migration:
     """Record what a freeform note says as a handoff of its task; create the task if needed.
 
-    A second run does nothing. A file outside the project is read and left alone, with a notice.
-    Raises InvalidInput; then nothing was changed.
+    Its file stays as it is unless `in_place` is given; one outside the project always does. A
+    second run does nothing either way. Raises InvalidInput; then nothing was changed.
 
     Args:
         note: A file's path, or the text itself where it has more than one line.
@@ -145,7 +145,7 @@ def migrate(
         ask: Let the command in PASSDOWN_MIGRATE_COMMAND answer.
         minimum: Leave out items that are less certain than this.
         dry_run: Only report what would happen.
-        write_back: Add the handoff as a section below the note.
+        in_place: Add the handoff as a section below the note in its file.
     """
     _check_arguments(note, answer, minimum, task=task, agent=agent)
     given = read_note(note)
@@ -162,7 +162,7 @@ def migrate(
                 context, parsed, (task, agent), asked, minimum=minimum, is_forced=is_forced
             )
     plan = plan._replace(kept=plan.kept or len(kept_of(plan.extraction.found, minimum)))
-    is_written = write_back and bool(given.path) and plan.file_text != given.text
+    is_written = in_place and bool(given.path) and plan.file_text != given.text
     if is_written and not plan.skipped:
         _refuse_too_large(context, plan)
     if dry_run or plan.skipped:
@@ -286,6 +286,10 @@ def _new_plan(
     has_content = header.outcome or is_summed_up or any(plain.get(name) for name in LISTS)
     plain, problems = existing_artifacts(context, with_outcome(plain))
     problems += _redaction_warnings(given, text) + _overflow_warnings(extraction, minimum)
+    if header.others:
+        message = f"the handoff goes to {header.to_agent}; the note also names "
+        message += ", ".join(header.others)
+        problems.append(Problem("to_agent", "several", message, "one receiver", level="warning"))
     section = section_of(plain)
     checked = check_handoff(read_section(section))
     if checked.handoff is None:
@@ -546,7 +550,7 @@ def _refuse_too_large(context: Context, plan: _Plan) -> None:
     size = len(plan.file_text.encode("utf-8", "surrogatepass"))
     if size > MAX_NOTE_BYTES and not _outside_project(plan.note, plan.note.path, context.root):
         message = f"would have {size:,} bytes with its section"
-        fix = "split the note, or record it and leave the file as it is with --no-write"
+        fix = "split the note, or record it without --in-place"
         expected = f"at most {MAX_NOTE_BYTES:,}"
         raise _refusal(Problem(plan.note.path, "too_large", message, expected, fix))
 

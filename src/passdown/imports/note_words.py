@@ -257,8 +257,8 @@ _OTHER = re.compile(
 # A heading below "Next steps" that tells of something else.
 _TELLING = re.compile(
     r"\b(?:learned|remember|works|working|completed|achieved|insights?|principles|facts|"
-    r"preferences|philosophy|success|benefits?|value|pain points?|loves?|hates?|reminders?|symptoms|quotes?|"
-    r"decisions|shipped|merged)\b",
+    r"preferences|philosophy|success|benefits?|value|pain points?|loves?|hates?|reminders?|"
+    r"symptoms|quotes?|decisions|shipped|merged)\b",
     re.IGNORECASE,
 )
 

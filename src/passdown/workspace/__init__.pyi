@@ -1013,12 +1013,12 @@ class ImportsGroup:
         ask: bool = False,
         minimum: float = 0.5,
         dry_run: bool = False,
-        write_back: bool = True,
+        in_place: bool = False,
     ) -> Migration:
         """Record what a freeform note says as a handoff of its task; create the task if needed.
 
-        A second run does nothing. A file outside the project is read and left alone, with a notice.
-        Raises InvalidInput; then nothing was changed.
+        Its file stays as it is unless `in_place` is given; one outside the project always does. A second
+        run does nothing either way. Raises InvalidInput; then nothing was changed.
 
         Args:
             note: A file's path, or the text itself where it has more than one line.
@@ -1028,7 +1028,7 @@ class ImportsGroup:
             ask: Let the command in PASSDOWN_MIGRATE_COMMAND answer.
             minimum: Leave out items that are less certain than this.
             dry_run: Only report what would happen.
-            write_back: Add the handoff as a section below the note.
+            in_place: Add the handoff as a section below the note in its file.
         """
         ...
 
