@@ -1017,8 +1017,8 @@ class ImportsGroup:
     ) -> Migration:
         """Record what a freeform note says as a handoff of its task; create the task if needed.
 
-        Its file stays as it is unless `in_place` is given; one outside the project always does. A second
-        run does nothing either way. Raises InvalidInput; then nothing was changed.
+        Its file stays as it is unless `in_place` is given; one outside the project always does. A
+        second run does nothing either way. Raises InvalidInput; then nothing was changed.
 
         Args:
             note: A file's path, or the text itself where it has more than one line.
