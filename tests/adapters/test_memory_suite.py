@@ -239,6 +239,30 @@ def test_a_decision_is_related_to_its_artifacts_and_its_agent(run: Callable[...,
     run(steps)
 
 
+@pytest.mark.promise("S0-13", "S0-12")
+def test_a_decision_is_related_to_the_memories_that_it_names(run: Callable[..., None]) -> None:
+    """An artifact that is the key of a memory leads to that memory, colons and commas and all, and
+    not to a file of that name; so does one that can't be a file, before its memory is there.
+    """
+    keys = ("req-001", "spec:login, v2", "docs/notes: 3")
+    given = decision("Use green", "planner", artifacts=(*keys, "src/a.py", "later: a key"))
+
+    async def steps(memory: Memory) -> None:
+        for name in keys:
+            await memory.store_embedding(name, f"What {name} says")
+        key = await memory.store_decision(given)
+        found = await memory.relationships(source=key, relation="relates_to")
+        targets = {each.target for each in found if not each.target.startswith("task:")}
+        assert targets == {*keys, "file:src/a.py", "later: a key"}
+        for name in (*keys, "later: a key"):
+            assert [each.source for each in await memory.relationships(target=name)] == [key]
+            assert name in {place.node for place in await memory.get_related(key)}
+        assert [each.decision for each in await memory.query_decisions("green")] == [given]
+
+    run(steps)
+    run(steps)
+
+
 @pytest.mark.promise("S0-14")
 def test_k_decisions_come_whenever_there_are_k(run: Callable[..., None]) -> None:
     """Best first, of one agent or of all, equal to what was stored, with memories beside them."""

@@ -218,8 +218,11 @@ def test_what_is_no_decision_is_skipped_with_a_warning(
             lambda _: {"decisions": [*bad, JWT]}, {}, agent="planner", workspace=ws, task="T-1"
         )
     assert [d["summary"] for d in state["decisions"]] == ["Use JWT", "Use JWT"]
-    assert [w["path"] for w in state["warnings"]] == [f"decisions[{i}]" for i in (0, 1, 3)]
-    assert {w["code"] for w in state["warnings"]} == {"invalid_decision"}
+    unknown = [w["path"] for w in state["warnings"] if w["code"] == "unknown_field"]
+    assert unknown == ["decisions[2].when"]
+    skipped = [w["path"] for w in state["warnings"] if w["code"] == "invalid_decision"]
+    assert skipped == [f"decisions[{i}]" for i in (0, 1, 3)]
+    assert len(state["warnings"]) == len(unknown) + len(skipped)
     assert [vars(each)["field"] for each in caplog.records][:3] == [
         f"decisions[{i}]" for i in (0, 1, 3)
     ]

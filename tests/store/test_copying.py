@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 SETTINGS = Settings(durability="normal", embedder="none", artifacts_on_disk=False)
 
 
+@pytest.fixture(autouse=True)
+def _in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store on a server has its state files in the current folder."""
+    folder = tmp_path / "current"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+
 class _Stop(Exception):
     pass
 

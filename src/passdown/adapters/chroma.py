@@ -23,20 +23,20 @@ from passdown.adapters.memory import (
     DecisionResult,
     MemoryResult,
     PreparedMemory,
+    checked_decision,
+    decision_relations,
     project_folder,
 )
-from passdown.core.handoff import Decision, as_plain
-from passdown.core.intake import check_entry
+from passdown.core.handoff import Decision
 from passdown.core.items import searched_text
-from passdown.core.knowledge import RelatedNode, Relation
-from passdown.core.names import agent_problems, id_problems
-from passdown.core.redaction import redact_value
 from passdown.core.schema import value_of
 from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
 from passdown.knowledge.graph_files import EdgeFile, named_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
+
+    from passdown.core.knowledge import RelatedNode, Relation
 
     Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
@@ -220,9 +220,7 @@ class ChromaMemory(CheckedMemory):
 
     def _decide(self, decision: Decision, task: str | None) -> str:
         """Store a decision under agent and time, and a number if those are taken."""
-        if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"expected a Decision, not {type(decision).__name__}")
-        entry = _checked_decision(decision, task)
+        entry = checked_decision(decision, task)
         document = "\n".join(filter(None, searched_text("d", entry)))
         vector = self._vector(document)
         fields = {"type": "decision", "agent": entry["agent"], "task": task or ""}
@@ -230,7 +228,10 @@ class ChromaMemory(CheckedMemory):
         with self._folder.turn(self._name, writes=True) as collection:
             key = _free_key(collection, f"decision-{entry['agent']}-{entry['at']}", fields)
             # First, because a name that can't be an end of a relationship is refused here.
-            self._edges.add(_relations_of(key, entry, task))
+            named = [_MEMORY + name for name in entry.get("artifacts", ())]
+            ids: list[str] = collection.get(ids=named, include=[])["ids"] if named else []
+            keys = {name.removeprefix(_MEMORY) for name in ids}
+            self._edges.add(decision_relations(key, entry, task, keys))
             _upsert(collection, _DECISION + key, document, fields, vector)
         return key
 
@@ -305,30 +306,6 @@ def _free_key(collection: Any, base: str, fields: dict[str, str]) -> str:
         if not known or dict(known[0]) == fields:
             return key
         number += 1
-
-
-def _relations_of(key: str, entry: dict[str, Any], task: str | None) -> list[Relation]:
-    """The relations of a decision, named as in a workspace."""
-    paths = sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
-    found = [Relation(key, "decided_by", f"agent:{entry['agent']}")]
-    found += [Relation(key, "relates_to", f"file:{path}") for path in paths]
-    found += [Relation(key, "relates_to", f"task:{task}")] if task else []
-    return found + [Relation(key, "supersedes", old) for old in entry.get("supersedes", ())]
-
-
-def _checked_decision(decision: Decision, task: str | None) -> dict[str, Any]:
-    """A decision as plain data, with a time and without secrets; raises InvalidInput."""
-    from datetime import UTC, datetime
-
-    given = {**as_plain(decision), "at": as_plain(decision.at or datetime.now(UTC))}
-    entry, problems = check_entry("decision", given)
-    problems += agent_problems(decision.agent, "agent")
-    problems += id_problems(task, "task") if task is not None else []
-    errors = [problem for problem in problems if problem.level == "error"]
-    if errors:
-        raise InvalidInput(REFUSED, errors, next_step="Fix these and try again.")
-    clean: Any = redact_value(entry)[0]
-    return {name: value for name, value in clean.items() if value not in (None, "", [])}
 
 
 def _score(distance: float) -> float:

@@ -20,10 +20,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from passdown.adapters.state_schema import plain
+from passdown.adapters.tools import note_stored
 from passdown.core.arguments import number_problems, raise_problems, text_type_problems
 from passdown.core.graph import MAX_ID, MAX_VALUE, Node, is_reference, summary_line
-from passdown.core.handoff import Decision
+from passdown.core.handoff import Decision, as_plain
 from passdown.core.index_entries import KNOWLEDGE
+from passdown.core.intake import check_entry
 from passdown.core.items import searched_text
 from passdown.core.kinds import parse_address
 from passdown.core.knowledge import (
@@ -33,22 +35,23 @@ from passdown.core.knowledge import (
     matching_relations,
     relations_of,
 )
-from passdown.core.names import id_problems
+from passdown.core.names import agent_problems, id_problems, path_problems
 from passdown.core.redaction import redact, redact_value
-from passdown.core.rows import NODE_PREFIX
+from passdown.core.rows import MEMORY_PREFIX, NODE_PREFIX
 from passdown.core.schema import value_of
 from passdown.core.text import has_lone_surrogate, text_problems
+from passdown.core.times import utc_now
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.workspace.entries import with_store_retries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from passdown.core.results import Recalled
     from passdown.workspace import Workspace
 
 
-MEMORY = "memory:"
+MEMORY = MEMORY_PREFIX
 MAX_CONTENT = MAX_VALUE
 MAX_KEY = MAX_ID - len(MEMORY)
 MAX_QUERY = 10_000
@@ -197,6 +200,11 @@ def node_of_name(name: str) -> str:
     return name.removeprefix("node:") if name.startswith("node:") else MEMORY + name
 
 
+def is_key_only(name: str) -> bool:
+    """Whether an artifact can be the key of a memory, and can't be the path of a file."""
+    return bool(path_problems(name, "")) and not key_problems(name, "")
+
+
 def name_of_node(node: str) -> str:
     """The name of a node of the graph; the inverse of `node_of_name`."""
     if is_reference(node):
@@ -209,7 +217,9 @@ T = TypeVar("T")
 
 @runtime_checkable
 class MemoryStore(Protocol):
-    """What agents expect of a memory; every method is awaited."""
+    """What agents expect of a memory; every method is awaited. `DecisionMemory` keeps decisions in
+    any of them.
+    """
 
     async def store_embedding(
         self, key: str, content: str, metadata: Mapping[str, Any] | None = None
@@ -223,16 +233,6 @@ class MemoryStore(Protocol):
 
     async def store_relationship(self, source: str, target: str, relation: str) -> None:
         """Store a relationship; storing it again changes nothing."""
-        ...
-
-    async def store_decision(self, decision: Decision, task: str | None = None) -> str:
-        """Store a decision and its relationships to artifacts and agent; returns its key."""
-        ...
-
-    async def query_decisions(
-        self, text: str, agent: str | None = None, k: int = 5
-    ) -> list[DecisionResult]:
-        """The `k` decisions nearest to a text, best first; fewer only if there are fewer."""
         ...
 
 
@@ -280,6 +280,7 @@ class CheckedMemory(ABC):
         """
         memory = prepare_memory(key, content, metadata)
         await _in_thread(f"storing the memory {key!r}", lambda: self._store(memory))
+        note_stored(key)
 
     async def search_similar(self, query: str, k: int = 5) -> list[MemoryResult]:
         """The memories and decisions nearest to a query, best first.
@@ -317,7 +318,9 @@ class CheckedMemory(ABC):
         The same decision of the same time is stored once. Raises TypeError for anything but a
         `Decision`, InvalidInput for one without a reason or an agent.
         """
-        return await _in_thread("storing a decision", lambda: self._decide(decision, task))
+        key = await _in_thread("storing a decision", lambda: self._decide(decision, task))
+        note_stored(key)
+        return key
 
     async def query_decisions(
         self, text: str, agent: str | None = None, k: int = 5
@@ -458,7 +461,11 @@ class LedgerMemory(CheckedMemory):
 
     def _decide(self, decision: Decision, task: str | None) -> str:
         key = self.workspace.decisions.store(decision, task)
-        return self.workspace.decisions.address(key, task)
+        address = self.workspace.decisions.address(key, task)
+        # What is neither a file nor a memory that is there is a memory yet to come.
+        for name in (each for each in decision.artifacts if is_key_only(each)):
+            self._relate(Relation(address, "relates_to", name))
+        return address
 
     def _decisions(self, text: str, agent: str, k: int) -> list[DecisionResult]:
         found = self.workspace.recall(text, kinds=["decision"], agent=agent, limit=k)
@@ -472,12 +479,119 @@ class LedgerMemory(CheckedMemory):
         ]
 
 
+class DecisionMemory:
+    """Decisions in any memory store: each is one entry, with its relationships to its artifacts and
+    its agent.
+    """
+
+    def __init__(self, memory: MemoryStore) -> None:
+        """Raises InvalidInput for what lacks a method of a memory store."""
+        names = ("store_embedding", "search_similar", "store_relationship")
+        missing = [name for name in names if not callable(getattr(memory, name, None))]
+        given = type(memory).__name__
+        problems = [Problem(name, "required", f"{given} has none", "a method") for name in missing]
+        raise_problems("this is no memory store", problems)
+        self._memory = memory
+
+    async def store_decision(self, decision: Decision, task: str = "") -> str:
+        """Store a decision under agent and time, and a number if those are taken; gives the key.
+
+        The same decision is stored once. Raises TypeError for anything but a `Decision`,
+        InvalidInput for one without a reason or an agent.
+        """
+        entry = checked_decision(decision, task or None)
+        base = f"decision-{entry['agent']}-{entry['at']}"
+        text = "\n".join(filter(None, searched_text("d", entry)))
+        fields: dict[str, Any] = {"type": "decision", "agent": entry["agent"]}
+        fields |= {"timestamp": entry["at"]}
+        fields |= {"rationale": entry["rationale"], "task": task}
+        artifacts: list[str] = entry.get("artifacts", [])
+        document = json.dumps(entry, ensure_ascii=False)
+        fields |= {"related_artifacts": artifacts, "decision": document}
+        known = {each.key: each.decision for each in await self._all_near(text)}
+        number, key = 1, base
+        while key in known and as_plain(known[key]) != as_plain(value_of(Decision, entry)):
+            number += 1
+            key = f"{base}-{number}"
+        await self._memory.store_embedding(key, text, fields)
+        for relation in decision_relations(key, entry, task or None, {*entry.get("artifacts", ())}):
+            await self._memory.store_relationship(
+                relation.source, relation.target, relation.relation
+            )
+        note_stored(key)
+        return key
+
+    async def query_decisions(
+        self, text: str, agent: str | None = None, k: int = 5
+    ) -> list[DecisionResult]:
+        """The `k` decisions nearest to a text, of one agent or of all, best first; fewer only if
+        there are fewer.
+        """
+        check_query(text, k, "text")
+        check_names(agent="" if agent is None else agent)
+        return (await self._all_near(text, agent or "", k))[:k]
+
+    async def _all_near(self, text: str, agent: str = "", k: int = MAX_K) -> list[DecisionResult]:
+        """At least `k` decisions, or all of them: more is asked for until there are enough."""
+        limit = k
+        while True:
+            found = await self._memory.search_similar(text[:MAX_QUERY], limit)
+            decisions = [_decision_result(each) for each in found if _is_decision(each, agent)]
+            if len(decisions) >= k or len(found) < limit or limit >= MAX_K:
+                return decisions
+            limit = min(MAX_K, 2 * limit)
+
+
+def _is_decision(found: MemoryResult, agent: str) -> bool:
+    fields = found.metadata
+    is_one = fields.get("type") == "decision" and isinstance(fields.get("decision"), str)
+    return is_one and (not agent or fields.get("agent") == agent)
+
+
+def _decision_result(found: MemoryResult) -> DecisionResult:
+    decision = value_of(Decision, json.loads(found.metadata["decision"]))
+    return DecisionResult(found.key, decision, found.score)
+
+
+def checked_decision(decision: Decision, task: str | None) -> dict[str, Any]:
+    """A decision as plain data, with a time and without secrets; raises TypeError or
+    InvalidInput.
+    """
+    if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"expected a Decision, not {type(decision).__name__}")
+    given = {**as_plain(decision), "at": as_plain(decision.at or utc_now())}
+    entry, problems = check_entry("decision", given)
+    problems += agent_problems(decision.agent, "agent")
+    problems += id_problems(task, "task") if task is not None else []
+    errors = [problem for problem in problems if problem.level == "error"]
+    if errors:
+        raise InvalidInput(REFUSED, errors, next_step="Fix these and try again.")
+    clean: Any = redact_value(entry)[0]
+    return {name: value for name, value in clean.items() if value not in (None, "", [])}
+
+
+def decision_relations(
+    key: str, entry: Mapping[str, Any], task: str | None, keys: Collection[str]
+) -> list[Relation]:
+    """The relations of a decision, named as in a workspace; `keys` are the artifacts that are keys
+    of memories.
+    """
+    names = sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
+    found = [Relation(key, "decided_by", f"agent:{entry['agent']}")]
+    for name in names:
+        is_key = name in keys or is_key_only(name)
+        found.append(Relation(key, "relates_to", name if is_key else f"file:{name}"))
+    found += [Relation(key, "relates_to", f"task:{task}")] if task else []
+    return found + [Relation(key, "supersedes", old) for old in entry.get("supersedes", ())]
+
+
 def _with_public_names(relation: Relation) -> Relation:
     source, name, target = relation
     return Relation(name_of_node(source), name, name_of_node(target))
 
 
 __all__ = [
+    "DecisionMemory",
     "DecisionResult",
     "GraphStore",
     "LedgerMemory",

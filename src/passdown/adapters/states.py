@@ -12,7 +12,6 @@ import logging
 import threading
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.state_schema import (
@@ -29,15 +28,15 @@ from passdown.adapters.state_schema import (
     plain,
     plain_text,
 )
-from passdown.adapters.tools import async_twin, local_workspace, workspace_of
-from passdown.core.handoff import Decision, HandoffContext
+from passdown.adapters.tools import async_twin, local_workspace, stored_keys, workspace_of
+from passdown.core.handoff import OTHER_NAMES, Decision, HandoffContext
 from passdown.core.intake import check_entry
 from passdown.core.integrity import check_integrity, state_checksum
 from passdown.core.names import agent_problems
 from passdown.core.record import canonical_bytes
 from passdown.core.schema import value_of
-from passdown.core.text import text_problems
-from passdown.core.times import parse_time, stamp
+from passdown.core.text import child_path, text_problems
+from passdown.core.times import parse_time, stamp, utc_now
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
@@ -61,33 +60,58 @@ class CheckedDecisions(NamedTuple):
 def check_decisions(
     entries: object, *, agent: str = "", path: str = "decisions"
 ) -> CheckedDecisions:
-    """Decisions as plain data, each signed by `agent` unless it names its own.
+    """Decisions as plain data, as they were given, each signed by `agent` unless it names its own.
 
     What isn't a decision is left out with a warning, in the log and in the answer; the rest goes
-    on.
+    on. A field that decisions don't have stays where it is, with a warning.
     """
     found = CheckedDecisions([], [])
     for index, entry in enumerate(as_list(entries)):
         where = f"{path}[{index}]"
         data, problems = _decision(entry, where)
-        if not problems:
+        if data:
             found.good.append(data if data.get("agent") else {**data, "agent": agent})
-            continue
-        text = "; ".join(problem.line() for problem in problems)
-        _LOG.warning("%s is skipped: %s", where, text, extra={"agent": agent, "field": where})
-        warning = {"code": "invalid_decision", "path": where, "message": text}
-        found.warnings.append({**warning, "agent": agent} if agent else warning)
+        else:
+            text = "; ".join(problem.line() for problem in problems)
+            _LOG.warning("%s is skipped: %s", where, text, extra={"agent": agent, "field": where})
+            problems = [Problem(where, "invalid_decision", text)]
+        found.warnings.extend(problem_warnings(problems, agent))
     return found
 
 
 def _decision(entry: object, path: str) -> tuple[Plain, list[Problem]]:
+    """A decision, empty where it is none, and what is wrong with it or isn't declared."""
     try:
         data = plain(entry, path)
     except InvalidInput as error:
         return {}, list(error.problems)
     if isinstance(data, dict):
         data = {k: v for k, v in cast("Plain", data).items() if v is not None}
-    return data, [p for p in check_entry("decision", data)[1] if p.level == "error"]
+    checked, problems = check_entry("decision", data)
+    placed = [each._replace(path=child_path(path, each.path)) for each in problems]
+    return (data if checked else {}), placed
+
+
+def problem_warnings(problems: Iterable[Problem], agent: str = "") -> list[Plain]:
+    """Problems as warnings for the state."""
+    return [
+        {"code": each.code, "path": each.path, "message": each.message}
+        | ({"agent": agent} if agent else {})
+        for each in problems
+    ]
+
+
+def check_refs(refs: Iterable[object]) -> tuple[list[str], list[Problem]]:
+    """References that are text, each once, and a problem for each that isn't."""
+    found: dict[str, None] = {}
+    problems: list[Problem] = []
+    for index, ref in enumerate(refs):
+        if isinstance(ref, str) and ref.strip():
+            found[ref] = None
+        else:
+            message = f"{type(ref).__name__} given" if ref != "" else "is empty"
+            problems.append(Problem(f"memory_refs[{index}]", "wrong_type", message, "a key"))
+    return [*found], problems
 
 
 def handoff_update(
@@ -118,15 +142,19 @@ def handoff_update(
         found = opened.context.handoff_context(task, agent=source, since=since)
     given = _new_decisions(state, before, found, source) if decisions is None else list(decisions)
     good, warnings = check_decisions(given, agent=source)
+    if decisions is None:  # those of the state were looked at when they came
+        warnings = [each for each in warnings if each["code"] != "unknown_field"]
     if memory_refs is None:
         memory_refs = [*before.get("memory_refs", ()), *(found.memory_refs if found else ())]
-    at = WorkspaceStreams(opened).now() if opened is not None else datetime.now(UTC)
+    refs, problems = check_refs(memory_refs)
+    warnings += problem_warnings(problems, source)
+    at = WorkspaceStreams(opened).now() if opened is not None else utc_now()
     context: Plain = {
         "source": source,
         "target": target,
         "at": stamp(at),
         "decisions": good,
-        "memory_refs": [*dict.fromkeys(memory_refs)],
+        "memory_refs": refs,
         "metadata": {**({"task": task} if task else {}), **plain(metadata or {}, "metadata")},
     }
     update: Plain = {"current_agent": target, "handoff_context": context}
@@ -159,25 +187,39 @@ def context_of(state: Mapping[str, Any]) -> HandoffContext | None:
         source=context["source"],
         target=context["target"],
         at=parse_time(context["at"]),
-        decisions=tuple(value_of(Decision, entry) for entry in good),
+        decisions=tuple(_decision_value(entry, context["at"]) for entry in good),
         memory_refs=tuple(context["memory_refs"]),
         metadata=context["metadata"],
     )
 
 
+def _decision_value(entry: Plain, at: str) -> Decision:
+    """A decision as a value; one without a time has that of its handoff."""
+    checked = check_entry("decision", entry)[0]
+    return value_of(Decision, {**checked, "at": checked.get("at") or at})
+
+
 def handoff_context_of(state: Mapping[str, Any]) -> Plain:
-    """A state's handoff context; empty where there is none, InvalidInput if it isn't one."""
+    """A state's handoff context; empty where there is none, InvalidInput if it isn't one.
+
+    It may also be a `HandoffContext`, or have the names that one takes too.
+    """
     context: object = state.get("handoff_context")
     if not context:
         return {}
-    fields = cast("Plain", context) if isinstance(context, dict) else {}
-    missing = [name for name in HandoffContext.__dataclass_fields__ if name not in fields]
+    given = plain(context) if isinstance(context, HandoffContext) else context
+    fields = cast("Plain", given) if isinstance(given, dict) else {}
+    if fields.keys() >= HandoffContext.__dataclass_fields__.keys():
+        return fields
+    fields = {OTHER_NAMES.get(name, name): value for name, value in fields.items()}
+    missing = [name for name in ("source", "target") if name not in fields]
     if missing:
         message = f"has no {', '.join(missing)}"
         problem = Problem("handoff_context", "required", message, "a context")
         step = "Leave it to handoff_update to make one."
         raise InvalidInput("the state can't be used", [problem], next_step=step)
-    return fields
+    unset: Plain = {"at": stamp(utc_now()), "decisions": [], "memory_refs": [], "metadata": {}}
+    return {**unset, **fields}
 
 
 def handoff_version(context: Plain, task: str) -> int:
@@ -415,6 +457,9 @@ def _without_repeated(found: list[Transition], new: Transition) -> list[Transiti
     return kept
 
 
+NOT_IN_STATE = ("handoff", "memory_refs")
+"""Fields of a node's output that are about its handoff and don't become part of the state."""
+
 MAX_UPDATE_BYTES = 2 * 1_048_576
 """How large a turn's update may be: with its context, which repeats its decisions, it has to fit
 into one record.
@@ -447,6 +492,7 @@ class AgentTurn(NamedTuple):
     """One turn as it began: the agent's own view of the state, and the state's checksums.
 
     `begins` says that the run began with it. `step` and `path` order turns at the same time.
+    `stored` collects the keys of memories that are stored in it.
     """
 
     view: Plain
@@ -455,6 +501,7 @@ class AgentTurn(NamedTuple):
     begins: bool
     step: int
     path: tuple[str, ...]
+    stored: list[str]
 
     @property
     def run(self) -> str:
@@ -505,7 +552,7 @@ def begin_turn(
         record_start(hop.workspace, view["run"], hop.task, start, Route((hop.agent,)))
         before |= checksums({"run": view["run"]})
     number = step or context.get("hop", {}).get("step", 0) + 1
-    return AgentTurn(view, before, warnings, begins, number, tuple(path) or (hop.agent,))
+    return AgentTurn(view, before, warnings, begins, number, tuple(path) or (hop.agent,), [])
 
 
 def end_turn(
@@ -515,18 +562,25 @@ def end_turn(
 
     The update holds all that the agent returned, its decisions checked and signed, and the
     context for the next agent with the checksums of what it has to find. `choose` says from the
-    state that results where the work goes.
+    state that results where the work goes. What the agent returned as `memory_refs`, and
+    the keys of memories that it stored in its turn, are among the context's references.
     """
     update = _output_fields(output)
-    warnings: list[Plain] = []
+    named: Any = [] if "memory_refs" in fields_of(hop.schema) else update.pop("memory_refs", [])
+    refs, problems = check_refs([*as_list(named), *turn.stored])
+    warnings = problem_warnings(problems, hop.agent)
     if "decisions" in update:
-        update["decisions"], warnings = check_decisions(update["decisions"], agent=hop.agent)
+        update["decisions"], found = check_decisions(update["decisions"], agent=hop.agent)
+        warnings += found
     _check_size(update)
     merged = apply_update(turn.view, state_fields(update), hop.schema)
     route = choose(merged)
     warnings += [*turn.warnings, *_in_place_warnings(hop, turn, route)]
-    handoff = _record_handoff(hop, turn, update, route)
+    handoff, unknown = _record_handoff(hop, turn, update, route)
+    warnings += problem_warnings(unknown, hop.agent)
     context = _next_context(hop, turn, merged, route, handoff)
+    known = context["handoff_context"]["memory_refs"]
+    context["handoff_context"]["memory_refs"] = [*dict.fromkeys([*refs, *known])]
     warnings += context.pop("warnings", [])
     joined = add_warnings(update.get("warnings"), warnings)
     update |= {**context, **({"warnings": joined} if joined else {})}
@@ -610,11 +664,9 @@ def _next_context(
     tool, may have handed off.
     """
     received, brought = handoff_context_of(turn.view), handoff_context_of(merged)
-    previous: Plain = {}
-    if brought:
-        refs = [*received.get("memory_refs", ()), *brought["memory_refs"]]
-        began = received or {**brought, "metadata": {}, "hop": {}}
-        previous = {**began, "memory_refs": refs}
+    began: Plain = received or ({**brought, "metadata": {}, "hop": {}} if brought else {})
+    earlier = [*received.get("memory_refs", ()), *brought.get("memory_refs", ())]
+    previous = {**began, "memory_refs": earlier} if began else {}
     sending = {**merged, "current_agent": hop.agent, "handoff_context": previous}
     update = handoff_update(
         sending, route.first, workspace=hop.workspace, task=hop.task, metadata=handoff
@@ -628,14 +680,17 @@ def _is_exact(turn: AgentTurn, update: Plain) -> bool:
     return turn.received.get("exact", True) and "integrity" not in codes
 
 
-def _record_handoff(hop: StepConfig, turn: AgentTurn, update: Plain, route: Route) -> Plain:
-    """Record the handoff, one for each receiver, and give its version and digest; the first has
-    what was done and decided. One that the agent's own tool has recorded isn't recorded again.
+def _record_handoff(
+    hop: StepConfig, turn: AgentTurn, update: Plain, route: Route
+) -> tuple[Plain, list[Problem]]:
+    """Record the handoff, one for each receiver, and give its version and digest, and what of it
+    wasn't taken. The first has what was done and decided. One that the agent's own tool has
+    recorded isn't recorded again.
     """
     workspace = workspace_of(hop.workspace)
     known = _recorded_by_tool(hop, turn, handoff_context_of(update))
     if known is not None:
-        return known
+        return known, []
     document = _handoff_document(hop, turn, update)
     first, *others = route.targets or ("",)
     command = workspace.hand_off({**document, "to_agent": "" if first == hop.agent else first})
@@ -643,7 +698,9 @@ def _record_handoff(hop: StepConfig, turn: AgentTurn, update: Plain, route: Rout
     for other in (each for each in others if each != hop.agent):
         also = {name: document[name] for name in kept}
         workspace.hand_off({**also, "outcome": "completed", "to_agent": other})
-    return {"version": command.version, "digest": command.digest}
+    unknown = [each for each in command.warnings if each.code == "unknown_field"]
+    lost = [each for each in unknown if not each.path.startswith("decisions[")]
+    return {"version": command.version, "digest": command.digest}, lost
 
 
 def _recorded_by_tool(hop: StepConfig, turn: AgentTurn, brought: Plain) -> Plain | None:
@@ -694,7 +751,9 @@ def step(
     """
     hop = check_step_config(StepConfig(agent, workspace, task, schema, strict))
     turn = begin_turn(hop, state)
-    return _after_turn(hop, state, turn, node(turn.view), to)
+    with stored_keys(turn.stored):
+        output = node(turn.view)
+    return _after_turn(hop, state, turn, output, to)
 
 
 async def astep(
@@ -711,9 +770,10 @@ async def astep(
     """`step`, awaited; `node` may be a coroutine function or a plain one."""
     hop = check_step_config(StepConfig(agent, workspace, task, schema, strict))
     turn = await asyncio.to_thread(begin_turn, hop, state)
-    output = node(turn.view)
-    if inspect.isawaitable(output):
-        output = await output
+    with stored_keys(turn.stored):
+        output = node(turn.view)
+        if inspect.isawaitable(output):
+            output = await output
     return await asyncio.to_thread(_after_turn, hop, state, turn, output, to)
 
 
@@ -721,7 +781,8 @@ def _after_turn(
     hop: StepConfig, state: Mapping[str, Any], turn: AgentTurn, output: object, target: str
 ) -> Plain:
     """The state with a turn's update, verified as the receiver will."""
-    update, _ = end_turn(hop, turn, output, lambda _: Route((target,) if target else ()))
+    route = Route((target,) if target else ())
+    update, _ = end_turn(hop, turn, output, lambda _: route)
     arrived = apply_update(state, state_fields(update), hop.schema)
     verify_handoff(arrived, strict=hop.strict)
     return arrived

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
@@ -16,7 +18,7 @@ from passdown.workspace import Workspace
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from types import CoroutineType
 
     from passdown.aio import AsyncWorkspace
@@ -34,6 +36,26 @@ MAX_HISTORY_TOKENS = 10_000
 MAX_CHARS_PER_TOKEN = 16
 """More than these for each token are taken for too long, uncounted."""
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|@([0-9]{1,9}))?")
+
+
+_stored: ContextVar[list[str] | None] = ContextVar("passdown_stored_keys", default=None)
+
+
+@contextmanager
+def stored_keys(keys: list[str]) -> Generator[None]:
+    """Collect the keys of memories that are stored inside, in this task and in what it starts."""
+    token = _stored.set(keys)
+    try:
+        yield
+    finally:
+        _stored.reset(token)
+
+
+def note_stored(key: str) -> None:
+    """Note that a memory was stored, for the turn that it was stored in."""
+    keys = _stored.get()
+    if keys is not None:
+        keys.append(key)
 
 
 class LruCache(Generic[K, T]):

@@ -123,7 +123,7 @@ def _item(letter: str) -> Schema:
     kind = KINDS[letter]
     own = _fields(shape) if shape else {"text": _TEXT}
     if letter == "h":
-        own = {name: own[name] for name in _OF_HANDOFF}
+        own = {**{name: own[name] for name in _OF_HANDOFF}, "metrics": _ANYTHING}
     elif letter == "d":
         own["superseded_by"] = _TEXT
     elif letter == "k":

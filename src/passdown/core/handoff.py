@@ -2,7 +2,8 @@
 
 Checks, JSON Schema, templates, command-line flags, tool schemas and the table in the documentation
 follow from it. Field names are the same in Python, YAML and JSON; `stored` is the name of a field
-in a record's body. Nothing here reads a clock or a disk.
+in a record's body. Nothing here reads a disk, and a clock only for a decision or context that a
+program makes without a time.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from passdown.core.documents import STATE_SCHEMA
 from passdown.core.kinds import (
@@ -51,13 +52,15 @@ from passdown.core.schema import (
     shape,
     value_of,
 )
-from passdown.core.times import parse_time, stamp
+from passdown.core.times import parse_time, stamp, utc_now
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from passdown.core.types import JsonObject
+
+T = TypeVar("T")
 
 
 def _frozen(value: Any) -> Any:
@@ -83,6 +86,32 @@ def _no_metadata() -> Mapping[str, Any]:
     return MappingProxyType({})
 
 
+def _with_other_names(cls: type[T]) -> type[T]:
+    """Have a class take its fields under other names too; each is also a property of it."""
+    made = cls.__init__
+
+    @wraps(made)
+    def __init__(self: T, **values: Any) -> None:
+        for name in values.keys() & OTHER_NAMES.keys():
+            own = OTHER_NAMES[name]
+            if own in cls.__dataclass_fields__ and own not in values:  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+                values[own] = values.pop(name)
+        made(self, **values)
+
+    cls.__init__ = __init__
+    return cls
+
+
+OTHER_NAMES = {
+    "timestamp": "at",
+    "related_artifacts": "artifacts",
+    "source_agent": "source",
+    "target_agent": "target",
+}
+"""Other names of fields of decisions and contexts, each with the field's own."""
+
+
+@_with_other_names
 @shape
 class Decision(_Frozen):
     """What was chosen and why, over what; later superseded or reverted, never edited."""
@@ -101,17 +130,33 @@ class Decision(_Frozen):
         "When, ISO 8601 with a zone; now when left out",
         default=None,
         aliases=("timestamp",),
+        made=utc_now,
     )
     alternatives: tuple[str, ...] = declare(
         List(TEXT), "What else was considered", default=(), example=["what else was considered"]
     )
-    artifacts: tuple[str, ...] = declare(List(TEXT), "What the decision is about", default=())
+    artifacts: tuple[str, ...] = declare(
+        List(TEXT),
+        "What the decision is about: files, or keys of memories",
+        default=(),
+        aliases=("related_artifacts",),
+    )
     paths: tuple[str, ...] = declare(List(PATH), "Files that the decision governs", default=())
     tags: tuple[str, ...] = declare(List(TAG), "Tags: lowercase, hyphenated", default=())
     status: str = declare(Choice(*DECISION_STATUSES), default="accepted")
     supersedes: tuple[str, ...] = declare(
         List(ADDRESS), "Decisions that this one replaces", default=()
     )
+
+    @property
+    def timestamp(self) -> datetime | None:
+        """Another name of `at`."""
+        return self.at
+
+    @property
+    def related_artifacts(self) -> tuple[str, ...]:
+        """Another name of `artifacts`."""
+        return self.artifacts
 
 
 @shape
@@ -287,7 +332,7 @@ class Handoff(_Frozen):
         AGENT,
         "The sender; the task's holder when left out",
         default="",
-        aliases=("from", "agent"),
+        aliases=("from", "agent", "source_agent"),
         flag=Flag("--from", "AGENT", "default: the holder"),
     )
     to_agent: str = declare(
@@ -295,7 +340,7 @@ class Handoff(_Frozen):
         "The receiver",
         default="",
         weight=1,
-        aliases=("to",),
+        aliases=("to", "target_agent"),
         hint="the next agent",
         flag=Flag("--to", "AGENT", "the receiver"),
     )
@@ -441,6 +486,15 @@ class Handoff(_Frozen):
 
 
 @shape
+class HandoffMetrics:
+    """What a handoff took until it was written: milliseconds, bytes, entries of each kind."""
+
+    duration_ms: int = declare(COUNT)
+    bytes: int = declare(COUNT)
+    counts: Mapping[str, int] = declare(Map(COUNT), default_factory=_no_metadata)
+
+
+@shape
 class TaskFields:
     """A task: what has to be done and how one knows that it is."""
 
@@ -465,19 +519,36 @@ class StatusMark:
     reason: str = declare(ANY_TEXT, default="")
 
 
+@_with_other_names
 @dataclass(frozen=True, kw_only=True)
 class HandoffContext(_Frozen):
     """What travels with a handoff inside a program: who, to whom, which decisions, what to look up.
 
-    `memory_refs` are item addresses; each opens with `Workspace.show`.
+    `memory_refs` are addresses of items, each of which opens with `Workspace.show`, and keys of
+    memories.
     """
 
     source: str
     target: str
-    at: datetime
+    at: datetime = field(default_factory=utc_now)
     decisions: tuple[Decision, ...] = ()
     memory_refs: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=_no_metadata)
+
+    @property
+    def source_agent(self) -> str:
+        """Another name of `source`."""
+        return self.source
+
+    @property
+    def target_agent(self) -> str:
+        """Another name of `target`."""
+        return self.target
+
+    @property
+    def timestamp(self) -> datetime:
+        """Another name of `at`."""
+        return self.at
 
 
 def as_plain(value: object) -> Any:

@@ -11,7 +11,7 @@ from passdown.core.graph import Edge, Node, summary_line
 from passdown.core.items import entry_of, searched_text
 from passdown.core.kinds import KINDS
 from passdown.core.names import normal_path, path_problems
-from passdown.core.rows import NODE_PREFIX, EntryRow, IndexChanges, mark_of
+from passdown.core.rows import MEMORY_PREFIX, NODE_PREFIX, EntryRow, IndexChanges, mark_of
 from passdown.core.times import parse_time, stamp
 from passdown.core.values import NamedTuple
 from passdown.core.words import band_marks, headings, keywords, traits, words
@@ -249,8 +249,19 @@ def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) 
                 yield Edge(row.address, "supersedes", target)
         elif row.letter in NODE_LETTERS:
             yield Edge(row.address, "discovered_in", task)
+        memories = _memories_of(row.letter, entry, body)
+        for key in memories:
+            yield Edge(row.address, "relates_to", MEMORY_PREFIX + key)
         for path in _paths_of(row.letter, entry):
-            yield Edge(row.address, "relates_to", f"file:{path}")
+            if path not in memories:
+                yield Edge(row.address, "relates_to", f"file:{path}")
+
+
+def _memories_of(letter: str, entry: dict[str, Any], body: dict[str, Any]) -> list[str]:
+    """The artifacts of a decision that are keys of memories, as was found when it was written."""
+    if letter != "d" or "memories" not in body:
+        return []
+    return sorted({*entry.get("artifacts", ())} & {*body["memories"]})
 
 
 def _paths_of(letter: str, entry: dict[str, Any]) -> list[str]:

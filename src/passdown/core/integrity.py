@@ -111,8 +111,8 @@ def _encode(value: object, path: str, depth: int) -> bytes:
     scalar = _encode_scalar(value)
     if scalar is not None:
         return scalar
-    if isinstance(value, dict):
-        pairs = cast("dict[object, object]", value)
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[object, object]", value)
         return _chunk(b"D", _encode_pairs(pairs, path, depth))
     if isinstance(value, (list, tuple)):
         entries = enumerate(cast("list[object]", value))
@@ -225,8 +225,8 @@ def _parts(value: object, path: str) -> _Parts | None:
     if isinstance(value, (list, tuple)):
         entries = enumerate(cast("list[object]", value))
         return _Parts("list", {b"%d" % i: (f"{path}[{i}]", v) for i, v in entries})
-    if isinstance(value, dict):
-        kind, pairs = "dict", cast("dict[object, object]", value)
+    if isinstance(value, Mapping):
+        kind, pairs = "dict", cast("Mapping[object, object]", value)
     elif (fields := _dataclass_fields(value)) is not None:
         kind, pairs = f"class {type(value).__qualname__}", fields
     else:

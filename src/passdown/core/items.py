@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 TITLE_LENGTH = 120
-_HANDOFF_ITEM = ("summary", "outcome", "from_agent", "to_agent", "phase", "story", "metadata")
+_HANDOFF_ITEM = (
+    *("summary", "outcome", "from_agent", "to_agent", "phase", "story", "metadata", "metrics"),
+)
 
 
 def entry_of(body: dict[str, Any], field: str, index: int) -> dict[str, Any]:

@@ -101,6 +101,8 @@ class InboxRow(NamedTuple):
 
 
 NODE_PREFIX = "node:"
+MEMORY_PREFIX = "memory:"
+"""What the id of a memory's node begins with; its key follows."""
 
 
 class EntryRow(NamedTuple):

@@ -47,7 +47,8 @@ class Field(NamedTuple):
 
     `level` says how much a reader needs it, `weight` how much it adds to the detail score.
     `stored` is its name in a record, `aliases` are other names that are accepted. `example` is
-    what templates show; a field without one isn't in them.
+    what templates show; a field without one isn't in them. `is_made` says that a value made in
+    Python has something of its own where it is left out, which data has not.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Field(NamedTuple):
     hint: str
     flag: Flag | None
     takes_text: bool
+    is_made: bool
 
     @property
     def is_required(self) -> bool:
@@ -109,8 +111,9 @@ def declare(
     hint: str = "",
     flag: Flag | None = None,
     takes_text: bool = False,
+    made: Callable[[], Any] | None = None,
 ) -> Any:
-    """Declare a field of a shape; see `Field`."""
+    """Declare a field of a shape; see `Field`. `made` gives what a value made in Python has."""
     value = default if default_factory is None else default_factory()
     level = level or ("required" if value is REQUIRED else "optional")
     spec = Field(
@@ -126,10 +129,11 @@ def declare(
         hint=hint,
         flag=flag,
         takes_text=takes_text,
+        is_made=made is not None,
     )
     metadata = {"declared": spec}
-    if default_factory is not None:
-        return dataclasses.field(default_factory=default_factory, metadata=metadata)
+    if factory := made or default_factory:
+        return dataclasses.field(default_factory=factory, metadata=metadata)
     if value is REQUIRED:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=value, metadata=metadata)
@@ -150,6 +154,12 @@ def fields_of(kind: type[Any]) -> dict[str, Field]:
         )
         for field in dataclasses.fields(kind)
     }
+
+
+@cache
+def _made_fields(kind: type[Any]) -> dict[str, Any]:
+    """What data has where it leaves out fields that values made in Python have."""
+    return {name: field.default for name, field in fields_of(kind).items() if field.is_made}
 
 
 @cache
@@ -533,7 +543,8 @@ class Part(Type):
         """The shape's value; fields that it doesn't declare are passed over."""
         fields = fields_of(self.of)
         given = cast("JsonObject", plain).items()
-        return self.of(**{name: fields[name].type.value(v) for name, v in given if name in fields})
+        found = {name: fields[name].type.value(v) for name, v in given if name in fields}
+        return self.of(**{**_made_fields(self.of), **found})
 
     def recorded(self, plain: Any, path: str, extra: JsonObject) -> Any:
         """The shape's declared fields that aren't empty."""

@@ -18,3 +18,8 @@ def parse_time(text: str) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone; expected one, such as a Z at the end")
     return moment.astimezone(UTC)
+
+
+def utc_now() -> datetime:
+    """The time at which a value is made that has none of its own."""
+    return datetime.now(UTC)

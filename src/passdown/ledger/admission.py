@@ -13,6 +13,7 @@ from passdown.core.handoff import (
     Decision,
     GateResult,
     Gotcha,
+    HandoffMetrics,
     StatusMark,
     all_artifacts,
     handoff_body,
@@ -46,6 +47,7 @@ from passdown.core.text import text_problems
 from passdown.core.times import parse_time, stamp
 from passdown.errors import InvalidInput, Problem
 from passdown.ledger.channel import CHANNEL_FIELD, MAX_CHANNEL, REMOTE_FILES_FIELD, without_channel
+from passdown.ledger.writer import MEASURED_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -100,12 +102,12 @@ def _body(record: Record) -> list[Problem]:
     for name, kind in _ANY_BODY.items():
         if name in body:
             kind.read(body[name], name, checks)
-    said = without_channel({name: part for name, part in body.items() if name != "cited"})
+    said = without_channel({n: part for n, part in body.items() if n not in MEASURED_FIELDS})
     task = task_of(record.stream) or ""
     if record.kind in _FIELDS:
         checks.errors += _field_problems(_FIELDS[record.kind], said)
     found = _RULES[record.kind](task, said) if record.kind in _RULES else []
-    return [*checks.problems(), *found, *_cited(body)]
+    return [*checks.problems(), *found, *_cited(body), *_memories(body)]
 
 
 def _field_problems(fields: Mapping[str, Type], body: Body) -> list[Problem]:
@@ -123,6 +125,8 @@ _ANY_BODY: dict[str, Type] = {
     CHANNEL_FIELD: Pattern(rf"[^\x00-\x1f\x7f]{{0,{MAX_CHANNEL}}}"),
     REMOTE_FILES_FIELD: TRUTH,
     "cited": Map(SHA256),
+    "memories": List(TEXT),
+    "metrics": Part(HandoffMetrics),
 }
 """What a body of any kind may have."""
 
@@ -146,6 +150,13 @@ def _cited(body: Body) -> list[Problem]:
     """Hashes are of files that its items do cite."""
     odd = body.get("cited", {}).keys() - set(cited_paths_of_body(body))
     return [Problem("cited", "unknown_field", "names files that no item cites")] if odd else []
+
+
+def _memories(body: Body) -> list[Problem]:
+    """Keys of memories are among the artifacts of its decisions."""
+    named = {name for entry in body.get("decisions", ()) for name in entry.get("artifacts", ())}
+    odd = set(body.get("memories", ())) - named
+    return [Problem("memories", "unknown_field", "names what no decision does")] if odd else []
 
 
 def _handoff(task: str, body: Body) -> list[Problem]:

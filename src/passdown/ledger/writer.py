@@ -425,6 +425,10 @@ def _replayed(reader: Reader, known: Record, entry: Entry, redacted: tuple[str, 
     return Written(known, body, added, answer, True, redacted)
 
 
+MEASURED_FIELDS = ("cited", "memories", "metrics")
+"""Fields of a body that say what was found when it was written, not what was said."""
+
+
 def _intent(body: dict[str, Any]) -> dict[str, Any]:
     """A body without what is taken from disk at the moment of writing, and without its door."""
     measured = ("sha256", "size_bytes")
@@ -432,7 +436,7 @@ def _intent(body: dict[str, Any]) -> dict[str, Any]:
         {k: v for k, v in artifact.items() if k not in measured}
         for artifact in body.get("artifacts", ())
     ]
-    said = {k: v for k, v in without_channel(body).items() if k != "cited"}
+    said = {k: v for k, v in without_channel(body).items() if k not in MEASURED_FIELDS}
     return {**said, "artifacts": artifacts}
 
 

@@ -5,6 +5,7 @@ when first used.
 from __future__ import annotations
 
 import os
+import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from passdown.ledger.project_files import Project
     from passdown.ledger.writer import Clock, Ledger, Written
     from passdown.store.protocol import Store
-    from passdown.store.statements import Reader
     from passdown.workspace import Workspace
     from passdown.workspace.files import CallerFiles
     from passdown.workspace.location import Location
@@ -50,18 +50,22 @@ class Context:
         )
         with self.store.reading() as reader:
             is_rebuild_due = reader.is_rebuild_due()
-            self.refusal = None if reader.latest(NEWEST, 1) else self._lost_ledger(reader)
+            is_empty = not reader.latest(NEWEST, 1)
+        self.refusal = self._lost_ledger() if is_empty else None
         if is_rebuild_due:
             self.ledger.rebuild()
 
-    def _lost_ledger(self, reader: Reader) -> PassdownError | None:
+    def _lost_ledger(self) -> PassdownError | None:
         """Why an empty ledger isn't used: handle files show that there was another."""
         if not os.path.isdir(os.path.join(self.place.folder, "state")):
             return None
         from passdown.history.handle_files import ledger_behind
 
-        lost = self.handles.unknown_tasks(reader)
-        return ledger_behind(reader, lost) if lost else None
+        # The ledger is looked at after the files: another process may be writing its first record,
+        # and then the file of it, at this moment.
+        with self.store.reading() as reader:
+            lost = self.handles.unknown_tasks(reader)
+            return ledger_behind(reader, lost) if lost else None
 
     @property
     def store_file(self) -> str:
@@ -82,6 +86,12 @@ class Context:
         from passdown.ledger.writer import system_clock
 
         return self._clock or system_clock
+
+    def timer(self) -> float:
+        """Seconds since any moment, to tell how long something takes; with a clock of its own, a
+        workspace has no other time.
+        """
+        return time.monotonic() if self._clock is None else 0.0
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -175,9 +185,22 @@ class Context:
         found = {path: files.measure(normal).sha256 for path, normal in named.items()}
         cited = {path: sha256 for path, sha256 in found.items() if sha256}
         body = {**body, "cited": cited} if cited else body
+        memories = self._memories(body)
+        body = {**body, "memories": memories} if memories else body
         artifacts = (artifact["path"] for artifact in body.get("artifacts", ()))
         is_remote = files.are_elsewhere([*artifacts, *named.values()])
         return {**body, REMOTE_FILES_FIELD: True} if is_remote else body
+
+    def _memories(self, body: dict[str, Any]) -> list[str]:
+        """The artifacts of a body's decisions that are keys of memories, not files."""
+        from passdown.core.rows import MEMORY_PREFIX
+
+        decisions: list[dict[str, Any]] = body.get("decisions", [])
+        names = {name for each in decisions for name in each.get("artifacts", ())}
+        if not names:
+            return []
+        with self.store.reading() as reader:
+            return sorted(name for name in names if reader.known_node(MEMORY_PREFIX + name))
 
     def handle_path(self, task: str) -> str:
         """A task's handle file, relative to the project root where it is inside."""

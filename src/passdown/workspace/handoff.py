@@ -18,7 +18,7 @@ from passdown.core.intake import (
 from passdown.core.intake import check_handoff as check_fields
 from passdown.core.kinds import FILE_LISTS
 from passdown.core.names import key_problems, normal_path, path_problems
-from passdown.core.record import digest_bytes
+from passdown.core.record import canonical_bytes, digest_bytes
 from passdown.core.redaction import removal_message
 from passdown.core.results import Check, HandoffCommand
 from passdown.core.schema import MAX_ENTRIES
@@ -67,6 +67,7 @@ def hand_off(
         changed_files: Files that the handoff has to account for.
         **fields: Fields of the handoff that it leaves out, or all of them.
     """
+    started = context.timer()
     given = read_handoff(handoff, fields)
     data = given.data
     checked = check_fields(given, changed_files=changed_files)
@@ -86,7 +87,7 @@ def hand_off(
         task=task,
         kind="handoff",
         author=plain["from_agent"],
-        body=context.with_hashes(handoff_body(plain, artifacts)),
+        body=_with_metrics(context, context.with_hashes(handoff_body(plain, artifacts)), started),
         key=key,
         expect_version=plain.get("expect_version"),
         rebase=rebase,
@@ -101,6 +102,20 @@ def hand_off(
     warnings += context.mirror(written)
     warnings += [*_needs(context, plain), *_left_open(context, plain, written)]
     return handoff_command(context, written, limited_problems(warnings), completeness(plain))
+
+
+def _with_metrics(context: Context, body: JsonObject, started: float) -> JsonObject:
+    """A body with what the handoff took until it is written: milliseconds, bytes, and how many
+    entries of each kind it has.
+    """
+    counts = {name: len(body[name]) for name in body if isinstance(body[name], list)}
+    counts.pop("memories", None)
+    metrics = {
+        "duration_ms": round((context.timer() - started) * 1_000),
+        "bytes": len(canonical_bytes(body)),
+        "counts": counts,
+    }
+    return {**body, "metrics": metrics}
 
 
 def prepare_handoff(

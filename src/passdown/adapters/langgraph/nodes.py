@@ -33,6 +33,7 @@ from passdown.adapters.state_schema import (
     message_id,
 )
 from passdown.adapters.states import (
+    NOT_IN_STATE,
     AgentTurn,
     Route,
     StepConfig,
@@ -43,7 +44,7 @@ from passdown.adapters.states import (
     handoff_update,
     integrity_warnings,
 )
-from passdown.adapters.tools import workspace_of
+from passdown.adapters.tools import stored_keys, workspace_of
 from passdown.core.integrity import check_integrity
 from passdown.errors import GateRefused, InvalidInput, Problem
 
@@ -123,14 +124,19 @@ def _wrapped(node: Any, how: NodeWrapping) -> Any:
     @wraps(node)
     def handing(state: Any, *args: Any, **kwargs: Any) -> Any:
         turn, sent_back = _begin_turn(how, state)
-        return sent_back or _finish_turn(how, turn, node(turn.view, *args, **kwargs))
+        if sent_back:
+            return sent_back
+        with stored_keys(turn.stored):
+            output = node(turn.view, *args, **kwargs)
+        return _finish_turn(how, turn, output)
 
     @wraps(node)
     async def ahanding(state: Any, *args: Any, **kwargs: Any) -> Any:
         turn, sent_back = await asyncio.to_thread(_begin_turn, how, state)
         if sent_back:
             return sent_back
-        output = await node(turn.view, *args, **kwargs)
+        with stored_keys(turn.stored):
+            output = await node(turn.view, *args, **kwargs)
         return await asyncio.to_thread(_finish_turn, how, turn, output)
 
     call: Any = getattr(node, "__call__", None)  # noqa: B004 - is it awaited?
@@ -263,7 +269,7 @@ def _drop_unknown_fields(how: NodeWrapping, given: Plain, asked: Route | None) -
     known = fields_of(how.hop.schema)
     if "active_agent" not in known:
         given.pop("active_agent", None)  # what only a swarm has a place for
-    lost = {name: "" for name in given if name not in known and name != "handoff"}
+    lost = {name: "" for name in given if name not in known and name not in NOT_IN_STATE}
     target = asked.first if asked else ""
     source, strict = how.hop.agent, how.hop.strict
     report = check_integrity(
