@@ -15,13 +15,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-_CLEAN = ROOT / ".pytest_cache" / "types-are-clean"
+CLEAN = ROOT / ".pytest_cache" / "types-are-clean"
 
 
 def type_errors() -> str:
     """What pyright finds in sources and tests; empty where nothing is wrong."""
     state = _state()
-    if _CLEAN.exists() and _CLEAN.read_text("ascii") == state:
+    if CLEAN.exists() and CLEAN.read_text("ascii") == state:
         return ""
     found = subprocess.run(
         [sys.executable, "-m", "pyright"],
@@ -33,8 +33,8 @@ def type_errors() -> str:
     )
     if found.returncode:
         return found.stdout + found.stderr
-    _CLEAN.parent.mkdir(exist_ok=True)
-    _CLEAN.write_text(state, "ascii")
+    CLEAN.parent.mkdir(exist_ok=True)
+    CLEAN.write_text(state, "ascii")
     return ""
 
 

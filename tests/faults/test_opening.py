@@ -124,6 +124,37 @@ def test_a_frozen_writer_is_named_after_the_time_limit(project: Path, frozen: in
         assert ws.task("T-1").version == 1
 
 
+@pytest.mark.promise("S1-16")
+def test_a_waiting_writer_backs_off_with_jitter(
+    project: Path, frozen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pauses grow, each between half and all of its step; two writers don't wait in step."""
+    assert frozen
+    waits: list[list[float]] = []
+    real = time.sleep
+
+    def noted(seconds: float) -> None:
+        waits[-1].append(seconds)
+        real(seconds)
+
+    monkeypatch.setattr("passdown.store.sqlite.errors.time.sleep", noted)
+    for _ in range(2):
+        waits.append([])
+        with (
+            passdown.open(str(project), settings=Settings(lock_timeout_s=1.0)) as ws,
+            pytest.raises(StoreBusy),
+        ):
+            write(ws, "T-1", "h-1")
+    for found in waits:
+        steps = [min(0.0005 * 2**number, 0.05) for number in range(len(found))]
+        shares = [pause / step for pause, step in zip(found[:-1], steps, strict=False)]
+        assert len(found) > 12
+        assert all(0.5 <= share <= 1 for share in shares), shares
+        assert max(shares) - min(shares) > 0.2, "the same share of each step is no jitter"
+        assert sum(found[8:12]) > 10 * sum(found[:4])
+    assert waits[0] != waits[1]
+
+
 def test_readers_do_not_wait_for_a_frozen_writer(project: Path, frozen: int) -> None:
     began = time.monotonic()
     with passdown.open(str(project), settings=Settings(lock_timeout_s=200)) as ws:
