@@ -8,7 +8,7 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from passdown.core.handoff_templates import tool_schema
 from passdown.core.settings import Settings
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from passdown.aio import AsyncWorkspace
     from passdown.core.tokens import Counter, CounterLike
     from passdown.core.types import JsonObject
+    from passdown.remote import RemoteWorkspace
 
     AnyWorkspace = Workspace | AsyncWorkspace
 
@@ -319,9 +320,7 @@ def local_workspace(workspace: AnyWorkspace, adapter: str) -> Workspace:
     """
     found = workspace_of(workspace)
     if not WorkspaceStreams(found).is_local:
-        from passdown.remote import unsupported
-
-        raise unsupported(found.store_url, adapter)
+        raise cast("RemoteWorkspace", found).unsupported(adapter)
     return found
 
 

@@ -799,14 +799,6 @@ COUNT = Number(0)
 TRUTH = Truth()
 
 
-_JSON_TYPES: dict[str, type] = {
-    "string": str,
-    "integer": int,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-    "null": type(None),
-}
 _JSON_WORDS = {
     "string": "text",
     "integer": "a whole number",
