@@ -19,12 +19,18 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown.core.graph import Edge, Node, graph_of
+from passdown.core.schema import TEXT, declare, fields_of, shape
 from passdown.errors import GateRefused, InvalidInput, KeyReused, NotFound, Problem
 from passdown.knowledge.sync import update_graph
 from passdown.relay import express_items as express
 from passdown.relay.agents import AgentStates, RunAgents
 from passdown.relay.express import carry_out, express_record, express_records, send
-from passdown.relay.express_items import ExpressChange, ExpressKind, express_item
+from passdown.relay.express_items import (
+    ExpressChange,
+    ExpressFields,
+    ExpressKind,
+    express_item,
+)
 from passdown.relay.git import VARIABLE, PullRequest, PullRequestSpec, Worktree
 from passdown.testing import fixed_clock
 from tests.faults.tools import result_of, seeded
@@ -157,8 +163,8 @@ def test_any_other_action_is_refused_and_all_problems_are_told() -> None:
         (hot_fix(files={"a": "x"}, patch="x"), {"files": "required"}),
         (hot_fix(files={".git/config": "x"}), {'files[".git/config"]': "protected_path"}),
         (hot_fix(files={".passdown/x": "x"}), {'files[".passdown/x"]': "protected_path"}),
-        (hot_fix(files={"a": 1}), {'files["a"]': "wrong_type"}),
-        (hot_fix(files={"a": "x\0"}), {'files["a"]': "nul_character"}),
+        (hot_fix(files={"a": 1}), {"files.a": "wrong_type"}),
+        (hot_fix(files={"a": "x\0"}), {"files.a": "nul_character"}),
         (hot_fix(files={"a": "x", "./a": "y"}), {'files["./a"]': "duplicate_path"}),
         (hot_fix(files={str(n): "" for n in range(51)}), {"files": "too_many"}),
         (hot_fix(files={"a": "x" * 600_000, "b": "x" * 600_000}), {"files": "too_large"}),
@@ -173,10 +179,10 @@ def test_any_other_action_is_refused_and_all_problems_are_told() -> None:
         (hot_fix(files={"a": ""}, base="--all"), {"base": "invalid_base"}),
         (hot_fix(files={"a": ""}, id="a..b"), {"id": "invalid_id"}),
         (hot_fix(files={"a": ""}, id="a.lock"), {"id": "invalid_id"}),
-        (file_task(), {"path": "wrong_type", "content": "required"}),
+        (file_task(), {"path": "required", "content": "required"}),
         (file_task(path="a", action="move", content=""), {"action": "invalid_choice"}),
         (file_task(path="a", action="delete", content="x"), {"content": "not_here"}),
-        (knowledge(), {"entries": "required"}),
+        (knowledge(), {"entries": "too_short"}),
         (knowledge(node("A"), file_path="a.py"), {"file_path": "invalid_path"}),
         (knowledge(node("A"), file_path=".passdown/ledger.db"), {"file_path": "protected_path"}),
         (knowledge(node("task:T-1")), {"entries[0].id": "reserved_id"}),
@@ -327,15 +333,19 @@ def test_fixes_patches_files_and_changes_of_an_architect_go_one_way(
     assert author == item["by"]
 
 
+@shape
+class Bump(ExpressFields):
+    """A kind of this test alone."""
+
+    version: str = declare(TEXT)
+
+
 @pytest.mark.promise("S4-24")
 def test_a_new_kind_is_one_row(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(content: Document, _: object) -> Document:
-        return content
-
     def changes(content: Document) -> tuple[ExpressChange, ...]:
         return (ExpressChange("write", "VERSION", f"{content['version']}\n"),)
 
-    row = ExpressKind(("version",), check, changes)
+    row = ExpressKind(Bump, changes)
     monkeypatch.setitem(cast("dict[str, ExpressKind]", express.KINDS), "bump", row)
     made = done(ws, {"type": "BUMP", "by": "coder", "reason": "Release", "version": "1.2"})
     assert at(ws, made.commit, "VERSION") == "1.2\n"
@@ -677,7 +687,7 @@ def test_the_page_shows_what_its_example_does(project: Path) -> None:
 def test_the_page_names_every_kind_field_and_action() -> None:
     page = (DOCS / "express.md").read_text("utf-8")
     for word, kind in express.KINDS.items():
-        for name in (word, word.upper(), *kind.fields):
+        for name in (word, word.upper(), *fields_of(kind.shape)):
             assert f"`{name}`" in page, name
     for word in (*express.KNOWLEDGE_ACTIONS, *express.FILE_ACTIONS, VARIABLE):
         assert f"`{word}`" in page, word

@@ -1,7 +1,7 @@
 """Express items: their values, checks and texts. Pure.
 
-An item says who wants which files changed, and why. Its kind is a row of `KINDS`: its fields, how
-they are checked, and the changes that it comes down to.
+An item says who wants which files changed, and why. Its kind is a row of `KINDS`: its declared
+fields, and the changes that it comes down to.
 """
 
 from __future__ import annotations
@@ -14,15 +14,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from passdown.core.arguments import priority_problem
 from passdown.core.graph import Edge, Node, check_graph
 from passdown.core.knowledge import edge_document, graph_values, node_document, reserved_problems
-from passdown.core.names import agent_problems, id_problems, normal_path, path_problems
+from passdown.core.names import id_problems, normal_path, path_problems
 from passdown.core.record import canonical_bytes, digest_bytes
 from passdown.core.redaction import redact_value
-from passdown.core.text import excerpt, ignorable, text_problems, visible
-from passdown.core.times import parse_time, stamp
+from passdown.core.schema import (
+    AGENT,
+    TASK_ID,
+    TIME,
+    Choice,
+    List,
+    Map,
+    Optional,
+    Text,
+    check,
+    declare,
+    fields_of,
+    shape,
+)
+from passdown.core.text import child_path, excerpt, ignorable, text_problems, visible
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from passdown.core.types import JsonObject
 
@@ -100,92 +113,72 @@ MAX_CONTENT_BYTES = 1_048_576
 """The most text in one item; its record keeps all of it."""
 OWN_FOLDER = ".passdown"
 KNOWLEDGE_ENDINGS = (".dot", ".gv", ".json")
+DEFAULT_FILE = "knowledge.dot"
+DEFAULT_AGENT = "coder"
+BRANCH = "passdown/express-"
+KNOWLEDGE_ACTIONS = ("append", "replace")
+FILE_ACTIONS = ("write", "append", "delete")
+MAX_FILES = 50
+MAX_ENTRIES = 1_000
 
 # A revision is given to git as one word; this keeps options, ranges and searches out of it.
 _BASE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}", re.ASCII)
 _GIT_FOLDERS = (".git", "git~1")
+_OWN_KNOWLEDGE = frozenset(f"{OWN_FOLDER}/knowledge{ending}" for ending in KNOWLEDGE_ENDINGS)
+_REFUSED = "the express item is refused; nothing was changed"
 
 
-def head_problems(head: Mapping[str, Any]) -> list[Problem]:
-    """Check the fields that all items have, except the kind."""
-    problems = _id_problems(head["id"]) if head.get("id") else []
-    for name in ("by", "reason"):
-        if head.get(name) is None:
-            problems.append(Problem(name, "required", "is missing", _EXPECTED[name]))
-    if head.get("by") is not None:
-        problems += agent_problems(head["by"], "by")
-    if head.get("reason") is not None:
-        problems += text_problems(head["reason"], "reason", max_length=MAX_REASON)
-    if head.get("task"):
-        problems += id_problems(head["task"], "task")
-    for name in _agent_names(head):
-        problems += agent_problems(name, "agents")
-    return problems + _base_problems(head.get("base")) + _time_problems(head.get("created"))
-
-
-_EXPECTED = {"by": "the agent or person who asks for it", "reason": "why it is needed"}
-
-
-def _id_problems(given: object) -> list[Problem]:
-    problems = id_problems(given, "id")
+def _express_id_problems(given: object, where: str) -> list[Problem]:
+    problems = id_problems(given, where)
     if problems or not isinstance(given, str):
         return problems
     if len(given) > MAX_EXPRESS_ID:
-        return [Problem("id", "too_long", f"{len(given)} characters", f"at most {MAX_EXPRESS_ID}")]
+        return [Problem(where, "too_long", f"{len(given)} characters", f"at most {MAX_EXPRESS_ID}")]
     if ".." in given or given.endswith((".", ".lock")):
         expected = "no two dots in a row, and no dot or .lock at the end"
-        return [Problem("id", "invalid_id", f"{given!r} can't be part of a branch name", expected)]
+        return [Problem(where, "invalid_id", f"{given!r} can't be part of a branch name", expected)]
     return []
 
 
-def _agent_names(head: Mapping[str, Any]) -> list[Any]:
-    """The agents that may carry it out: a list, or one name."""
-    given: object = head.get("agents") or []
-    names = cast("list[Any]", given) if isinstance(given, list | tuple) else [given]
-    return names
-
-
-def _base_problems(given: object) -> list[Problem]:
-    if given is None or given == "":
-        return []
+def _base_problems(given: object, where: str) -> list[Problem]:
     if isinstance(given, str) and _BASE.fullmatch(given) and ".." not in given:
         return []
-    return [Problem("base", "invalid_base", repr(given)[:80], "a branch, a tag or a commit")]
+    return [Problem(where, "invalid_base", repr(given)[:80], "a branch, a tag or a commit")]
 
 
-def _time_problems(given: object) -> list[Problem]:
-    if given is None or given == "":
-        return []
-    try:
-        parse_time(str(given))
-    except ValueError:
-        expected = "a time with its zone, such as 2026-01-31T12:00:00Z"
-        return [Problem("created", "invalid_time", repr(given)[:60], expected)]
-    return []
+def _reason_problems(given: object, where: str) -> list[Problem]:
+    return text_problems(given, where, max_length=MAX_REASON)
+
+
+def _content_problems(given: object, where: str) -> list[Problem]:
+    found = text_problems(given, where, required=False, max_length=MAX_CONTENT_BYTES)
+    # A file may hold any number of combining marks: it isn't shown to agents.
+    return [problem for problem in found if problem.code != "too_many_marks"]
 
 
 def file_problems(path: object, where: str) -> list[Problem]:
     """Check the path of a file to change."""
     problems = path_problems(path, where)
-    if problems or not isinstance(path, str):
-        return problems
-    if is_protected(path):
+    if not problems and isinstance(path, str) and _is_protected(path):
         message = f"{path[:200]!r} is inside a folder that keeps the project's history"
-        return [Problem(where, "protected_path", message, "a file of the project")]
-    return []
+        problems = [Problem(where, "protected_path", message, "a file of the project")]
+    return problems
 
 
-def is_protected(path: str) -> bool:
+def _is_protected(path: str) -> bool:
     """Whether a project path leads into git's folder or Passdown's."""
     # Some file systems ignore case and invisible characters.
     parts = [ignorable().sub("", part).casefold() for part in normal_path(path).split("/")]
     return parts[0] == OWN_FOLDER or any(part in _GIT_FOLDERS for part in parts)
 
 
-def knowledge_file_problems(path: object, where: str) -> list[Problem]:
-    """Check the path of a knowledge file: `.passdown/knowledge.dot` (or `.json`) is allowed, and
-    the extension gives the format.
-    """
+def may_change(path: str) -> bool:
+    """Whether express items may change a project path."""
+    return path in _OWN_KNOWLEDGE or not _is_protected(path)
+
+
+def _knowledge_file_problems(path: object, where: str) -> list[Problem]:
+    """`.passdown/knowledge.dot` (or `.json`) is allowed, and the extension gives the format."""
     if isinstance(path, str) and normal_path(path) in _OWN_KNOWLEDGE:
         return []
     problems = file_problems(path, where)
@@ -196,71 +189,58 @@ def knowledge_file_problems(path: object, where: str) -> list[Problem]:
     return problems
 
 
-_OWN_KNOWLEDGE = frozenset(f"{OWN_FOLDER}/knowledge{ending}" for ending in KNOWLEDGE_ENDINGS)
-
-
-def may_change(path: str) -> bool:
-    """Whether express items may change a project path."""
-    return path in _OWN_KNOWLEDGE or not is_protected(path)
-
-
-def read_choice(
-    content: Mapping[str, Any],
-    name: str,
-    allowed: Sequence[str],
-    problems: list[Problem],
-    *,
-    default: str = "",
-) -> str:
-    """One of the allowed words; anything else adds a problem."""
-    given = content.get(name) or default
-    if given in allowed:
-        return str(given)
-    code = "invalid_choice" if given else "required"
-    message = repr(given)[:80] if given else "is missing"
-    problems.append(Problem(name, code, message, f"one of {', '.join(allowed)}"))
-    return ""
-
-
-def read_text(
-    content: Mapping[str, Any],
-    name: str,
-    problems: list[Problem],
-    *,
-    required: bool = True,
-    max_length: int = MAX_CONTENT_BYTES,
-) -> str:
-    """The text of a field; what isn't text, or is too long, adds a problem and gives ""."""
-    given = content.get(name)
-    if given is None:
-        if required:
-            problems.append(Problem(name, "required", "is missing", "text"))
-        return ""
-    found = text_problems(given, name, required=required, max_length=max_length)
-    # A file may hold any number of combining marks: it isn't shown to agents.
-    found = [problem for problem in found if problem.code != "too_many_marks"]
-    problems += found
-    return "" if found else str(given)
-
-
-def size_problems(data: bytes, where: str) -> list[Problem]:
-    """Check the size of an item's content."""
+def _size_problems(data: bytes, where: str) -> list[Problem]:
     if len(data) <= MAX_CONTENT_BYTES:
         return []
     expected = f"at most {MAX_CONTENT_BYTES:,} bytes in all; create a task for more"
     return [Problem(where, "too_large", f"{len(data):,} bytes", expected)]
 
 
-DEFAULT_FILE = "knowledge.dot"
-BRANCH = "passdown/express-"
-KNOWLEDGE_ACTIONS = ("append", "replace")
-FILE_ACTIONS = ("write", "append", "delete")
-MAX_FILES = 50
-MAX_ENTRIES = 1_000
+_REASON, _CONTENT = Text(_reason_problems), Text(_content_problems)
+_FILE = Text(file_problems, normal_path)
 
-DEFAULT_AGENT = "coder"
-_COMMON = ("id", "kind", "by", "reason", "task", "base", "created", "agents")
-_REFUSED = "the express item is refused; nothing was changed"
+
+@shape
+class ExpressFields:
+    """The fields of every item. The first of `agents` that is WAITING carries it out."""
+
+    by: str = declare(AGENT)
+    reason: str = declare(_REASON)
+    id: str = declare(Text(_express_id_problems), default="")
+    task: str = declare(TASK_ID, default="")
+    base: str = declare(Text(_base_problems), default="")
+    created: str = declare(TIME, default="")
+    agents: tuple[str, ...] = declare(List(AGENT, most=MAX_FILES, takes_one=True), default=())
+
+
+@shape
+class KnowledgeUpdate(ExpressFields):
+    """Nodes and edges (entries with a source) for a knowledge file."""
+
+    entries: tuple[Any, ...] = declare(List(Map(), least=1, most=MAX_ENTRIES))
+    action: str = declare(Choice(*KNOWLEDGE_ACTIONS))
+    file_path: str = declare(Text(_knowledge_file_problems, normal_path), default="")
+
+
+@shape
+class HotFix(ExpressFields):
+    """Files with their new texts, or a patch."""
+
+    files: Mapping[str, str] | None = declare(
+        Optional(Map(_CONTENT, key=_FILE, least=1, most=MAX_FILES)), default=None
+    )
+    patch: str | None = declare(Optional(_CONTENT), default=None)
+    message: str = declare(_REASON, default="")
+
+
+@shape
+class FileTask(ExpressFields):
+    """One file to write, append to or delete."""
+
+    path: str = declare(_FILE)
+    action: str = declare(Choice(*FILE_ACTIONS), default=FILE_ACTIONS[0])
+    content: str | None = declare(Optional(_CONTENT), default=None)
+    message: str = declare(_REASON, default="")
 
 
 class ExpressChange(NamedTuple):
@@ -319,13 +299,13 @@ class ExpressItem(NamedTuple):
 
 
 class ExpressKind(NamedTuple):
-    """A kind of item: its fields, a check that normalizes its content and adds problems, and the
-    changes that the content stands for.
+    """A kind of item: its declared fields, the changes that its content stands for, and what is
+    checked beyond the single fields; that gives the content as it is recorded.
     """
 
-    fields: tuple[str, ...]
-    check: Callable[[JsonObject, list[Problem]], JsonObject]
+    shape: type[ExpressFields]
     changes: Callable[[JsonObject], tuple[ExpressChange, ...]]
+    content: Callable[[JsonObject, list[Problem]], JsonObject] = lambda content, _: content
 
 
 def express_item(given: object, *, now: str) -> ExpressItem:
@@ -340,39 +320,45 @@ def express_item(given: object, *, now: str) -> ExpressItem:
     if not isinstance(given, dict):
         problem = Problem("", "wrong_type", f"{type(given).__name__} given", "an object")
         raise InvalidInput(_REFUSED, [problem])
-    head, content = _split_fields(cast("JsonObject", given))
-    problems: list[Problem] = []
-    name = head["kind"].lower().replace("-", "_") if isinstance(head.get("kind"), str) else ""
+    fields = _flattened(cast("JsonObject", given))
+    said = fields.pop("kind", None)
+    name = said.lower().replace("-", "_") if isinstance(said, str) else ""
     kind = KINDS.get(name)
+    read, checks = check(kind.shape if kind else ExpressFields, fields)
+    problems = list(checks.errors)
+    common = fields_of(ExpressFields)
+    content: JsonObject = {}
     if kind is None:
-        problems.append(_not_a_kind(head.get("kind")))
+        problems.append(_not_a_kind(said))
     else:
-        problems += _unknown_fields(content, kind)
-        content = kind.check(content, problems)
-    problems += head_problems(head)
-    problems += _secret_problems(head, content)
+        known = fields_of(kind.shape)
+        content = {
+            field: read[field]
+            for field in known
+            if field not in common and (read[field], fields.get(field)) != (None, None)
+        }
+        problems += [
+            _unknown(field, fields[field], known) for field in fields if field not in known
+        ]
+        content = kind.content(content, problems)
+    problems += _secret_problems(fields)
     if problems:
         raise InvalidInput(_REFUSED, problems, next_step="Fix these and send it again.")
-    created = stamp(parse_time(head["created"])) if head.get("created") else now
-    item = ExpressItem(
-        head.get("id") or "", name, head["by"], head["reason"], content, created=created
-    )
-    item = item._replace(task=head.get("task") or "", base=head.get("base") or "HEAD")
-    item = item._replace(agents=tuple(dict.fromkeys(_agent_names(head))) or (DEFAULT_AGENT,))
+    head = {"task": read["task"], "base": read["base"] or "HEAD", "created": read["created"] or now}
+    agents = tuple(dict.fromkeys(read["agents"])) or (DEFAULT_AGENT,)
+    item = ExpressItem(read["id"], name, read["by"], read["reason"], content, **head, agents=agents)
     return item if item.id else item._replace(id=f"x{item.digest()[:16]}")
 
 
-def _split_fields(given: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """The common fields, and those of the kind."""
+def _flattened(given: JsonObject) -> JsonObject:
+    """All fields side by side."""
     given = dict(given)
     if "kind" not in given and "type" in given:
         given["kind"] = given.pop("type")
-    inner: JsonObject = {}
     for name in ("content", "payload"):
         if isinstance(given.get(name), dict):
-            inner |= cast("JsonObject", given.pop(name))
-    head = {name: given.pop(name) for name in _COMMON if name in given}
-    return head, {**inner, **given}
+            given = {**given.pop(name), **given}
+    return given
 
 
 def _not_a_kind(given: object) -> Problem:
@@ -384,48 +370,29 @@ def _not_a_kind(given: object) -> Problem:
     return Problem("kind", "invalid_choice", repr(given)[:80], expected, fix)
 
 
-def _unknown_fields(content: JsonObject, kind: ExpressKind) -> list[Problem]:
-    expected = f"one of {', '.join((*_COMMON, *kind.fields))}"
-    unknown = [name for name in content if name not in kind.fields]
+def _unknown(name: object, value: object, known: Mapping[str, object]) -> Problem:
+    if name == "priority":
+        return priority_problem(value, "priority")
+    expected = f"one of {', '.join(('kind', *known))}"
+    return Problem(str(name)[:80], "unknown_field", "unknown field", expected)
+
+
+def _secret_problems(fields: JsonObject) -> list[Problem]:
+    """Secrets are removed from records, so what is carried out would differ from what was sent."""
     return [
-        priority_problem(content[name], name)
-        if name == "priority"
-        else Problem(str(name)[:80], "unknown_field", "unknown field", expected)
-        for name in unknown
+        Problem(str(name), "secret", f"contains what looks like a secret ({kind})", "no secret")
+        for name, value in fields.items()
+        for kind in redact_value(value)[1]
     ]
 
 
-def _secret_problems(head: JsonObject, content: JsonObject) -> list[Problem]:
-    """Secrets are removed from records, so what is carried out would differ from what was sent."""
-    found: list[Problem] = []
-    for name, value in (*head.items(), *content.items()):
-        found += [
-            Problem(name, "secret", f"contains what looks like a secret ({kind})", "no secret")
-            for kind in redact_value(value)[1]
-        ]
-    return found
-
-
-def _check_knowledge(content: JsonObject, problems: list[Problem]) -> JsonObject:
-    given: object = content.get("entries")
-    entries = cast("list[Any]", given) if isinstance(given, list) else []
-    if not entries:
-        problems.append(Problem("entries", "required", "are missing", "nodes or edges"))
-    if len(entries) > MAX_ENTRIES:
-        expected = f"at most {MAX_ENTRIES:,}"
-        problems.append(Problem("entries", "too_many", f"{len(entries):,} entries", expected))
-        entries = []
-    action = read_choice(content, "action", KNOWLEDGE_ACTIONS, problems)
-    path = content.get("file_path") or DEFAULT_FILE
-    problems += knowledge_file_problems(path, "file_path")
-    documents = _entry_documents(entries, problems)
-    file_path = normal_path(path) if isinstance(path, str) else ""
-    return {"entries": documents, "file_path": file_path, "action": action}
-
-
-def _entry_documents(entries: list[Any], problems: list[Problem]) -> list[JsonObject]:
-    """Entries as normalized nodes and edges; an entry with a source is an edge."""
-    places = {"nodes": _entry_indexes(entries, False), "edges": _entry_indexes(entries, True)}
+def _knowledge_content(content: JsonObject, problems: list[Problem]) -> JsonObject:
+    """The content with entries as normalized nodes and edges."""
+    entries: list[JsonObject] = content.get("entries") or []
+    places = {
+        name: [at for at, entry in enumerate(entries) if ("source" in entry) is is_edge]
+        for name, is_edge in (("nodes", False), ("edges", True))
+    }
     try:
         nodes, edges = graph_values(*([entries[at] for at in places[name]] for name in places))
         # The target of an edge may be known to the ledger: it is checked when it is recorded.
@@ -435,14 +402,8 @@ def _entry_documents(entries: list[Any], problems: list[Problem]) -> list[JsonOb
         nodes, edges, found = [], [], list(error.problems)
     problems += [_at_entry(problem, places) for problem in found]
     documents = [*map(node_document, nodes), *map(edge_document, edges)]
-    problems += size_problems(canonical_bytes(documents) if not found else b"", "entries")
-    return documents
-
-
-def _entry_indexes(entries: list[Any], is_edge: bool) -> list[int]:
-    """The indexes of the nodes, or of the edges, among the entries."""
-    are_edges = [isinstance(entry, dict) and "source" in entry for entry in entries]
-    return [at for at, found in enumerate(are_edges) if found is is_edge]
+    problems += _size_problems(canonical_bytes(documents) if not found else b"", "entries")
+    return {**content, "entries": documents, "file_path": content["file_path"] or DEFAULT_FILE}
 
 
 def _at_entry(problem: Problem, places: dict[str, list[int]]) -> Problem:
@@ -464,45 +425,27 @@ def _knowledge_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
     return (ExpressChange(action, content["file_path"], "", tuple(nodes), tuple(edges)),)
 
 
-def _check_hot_fix(content: JsonObject, problems: list[Problem]) -> JsonObject:
-    message = read_text(content, "message", problems, required=False, max_length=4_000)
+def _hot_fix_content(content: JsonObject, problems: list[Problem]) -> JsonObject:
     if ("files" in content) == ("patch" in content):
-        expected = "either files or a patch"
-        problems.append(Problem("files", "required", "files and patch", expected))
+        problems.append(Problem("files", "required", "files and patch", "either files or a patch"))
         return {}
     if "patch" in content:
-        text = read_text(content, "patch", problems, max_length=MAX_CONTENT_BYTES)
-        patch = read_patch(text)
-        problems += patch.problems if text else ()
-        problems += [p for path in patch.paths for p in file_problems(path, "patch")]
-        return {"patch": text, "message": message}
-    given: object = content["files"]
-    if not isinstance(given, dict) or not given:
-        problems.append(
-            Problem("files", "wrong_type", "is empty or not an object", "texts by paths")
-        )
-        return {}
-    files = cast("dict[Any, Any]", given)
-    if len(files) > MAX_FILES:
-        expected = f"at most {MAX_FILES}; create a task for more"
-        problems.append(Problem("files", "too_many", f"{len(files)} files", expected))
-        return {}
-    return {"files": _checked_files(files, problems), "message": message}
-
-
-def _checked_files(files: dict[Any, Any], problems: list[Problem]) -> dict[str, str]:
+        patch = content["patch"] or ""
+        read = read_patch(patch) if isinstance(patch, str) else Patch((), 0, ())
+        problems += read.problems
+        problems += [p for path in read.paths for p in file_problems(path, "patch")]
+        return content
+    files: dict[str, str] = content["files"]
     checked: dict[str, str] = {}
     for path, text in files.items():
-        where = f'files["{str(path)[:80]}"]'
-        found = file_problems(path, where)
-        content = read_text({where: text}, where, problems, required=False)
-        if not found and normal_path(path) in checked:
-            found = [Problem(where, "duplicate_path", "is given twice", "each file once")]
-        problems += found
-        if not found:
-            checked[normal_path(path)] = content
-    problems += size_problems("".join(checked.values()).encode("utf-8", "replace"), "files")
-    return checked
+        if normal_path(path) in checked:
+            where = child_path("files", path)
+            problems.append(Problem(where, "duplicate_path", "is given twice", "each file once"))
+        checked[normal_path(path)] = text
+    problems += _size_problems(
+        "".join(map(str, checked.values())).encode("utf-8", "replace"), "files"
+    )
+    return {**content, "files": checked}
 
 
 def _hot_fix_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
@@ -511,21 +454,16 @@ def _hot_fix_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
     return tuple(ExpressChange("write", path, text) for path, text in content["files"].items())
 
 
-def _check_file_task(content: JsonObject, problems: list[Problem]) -> JsonObject:
-    message = read_text(content, "message", problems, required=False, max_length=4_000)
-    action = read_choice(content, "action", FILE_ACTIONS, problems, default="write")
-    path = content.get("path")
-    found = file_problems(path, "path")
-    problems += found
-    checked = {"path": "" if found else normal_path(str(path)), "action": action}
-    if action == "delete":
-        if content.get("content"):
+def _file_content(content: JsonObject, problems: list[Problem]) -> JsonObject:
+    is_missing = "content" not in content
+    text = content.pop("content", None) or ""
+    if content["action"] == "delete":
+        if text:
             problems.append(Problem("content", "not_here", "given to delete a file", "none"))
-        return {**checked, "message": message}
-    if content.get("content") is None:
+        return content
+    if is_missing:
         problems.append(Problem("content", "required", "is missing", "the text of the file"))
-    text = read_text(content, "content", problems, required=False)
-    return {**checked, "content": text, "message": message}
+    return {**content, "content": text}
 
 
 def _file_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
@@ -533,13 +471,9 @@ def _file_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
 
 
 KINDS: Mapping[str, ExpressKind] = {
-    "knowledge_update": ExpressKind(
-        ("entries", "file_path", "action"), _check_knowledge, _knowledge_changes
-    ),
-    "hot_fix": ExpressKind(("files", "patch", "message"), _check_hot_fix, _hot_fix_changes),
-    "file_task": ExpressKind(
-        ("path", "content", "action", "message"), _check_file_task, _file_changes
-    ),
+    "knowledge_update": ExpressKind(KnowledgeUpdate, _knowledge_changes, _knowledge_content),
+    "hot_fix": ExpressKind(HotFix, _hot_fix_changes, _hot_fix_content),
+    "file_task": ExpressKind(FileTask, _file_changes, _file_content),
 }
 
 _MAX_SHOWN = 40_000
