@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -219,6 +220,28 @@ def test_a_phase_needs_its_artifacts(ws: Workspace) -> None:
     with pytest.raises(GateRefused):
         hand_off(ws, phase="testing", summary="without the source")
     assert ws.state("T-1").phase == "planning"
+
+
+@pytest.mark.promise("S1-29")
+def test_a_phase_looks_at_the_disk(ws: Workspace) -> None:
+    """A file that was recorded and is gone doesn't count; another of its type does."""
+    hand_off(ws, artifacts=[SOURCE, TEST])
+    source = os.path.join(ws.root, "src", "config.py")
+    with open(source, encoding="utf-8") as file:
+        text = file.read()
+    os.unlink(source)
+    given = {"task": "T-1", "outcome": "completed", "from_agent": "planner", "phase": "testing"}
+    with pytest.raises(GateRefused) as caught:
+        ws.hand_off(given)
+    (problem,) = caught.value.problems
+    assert problem.code == "phase_gate"
+    assert "1 source artifact(s), 0 recorded and there" in problem.message
+    assert [p.code for p in ws.check_handoff(given).problems if p.level == "error"] == [
+        "phase_gate"
+    ]
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(text + "# changed")
+    assert ws.hand_off(given).phase == "testing"
 
 
 @pytest.mark.promise("S1-29", "P-7")

@@ -479,7 +479,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.promise("P-4", "P-6")
+@pytest.mark.promise("P-7")
 @pytest.mark.parametrize(("handoff", "fields"), CONTRADICTIONS)
 def test_what_contradicts_itself_is_refused(
     ws: Workspace, handoff: dict[str, Any], fields: dict[str, Any]

@@ -23,7 +23,7 @@ from passdown.adapters.state_schema import plain
 from passdown.adapters.tools import note_stored
 from passdown.core.arguments import number_problems, raise_problems, text_type_problems
 from passdown.core.graph import MAX_ID, MAX_VALUE, Node, is_reference, summary_line
-from passdown.core.handoff import Decision, as_plain
+from passdown.core.handoff import Decision
 from passdown.core.index_entries import KNOWLEDGE
 from passdown.core.intake import check_entry
 from passdown.core.items import searched_text
@@ -38,7 +38,7 @@ from passdown.core.knowledge import (
 from passdown.core.names import agent_problems, id_problems, path_problems
 from passdown.core.redaction import redact, redact_value
 from passdown.core.rows import MEMORY_PREFIX, NODE_PREFIX
-from passdown.core.schema import value_of
+from passdown.core.schema import as_plain, value_of
 from passdown.core.text import has_lone_surrogate, text_problems
 from passdown.core.times import utc_now
 from passdown.errors import InvalidInput, NotFound, Problem

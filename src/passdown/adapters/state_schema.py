@@ -25,7 +25,7 @@ from typing import (
     is_typeddict,
 )
 
-from passdown.core.handoff import as_plain
+from passdown.core.schema import as_plain
 from passdown.core.text import child_path
 from passdown.core.times import stamp
 from passdown.errors import InvalidInput, Problem

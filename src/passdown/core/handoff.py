@@ -9,7 +9,7 @@ program makes without a time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, wraps
 from types import MappingProxyType
@@ -31,7 +31,6 @@ from passdown.core.schema import (
     AGENT,
     ANY_TEXT,
     COUNT,
-    EMPTY,
     LINES,
     PATH,
     SHA256,
@@ -47,12 +46,13 @@ from passdown.core.schema import (
     Number,
     Optional,
     Part,
+    check_depth,
     declare,
     fields_of,
     shape,
     value_of,
 )
-from passdown.core.times import parse_time, stamp, utc_now
+from passdown.core.times import parse_time, utc_now
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -63,13 +63,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: Any, depth: int = 0) -> Any:
     """The same value with every list as a tuple and every dict read-only, at any depth."""
+    check_depth(depth)
     if isinstance(value, list | tuple):
-        return tuple(_frozen(part) for part in cast("Sequence[Any]", value))
+        return tuple(_frozen(part, depth + 1) for part in cast("Sequence[Any]", value))
     if isinstance(value, dict):
         pairs = cast("dict[Any, Any]", value).items()
-        return MappingProxyType({key: _frozen(part) for key, part in pairs})
+        return MappingProxyType({key: _frozen(part, depth + 1) for key, part in pairs})
     return value
 
 
@@ -549,34 +550,6 @@ class HandoffContext(_Frozen):
     def timestamp(self) -> datetime:
         """Another name of `at`."""
         return self.at
-
-
-def as_plain(value: object) -> Any:
-    """A value as plain JSON data; what is empty or unset is left out."""
-    kind = type(value)
-    if kind in _SCALARS:
-        return value
-    if kind is tuple or kind is list:
-        return [as_plain(part) for part in cast("Sequence[object]", value)]
-    names = _field_names(kind)
-    if names:
-        pairs = ((name, as_plain(getattr(value, name))) for name in names)
-        return {name: part for name, part in pairs if part not in EMPTY}
-    if isinstance(value, datetime):
-        # A time without a zone is passed on as it is, for the check to name it.
-        return stamp(value) if value.tzinfo else value.isoformat()
-    if hasattr(value, "items"):
-        entries = cast("Mapping[object, object]", value).items()
-        return {str(key): as_plain(part) for key, part in entries}
-    return value
-
-
-_SCALARS = frozenset({str, int, bool, float, type(None)})
-
-
-@cache
-def _field_names(kind: type) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else ()
 
 
 def artifact_type(path: str) -> str:

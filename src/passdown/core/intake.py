@@ -18,7 +18,6 @@ from passdown.core.handoff import (
     Pattern,
     StatusMark,
     TaskFields,
-    as_plain,
 )
 from passdown.core.handoff_formats import to_handoff_format
 from passdown.core.items import fingerprint
@@ -26,12 +25,15 @@ from passdown.core.kinds import FILE_LISTS
 from passdown.core.schema import (
     EMPTY,
     KEPT,
+    MAX_ENTRIES,
     Checks,
     Part,
     aliases_of,
+    as_plain,
     check,
     contradiction,
     fields_of,
+    json_problems,
     json_schema,
     named_by_shape,
     value_of,
@@ -173,10 +175,13 @@ def check_handoff(
         rules = _rules_on_faulty(data, checks, changed_files)
         return CheckedHandoff(None, limited_problems((*checks.errors, *rules, *checks.unknown)))
     rules = broken_rules(plain, changed_files)
+    recorded, extra = _recorded(plain)
+    rules += json_problems(extra, "metadata")
     problems = limited_problems((*checks.unknown, *rules, *recommendations(plain)))
     if any(problem.level == "error" for problem in problems):
         return CheckedHandoff(None, problems)
-    return CheckedHandoff(_recorded(plain), problems)
+    metadata = as_plain(extra)
+    return CheckedHandoff({**recorded, "metadata": metadata} if metadata else recorded, problems)
 
 
 def check_task(data: object) -> tuple[JsonObject, list[Problem]]:
@@ -195,13 +200,14 @@ def checked_fields(kind: type[Any], data: object) -> tuple[JsonObject, list[Prob
     Undeclared fields are under `metadata`.
     """
     plain, checks = check(kind, data)
+    fields = fields_of(kind)
+    extra = {name: value for name, value in plain.items() if name not in fields}
+    checks.errors += json_problems(extra, "") if extra else []
     problems = list(limited_problems(checks.problems()))
     if checks.has_errors:
         return {}, problems
-    fields = fields_of(kind)
-    extra = {name: value for name, value in plain.items() if name not in fields}
     known = {name: value for name, value in plain.items() if name in fields}
-    return ({**known, "metadata": extra} if extra else known), problems
+    return ({**known, "metadata": as_plain(extra)} if extra else known), problems
 
 
 def handoff_schema() -> JsonObject:
@@ -230,6 +236,7 @@ def _rules_on_faulty(
     for name, value in named_by_shape(Handoff, cast("JsonObject", data)).items():
         if isinstance(value, list):
             entries = cast("list[object]", value)
+            entries = [] if len(entries) > MAX_ENTRIES else entries
             raw[str(name)] = [entry for entry in entries if isinstance(entry, dict)]
         elif isinstance(value, str) and name in ("outcome", "from_agent", "to_agent"):
             raw[name] = value
@@ -237,14 +244,14 @@ def _rules_on_faulty(
     return [p for p in broken_rules(raw, changed_files) if p.path not in reported]
 
 
-def _recorded(plain: JsonObject) -> JsonObject:
-    """A checked handoff as it is recorded; undeclared fields are kept in its metadata."""
+def _recorded(plain: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """A checked handoff as it is recorded, and its metadata, where undeclared fields are kept."""
     extra: JsonObject = {}
     _give_ids(plain["patterns_discovered"], Pattern, "pattern")
     _give_ids(plain["gotchas"], Gotcha, "gotcha")
     found = Part(Handoff).recorded(plain, "", extra)
-    metadata = as_plain({**extra.pop("", {}), **plain["metadata"], **extra})
-    return {**found, "metadata": metadata} if metadata else found
+    found.pop("metadata", None)
+    return found, {**extra.pop("", {}), **plain["metadata"], **extra}
 
 
 def _give_ids(entries: list[JsonObject], kind: type[Any], prefix: str) -> None:

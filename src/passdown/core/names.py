@@ -29,6 +29,8 @@ _DEVICE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# They make a path look like another one.
+_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def _wrong_type(value: object, path: str) -> list[Problem]:
@@ -178,17 +180,16 @@ _known_problem = lru_cache(maxsize=512)(_path_problem)
 
 
 def _path_fault(value: str) -> str:
-    if not value:
-        return "is empty"
-    if _CONTROL.search(value):
-        return "contains a control character"
-    if "\\" in value:
-        return "contains a backslash"
-    if ":" in value:
-        return "contains a colon (a drive, a URL or a stream)"
-    if value.startswith("/"):
-        return "is absolute"
-    return "" if normal_path(value) else "names no file"
+    faults = (
+        (not value, "is empty"),
+        (_CONTROL.search(value), "contains a control character"),
+        (_BIDI.search(value), "contains a character that turns the direction of writing"),
+        ("\\" in value, "contains a backslash"),
+        (":" in value, "contains a colon (a drive, a URL or a stream)"),
+        (value.startswith("/"), "is absolute"),
+        (not normal_path(value), "names no file"),
+    )
+    return next((fault for is_faulty, fault in faults if is_faulty), "")
 
 
 def _first_part_fault(parts: list[str]) -> str:

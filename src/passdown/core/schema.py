@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from datetime import datetime
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
 
 from passdown.core.arguments import Suggestions
@@ -22,10 +24,11 @@ from passdown.core.names import (
     path_problems,
     tag_problems,
 )
+from passdown.core.record import MAX_CANONICAL_DEPTH, MAX_INTEGER, canonical_bytes
 from passdown.core.text import child_path, excerpt, text_problems
 from passdown.core.times import parse_time, stamp
 from passdown.core.values import NamedTuple
-from passdown.errors import Problem
+from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from passdown.core.types import JsonObject
@@ -34,7 +37,10 @@ Rule = Callable[[object, str], list[Problem]]
 Shape = TypeVar("Shape")
 
 MAX_ENTRIES = 10_000
-MAX_INTEGER = 2**53 - 1
+MAX_UNKNOWN = 100
+"""How many fields that nobody declared one object may have."""
+MAX_NAME = 200
+"""How long the name of such a field may be."""
 KEPT = "it is kept under metadata"
 _CLOSE = 0.8
 EMPTY: tuple[object, ...] = (None, "", [], {})
@@ -417,9 +423,10 @@ class List(Type):
         if not _is_list(value):
             checks.add(path, "wrong_type", f"{_type_name(value)} given", "a list")
             return []
-        entries = list(cast("Iterable[Any]", value))
+        entries = list(islice(cast("Iterable[Any]", value), self._most + 1))
         if len(entries) > self._most:
-            message, expected = f"{len(entries):,} entries", f"at most {self._most:,}"
+            number = f"{len(value):,}" if isinstance(value, Sized) else f"more than {self._most:,}"
+            message, expected = f"{number} entries", f"at most {self._most:,}"
             checks.add(path, "too_many", message, expected)
             return []
         if len(entries) < self._least:
@@ -428,9 +435,11 @@ class List(Type):
 
     def named(self, value: Any) -> Any:
         """The same list with each entry under the names of its shape."""
-        if not isinstance(value, list | tuple):
-            return value
-        return [self.of.named(entry) for entry in cast("list[Any]", value)]
+        # What is too long is refused anyway: no work is done for it.
+        entries = cast("list[Any]", value if isinstance(value, list | tuple) else [])
+        if not entries or len(entries) > self._most:
+            return cast("Any", value)
+        return [self.of.named(entry) for entry in entries]
 
     def value(self, plain: Any) -> Any:
         """The values of its entries."""
@@ -467,12 +476,14 @@ class Map(Type):
         found: JsonObject = {}
         for name, part in cast("Mapping[Any, Any]", value).items():
             within = child_path(path, name)
-            if not isinstance(name, str):
-                checks.add(within, "wrong_type", f"a key is {_type_name(name)}", "text as key")
+            if problem := _key_problem(name, within):
+                checks.errors.append(problem)
                 continue
             if self._key is not None:
                 self._key.read(name, within, checks)
             found[name] = part if self.of is None else self.of.read(part, within, checks)
+        if self.of is None:
+            checks.errors += json_problems(found, path)
         if len(found) < self._least or (self._most and len(found) > self._most):
             expected = f"{self._least} to {self._most}"
             code = "too_many" if self._most and len(found) > self._most else "too_short"
@@ -510,10 +521,14 @@ class Part(Type):
         found: JsonObject = {}
         for name, field in fields.items():
             found[name] = _read_field(field, given, path, checks)
-        for name in given:
-            if name not in fields:
-                found[name] = given[name]
-                _report_unknown(self.of, name, given, path, checks)
+        unknown = [name for name in given if name not in fields]
+        if len(unknown) > MAX_UNKNOWN:
+            message, expected = f"{len(unknown):,} unknown fields", f"at most {MAX_UNKNOWN}"
+            checks.add(path, "too_many", message, expected)
+            return found
+        for name in unknown:
+            found[name] = given[name]
+            _report_unknown(self.of, name, given, path, checks)
         return found
 
     def named(self, value: Any) -> Any:
@@ -584,6 +599,66 @@ def _read_field(field: Field, given: Mapping[Any, Any], path: str, checks: Check
     return field.type.read(value, where, checks)
 
 
+def _key_problem(name: object, where: str) -> Problem | None:
+    """What is wrong with the name of a field that nobody declared."""
+    if not isinstance(name, str):
+        return Problem(where, "wrong_type", f"a key is {_type_name(name)}", "text as key")
+    if len(name) > MAX_NAME:
+        return Problem(where, "too_long", f"a key has {len(name):,} characters", f"{MAX_NAME}")
+    return None
+
+
+def json_problems(value: object, path: str) -> list[Problem]:
+    """What keeps plain data from being recorded: too deep, of a type that JSON doesn't have. Times
+    and declared values are written as JSON.
+    """
+    try:
+        canonical_bytes(as_plain(value))
+    except InvalidInput as error:
+        return [p._replace(path=f"{path}.{p.path}" if p.path else path) for p in error.problems]
+    return []
+
+
+def as_plain(value: object, depth: int = 0) -> Any:
+    """A value as plain JSON data; what is empty or unset in a declared value is left out.
+
+    Raises InvalidInput for what is nested too deeply or contains itself.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    check_depth(depth)
+    if kind is tuple or kind is list:
+        return [as_plain(part, depth + 1) for part in cast("Sequence[object]", value)]
+    if names := _value_fields(kind):
+        pairs = ((name, as_plain(getattr(value, name), depth + 1)) for name in names)
+        return {name: part for name, part in pairs if part not in EMPTY}
+    if isinstance(value, datetime):
+        # A time without a zone is passed on as it is, for the check to name it.
+        return stamp(value) if value.tzinfo else value.isoformat()
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[object, object]", value).items()
+        return {str(key): as_plain(part, depth + 1) for key, part in entries}
+    return value
+
+
+_SCALARS = frozenset({str, int, bool, float, type(None)})
+
+
+@cache
+def _value_fields(kind: type) -> tuple[str, ...]:
+    is_value = dataclasses.is_dataclass(kind)
+    return tuple(field.name for field in dataclasses.fields(kind)) if is_value else ()
+
+
+def check_depth(depth: int) -> None:
+    """Raise InvalidInput for a value that is nested deeper than a record may be."""
+    if depth > MAX_CANONICAL_DEPTH:
+        expected = f"at most {MAX_CANONICAL_DEPTH} levels"
+        problem = Problem("", "too_deep", "nested too deeply, or contains itself", expected)
+        raise InvalidInput("the value can't be recorded; nothing was changed", [problem])
+
+
 def named_by_shape(kind: type[Any], given: Mapping[str, Any]) -> JsonObject:
     """Plain data under a shape's own names, at any depth; not checked."""
     return Part(kind).named(given)
@@ -594,9 +669,10 @@ def _report_unknown(
 ) -> None:
     """Report a field that isn't declared: an error where it is a misspelled one."""
     where = child_path(path, name)
-    if not isinstance(name, str):
-        checks.add(where, "wrong_type", f"a key is {_type_name(name)}", "text as key")
+    if problem := _key_problem(name, where):
+        checks.errors.append(problem)
         return
+    name = str(name)
     fields, aliases = fields_of(kind), aliases_of(kind)
     if name in aliases:
         own = aliases[name]

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.core.items import grade_of
 from passdown.core.kinds import KINDS, parse_address, stream_of
+from passdown.core.types import NEWEST
+from passdown.core.values import NamedTuple
 from passdown.errors import GateRefused, InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -18,8 +20,18 @@ if TYPE_CHECKING:
     from passdown.store.statements import Reader
 
 
+_PAGE = 50
+
+
+class GateCheck(NamedTuple):
+    """What gates are checked by: the settings, and whether a file isn't on disk any more."""
+
+    settings: Settings
+    is_gone: Callable[[str], bool]
+
+
 def handoff_guard(
-    task: str, settings: Settings, disk: Sequence[Problem], notices: list[Problem]
+    task: str, check: GateCheck, disk: Sequence[Problem], notices: list[Problem]
 ) -> Guard:
     """The guard of a handoff; `disk` is what the files themselves gave reason for.
 
@@ -28,7 +40,7 @@ def handoff_guard(
 
     def guard(reader: Reader, before: TaskBefore, body: dict[str, Any]) -> None:
         notices.extend(handoff_notices(reader, task, before, body))
-        reasons = handoff_reasons(reader, task, before, body, settings)
+        reasons = handoff_reasons(reader, task, before, body, check)
         if disk or reasons:
             raise GateRefused(
                 f"the handoff of {task} is refused; nothing was changed",
@@ -40,13 +52,13 @@ def handoff_guard(
 
 
 def handoff_reasons(
-    reader: Reader, task: str, before: TaskBefore, body: dict[str, Any], settings: Settings
+    reader: Reader, task: str, before: TaskBefore, body: dict[str, Any], check: GateCheck
 ) -> list[Problem]:
     """Why a handoff may not pass: people to ask, artifacts that are missing, items unknown."""
     reasons = _human(before)
     phase = body.get("phase")
     if phase and phase != before.header["phase"]:
-        reasons += _phase(before, body, settings.phase_gates.get(phase, {}))
+        reasons += _phase(reader, before, task, body, check)
     reasons += _resolves(reader, task, body)
     reasons += supersede_problems(reader, body)
     return reasons
@@ -91,26 +103,46 @@ def _human(before: TaskBefore) -> list[Problem]:
     ]
 
 
-def _phase(before: TaskBefore, body: dict[str, Any], wanted: dict[str, int]) -> list[Problem]:
+def _phase(
+    reader: Reader, before: TaskBefore, task: str, body: dict[str, Any], check: GateCheck
+) -> list[Problem]:
+    """The artifacts that a phase needs and that aren't recorded, or aren't on disk any more."""
     counts: dict[str, int] = dict(before.header["types"])
-    known = dict(before.known_paths)
+    named: dict[str, str] = {}
     for artifact in body.get("artifacts", ()):
-        grade = grade_of("a", artifact)
-        for name, change in ((known.get(artifact["path"]), -1), (grade, 1)):
+        grade, path = grade_of("a", artifact), artifact["path"]
+        for name, change in ((named.get(path, before.known_paths.get(path)), -1), (grade, 1)):
             if name:
                 counts[name] = counts.get(name, 0) + change
-        known[artifact["path"]] = grade
-    return [
-        Problem(
-            "phase",
-            "phase_gate",
-            f"{body['phase']} needs {count} {kind} artifact(s), {counts.get(kind, 0)} recorded",
-            f"at least {count} of type {kind}",
-            "name them in files_created or files_modified, or change [gates] in the configuration",
-        )
-        for kind, count in wanted.items()
-        if counts.get(kind, 0) < count
-    ]
+        named[path] = grade
+    found: list[Problem] = []
+    for kind, count in check.settings.phase_gates.get(body["phase"], {}).items():
+        own = list(named.values()).count(kind)
+        has = counts.get(kind, 0)
+        if has >= count > own:
+            wanted = count - own
+            has = own + _on_disk(reader, task, kind, wanted=wanted, named=set(named), check=check)
+        if has < count:
+            message = f"{body['phase']} needs {count} {kind} artifact(s), {has} recorded and there"
+            expected = f"at least {count} of type {kind}"
+            fix = "name them in files_created or files_modified, or change [gates] in the settings"
+            found.append(Problem("phase", "phase_gate", message, expected, fix))
+    return found
+
+
+def _on_disk(
+    reader: Reader, task: str, kind: str, *, wanted: int, named: set[str], check: GateCheck
+) -> int:
+    """How many files of a type the task had before and has on disk; no more than are wanted."""
+    found, last, seen = 0, NEWEST, set(named)
+    while found < wanted and last > 1:
+        page = reader.items_before(task, "a", last, _PAGE)
+        for row in page:
+            is_there = row.path not in seen and row.grade == kind and not check.is_gone(row.path)
+            found += is_there and found < wanted
+            seen.add(row.path)
+        last = page[-1].ordinal if len(page) == _PAGE else 1
+    return found
 
 
 def _resolves(reader: Reader, task: str, body: dict[str, Any]) -> list[Problem]:

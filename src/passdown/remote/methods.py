@@ -65,8 +65,9 @@ def _envelope(
     **fields: Any,
 ) -> JsonObject:
     """A handoff in any form, as a body, and what the files that it names are like here."""
-    from passdown.core.handoff import Handoff, as_plain
+    from passdown.core.handoff import Handoff
     from passdown.core.intake import GivenHandoff, read_handoff
+    from passdown.core.schema import as_plain
 
     sent: object = {} if handoff is None else handoff
     if isinstance(handoff, Handoff):

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from passdown.core.graph import Edge, Graph, check_graph
-from passdown.core.handoff import Decision, HandoffContext, as_plain
+from passdown.core.handoff import Decision, HandoffContext
 from passdown.core.intake import as_error, check_entry, check_task
 from passdown.core.items import fingerprint
 from passdown.core.kinds import WORKSPACE_TASK, parse_address, stream_of
@@ -23,7 +23,7 @@ from passdown.core.names import agent_problems, id_problems, key_problems
 from passdown.core.record import canonical_bytes, digest_bytes
 from passdown.core.redaction import removal_message
 from passdown.core.results import Receipt
-from passdown.core.schema import value_of
+from passdown.core.schema import as_plain, value_of
 from passdown.core.text import text_problems
 from passdown.core.times import parse_time
 from passdown.errors import (

@@ -172,6 +172,12 @@ class CallerFiles:
         found = self._told.get(path, MISSING_FILE)
         return found._replace(problem=found.problem and found.problem._replace(path=field))
 
+    def is_gone(self, path: str) -> bool:
+        """Whether a file is known to be missing; of files that a client didn't name, none is."""
+        if self._told is not None:
+            return path in self._told and self._told[path].sha256 is None
+        return not os.path.exists(os.path.join(self._project.root, *path.split("/")))
+
     def are_elsewhere(self, paths: Iterable[str]) -> bool:
         """Whether some of these files are not on this disk as they were told of."""
         if self._told is None:

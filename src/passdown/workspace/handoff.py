@@ -31,7 +31,7 @@ from passdown.errors import (
     unknown_task,
 )
 from passdown.ledger import Entry
-from passdown.ledger.gates import handoff_guard, handoff_notices, handoff_reasons
+from passdown.ledger.gates import GateCheck, handoff_guard, handoff_notices, handoff_reasons
 from passdown.ledger.writer import repeated_record, task_before
 from passdown.workspace import Workspace
 from passdown.workspace.context import Context
@@ -94,7 +94,7 @@ def hand_off(
         is_content_key=is_content_key,
     )
     notices: list[Problem] = []
-    guard = handoff_guard(task, context.settings, disk, notices)
+    guard = handoff_guard(task, _gate_check(context), disk, notices)
     alike = memory_warnings(context, entry.body)
     written = context.ledger.append(entry, guard)
     warnings = [*checked.warnings, *notices, *_redactions(written)]
@@ -181,7 +181,7 @@ def check_handoff(
             return Check((repeat, *checked.problems), completeness(plain), body)
         try:
             before = task_before(reader, task, "handoff", body)
-            gates = handoff_reasons(reader, task, before, body, context.settings)
+            gates = handoff_reasons(reader, task, before, body, _gate_check(context))
             gates += [] if rebase else _stale(reader, plain)
             gates += handoff_notices(reader, task, before, body)
         except NotFound as error:
@@ -189,6 +189,16 @@ def check_handoff(
     alike = memory_warnings(context, body)
     problems = (*checked.problems, *disk, *gates, *_needs(context, plain, body), *alike)
     return Check(limited_problems(problems), completeness(plain), body)
+
+
+def _gate_check(context: Context) -> GateCheck:
+    """What gates are checked by; no file is missed where nobody looks at the disk."""
+    is_gone = context.files.is_gone if context.settings.artifacts_on_disk else _is_never_gone
+    return GateCheck(context.settings, is_gone)
+
+
+def _is_never_gone(path: str) -> bool:
+    return False
 
 
 def _needs(context: Context, handoff: JsonObject, body: JsonObject | None = None) -> list[Problem]:
@@ -287,7 +297,8 @@ def _files_anyway(context: Context, data: Mapping[str, Any]) -> list[Problem]:
     for name in FILE_LISTS:
         given: object = data.get(name)
         entries = cast("list[object]", given) if isinstance(given, list) else []
-        for index, entry in enumerate(entries[:MAX_ENTRIES]):
+        # What is too long is refused anyway: no file is read for it.
+        for index, entry in enumerate(entries if len(entries) <= MAX_ENTRIES else ()):
             if isinstance(entry, dict):
                 found += _file_anyway(
                     context, cast("dict[str, Any]", entry), f"{name}[{index}].path", seen

@@ -69,7 +69,7 @@ def test_huge_arguments_are_refused_in_a_few_words(project: Path) -> None:
     calls: list[tuple[str, dict[str, Any], str]] = [
         ("decide", {"summary": "x" * 5_000_000, "rationale": "y"}, "5,000,000 characters"),
         ("decide", {"summary": "x", "rationale": "y", "tags": numbers}, "tags: 20,000"),
-        ("handoff", {"task": "T-1", "outcome": "completed", "files": numbers}, "more problems"),
+        ("handoff", {"task": "T-1", "outcome": "completed", "files": numbers}, "files: 20,000"),
         ("tasks", {"q" * 1_000_000: 1}, "is unknown"),
         ("show", {"id": "z" * 1_000_000}, "there is no task"),
         ("show", {"id": "T-1", "version": 10**400}, "version: "),

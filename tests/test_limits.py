@@ -1,0 +1,122 @@
+"""What is too much, too deep or of no known kind is refused by name, before any work is done."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import passdown
+from passdown import Settings
+from passdown.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from passdown import Workspace
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Workspace]:
+    settings = Settings(durability="normal", artifacts_on_disk=False)
+    with passdown.open(str(tmp_path), settings=settings) as workspace:
+        workspace.create_task("T-1", title="Login", agent="planner")
+        yield workspace
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    return {"task": "T-1", "outcome": "completed", "from_agent": "planner", **fields}
+
+
+def deep(levels: int) -> Any:
+    value: Any = "end"
+    for _ in range(levels):
+        value = {"in": value}
+    return value
+
+
+def cyclic() -> Any:
+    value: dict[str, Any] = {}
+    value["self"] = [value, value]
+    return value
+
+
+HOSTILE: list[tuple[str, dict[str, Any], str]] = [
+    ("deep metadata", {"metadata": deep(5_000)}, "too_deep"),
+    ("cyclic metadata", {"metadata": cyclic()}, "too_deep"),
+    ("unknown object", {"metadata": {"x": object()}}, "wrong_type"),
+    ("set", {"metadata": {"x": {1, 2}}}, "wrong_type"),
+    ("deep unknown field", {"colour": deep(5_000)}, "too_deep"),
+    ("cyclic unknown field", {"colour": cyclic()}, "too_deep"),
+    ("unknown object in an entry", {"warnings": ["w"], "colour": {"x": object()}}, "wrong_type"),
+    ("long key", {"k" * 1_000: "v"}, "too_long"),
+    ("long metadata key", {"metadata": {"k" * 1_000: "v"}}, "too_long"),
+    ("many unknown fields", {f"field_{n}_x": n for n in range(500)}, "too_many"),
+    ("bidi path", {"artifacts": [{"path": "src/\u202egnp.py"}]}, "invalid_path"),
+    ("isolate in a path", {"artifacts": [{"path": "src/\u2067a.py"}]}, "invalid_path"),
+]
+
+
+@pytest.mark.promise("P-7")
+@pytest.mark.parametrize(("name", "fields", "code"), HOSTILE, ids=[case[0] for case in HOSTILE])
+def test_each_is_a_named_refusal(
+    ws: Workspace, name: str, fields: dict[str, Any], code: str
+) -> None:
+    """Never an error of Python's own, and nothing is recorded."""
+    with pytest.raises(InvalidInput) as refused:
+        ws.hand_off(given(**fields))
+    assert code in [problem.code for problem in refused.value.problems]
+    assert not ws.check_handoff(given(**fields)).ok
+    assert ws.task("T-1").version == 1
+
+
+@pytest.mark.promise("P-7")
+@pytest.mark.parametrize("value", [deep(5_000), cyclic(), {"x": object()}])
+def test_the_same_holds_for_values_tasks_and_decisions(ws: Workspace, value: Any) -> None:
+    """Whatever takes unknown fields, and the value of a handoff too."""
+    for call in (
+        lambda: ws.hand_off(passdown.Handoff(**given(metadata=value))),
+        lambda: ws.create_task("T-2", title="t", agent="a", colour=value),
+        lambda: ws.decide(task="T-1", agent="a", summary="s", rationale="r", colour=value),
+    ):
+        with pytest.raises(InvalidInput):
+            call()
+
+
+def test_what_python_has_for_times_and_values_is_recorded_as_json(ws: Workspace) -> None:
+    """Times and declared values in metadata are no unknown objects."""
+    from datetime import UTC, datetime
+
+    ws.hand_off(given(metadata={"at": datetime(2026, 1, 9, tzinfo=UTC), "list": (1, 2)}))
+    (handoff,) = ws.files.state_document("T-1")["handoffs"]
+    assert handoff["metadata"] == {"at": "2026-01-09T00:00:00.000000Z", "list": [1, 2]}
+
+
+@pytest.mark.promise("P-7")
+@pytest.mark.parametrize(
+    "field", ["artifacts", "files_created", "decisions", "warnings", "next_steps"]
+)
+def test_too_many_entries_are_refused_before_the_work(ws: Workspace, field: str) -> None:
+    """A hundred thousand take no longer than the refusal of ten thousand and one."""
+    entry: Any = {"path": "src/a.py", "summary": "s", "rationale": "r", "step": "s", "purpose": "p"}
+    times: dict[int, float] = {}
+    for count in (10_001, 300_000):
+        entries = [dict(entry, path=f"src/{n}.py") for n in range(count)]
+        started = time.perf_counter()
+        with pytest.raises(InvalidInput) as refused:
+            ws.hand_off(given(**{field: entries}))
+        times[count] = time.perf_counter() - started
+        assert [problem.code for problem in refused.value.problems] == ["too_many"]
+    assert times[300_000] < max(times[10_001] * 20, 0.25)
+
+
+@pytest.mark.promise("P-7")
+def test_what_never_ends_is_refused(ws: Workspace) -> None:
+    """A generator is read up to the limit."""
+    from itertools import count
+
+    with pytest.raises(InvalidInput) as refused:
+        ws.hand_off(given(warnings=(f"w {n}" for n in count())))
+    assert [problem.code for problem in refused.value.problems] == ["too_many"]
