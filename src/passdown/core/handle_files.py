@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from json.encoder import encode_basestring as _quoted
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from passdown.core.documents import LISTS, STATE_SCHEMA
 from passdown.core.handoff import (
@@ -33,13 +33,10 @@ from passdown.core.schema import (
     Optional,
     Part,
     Type,
-    checker,
+    check_json,
     fields_of,
 )
 from passdown.errors import Damaged, Problem
-
-if TYPE_CHECKING:
-    from passdown.core.schema import Checker
 
 Schema = dict[str, Any]
 
@@ -195,14 +192,11 @@ def state_schema() -> dict[str, Any]:
     }
 
 
-@cache
-def _state_checker() -> Checker:
-    return checker(state_schema())
-
-
 def state_problems(document: object) -> list[Problem]:
     """What in a state document, or a handle file's content, breaks its schema."""
-    return list(_state_checker()(document))
+    found: list[Problem] = []
+    check_json(document, state_schema(), "", found)
+    return found
 
 
 def check_state(document: dict[str, Any]) -> None:

@@ -751,93 +751,6 @@ def _field_schema(field: Field, definitions: JsonObject) -> JsonObject:
     return found
 
 
-Checker = Callable[[Any], Sequence[Problem]]
-
-_JSON_TYPES: dict[str, type[Any]] = {
-    "string": str,
-    "integer": int,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-    "null": type(None),
-}
-
-
-def checker(schema: JsonObject) -> Checker:
-    """A function that lists what in plain data breaks a JSON Schema.
-
-    It knows type, properties, required, items, enum, pattern and minimum; objects have no further
-    properties unless the schema names none.
-    """
-    wanted: str | list[str] = schema["type"]
-    names = [wanted] if isinstance(wanted, str) else wanted
-    kinds = {_JSON_TYPES[name] for name in names}
-    inside = _object_checker(schema) if "properties" in schema else _list_checker(schema)
-
-    def check_type(value: Any) -> Sequence[Problem]:
-        if type(value) not in kinds:
-            expected = " or ".join(names)
-            return (Problem("", "wrong_type", f"{_type_name(value)} given", expected),)
-        return () if value is None else inside(value)
-
-    return check_type
-
-
-def _object_checker(schema: JsonObject) -> Checker:
-    parts = {name: checker(part) for name, part in schema["properties"].items()}
-    required: list[str] = schema["required"]
-    unknown = (Problem("", "unknown_field", "is not in the schema", "nothing here"),)
-
-    def check_object(value: JsonObject) -> Sequence[Problem]:
-        found = [
-            Problem(name, "required", "is missing", "a value")
-            for name in required
-            if name not in value
-        ]
-        for name, part in value.items():
-            problems = parts[name](part) if name in parts else unknown
-            found += [_below(child_path("", name), problem) for problem in problems]
-        return found
-
-    return check_object
-
-
-def _list_checker(schema: JsonObject) -> Checker:
-    if "items" not in schema:
-        return _scalar_checker(schema)
-    entry = checker(schema["items"])
-    return lambda value: [
-        _below(f"[{index}]", problem) for index, part in enumerate(value) for problem in entry(part)
-    ]
-
-
-def _below(place: str, problem: Problem) -> Problem:
-    joint = "." if problem.path and not problem.path.startswith("[") else ""
-    return problem._replace(path=place + joint + problem.path)
-
-
-def _scalar_checker(schema: JsonObject) -> Checker:
-    choices, least = schema.get("enum", ()), schema.get("minimum")
-    # In JSON Schema $ is the very end; in Python it also matches before a last newline.
-    form = schema["pattern"].removesuffix("$") + r"\Z" if "pattern" in schema else ""
-    fits = re.compile(form).search if form else None
-
-    def check_scalar(value: Any) -> Sequence[Problem]:
-        if choices and value not in choices:
-            message = f"{excerpt(str(value))!r} is not one of the choices"
-            expected = " | ".join(map(str, choices))
-            return (Problem("", "invalid_choice", message, expected),)
-        if fits and not fits(value):
-            message = f"{excerpt(value)!r} has another form"
-            return (Problem("", "invalid_format", message, schema["pattern"]),)
-        if least is not None and value < least:
-            message = f"{value} is too small"
-            return (Problem("", "out_of_range", message, f"at least {least}"),)
-        return ()
-
-    return check_scalar
-
-
 def _required_text(value: object, path: str) -> list[Problem]:
     return text_problems(value, path)
 
@@ -875,6 +788,14 @@ COUNT = Number(0)
 TRUTH = Truth()
 
 
+_JSON_TYPES: dict[str, type] = {
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
 _JSON_WORDS = {
     "string": "text",
     "integer": "a whole number",
