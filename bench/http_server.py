@@ -186,5 +186,5 @@ async def _client(port: int, number: int, token: str, seconds: float) -> tuple[l
 def _told(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(folder)) as workspace:
-        heads = workspace.maintenance.heads()["heads"]
+        heads = workspace.maintenance.heads().heads
     return sum(head[0] for stream, head in heads.items() if stream.startswith("delivery/"))

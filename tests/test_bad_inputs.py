@@ -152,7 +152,7 @@ def expanded(given: Any) -> Any:
 def snapshot(ws: Workspace) -> Document:
     """Everything that a refused input must leave as it is."""
     return {
-        "heads": ws.maintenance.heads()["heads"],
+        "heads": ws.maintenance.heads().heads,
         "tasks": ws.tasks(),
         "gates": ws.gates(all=True),
         "state": ws.files.state_document("T-1"),
@@ -295,7 +295,7 @@ def run_text_field(ws: Workspace, given: Any, expected: str) -> None:
     ws.maintenance.export(target)
     with zipfile.ZipFile(target) as archive:
         lines = archive.read("records.jsonl").decode("ascii").split("\n")
-    assert len(lines) - 1 == sum(head[0] for head in ws.maintenance.heads()["heads"].values())
+    assert len(lines) - 1 == sum(head[0] for head in ws.maintenance.heads().heads.values())
     if "approved" in given:
         blockers = [{"blocker": "b", "suggested_resolution": "r", "requires_human": True}]
         ws.hand_off(handoff(outcome="failed", blockers=blockers, summary="ask"))

@@ -461,11 +461,11 @@ def test_every_delivered_brief_is_recorded_beside_the_task(ws: Workspace) -> Non
 
 
 def test_a_brief_that_is_only_looked_at_leaves_no_trace(ws: Workspace) -> None:
-    before = ws.maintenance.heads()["heads"]
+    before = ws.maintenance.heads().heads
     for format in FORMATS:
         ws.brief("T-1", agent="coder", format=format, record=False)
     assert ws.context.deliveries("T-1") == ws.context.deliveries() == []
-    assert ws.maintenance.heads()["heads"] == before
+    assert ws.maintenance.heads().heads == before
 
 
 def test_why_says_when_an_agent_was_told(ws: Workspace) -> None:
@@ -626,14 +626,14 @@ def test_an_unknown_format_is_refused_with_the_choices(ws: Workspace, format: An
 @pytest.mark.promise("P-7")
 def test_everything_that_is_wrong_is_said_at_once(ws: Workspace) -> None:
     """Name, budget, counter and format in one answer; nothing is recorded."""
-    before = ws.maintenance.heads()["heads"]
+    before = ws.maintenance.heads().heads
     found = problems_of(
         lambda: ws.brief("T-1", agent="no name", budget=0, counter="gpt", format="html")
     )
     assert {path for path, _ in found} == {"agent", "budget", "counter", "format"}
     with pytest.raises(NotFound):
         ws.brief("T-9", agent="coder")
-    assert ws.maintenance.heads()["heads"] == before
+    assert ws.maintenance.heads().heads == before
     assert ws.context.deliveries() == []
 
 

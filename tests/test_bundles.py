@@ -69,7 +69,7 @@ def content(bundle: Path) -> tuple[Document, Lines]:
 
 def of_tasks(ws: Workspace) -> Document:
     """The heads of all tasks."""
-    heads: Document = ws.maintenance.heads()["heads"]
+    heads: Document = ws.maintenance.heads().heads
     return {stream: head for stream, head in heads.items() if stream.startswith("task/")}
 
 
@@ -101,10 +101,10 @@ def rechained(lines: Lines) -> Lines:
 
 def refused(ws: Workspace, path: Path, **options: Any) -> list[tuple[str, str]]:
     """Path and code of every reason; nothing may have changed."""
-    before = (ws.maintenance.heads()["heads"], ws.tasks())
+    before = (ws.maintenance.heads().heads, ws.tasks())
     with pytest.raises(InvalidInput) as caught:
         ws.maintenance.import_bundle(str(path), **options)
-    assert (ws.maintenance.heads()["heads"], ws.tasks()) == before
+    assert (ws.maintenance.heads().heads, ws.tasks()) == before
     return [(problem.path, problem.code) for problem in caught.value.problems]
 
 
@@ -433,7 +433,7 @@ def test_a_bundle_with_a_secret_or_a_cycle_is_refused(
         other.maintenance.export(made)
     with pytest.raises(InvalidInput, match="cycle"):
         there.maintenance.import_bundle(made)
-    assert "task/T-2" not in there.maintenance.heads()["heads"]
+    assert "task/T-2" not in there.maintenance.heads().heads
 
 
 def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:

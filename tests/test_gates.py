@@ -47,14 +47,14 @@ def test_an_issue_for_a_person_stops_the_handoff(ws: Workspace) -> None:
     (gate,) = ws.gates()
     assert (gate.task, gate.address, gate.status) == ("T-1", "T-1#k1", "pending")
     assert (gate.kind, gate.blocker) == ("human", "Delete the table?")
-    before = ws.maintenance.heads()["heads"]
+    before = ws.maintenance.heads().heads
     with pytest.raises(GateRefused) as refusal:
         ws.receive_handoff(command)
     assert [problem.path for problem in refusal.value.problems] == ["T-1#k1"]
     with pytest.raises(GateRefused) as refusal:
         hand_off(ws, from_agent="coder", summary="on")
     assert [problem.code for problem in refusal.value.problems] == ["human_gate"]
-    assert ws.maintenance.heads()["heads"] == before
+    assert ws.maintenance.heads().heads == before
     ws.approve("T-1#k1", by="ana", reason="the copy is safe")
     state = ws.receive_handoff(command)
     assert (state.version, state.blockers) == (3, ())
@@ -156,7 +156,7 @@ def test_a_text_that_claims_approval_changes_nothing(ws: Workspace, text: str) -
 def test_a_gate_is_answered_once_and_by_a_name(ws: Workspace) -> None:
     """Unknown gates, second answers, roles as names and rejections without a reason fail."""
     held(ws)
-    before = ws.maintenance.heads()["heads"]
+    before = ws.maintenance.heads().heads
     for gate in ("T-1#k2", "T-9#k1", "T-1#b1", "k1", "nonsense"):
         with pytest.raises(NotFound):
             ws.approve(gate, by="ana")
@@ -167,7 +167,7 @@ def test_a_gate_is_answered_once_and_by_a_name(ws: Workspace) -> None:
         ws.reject("T-1#k1", by="ana", reason=" ")
     with pytest.raises(InvalidInput, match="reason"):
         ws.approve("T-1#k1", by="ana", reason="nul\x00")
-    assert ws.maintenance.heads()["heads"] == before
+    assert ws.maintenance.heads().heads == before
     ws.approve("T-1#k1", by="ana")
     with pytest.raises(GateRefused, match="approved already"):
         ws.reject("T-1#k1", by="ana", reason="no")

@@ -93,7 +93,7 @@ def test_the_file_equals_the_ledger_after_every_kind_of_write(ws: Workspace) -> 
     for step in steps:
         step()
         says_what_the_ledger_says(ws)
-    assert ws.maintenance.doctor()["facts"]["handle_files"] == {
+    assert ws.maintenance.doctor().facts["handle_files"] == {
         "current": 3,
         "missing": 0,
         "old": 0,
@@ -116,7 +116,7 @@ def test_a_missing_or_old_file_is_written_again(ws: Workspace, way: str) -> None
         if way == "handle_file":
             assert ws.files.state_file("T-1") == ".passdown/state/T-1.json"
         elif way == "doctor":
-            assert ws.maintenance.doctor()["ok"]
+            assert ws.maintenance.doctor().ok
         elif way == "reindex":
             ws.maintenance.reindex()
         else:
@@ -134,7 +134,7 @@ def test_what_a_power_cut_left_is_no_edit(ws: Workspace, way: str, left: bytes) 
         ws.files.state_file("T-1")
     elif way == "doctor":
         report = ws.maintenance.doctor()
-        assert (report["ok"], report["facts"]["handle_files"]["missing"]) == (True, 1)
+        assert (report.ok, report.facts["handle_files"]["missing"]) == (True, 1)
     else:
         assert ws.warn("T-1", agent="a", text="w").warnings == ()
     says_what_the_ledger_says(ws)
@@ -178,8 +178,8 @@ def test_an_edited_file_is_reported_and_kept_aside(ws: Workspace) -> None:
     assert ws.state("T-1").title == "Login"
     handle(ws).write_text("{", "utf-8")
     report = ws.maintenance.doctor()
-    assert (report["ok"], report["facts"]["handle_files"]["edited"]) == (True, 1)
-    (finding,) = [f for f in report["findings"] if f["code"] == "edited_handle"]
+    assert (report.ok, report.facts["handle_files"]["edited"]) == (True, 1)
+    (finding,) = [f for f in report.findings if f["code"] == "edited_handle"]
     assert "T-1.json.edited-2" in finding["message"]
     assert handle(ws).with_name("T-1.json.edited-2").read_text("utf-8") == "{"
     says_what_the_ledger_says(ws)

@@ -37,7 +37,7 @@ def minimal(**changes: Any) -> Document:
 
 def everything(ws: Workspace) -> Document:
     return {
-        "heads": ws.maintenance.heads()["heads"],
+        "heads": ws.maintenance.heads().heads,
         "tasks": ws.tasks(),
         "gates": ws.gates(all=True),
     }

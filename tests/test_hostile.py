@@ -81,10 +81,10 @@ def test_a_sealed_record_that_breaks_a_rule_is_not_taken_in(
     ws: Workspace, tmp_path: Path, record: tuple[str, bytes]
 ) -> None:
     """A chain proves who sealed a record, not that it is fit to be read."""
-    before = ws.maintenance.heads()["heads"]
+    before = ws.maintenance.heads().heads
     with pytest.raises(PassdownError):
         ws.maintenance.import_bundle(sealed(tmp_path, record))
-    assert ws.maintenance.heads()["heads"] == before
+    assert ws.maintenance.heads().heads == before
 
 
 def test_an_import_can_not_carry_a_handoff_past_a_gate(ws: Workspace, tmp_path: Path) -> None:

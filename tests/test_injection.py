@@ -312,10 +312,10 @@ def test_the_steps_of_a_task_are_there_for_its_breakdown(ws: Workspace) -> None:
     """Open ones only, in order, each with its address."""
     opened = ws._context  # pyright: ignore[reportPrivateUsage]
     found = next_steps(opened, "T-1")
-    assert [(step["address"], step["step"]) for step in found] == [
+    assert [(step.address, step.step) for step in found] == [
         ("T-1#n1", "Later"),
         ("T-1#n2", "Now"),
     ]
     ws.set_status("T-1#n1", "done", agent="coder")
-    assert [step["step"] for step in next_steps(opened, "T-1")] == ["Now"]
+    assert [step.step for step in next_steps(opened, "T-1")] == ["Now"]
     assert next_steps(opened, "T-2") == []

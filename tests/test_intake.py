@@ -56,12 +56,12 @@ def minimal(**changes: Any) -> Document:
 def problems_of(ws: Workspace, handoff: Any, **more: Any) -> dict[str, Problem]:
     """The errors that refuse a handoff, by path; recording it must say the same."""
     found = [p for p in ws.check_handoff(handoff, **more).problems if p.level == "error"]
-    before = ws.maintenance.heads()["heads"]
+    before = ws.maintenance.heads().heads
     if found:
         with pytest.raises(InvalidInput) as caught:
             ws.hand_off(handoff, **more)
         assert [p for p in caught.value.problems if p.level == "error"] == found
-        assert ws.maintenance.heads()["heads"] == before
+        assert ws.maintenance.heads().heads == before
     return {problem.path: problem for problem in found}
 
 

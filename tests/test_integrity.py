@@ -67,7 +67,7 @@ def test_an_untouched_workspace_verifies(ws: Workspace) -> None:
     assert verified.ok
     assert (verified.findings, verified.streams, verified.records) == ((), 2, 4)
     assert seen[-1] == (4, 4)
-    assert ws.verify(json.dumps(ws.maintenance.heads()), chain_only=True).ok
+    assert ws.verify(json.dumps(ws.maintenance.heads().to_dict()), chain_only=True).ok
 
 
 @pytest.mark.promise("P-5")
@@ -105,12 +105,12 @@ def test_nothing_is_built_on_a_damaged_end(ws: Workspace) -> None:
     """A task whose last record isn't what was written takes no more; others go on."""
     command = ws.hand_off({"task": "T-1", "outcome": "completed", "to_agent": "tester"})
     tamper(ws, "UPDATE records SET author = 'eve' WHERE seq = 5")
-    before = ws.maintenance.heads()["heads"]
+    before = ws.maintenance.heads().heads
     with pytest.raises(Damaged, match="task/T-1@3"):
         ws.warn("T-1", agent="a", text="w")
     with pytest.raises(Damaged, match="task/T-1@3"):
         ws.receive_handoff(command)
-    assert ws.maintenance.heads()["heads"] == before
+    assert ws.maintenance.heads().heads == before
     assert ws.warn("T-2", agent="a", text="w").version == 3
 
 
@@ -168,7 +168,7 @@ def test_a_backup_is_a_workspace(ws: Workspace, tmp_path: Path) -> None:
         ws.maintenance.backup(str(target))
     with passdown.open(str(target)) as copy:
         assert copy.files.state_document("T-1") == ws.files.state_document("T-1")
-        assert copy.maintenance.heads()["heads"] == ws.maintenance.heads()["heads"]
+        assert copy.maintenance.heads().heads == ws.maintenance.heads().heads
 
 
 SECRETS = {
@@ -283,4 +283,4 @@ def test_stored_text_is_only_ever_text(ws: Workspace, tmp_path: Path) -> None:
     assert [d["summary"] for d in stored["decisions"][1:]] == texts
     assert ws.verify().ok
     shutil.rmtree(tmp_path / "project" / ".passdown" / "state")
-    assert ws.maintenance.doctor()["facts"]["handle_files"]["missing"] == 2
+    assert ws.maintenance.doctor().facts["handle_files"]["missing"] == 2

@@ -624,7 +624,7 @@ def test_nothing_is_needed_for_it_to_work(opened: Context) -> None:
     assert found.text.startswith("Context: FRESH, 99 % left.")
     assert "##" not in found.text
     assert found.problems == ()
-    assert rule_report(opened)["domains"] == []
+    assert rule_report(opened).domains == []
 
 
 @pytest.mark.promise("S2-20", "S2-19")
@@ -759,8 +759,8 @@ def test_faulty_files_are_reported_together_and_take_no_other_down(
         ("huge", "too_large"),
     ]
     report = rule_report(opened)
-    assert [(d["name"], d["count"]) for d in report["domains"]] == [("lines", 1), ("core", 1)]
-    assert len(report["problems"]) == 7
+    assert [(d.name, d.count) for d in report.domains] == [("lines", 1), ("core", 1)]
+    assert len(report.problems) == 7
 
 
 def test_a_folder_without_a_manifest_is_reported(opened: Context) -> None:
@@ -777,8 +777,8 @@ def test_the_folder_is_a_setting(tmp_path: Path) -> None:
     settings = Settings(rules_folder="team/rules")
     with passdown.open(str(tmp_path), settings=settings) as workspace:
         report = rule_report(workspace._context)  # pyright: ignore[reportPrivateUsage]
-    assert [d["layer"] for d in report["domains"]] == [0, 1, 1, 2, 2, 3, 6, 7]
-    assert report["problems"] == []
+    assert [d.layer for d in report.domains] == [0, 1, 1, 2, 2, 3, 6, 7]
+    assert report.problems == []
 
 
 def test_a_counter_of_ones_own_decides_what_fits(opened: Context, folder: Path) -> None:

@@ -470,7 +470,7 @@ class Work(RuleBasedStateMachine):
         return f"key-{self.keys}"
 
     def heads(self) -> Document:
-        heads: Document = self.ws.maintenance.heads()["heads"]
+        heads: Document = self.ws.maintenance.heads().heads
         return heads
 
     def would_circle(self, task: str, needs: set[str]) -> bool:

@@ -313,12 +313,12 @@ def test_an_item_is_only_marked_with_what_fits_it(ws: Workspace) -> None:
         ("T-9#b1", "resolved", None),
         ("b1", "resolved", "invalid_address"),
     ]:
-        before = ws.maintenance.heads()["heads"]
+        before = ws.maintenance.heads().heads
         with pytest.raises(ValueError, match=r".") as caught:
             ws.set_status(item, status, agent="coder")
         if isinstance(caught.value, InvalidInput):
             assert [problem.code for problem in caught.value.problems] == [code]
-        assert ws.maintenance.heads()["heads"] == before
+        assert ws.maintenance.heads().heads == before
     ws.set_status("T-1#q1", "answered", agent="coder", reason="15 minutes")
     shown = ws.show("T-1#q1")
     assert (shown.status, shown.status_note) == ("answered", "15 minutes")

@@ -206,7 +206,7 @@ def kill_during_open(folder: Path, delay: float) -> None:
         ws.create_task("T-1", title="after the kill", agent="planner")
         ack = write(ws, "T-1", "h-1")
         assert faults_of(ws, [ack]) == []
-        facts = ws.maintenance.doctor()["facts"]
+        facts = ws.maintenance.doctor().facts
     assert (facts["journal_mode"], facts["synchronous"]) == ("wal", "EXTRA")
 
 

@@ -73,8 +73,8 @@ def test_a_store_that_can_not_be_written_is_read(read_only: Mount, tmp_path: Pat
         assert ws.show("T-1#d1").summary == "Sessions live in Redis"
         assert "Sessions live in Redis" in ws.brief("T-1", agent="coder").text
         assert ws.knowledge.graph(around=["T-1#d1"]).edges
-        assert ws.knowledge.journal()["schema"]
-        assert ws.knowledge.audit()["standing"] == {"decision": 1}
+        assert ws.knowledge.journal().schema
+        assert ws.knowledge.audit().standing == {"decision": 1}
         assert ws.verify().findings == ()
         ws.maintenance.backup(str(tmp_path / "copy.db"))
         with pytest.raises(StoreUnavailable, match="read-only") as caught:

@@ -149,7 +149,7 @@ class Sweep:
         step = step.removeprefix(HOT)
         before = [] if step == "open" else before
         with passdown.open(str(folder)) as ws:
-            facts = ws.maintenance.doctor()["facts"]
+            facts = ws.maintenance.doctor().facts
             if (facts["journal_mode"], facts["synchronous"]) != ("wal", "EXTRA"):
                 found.append(f"silent change of mode: {facts}")
             records = [*before, *(ack for ack in acked if ack.task == "T-1")]

@@ -223,7 +223,7 @@ class Imports:
 
     def heads(self) -> Any:
         """The heads of every stream: equal only if nothing was written."""
-        return self.workspace.maintenance.heads()["heads"]
+        return self.workspace.maintenance.heads().heads
 
     def decisions(self, task: str) -> dict[str, Any]:
         """The decisions of a task by address, replaced ones too."""

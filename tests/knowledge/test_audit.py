@@ -80,12 +80,12 @@ def test_what_is_said_twice_is_one_group_per_kind(ws: Workspace) -> None:
     given = {"pattern": "Session cookies live for one hour only", "location": "x y z"}
     ws.note("pattern", task="T-1", agent="coder", **given)
     found = ws.knowledge.audit()
-    assert found["duplicates"] == [[first, second, third]]
-    assert found["counts"]["duplicates"] == 1
+    assert found.duplicates == [[first, second, third]]
+    assert found.counts["duplicates"] == 1
     ws.set_status(third, "reverted", agent="coder")
-    assert ws.knowledge.audit()["duplicates"] == [[first, second]]
+    assert ws.knowledge.audit().duplicates == [[first, second]]
     ws.set_status(second, "reverted", agent="coder")
-    assert ws.knowledge.audit()["duplicates"] == []
+    assert ws.knowledge.audit().duplicates == []
 
 
 def test_files_that_changed_and_files_that_are_all_gone(ws: Workspace) -> None:
@@ -95,10 +95,10 @@ def test_files_that_changed_and_files_that_are_all_gone(ws: Workspace) -> None:
     decide(ws, "None that there is", paths=["never.py"])
     Path(ws.root, "b.py").unlink()
     found = ws.knowledge.audit()
-    assert found["stale"] == [{"item": both, "files": ["b.py is gone"]}]
-    assert found["orphaned"] == [one]
+    assert found.stale == [{"item": both, "files": ["b.py is gone"]}]
+    assert found.orphaned == [one]
     Path(ws.root, "a.py").unlink()
-    assert (ws.knowledge.audit()["stale"], set(ws.knowledge.audit()["orphaned"])) == (
+    assert (ws.knowledge.audit().stale, set(ws.knowledge.audit().orphaned)) == (
         [],
         {one, both},
     )
@@ -107,37 +107,37 @@ def test_files_that_changed_and_files_that_are_all_gone(ws: Workspace) -> None:
 def test_nodes_without_an_edge_are_alone(ws: Workspace) -> None:
     nodes = [{"id": name, "type": "component", "summary": name} for name in "ABC"]
     ws.knowledge.add(nodes, [{"source": "A", "relation": "uses", "target": "B"}], agent="coder")
-    assert ws.knowledge.audit()["orphaned"] == ["C"]
+    assert ws.knowledge.audit().orphaned == ["C"]
 
 
 def test_what_nobody_was_told_is_counted(ws: Workspace) -> None:
     ws.hand_off(full_handoff())
     before = ws.knowledge.audit()
-    assert set(before["never_recalled"]) == {"T-1#d1", "T-1#p1", "T-1#g1", "T-1#w1"}
+    assert set(before.never_recalled) == {"T-1#d1", "T-1#p1", "T-1#g1", "T-1#w1"}
     told = ws.brief("T-1", agent="coder", budget=2_000).shown
-    after = ws.knowledge.audit()["never_recalled"]
-    assert set(after) == set(before["never_recalled"]) - {item.address for item in told}
+    after = ws.knowledge.audit().never_recalled
+    assert set(after) == set(before.never_recalled) - {item.address for item in told}
     ws.recall("anything", told_to="tester", limit=100)
-    assert ws.knowledge.audit()["never_recalled"] == []
+    assert ws.knowledge.audit().never_recalled == []
 
 
 def test_a_decision_with_two_standing_heirs_is_forked(ws: Workspace) -> None:
     first = decide(ws, "One")
     heirs = [decide(ws, f"Heir {n}", task="T-2", supersedes=[first]) for n in range(2)]
-    assert ws.knowledge.audit()["forked"] == [{"item": first, "superseded_by": heirs}]
+    assert ws.knowledge.audit().forked == [{"item": first, "superseded_by": heirs}]
     last = decide(ws, "Both heirs together", supersedes=heirs)
-    assert ws.knowledge.audit()["forked"] == []
+    assert ws.knowledge.audit().forked == []
     ws.set_status(last, "reverted", agent="coder")
-    assert ws.knowledge.audit()["forked"] == []
+    assert ws.knowledge.audit().forked == []
 
 
 def test_counts_are_whole_where_lists_are_cut(ws: Workspace) -> None:
     items = [decide(ws, f"Decision about matter {n}", tags=["x"]) for n in range(12)]
     decide(ws, "Another", supersedes=[items[0]])
     found = ws.knowledge.audit(limit=3)
-    assert found["standing"] == {"decision": 12}
-    assert found["counts"]["never_recalled"] == 12
-    assert len(found["never_recalled"]) == 3
+    assert found.standing == {"decision": 12}
+    assert found.counts["never_recalled"] == 12
+    assert len(found.never_recalled) == 3
     for limit in (0, -1, True):
         with pytest.raises(InvalidInput):
             ws.knowledge.audit(limit=limit)
@@ -169,7 +169,7 @@ def test_an_audit_says_whether_it_is_complete(
 ) -> None:
     for number in range(4):
         decide(ws, f"The same five words are said {number}")
-    assert ws.knowledge.audit()["incomplete"] == []
+    assert ws.knowledge.audit().incomplete == []
     few = functools.partial(similar_groups, most=1)
     monkeypatch.setattr("passdown.knowledge.audit.similar_groups", few)
-    assert ws.knowledge.audit()["incomplete"] == ["duplicates"]
+    assert ws.knowledge.audit().incomplete == ["duplicates"]

@@ -231,7 +231,7 @@ def test_what_other_records_say_is_not_for_the_graph(ws: Workspace) -> None:
 
 
 def test_everything_wrong_is_said_at_once_and_nothing_is_written(ws: Workspace) -> None:
-    heads = ws.maintenance.heads()["heads"]
+    heads = ws.maintenance.heads().heads
     bad: list[Any] = [
         {"id": "", "type": "idea", "summary": ""},
         node("R", type="rule"),
@@ -265,7 +265,7 @@ def test_everything_wrong_is_said_at_once_and_nothing_is_written(ws: Workspace) 
     assert codes(caught) == ["unknown_node"]
     with pytest.raises(InvalidInput):
         ws.knowledge.add(agent="a")
-    assert ws.maintenance.heads()["heads"] == heads
+    assert ws.maintenance.heads().heads == heads
 
 
 def test_a_key_is_good_for_one_content(ws: Workspace) -> None:

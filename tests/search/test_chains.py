@@ -48,7 +48,7 @@ def test_a_chain_of_hundreds_leads_to_what_holds(ws: Workspace) -> None:
         assert answer[0].address == chain[-1]
         assert {(a.superseded_by, a.holds) for a in answer[1:]} == {(chain[-1], True)}
     assert ws.recall("cookies live for 0 hours", limit=2)[1].address == chain[0]
-    assert ws.knowledge.audit()["forked"] == []
+    assert ws.knowledge.audit().forked == []
 
 
 @pytest.mark.promise("S0-40")
@@ -79,16 +79,14 @@ def test_both_ends_of_a_fork_come_with_what_they_superseded(ws: Workspace) -> No
 def test_the_audit_tells_of_a_fork_until_it_is_joined(ws: Workspace) -> None:
     first, second, third, fourth = forked(ws)
     told = [{"item": first, "superseded_by": sorted([third, fourth])}]
-    assert ws.knowledge.audit()["forked"] == told
+    assert ws.knowledge.audit().forked == told
     fifth = decide(ws, "Cookies live for a second", fourth)
-    assert ws.knowledge.audit()["forked"] == [
-        {"item": first, "superseded_by": sorted([third, fifth])}
-    ]
+    assert ws.knowledge.audit().forked == [{"item": first, "superseded_by": sorted([third, fifth])}]
     joined = decide(ws, "Cookies live for a month", third, fifth)
-    assert ws.knowledge.audit()["forked"] == []
+    assert ws.knowledge.audit().forked == []
     heirs = [decide(ws, f"Cookies live for {n} years", joined) for n in (1, 2)]
     # Told where it forked, not of everything before.
-    assert ws.knowledge.audit()["forked"] == [{"item": joined, "superseded_by": heirs}]
+    assert ws.knowledge.audit().forked == [{"item": joined, "superseded_by": heirs}]
     assert ws.recall("cookies an hour", statuses=["superseded"])[0].address == second
 
 

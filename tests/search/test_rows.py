@@ -160,10 +160,10 @@ def test_an_index_that_disagrees_with_its_texts_is_found(folder: Path) -> None:
 
 def test_whichever_statement_fails_nothing_is_learned(folder: Path, failing: Failing) -> None:
     with passdown.open(str(folder), settings=QUICK) as ws:
-        before, heads = dump(ws), ws.maintenance.heads()["heads"]
+        before, heads = dump(ws), ws.maintenance.heads().heads
         edge = {"source": "A", "relation": "calls", "target": "N"}
         number = 0
-        while ws.maintenance.heads()["heads"] == heads:
+        while ws.maintenance.heads().heads == heads:
             assert dump(ws) == before
             number += 1
             failing.start(number)
@@ -186,8 +186,8 @@ def test_a_store_of_an_earlier_release_can_be_searched(old: Path) -> None:
         assert found[0].score > 0
         assert {"decision", "gotcha", "question", "next_step", "handoff"} <= {a.kind for a in found}
         assert "task:T-1" in {n.id for n in ws.knowledge.graph().nodes}
-        assert ws.knowledge.journal("T-1")["gotchas"]
-        assert ws.knowledge.audit()["standing"]["decision"] >= 1
+        assert ws.knowledge.journal("T-1").gotchas
+        assert ws.knowledge.audit().standing["decision"] >= 1
         assert ws.verify().findings == ()
 
 

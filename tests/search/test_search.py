@@ -214,12 +214,12 @@ def test_written_knowledge_is_found_and_forgotten(ws: Workspace) -> None:
 def test_who_was_told_is_recorded_only_when_asked_for(ws: Workspace) -> None:
     item = decide(ws, "Cookies live for a day")
     ws.recall("cookies")
-    assert ws.knowledge.audit()["never_recalled"] == [item]
-    heads = ws.maintenance.heads()["heads"]
+    assert ws.knowledge.audit().never_recalled == [item]
+    heads = ws.maintenance.heads().heads
     ws.recall("nothing", kinds=["gotcha"], told_to="tester")
-    assert ws.maintenance.heads()["heads"] == heads
+    assert ws.maintenance.heads().heads == heads
     ws.recall("cookies", told_to="tester")
-    assert ws.knowledge.audit()["never_recalled"] == []
+    assert ws.knowledge.audit().never_recalled == []
 
 
 @pytest.mark.promise("S4-36")

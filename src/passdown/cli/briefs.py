@@ -153,7 +153,7 @@ def context(
             compact = {"task": task, "text": workspace.context.compact(task)}
             session.show(compact, lambda found: verbatim(found["text"]))
         else:
-            steps = workspace.context.next_steps(task)
+            steps = [step.to_dict() for step in workspace.context.next_steps(task)]
             document = {
                 "task": task,
                 "text": workspace.context.injection(task),

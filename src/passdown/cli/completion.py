@@ -132,5 +132,5 @@ def _names(metavar: str, session: Session) -> Iterable[str]:
             from passdown.relay.runs import Runs
 
             return Runs(workspace).positions()
-        domains = workspace.rules.report()["domains"]
-        return [domain[key] for key in ("name", "layer_name") for domain in domains]
+        domains = workspace.rules.report().domains
+        return [name for domain in domains for name in (domain.name, domain.layer_name)]

@@ -121,7 +121,7 @@ def heads_export(session: Session, file: str | None = None) -> None:
         problem = Problem("file", "exists", f"{file} exists already", "a new file name")
         raise InvalidInput("the target is taken; nothing was written", [problem])
     with session.open() as workspace:
-        document = workspace.maintenance.heads()
+        document = workspace.maintenance.heads().to_dict()
     if not file:
         print_json(document)
         return
@@ -141,7 +141,7 @@ def heads_export(session: Session, file: str | None = None) -> None:
 def doctor(session: Session, *, start: bool = True) -> int:
     """Check this workspace for problems."""
     with session.open() as workspace:
-        found = workspace.maintenance.doctor()
+        found = workspace.maintenance.doctor().to_dict()
     if not session.is_remote:
         # The coding agents on this machine.
         from passdown.hosts.doctor import examine_hosts

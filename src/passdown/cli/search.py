@@ -197,7 +197,7 @@ def journal(session: Session, task: str = "", *, output: str | None = None, **op
     with session.open() as workspace:
         found = workspace.knowledge.journal(task, **options)
     if session.as_json:
-        print_json(found)
+        print_json(found.to_dict())
         return
     from passdown.knowledge.journal import journal_page
 
@@ -244,7 +244,7 @@ def audit(session: Session, **options: Any) -> int:
     with session.open() as workspace:
         found = workspace.knowledge.audit(progress=progress_bar("auditing"), **options)
         session.show(found, lambda found: _print_audit(found, _summaries(workspace, found)))
-    return int(any(found["counts"][name] for name in AUDIT_FAULTS))
+    return int(any(found.counts[name] for name in AUDIT_FAULTS))
 
 
 def _summaries(workspace: Workspace, found: JsonObject) -> dict[str, str]:

@@ -240,19 +240,19 @@ def _compare_artifact(session: Session, path: str) -> ArtifactCheck:
 )
 def artifact_show(session: Session, file: str, *, markdown: bool = False) -> None:
     """Print one artifact file."""
-    from passdown.workspace.switches import artifact_data, artifact_view
+    from passdown.workspace.switches import artifact_view, read_artifact
 
     data = read_input(file)
     text = artifact_view(data) if markdown else data.decode(errors="replace")
-    session.show(artifact_data(data), lambda _: verbatim(text.rstrip("\n")))
+    session.show(read_artifact(data), lambda _: verbatim(text.rstrip("\n")))
 
 
 @command("artifact template", "> handoff.yaml", has_store=False, has_json=False)
 def artifact_template(_session: Session) -> None:
     """Print an empty artifact, to fill in by hand."""
-    from passdown.workspace.switches import artifact_template as template
+    from passdown.workspace.switches import template_text
 
-    print(template(), end="")
+    print(template_text(), end="")
 
 
 _print_domains = row_printer(
@@ -274,7 +274,7 @@ operation(
     _print_rule_report,
     "",
     line="list every domain of rules; exit code 1 when a file has errors",
-    fails=lambda report: any(problem["level"] == "error" for problem in report["problems"]),
+    fails=lambda report: any(problem["level"] == "error" for problem in report.problems),
 )
 
 
@@ -282,7 +282,7 @@ operation(
 def rules_show(session: Session, name: str) -> None:
     """Show the rules of a domain, or of all domains of a layer."""
     with session.open() as workspace:
-        domains: list[JsonObject] = workspace.rules.report()["domains"]
+        domains: list[JsonObject] = workspace.rules.report().to_dict()["domains"]
     found = [domain for domain in domains if domain["name"] == name] or [
         domain for domain in domains if name.lower() in (domain["layer_name"], str(domain["layer"]))
     ]

@@ -27,7 +27,7 @@ from passdown.context.rendering import (
     task_parts,
 )
 from passdown.core.brief_facts import shown_letter
-from passdown.core.codec import encode
+from passdown.core.codec import as_document, encode, short_repr
 from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem
 
@@ -194,9 +194,8 @@ class Brief(NamedTuple):
     warnings: tuple[Problem, ...] = ()
     marker: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The brief as a plain JSON object."""
-        return {name: encode(value) for name, value in self._asdict().items()}
+    to_dict = as_document
+    __repr__ = short_repr
 
 
 def brief(

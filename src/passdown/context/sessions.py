@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
+from passdown.core.codec import decode, encode
 from passdown.core.names import id_problems
 from passdown.core.times import parse_time, stamp
 from passdown.errors import InvalidInput, Problem
@@ -149,8 +150,6 @@ MAX_AGENTS = 100
 SCOPES = ("agent", "workflow", "squad")
 """What makes a switch when it changes; a new task within them doesn't."""
 
-_ACTIVE = ("agent", "workflow", "squad", "task")
-
 
 class History(NamedTuple):
     """The agents that were activated, oldest first, and the domains of the last prompt."""
@@ -181,8 +180,7 @@ class Session(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """The session as a plain JSON object; `read_session` takes it back."""
-        history = {name: list(names) for name, names in self.history._asdict().items()}
-        return {"schema": SCHEMA, **self._asdict(), "history": history}
+        return {"schema": SCHEMA, **self._asdict(), "history": encode(self.history)}
 
 
 class Active(NamedTuple):
@@ -259,53 +257,31 @@ def read_session(document: object, id: str) -> Session | None:
     """The session in a JSON document; None unless it is whole, and the one that is meant."""
     if not isinstance(document, dict):
         return None
-    given = {"used_tokens": None, "counted_at": 0, **cast("dict[str, object]", document)}
-    names = {f"active_{scope}": given.get(f"active_{scope}") for scope in _ACTIVE}
-    history = _history(given.get("history"))
+    given = {"used_tokens": None, "counted_at": 0, **cast("dict[str, Any]", document)}
+    if given.keys() != {"schema", *Session._fields} or (given["schema"], given["id"]) != (
+        SCHEMA,
+        id,
+    ):
+        return None
+    try:
+        found: Session = decode(Session, given)
+        parse_time(found.updated_at)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    names = Active(*(getattr(found, f"active_{scope}") for scope in Active._fields))
+    used = found.used_tokens
     is_whole = (
-        given.keys() == {"schema", *Session._fields}
-        and (given["schema"], given["id"]) == (SCHEMA, id)
-        and not any(name != "" and id_problems(name, scope) for scope, name in names.items())
-        and _is_count(given["prompt_count"])
-        and given["bracket"] in [bracket.name for bracket in BRACKETS]
-        and is_number(given["percent"])
-        and _is_counted(given)
-        and history is not None
-        and _is_time(given["updated_at"])
+        encode(found.history) == given["history"]
+        and not active_problems(names)
+        and found.bracket in [bracket.name for bracket in BRACKETS]
+        and is_number(found.percent)
+        and _is_count(found.prompt_count)
+        and _is_count(found.counted_at)
+        and found.counted_at <= found.prompt_count
+        and (used is None or (is_number(used) and 0 <= used < 10**15))
     )
-    fields: dict[str, Any] = {**given, "history": history}
-    return Session(*(fields[name] for name in Session._fields)) if is_whole else None
-
-
-def _history(value: object) -> History | None:
-    if not isinstance(value, dict):
-        return None
-    given = cast("dict[str, object]", value)
-    lists = [given.get(name) for name in History._fields]
-    if given.keys() != set(History._fields) or not all(_is_texts(names) for names in lists):
-        return None
-    return History(*(tuple(cast("list[str]", names)) for names in lists))
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(part, str) for part in cast("list[object]", value)
-    )
+    return found if is_whole else None
 
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15
-
-
-def _is_counted(given: dict[str, object]) -> bool:
-    used, at, now = given["used_tokens"], given["counted_at"], given["prompt_count"]
-    if not _is_count(at) or cast("int", at) > cast("int", now):
-        return False
-    return used is None or (is_number(used) and 0 <= used < 10**15)
-
-
-def _is_time(value: object) -> bool:
-    try:
-        return isinstance(value, str) and bool(parse_time(value))
-    except (ValueError, OverflowError):
-        return False

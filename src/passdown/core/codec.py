@@ -5,7 +5,6 @@ its client reads.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime
 from functools import cache
 from types import NoneType, UnionType
@@ -140,12 +139,26 @@ def _class_schema(kind: type[Any], definitions: JsonObject) -> JsonObject:
 @cache
 def field_names(kind: Any) -> tuple[str, ...]:
     """The fields of a named tuple or a dataclass; none for anything else."""
-    if is_dataclass(kind):
-        return tuple(field.name for field in fields(kind))
-    return getattr(kind, "_fields", ())
+    return getattr(kind, "_fields", None) or tuple(getattr(kind, "__dataclass_fields__", ()))
 
 
 @cache
 def type_hints(kind: Any) -> dict[str, Any]:
     """The types of a class's fields, or of a function's parameters and its result."""
     return get_type_hints(kind)
+
+
+def as_document(self: Any) -> dict[str, Any]:
+    """A value with fields as a plain JSON object: what a class takes as its `to_dict`."""
+    return {name: encode(getattr(self, name)) for name in field_names(self.__class__)}
+
+
+_LONGEST_REPR = 60
+
+
+def short_repr(self: Any) -> str:
+    """A value with fields in one line, long ones cut: what a class takes as its `__repr__`."""
+    shown = [(name, getattr(self, name)) for name in field_names(self.__class__)]
+    texts = [f"{name}={part!r}" for name, part in shown if part not in ("", None, (), [], {})]
+    cut = [t if len(t) <= _LONGEST_REPR else t[: _LONGEST_REPR - 3] + "..." for t in texts]
+    return f"{type(self).__name__}({', '.join(cut)})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from passdown.core.codec import as_document, short_repr
 from passdown.errors import Problem
 
 
@@ -28,12 +29,8 @@ class HandoffCommand(NamedTuple):
     is_replay: bool = False
     warnings: tuple[Problem, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The command as a plain JSON object."""
-        document = self._asdict()
-        document["held_by"] = list(self.held_by)
-        document["warnings"] = [problem.to_dict() for problem in self.warnings]
-        return document
+    to_dict = as_document
+    __repr__ = short_repr
 
 
 class Receipt(NamedTuple):
@@ -46,12 +43,8 @@ class Receipt(NamedTuple):
     is_replay: bool = False
     warnings: tuple[Problem, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The receipt as a plain JSON object."""
-        document = self._asdict()
-        document["items"] = list(self.items)
-        document["warnings"] = [problem.to_dict() for problem in self.warnings]
-        return document
+    to_dict = as_document
+    __repr__ = short_repr
 
 
 class Check(NamedTuple):
@@ -104,9 +97,8 @@ class Recalled(NamedTuple):
     stale: tuple[str, ...] = ()
     also_hold: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The answer as a plain JSON object."""
-        return {**self._asdict(), "stale": list(self.stale), "also_hold": list(self.also_hold)}
+    to_dict = as_document
+    __repr__ = short_repr
 
     @property
     def became(self) -> str:

@@ -242,3 +242,90 @@ class Explanation(View):
     times: list[JsonObject]
     reason: str
     displaced_by: Sequence[str] = ()
+
+
+class NextStep(View):
+    """An open next step; `after` has the addresses of the steps that come before it."""
+
+    __slots__ = ()
+    address: str
+    task: str
+    step: str
+    priority: str
+    depends_on: list[str]
+    after: list[str]
+
+
+class Journal(View):
+    """Where things are, active blockers and gotchas; `more` says which lists were cut."""
+
+    __slots__ = ()
+    schema: str
+    task: str | None
+    context_map: list[JsonObject]
+    active_blockers: list[JsonObject]
+    gotchas: list[JsonObject]
+    more: list[str]
+
+
+class Audit(View):
+    """What an audit found: counts of all findings, and the newest of each kind."""
+
+    __slots__ = ()
+    schema: str
+    standing: dict[str, int]
+    counts: dict[str, int]
+    incomplete: list[str]
+    duplicates: list[list[str]]
+    stale: list[JsonObject]
+    never_recalled: list[str]
+    orphaned: list[str]
+    forked: list[JsonObject]
+
+
+class Diagnosis(View):
+    """What is known of a workspace, and what is wrong with it."""
+
+    __slots__ = ()
+    ok: bool
+    facts: JsonObject
+    findings: list[JsonObject]
+
+
+class SavedHeads(View):
+    """The heads of all streams at a time: position and digest of each."""
+
+    __slots__ = ()
+    schema: str
+    at: str
+    heads: dict[str, list[Any]]
+
+
+class RuleDomain(View):
+    """A domain of rules: its layer, its file, and when the rules apply."""
+
+    __slots__ = ()
+    name: str
+    layer: int
+    layer_name: str
+    file: str
+    trigger: list[str]
+    recall: list[str]
+    exclude: list[str]
+    bracket: list[str]
+    count: int
+    rules: list[str]
+
+
+class RuleReport(View):
+    """All domains of rules, and what is wrong with their files."""
+
+    __slots__ = ()
+    folder: str
+    devmode: bool
+    problems: list[JsonObject]
+
+    @property
+    def domains(self) -> list[RuleDomain]:
+        """The domains, in the order of the manifest."""
+        return [RuleDomain(domain) for domain in self._document["domains"]]

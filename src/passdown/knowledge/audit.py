@@ -12,6 +12,7 @@ from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.index_entries import COMPARED_LETTERS
 from passdown.core.kinds import DELIVERY_STREAM, KINDS, LIVE, parse_address
 from passdown.core.types import NEWEST, JsonObject, Progress
+from passdown.core.views import Audit
 from passdown.core.words import similar_groups
 from passdown.history.items import CitedFiles, ItemTexts
 from passdown.search.existing import current_decisions
@@ -31,7 +32,7 @@ _AUDITED = (*(KINDS[letter].word for letter in COMPARED_LETTERS), "warning")
 _PAGE = 500
 
 
-def audit(context: Context, *, limit: int = 20, progress: Progress | None = None) -> JsonObject:
+def audit(context: Context, *, limit: int = 20, progress: Progress | None = None) -> Audit:
     """Find duplicate, outdated, never-used and orphaned entries.
 
     `duplicates` are groups of items of one kind in nearly the same words; `stale` cite files that
@@ -60,13 +61,15 @@ def audit(context: Context, *, limit: int = 20, progress: Progress | None = None
             "orphaned": [*_unconnected(reader), *gone],
             "forked": list(_forked(reader)),
         }
-    return {
-        "schema": "passdown/audit/1",
-        "standing": dict(sorted(counts.items())),
-        "counts": {name: len(found[name]) for name in FINDINGS},
-        "incomplete": [] if is_complete else ["duplicates"],
-        **{name: found[name][:limit] for name in FINDINGS},
-    }
+    return Audit(
+        {
+            "schema": "passdown/audit/1",
+            "standing": dict(sorted(counts.items())),
+            "counts": {name: len(found[name]) for name in FINDINGS},
+            "incomplete": [] if is_complete else ["duplicates"],
+            **{name: found[name][:limit] for name in FINDINGS},
+        }
+    )
 
 
 def _live(reader: Reader, kind: str) -> Iterator[IndexedEntry]:

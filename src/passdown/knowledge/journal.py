@@ -9,6 +9,7 @@ from passdown.core.index_entries import SEVERITY_ORDER
 from passdown.core.items import one_line
 from passdown.core.kinds import parse_address
 from passdown.core.types import NEWEST, JsonObject
+from passdown.core.views import Journal
 from passdown.core.words import is_similar
 from passdown.errors import unknown_task
 from passdown.history.items import ItemTexts
@@ -26,7 +27,7 @@ _PAGE = 500
 _PLAIN_FOLDERS = ("src", "lib", "app", "pkg", "packages", "crates", "source")
 
 
-def journal(context: Context, task: str = "", *, limit: int = 200) -> JsonObject:
+def journal(context: Context, task: str = "", *, limit: int = 200) -> Journal:
     """Where things are, active blockers and gotchas: of a task, or of all work.
 
     A place is listed once, as the latest handoff left it. Gotchas come by severity; those that say
@@ -47,12 +48,14 @@ def journal(context: Context, task: str = "", *, limit: int = 200) -> JsonObject
         blockers = [_blocker(row, records) for row in reader.open_everywhere("b", task, limit + 1)]
         gotchas = _gotchas(reader, records, task, limit + 1)
     lists = {"context_map": places, "active_blockers": blockers, "gotchas": gotchas}
-    return {
-        "schema": "passdown/journal/1",
-        "task": task or None,
-        **{name: found[:limit] for name, found in lists.items()},
-        "more": [name for name, found in lists.items() if len(found) > limit],
-    }
+    return Journal(
+        {
+            "schema": "passdown/journal/1",
+            "task": task or None,
+            **{name: found[:limit] for name, found in lists.items()},
+            "more": [name for name, found in lists.items() if len(found) > limit],
+        }
+    )
 
 
 def component_of(path: str) -> str:
@@ -136,19 +139,17 @@ def _gotcha(row: ItemRow, records: ItemTexts) -> JsonObject:
     }
 
 
-def journal_page(journal: JsonObject) -> str:
+def journal_page(journal: Journal) -> str:
     """A journal as Markdown; stored text can't leave its table cell."""
-    about = journal["task"] or "all work"
+    about = journal.task or "all work"
     parts = [
         f"# Journal: {about}\n",
-        _section(
-            "Active blockers", journal["active_blockers"], _BLOCKERS, "Nothing is in the way."
-        ),
-        _section("Gotchas", journal["gotchas"], _GOTCHAS, "None that still holds."),
-        _section("Context map", journal["context_map"], _PLACES, "No file was handed over yet."),
+        _section("Active blockers", journal.active_blockers, _BLOCKERS, "Nothing is in the way."),
+        _section("Gotchas", journal.gotchas, _GOTCHAS, "None that still holds."),
+        _section("Context map", journal.context_map, _PLACES, "No file was handed over yet."),
     ]
-    if journal["more"]:
-        named = ", ".join(name.replace("_", " ") for name in journal["more"])
+    if journal.more:
+        named = ", ".join(name.replace("_", " ") for name in journal.more)
         parts.append(f"There is more in: {named}. `passdown journal --limit N` shows it.\n")
     return "\n".join(parts)
 

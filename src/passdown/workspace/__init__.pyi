@@ -22,13 +22,18 @@ from passdown.core.tokens import CounterLike
 from passdown.core.types import NEWEST, Clock, Heads, JsonObject, Progress
 from passdown.core.views import (
     ArtifactStatus,
+    Audit,
     Changes,
     Delivery,
+    Diagnosis,
     Explanation,
     Gate,
     InboxEntry,
     Item,
+    Journal,
     LogEntry,
+    NextStep,
+    SavedHeads,
     StateDiff,
     TaskDetails,
     TaskOverview,
@@ -48,7 +53,7 @@ from passdown.workspace.context import Context
 from passdown.workspace.location import Location
 from passdown.workspace.maintenance import Rebuild
 from passdown.workspace.prompts import Prompt
-from passdown.workspace.rules import RulesInjected
+from passdown.workspace.rules import RuleReport, RulesInjected
 from passdown.workspace.search import EmbeddingStatus
 from passdown.workspace.streams import Streams
 from passdown.workspace.switches import Switch
@@ -506,7 +511,7 @@ class Workspace:
         ...
     def verify(
         self,
-        against: Heads | None = None,
+        against: SavedHeads | Heads | None = None,
         *,
         chain_only: bool = False,
         progress: Progress | None = None,
@@ -621,7 +626,7 @@ class ContextGroup:
             task: The task.
         """
         ...
-    def next_steps(self, task: str) -> list[JsonObject]:
+    def next_steps(self, task: str) -> list[NextStep]:
         """The open next steps of a task, in an order in which they can be done.
 
         Args:
@@ -711,7 +716,7 @@ class RulesGroup:
             counter: How tokens are counted: a name, or a function from text to a number.
         """
         ...
-    def report(self) -> dict[str, Any]:
+    def report(self) -> RuleReport:
         """All domains of rules with layer, file and rules, and what is wrong with the files."""
         ...
 
@@ -950,7 +955,7 @@ class KnowledgeGroup:
             agent: Who records what the file says.
         """
         ...
-    def journal(self, task: str = "", *, limit: int = 200) -> JsonObject:
+    def journal(self, task: str = "", *, limit: int = 200) -> Journal:
         """Where things are, active blockers and gotchas: of a task, or of all work.
 
         A place is listed once, as the latest handoff left it. Gotchas come by severity; those that say
@@ -962,7 +967,7 @@ class KnowledgeGroup:
             limit: The largest number of entries in each list.
         """
         ...
-    def audit(self, *, limit: int = 20, progress: Progress | None = None) -> JsonObject:
+    def audit(self, *, limit: int = 20, progress: Progress | None = None) -> Audit:
         """Find duplicate, outdated, never-used and orphaned entries.
 
         `duplicates` are groups of items of one kind in nearly the same words; `stale` cite files that
@@ -1059,7 +1064,7 @@ class EmbeddingsGroup:
         ...
 
 class MaintenanceGroup:
-    def heads(self) -> JsonObject:
+    def heads(self) -> SavedHeads:
         """The heads of all streams, to be kept somewhere else for `verify`."""
         ...
     def backup(self, target: str, progress: Progress | None = None) -> Verification:
@@ -1118,7 +1123,7 @@ class MaintenanceGroup:
             reason: Why.
         """
         ...
-    def doctor(self) -> JsonObject:
+    def doctor(self) -> Diagnosis:
         """Check this workspace for problems; findings say what to do."""
         ...
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.checkout import Checkout, checkout_warning, read_checkout
+from passdown.core.codec import encode
 from passdown.core.kinds import RECOVERY_STREAM, TASK_STREAM, origins_of, stream_of
 from passdown.core.names import agent_problems
 from passdown.core.text import text_problems
 from passdown.core.times import stamp
-from passdown.core.types import Heads, JsonObject, Progress
+from passdown.core.types import Heads, Progress
+from passdown.core.views import Diagnosis, SavedHeads
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
 from passdown.history.git import checkout_of, has_git, head_of, patch_of
 from passdown.history.handle_files import ledger_behind
@@ -63,7 +65,7 @@ class Rebuild(NamedTuple):
 
 def verify_workspace(
     context: Context,
-    against: Heads | None = None,
+    against: Heads | SavedHeads | None = None,
     *,
     chain_only: bool = False,
     progress: Progress | None = None,
@@ -78,7 +80,7 @@ def verify_workspace(
     saved: dict[str, tuple[int, str]] | None = None
     if against is not None:
         try:
-            text = against if isinstance(against, str) else json.dumps(dict(against))
+            text = against if isinstance(against, str) else json.dumps(encode(against))
             saved = parse_heads(text)
         except (ArithmeticError, LookupError, ValueError, *_ODD) as error:
             problem = Problem("against", "invalid_heads", f"can't be read ({error})", "saved heads")
@@ -86,10 +88,10 @@ def verify_workspace(
     return verify(context.store, against=saved, chain_only=chain_only, progress=progress)
 
 
-def heads(context: Context) -> JsonObject:
+def heads(context: Context) -> SavedHeads:
     """The heads of all streams, to be kept somewhere else for `verify`."""
     with context.store.reading() as reader:
-        return heads_document(reader, stamp(context.clock()))
+        return SavedHeads(heads_document(reader, stamp(context.clock())))
 
 
 def backup(context: Context, target: str, progress: Progress | None = None) -> Verification:
@@ -161,7 +163,7 @@ def reindex(context: Context, progress: Progress | None = None) -> Rebuild:
     return Rebuild(count, tuple(name for name in before if before[name] != after[name]))
 
 
-def doctor(context: Context) -> JsonObject:
+def doctor(context: Context) -> Diagnosis:
     """Check this workspace for problems; findings say what to do."""
     findings: list[Problem] = []
     facts = context.store.facts()
@@ -177,11 +179,13 @@ def doctor(context: Context) -> JsonObject:
     facts["root"] = context.root
     if context.store_file:
         facts["file_system"] = _file_system(context.place.folder, findings)
-    return {
-        "ok": not any(problem.level == "error" for problem in findings),
-        "facts": facts,
-        "findings": [problem.to_dict() for problem in findings],
-    }
+    return Diagnosis(
+        {
+            "ok": not any(problem.level == "error" for problem in findings),
+            "facts": facts,
+            "findings": [problem.to_dict() for problem in findings],
+        }
+    )
 
 
 def is_fixed(version: str) -> bool:

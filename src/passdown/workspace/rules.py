@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.context.rules import (
     LAYERS,
@@ -40,7 +40,9 @@ from passdown.context.sessions import (
     remaining_percent,
     used_since,
 )
+from passdown.core.codec import as_document, encode, short_repr
 from passdown.core.tokens import CounterLike, counter_of
+from passdown.core.views import RuleReport
 from passdown.errors import InvalidInput, Problem
 from passdown.history.profiles import RuleFiles, SessionFiles, session_warning
 from passdown.workspace.context import Context
@@ -78,16 +80,8 @@ class RulesInjected(NamedTuple):
     over_by: int
     held: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The result as a plain JSON object."""
-        return {
-            **self._asdict(),
-            "layers": [run._asdict() for run in self.layers],
-            "fallen": [each._asdict() for each in self.fallen],
-            "compaction": self.compaction._asdict(),
-            "problems": [problem.to_dict() for problem in self.problems],
-            "session": self.session.to_dict(),
-        }
+    to_dict = as_document
+    __repr__ = short_repr
 
 
 class _Request(NamedTuple):
@@ -329,26 +323,22 @@ def rules_folder(context: Context) -> str:
     return os.path.join(context.root, context.settings.rules_folder)
 
 
-def rule_report(context: Context) -> dict[str, Any]:
+def rule_report(context: Context) -> RuleReport:
     """All domains of rules with layer, file and rules, and what is wrong with the files."""
     rules = read_rules(context)
-    return {
+    domains = [
+        {
+            **domain._asdict(),
+            "layer_name": LAYERS[domain.layer].name,
+            "bracket": domain.brackets,
+            "count": len(domain.rules),
+        }
+        for domain in rules.domains
+    ]
+    document = {
         "folder": rules_folder(context),
         "devmode": rules.devmode,
-        "domains": [
-            {
-                "name": domain.name,
-                "layer": domain.layer,
-                "layer_name": LAYERS[domain.layer].name,
-                "file": domain.file,
-                "trigger": list(domain.trigger),
-                "recall": list(domain.recall),
-                "exclude": list(domain.exclude),
-                "bracket": list(domain.brackets),
-                "count": len(domain.rules),
-                "rules": list(domain.rules),
-            }
-            for domain in rules.domains
-        ],
-        "problems": [problem.to_dict() for problem in rules.problems],
+        "domains": [{k: v for k, v in domain.items() if k != "brackets"} for domain in domains],
+        "problems": rules.problems,
     }
+    return RuleReport(encode(document))

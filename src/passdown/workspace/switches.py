@@ -5,18 +5,24 @@ from __future__ import annotations
 import hashlib
 import os
 import os.path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.context.artifacts import (
     MAX_DECISIONS,
     MAX_RETAINED,
+    artifact_markdown,
     artifact_name,
     artifact_of,
+    artifact_problems,
     artifact_text,
+    read_artifact,
     short_summary,
+    template_text,
 )
 from passdown.context.brief import Brief
 from passdown.context.switches import assemble, tokens_by_part
+from passdown.core.codec import as_document, short_repr
 from passdown.core.kinds import LIVE, parse_address
 from passdown.core.names import agent_problems
 from passdown.core.text import excerpt, instruction_hints
@@ -149,16 +155,8 @@ class Switch(NamedTuple):
     git: GitCheck | None
     warnings: tuple[Problem, ...]
 
-    def to_dict(self) -> JsonObject:
-        """The switch as a plain JSON object."""
-        git = self.git._asdict() if self.git else None
-        return {
-            **self._asdict(),
-            "summaries": list(self.summaries),
-            "brief": self.brief.to_dict(),
-            "git": git,
-            "warnings": [problem._asdict() for problem in self.warnings],
-        }
+    to_dict = as_document
+    __repr__ = short_repr
 
 
 class SwitchRequest(NamedTuple):
@@ -469,11 +467,9 @@ def for_caller(entry: JsonObject) -> JsonObject:
 
 
 _PAGE = 500
-_RUNTIME = os.path.join(".passdown", "handoffs")
-_OF_THE_STATE = ("consumed",)
+_RUNTIME = os.path.join(".passdown", FOLDER)
 _ENDS = ("from_agent", "to_agent", "timestamp")
 """What tells one artifact from another, whatever its file is called."""
-_SHOWN = 60
 
 MOST_LISTED = 200
 
@@ -485,41 +481,40 @@ class ArtifactCheck(NamedTuple):
     is_known: bool
 
 
-def check_artifact(text: str | bytes, *, counter: CounterLike = None) -> list[Problem]:
+def check_artifact(text: str | bytes) -> list[Problem]:
     """What is wrong with the text of a switch artifact; an empty list when nothing is."""
-    from passdown.context.artifacts import artifact_problems, read_artifact
-
     try:
-        artifact = read_artifact(text)
+        return artifact_problems(read_artifact(text))
     except InvalidInput as error:
         return list(error.problems)
-    return artifact_problems(artifact, counter=counter)
 
 
-def check_recorded(
-    workspace: Workspace, path: str, text: str | bytes, *, counter: CounterLike = None
-) -> list[Problem]:
+def compare_artifact(workspace: Workspace, path: str, text: str | bytes) -> ArtifactCheck:
     """What is wrong with an artifact's file, compared with what this workspace recorded of it.
-
-    A file that another workspace made is judged by itself.
-    """
-    return compare_artifact(workspace, path, text, counter=counter).problems
-
-
-def compare_artifact(
-    workspace: Workspace, path: str, text: str | bytes, *, counter: CounterLike = None
-) -> ArtifactCheck:
-    """What is wrong with an artifact's file, and whether this workspace has a record of it.
 
     The record is found by the file's name, else by who left it to whom and when.
     """
-    problems = check_artifact(text, counter=counter)
+    problems = check_artifact(text)
+    try:
+        found = read_artifact(text)
+    except InvalidInput:
+        found = None
     name = os.path.basename(path)
-    file, recorded = _recorded(workspace, name, _artifact_ends(text))
-    problems += [] if file == name else _unrecorded(workspace, path)
+    file, recorded = "", None
+    for entry in _recorded_artifacts(workspace):
+        artifact = entry["artifact"]
+        is_alike = found is not None and all(found.get(e) == artifact.get(e) for e in _ENDS)
+        if entry["file"] == name or (is_alike and recorded is None):
+            file, recorded = entry["file"], {**artifact, "consumed": entry["consumed"]}
+        if file == name:
+            break
+    folder = os.path.join(os.path.realpath(workspace.root), _RUNTIME)
+    if file != name and os.path.dirname(os.path.realpath(path)) == folder:
+        message = "this workspace has no record of it"
+        problems.append(Problem("", "not_recorded", message, "an artifact that a switch wrote"))
     if recorded is None:
         return ArtifactCheck(problems, is_known=False)
-    differing = _differing(text, recorded)
+    differing = _differing(found, recorded)
     if not differing:
         # Its length was judged when it was made, by the counter in the settings.
         problems = [problem for problem in problems if problem.code != "too_long"]
@@ -528,120 +523,54 @@ def compare_artifact(
 
 def all_artifacts(workspace: Workspace, limit: int = MOST_LISTED) -> list[JsonObject]:
     """The switch artifacts of all tasks, newest first, at most so many."""
+    return list(islice(_recorded_artifacts(workspace), limit))
+
+
+def _recorded_artifacts(workspace: Workspace) -> Iterator[JsonObject]:
+    """The artifacts of all tasks, newest first, each with whether a switch has consumed it."""
     consumed: set[tuple[str, str]] = set()
-    found: list[JsonObject] = []
-    for delivery in _deliveries(workspace):
-        task = delivery["task"]
-        consumed.update((task, name) for name in delivery.get("consumed", ()))
-        if "file" in delivery:
-            names = ("task", "file", "from_agent", "version", "at", "artifact")
-            entry = {name: delivery[name] for name in names}
-            is_consumed = (task, delivery["file"]) in consumed
-            found.append({**entry, "to_agent": delivery["agent"], "consumed": is_consumed})
-        if len(found) == limit:
-            break
-    return found
-
-
-def _artifact_ends(text: str | bytes) -> tuple[object, ...] | None:
-    """From whom, to whom and when, as an artifact's text has it."""
-    from passdown.context.artifacts import read_artifact
-
-    try:
-        artifact = read_artifact(text)
-    except InvalidInput:
-        return None
-    return tuple(artifact.get(name) for name in _ENDS)
-
-
-def _recorded(
-    workspace: Workspace, name: str, ends: tuple[object, ...] | None
-) -> tuple[str, JsonObject | None]:
-    """The artifact of that file name, else the one between the same ends, and its file's name."""
-    consumed: set[str] = set()
-    alike: tuple[str, JsonObject | None] = ("", None)
-    for delivery in _deliveries(workspace):
-        consumed.update(delivery.get("consumed", ()))
-        if "file" not in delivery:
-            continue
-        file, artifact = delivery["file"], delivery["artifact"]
-        if file == name:
-            return file, {**artifact, "consumed": file in consumed}
-        if alike[1] is None and ends == tuple(artifact.get(end) for end in _ENDS):
-            alike = file, {**artifact, "consumed": file in consumed}
-    return alike
-
-
-def _deliveries(workspace: Workspace) -> Iterator[JsonObject]:
     page = workspace.context.deliveries(limit=_PAGE)
     while page:
-        yield from (delivery.to_dict() for delivery in page)
+        for delivery in (each.to_dict() for each in page):
+            task = delivery["task"]
+            consumed.update((task, name) for name in delivery.get("consumed", ()))
+            if "file" in delivery:
+                names = ("task", "file", "from_agent", "version", "at", "artifact")
+                entry = {name: delivery[name] for name in names}
+                is_consumed = (task, delivery["file"]) in consumed
+                yield {**entry, "to_agent": delivery["agent"], "consumed": is_consumed}
         page = workspace.context.deliveries(limit=_PAGE, before=page[-1].seq)
 
 
-def _unrecorded(workspace: Workspace, path: str) -> list[Problem]:
-    folder = os.path.join(os.path.realpath(workspace.root), _RUNTIME)
-    if os.path.dirname(os.path.realpath(path)) != folder:
-        return []
-    message = "this workspace has no record of it"
-    return [Problem("", "not_recorded", message, "an artifact that a switch wrote")]
-
-
-def _differing(text: str | bytes, recorded: JsonObject) -> list[Problem]:
-    from passdown.context.artifacts import artifact_text, read_artifact
-
-    try:
-        found = read_artifact(text)
-    except InvalidInput:
+def _differing(found: JsonObject | None, recorded: JsonObject) -> list[Problem]:
+    if found is None:
         return [Problem("", "edited", "is not what was recorded", "the recorded text")]
     # Written and read again, so that a difference is one of content and not of spelling.
     meant = read_artifact(artifact_text(recorded))
-    names = [*meant, *(name for name in found if name not in meant)]
     return [
-        _edited(name, found.get(name), meant.get(name))
-        for name in names
+        Problem(
+            name,
+            "edited",
+            f"is {_shown(found.get(name), meant.get(name))}, "
+            f"recorded was {_shown(meant.get(name), found.get(name))}",
+            fix="read what was recorded with passdown log --briefs --json",
+            level="warning" if name == "consumed" else "error",
+        )
+        for name in dict.fromkeys((*meant, *found))
         if found.get(name) != meant.get(name)
     ]
 
 
-def _edited(name: str, found: object, meant: object) -> Problem:
-    return Problem(
-        name,
-        "edited",
-        f"is {_shown(_only(found, meant))}, recorded was {_shown(_only(meant, found))}",
-        fix="read what was recorded with passdown log --briefs --json",
-        level="warning" if name in _OF_THE_STATE else "error",
-    )
-
-
-def _only(value: object, other: object) -> object:
-    """Of two lists, what is in the first alone: that says more than their beginnings."""
+def _shown(value: Any, other: Any) -> str:
+    """A value for a message; of two lists, what is in the first alone says more."""
     if isinstance(value, list) and isinstance(other, list):
-        others = cast("list[object]", other)
-        return [entry for entry in cast("list[object]", value) if entry not in others]
-    return cast("object", value)
-
-
-def _shown(value: object) -> str:
-    return "nothing" if value in (None, "", [], {}) else excerpt(repr(value), _SHOWN)
+        value = [entry for entry in cast("list[Any]", value) if entry not in other]
+    return "nothing" if value in (None, "", [], {}) else excerpt(repr(value), 60)
 
 
 def artifact_view(text: str | bytes) -> str:
     """An artifact's text as markdown; raises InvalidInput for text that is none."""
-    from passdown.context.artifacts import artifact_markdown, read_artifact
-
     return artifact_markdown(read_artifact(text))
 
 
-def artifact_data(text: str | bytes) -> JsonObject:
-    """An artifact's text as plain data; raises InvalidInput for text that is none."""
-    from passdown.context.artifacts import read_artifact
-
-    return read_artifact(text)
-
-
-def artifact_template() -> str:
-    """The empty artifact, to be filled in by hand."""
-    from passdown.context.artifacts import template_text
-
-    return template_text()
+__all__ = ["read_artifact", "template_text"]

@@ -14,6 +14,7 @@ from passdown.core.kinds import KINDS, WORKSPACE_TASK
 from passdown.core.names import normal_path
 from passdown.core.results import HandoffCommand
 from passdown.core.types import JsonObject
+from passdown.core.views import NextStep
 from passdown.errors import GateRefused, Problem, unknown_task
 from passdown.history.state import item_documents, mark_superseded
 from passdown.workspace.context import Context
@@ -135,7 +136,7 @@ def _injected(reader: Reader, task: str) -> JsonObject:
     return {**state, "left_out": left_out}
 
 
-def next_steps(context: Context, task: str) -> list[JsonObject]:
+def next_steps(context: Context, task: str) -> list[NextStep]:
     """The open next steps of a task, in an order in which they can be done.
 
     Args:
@@ -146,7 +147,8 @@ def next_steps(context: Context, task: str) -> list[JsonObject]:
     with context.store.reading() as reader:
         _task(reader, task)
         steps = item_documents(reader, task, reader.open_items(task, ("n",)))
-    return steps_for_breakdown({"task_id": task, "next_steps": [step for _, step in steps]})
+    found = steps_for_breakdown({"task_id": task, "next_steps": [step for _, step in steps]})
+    return [NextStep(step) for step in found]
 
 
 def compact_context(context: Context, task: str) -> str:

@@ -39,7 +39,7 @@ def run_express_channel(server: Served, given: Document, expected: str) -> None:
 def _put_first(server: Served, priority: object) -> None:
     """No message comes before another: there is no number to be had for it, at any door."""
     token = server.token("coder", "read", "write")
-    before = server.workspace.maintenance.heads()["heads"]
+    before = server.workspace.maintenance.heads().heads
     with pytest.raises(InvalidInput) as refused:
         send(server.workspace, {**ITEM, "priority": priority})
     assert ("priority", "out_of_range") in {(p.path, p.code) for p in refused.value.problems}
@@ -49,7 +49,7 @@ def _put_first(server: Served, priority: object) -> None:
     ):
         reply = ask(server.port, "POST", f"/api/{path}", token=token, body=body)
         assert (reply.status, reply.codes) == (422, {"invalid_input", code})
-    assert server.workspace.maintenance.heads()["heads"] == before
+    assert server.workspace.maintenance.heads().heads == before
 
 
 def _taken_by_another(server: Served) -> None:
@@ -58,7 +58,7 @@ def _taken_by_another(server: Served) -> None:
     handed = {**full_handoff(blockers=[]), "to_agent": "tester", "outcome": "completed"}
     command = ws.hand_off(handed)
     token = server.token("coder", "read", "write")
-    unread, before = ws.inbox("tester"), ws.maintenance.heads()["heads"]
+    unread, before = ws.inbox("tester"), ws.maintenance.heads().heads
     path = "/api/handoffs/receive"
     body = {"command": command.to_dict()}
     reply = ask(server.port, "POST", path, token=token, body=body)
@@ -67,7 +67,7 @@ def _taken_by_another(server: Served) -> None:
     assert claimed.status in (403, 422)
     seen = ask(server.port, "GET", "/api/inbox?agent=tester", token=token)
     assert len(seen.document["items"]) == len(unread) == 1
-    assert (ws.inbox("tester"), ws.maintenance.heads()["heads"]) == (unread, before)
+    assert (ws.inbox("tester"), ws.maintenance.heads().heads) == (unread, before)
     own = server.token("tester", "read", "write")
     assert ask(server.port, "POST", path, token=own, body=body).status == 200
 
@@ -85,7 +85,7 @@ def _replayed(server: Served) -> None:
 
     first = post("warnings", {"task": "T-1", "text": "urgent"})
     assert first.status == 201
-    before = ws.maintenance.heads()["heads"]
+    before = ws.maintenance.heads().heads
     others = [
         ("warnings", {"task": "T-1", "text": "other"}),
         ("decisions", {"task": "T-1", "summary": "s", "rationale": "r"}),
@@ -97,7 +97,7 @@ def _replayed(server: Served) -> None:
         assert (path, reply.status, reply.codes) == (path, 409, {"key_reused"})
     again = post("warnings", {"task": "T-1", "text": "urgent"})
     assert again.document == {**first.document, "is_replay": True}
-    assert ws.maintenance.heads()["heads"] == before
+    assert ws.maintenance.heads().heads == before
     assert [each["text"] for each in ws.files.state_document("T-1")["warnings"]] == ["urgent"]
     item = {**ITEM, "id": "x1"}
     assert ask(server.port, "POST", "/api/express", token=token, body={"item": item}).status == 201

@@ -41,11 +41,11 @@ def run_mcp_http(server: Served, given: Document, expected: str) -> None:
         {"jsonrpc": "2.0", "id": 1, "method": given.get("rpc", "ping")}
     )  # fmt: skip
     headers = {**SPEAKS, **named}
-    before = server.workspace.maintenance.heads()["heads"]
+    before = server.workspace.maintenance.heads().heads
     reply = ask(server.port, "POST", "/mcp", token=token, body=body.encode(), headers=headers)
     _check_reply(reply, expected)
     if reply.status != 200:
-        assert server.workspace.maintenance.heads()["heads"] == before
+        assert server.workspace.maintenance.heads().heads == before
     if "author" in expected:
         _claimed_over_mcp(server, token, json.loads(body))
         assert b"alice" not in reply.body

@@ -108,9 +108,7 @@ def test_a_key_makes_a_retry_safe_everywhere(server: Served, path: str, body: Do
     token = server.token("kim", *EVERY_RIGHT, is_person=True)
     first = post(server, path, token, body, Idempotency_Key="once")
     assert first.status == 201, first
-    heads = {
-        k: v for k, v in server.workspace.maintenance.heads()["heads"].items() if k != "access"
-    }
+    heads = {k: v for k, v in server.workspace.maintenance.heads().heads.items() if k != "access"}
     again = post(server, path, token, body, Idempotency_Key="once")
     assert (again.status, again.document["is_replay"]) == (201, True)
     assert again.document["version"] == first.document["version"]
@@ -118,7 +116,7 @@ def test_a_key_makes_a_retry_safe_everywhere(server: Served, path: str, body: Do
     other = {**body, name: "another"} if name else {"nodes": [{**body["nodes"][0], "summary": "t"}]}
     refused = post(server, path, token, other, Idempotency_Key="once")
     assert (refused.status, refused.codes) == (409, {"key_reused"}), refused
-    now = {k: v for k, v in server.workspace.maintenance.heads()["heads"].items() if k != "access"}
+    now = {k: v for k, v in server.workspace.maintenance.heads().heads.items() if k != "access"}
     assert now == heads
 
 
@@ -233,12 +231,12 @@ def test_a_slip_in_a_field_is_named_with_what_is_missing(server: Served) -> None
 )
 def test_what_can_not_be_read_is_refused(server: Served, body: bytes) -> None:
     token = server.token("coder", "read", "write")
-    before = server.workspace.maintenance.heads()["heads"]
+    before = server.workspace.maintenance.heads().heads
     for path in ("/api/tasks", "/api/decisions", "/api/handoffs", "/api/tasks/T-1/handoffs"):
         reply = post(server, path, token, body)
         assert reply.status in (400, 422), (path, reply)
         assert "invalid_input" in reply.codes
-    assert server.workspace.maintenance.heads()["heads"] == before
+    assert server.workspace.maintenance.heads().heads == before
 
 
 @pytest.mark.promise("W-2")

@@ -101,7 +101,7 @@ def run_http_dashboard(server: Served, given: Document, expected: str) -> None:
         return
     path: str = given["path"].replace("/T/", "/T-1/")
     is_secret = "SECRET" in path
-    before = server.workspace.maintenance.heads()["heads"]
+    before = server.workspace.maintenance.heads().heads
     with heard() as lines:
         reply = ask(
             server.port,
@@ -111,7 +111,7 @@ def run_http_dashboard(server: Served, given: Document, expected: str) -> None:
             body=given["body"].encode() if "body" in given else None,
             headers=given.get("headers", {}),
         )
-    assert server.workspace.maintenance.heads()["heads"] == before
+    assert server.workspace.maintenance.heads().heads == before
     assert (len(lines), token in str(lines)) == (1, False)
     assert json.loads(lines[0])["status"] == reply.status
     statuses = {int(number) for number in re.findall(r"\b4\d\d\b", expected)}
@@ -178,7 +178,7 @@ def run_filter_key(server: Served, given: Document, expected: str) -> None:
     from urllib.parse import urlencode
 
     token = server.token("coder", "read")
-    before = server.workspace.maintenance.heads()["heads"]
+    before = server.workspace.maintenance.heads().heads
     code = re.findall(r"REJECT (\w+)", expected)[0]
     query = urlencode(given, doseq=True)
     for path in (f"/api/tasks?{query}", f"/api/recall?query=x&{query}"):
@@ -191,7 +191,7 @@ def run_filter_key(server: Served, given: Document, expected: str) -> None:
     assert (reply.status, spelled in reply.codes) == (422, True)
     if "agent" not in given:  # over MCP an agent is who holds the token, whatever is given
         assert call(server, token, "recall", **body)["result"]["isError"]
-    assert server.workspace.maintenance.heads()["heads"] == before
+    assert server.workspace.maintenance.heads().heads == before
 
 
 def run_search_query(server: Served, given: str, expected: str) -> None:

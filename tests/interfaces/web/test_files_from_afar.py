@@ -173,7 +173,7 @@ def test_a_backup_arrives_whole_and_verified(
     assert target.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in target.parent.iterdir()] == ["ledger.db"]
     with passdown.open(str(target.parent.parent), settings=QUICK) as copy:
-        assert copy.maintenance.heads()["heads"] == afar.maintenance.heads()["heads"]
+        assert copy.maintenance.heads().heads == afar.maintenance.heads().heads
     with pytest.raises(InvalidInput, match="exists"):
         afar.maintenance.backup(str(target))
 

@@ -74,12 +74,12 @@ def test_a_page_of_another_site_is_refused(server: Served, origin: str) -> None:
     """A right token doesn't help it, and no answer says that other sites may read it."""
     named = {"Origin": origin.format(port=server.port)}
     token = server.token("coder", "read", "write")
-    before = server.workspace.maintenance.heads()["heads"]
+    before = server.workspace.maintenance.heads().heads
     for method, body in (("GET", None), ("POST", {"task": "T-9", "title": "x"}), ("OPTIONS", None)):
         reply = ask(server.port, method, "/api/tasks", token=token, body=body, headers=named)
         assert (reply.status, reply.codes) == (403, {"other_origin"})
         assert not [name for name in reply.headers if name.startswith("access-control")]
-    assert server.workspace.maintenance.heads()["heads"] == before
+    assert server.workspace.maintenance.heads().heads == before
     own = {"Origin": f"http://localhost:{server.port}"}
     assert ask(server.port, "GET", "/api/tasks", token=token, headers=own).status == 200
 
@@ -178,7 +178,7 @@ def test_a_body_is_json_and_no_larger_than_allowed(ws: Workspace) -> None:
     """Said in its header or not, as text or as a form: nothing is stored, and the server lives."""
     with served(ws, Limits(rate=0, body_bytes=5_000)) as server:
         token = server.token("coder", "read", "write")
-        before = ws.maintenance.heads()["heads"]
+        before = ws.maintenance.heads().heads
         large = json.dumps({"task": "T-9", "title": "x" * 6_000}).encode()
         assert ask(server.port, "POST", "/api/tasks", token=token, body=large).status == 413
         chunked = {"Transfer-Encoding": "chunked"}
@@ -199,7 +199,7 @@ def test_a_body_is_json_and_no_larger_than_allowed(ws: Workspace) -> None:
                 headers={"Content-Type": media},
             )
             assert (reply.status, "not_json" in reply.codes) == (415, True)
-        assert ws.maintenance.heads()["heads"] == before
+        assert ws.maintenance.heads().heads == before
         assert ask(server.port, "GET", "/health").status == 200
 
 
@@ -374,9 +374,9 @@ def test_a_token_goes_in_the_open_to_this_machine_alone(host: str) -> None:
 
 def test_a_condition_that_would_not_be_kept_is_refused(server: Served) -> None:
     token = server.token("coder", "read", "write")
-    before = server.workspace.maintenance.heads()["heads"]
+    before = server.workspace.maintenance.heads().heads
     body = {"task": "T-1", "text": "late"}
     condition = {"If-Match": '"1"'}
     reply = ask(server.port, "POST", "/api/warnings", token=token, body=body, headers=condition)
     assert (reply.status, reply.codes) == (400, {"invalid_input", "not_here"})
-    assert server.workspace.maintenance.heads()["heads"] == before
+    assert server.workspace.maintenance.heads().heads == before

@@ -75,7 +75,7 @@ def test_the_store_is_postgresql_and_is_copied_and_taken_along(
         assert remote.maintenance.backup(str(target)).ok
         remote.maintenance.export(str(tmp_path / "b"))
         with passdown.open(new_folder(tmp_path / "copy"), settings=QUICK) as copy:
-            assert copy.maintenance.heads()["heads"] == remote.maintenance.heads()["heads"]
+            assert copy.maintenance.heads().heads == remote.maintenance.heads().heads
             copy.decide(task="T-1", agent="coder", summary="On", rationale="r")
             copy.maintenance.export(str(tmp_path / "back"))
         assert remote.maintenance.import_bundle(str(tmp_path / "back")).added == {"task/T-1": 1}
