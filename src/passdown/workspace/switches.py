@@ -6,7 +6,7 @@ import hashlib
 import os
 import os.path
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from passdown.context.artifacts import (
     MAX_DECISIONS,
@@ -561,11 +561,12 @@ def _differing(found: JsonObject | None, recorded: JsonObject) -> list[Problem]:
     ]
 
 
-def _shown(value: Any, other: Any) -> str:
+def _shown(value: object, other: object) -> str:
     """A value for a message; of two lists, what is in the first alone says more."""
     if isinstance(value, list) and isinstance(other, list):
-        value = [entry for entry in cast("list[Any]", value) if entry not in other]
-    return "nothing" if value in (None, "", [], {}) else excerpt(repr(value), 60)
+        others = cast("list[object]", other)
+        value = [entry for entry in cast("list[object]", value) if entry not in others]
+    return "nothing" if value in (None, "", [], {}) else excerpt(f"{value!r}", 60)
 
 
 def artifact_view(text: str | bytes) -> str:
