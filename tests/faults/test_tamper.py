@@ -48,7 +48,7 @@ def sample(tmp_path: Path) -> Sample:
             write(ws, "T-2", f"d-{number}", "decide")
         ws.hand_off({**RICH, "resolves": []}, key="h-rich")
         ws.note("gotcha", agent="coder", task="T-3", issue="x", mitigation="y", severity="low")
-        seen, heads = state_of(ws), ws.maintenance.heads()
+        seen, heads = state_of(ws), ws.maintenance.heads().to_dict()
     path = folder / ".passdown" / "ledger.db"
     connection = apsw.Connection(str(path))
     rows(connection, "VACUUM")  # pages that hold nothing could be cut off without a loss

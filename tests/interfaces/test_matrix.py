@@ -138,7 +138,7 @@ def prepare(root: Path) -> Prepared:
         stage.advance(run.run, lambda _: reply("partial", summary="half"))
         summary = ws.context.summary("T-1")
         minted = Tokens(ws).new("kim", RIGHTS, by="tests", is_person=True)
-        heads, forged = ws.maintenance.heads(), command._replace(digest="sha256:0")
+        heads, forged = ws.maintenance.heads().to_dict(), command._replace(digest="sha256:0")
         return Prepared(root, minted.token, command, forged, heads, run.run, stored, summary)
 
 

@@ -122,7 +122,8 @@ def schema_of(kind: Any, definitions: JsonObject) -> JsonObject:
 def _class_schema(kind: type[Any], definitions: JsonObject) -> JsonObject:
     """A reference to the schema of a class; fields that have a default may be left out."""
     hints = {name: hint for name, hint in type_hints(kind).items() if name[0] != "_"}
-    if not hints or (is_dataclass(kind) and hasattr(kind, "from_dict")):
+    is_dataclass = hasattr(kind, "__dataclass_fields__")
+    if not hints or (is_dataclass and hasattr(kind, "from_dict")):
         return {"type": "object"}  # the class says itself how it is sent
     name = kind.__name__
     if name not in definitions:
@@ -131,7 +132,7 @@ def _class_schema(kind: type[Any], definitions: JsonObject) -> JsonObject:
         definitions[name] = {
             "type": "object",
             "properties": {each: schema_of(hint, definitions) for each, hint in hints.items()},
-            "required": [e for e in hints if e not in defaults and not is_dataclass(kind)],
+            "required": [e for e in hints if e not in defaults and not is_dataclass],
         }
     return {"$ref": f"#/$defs/{name}"}
 

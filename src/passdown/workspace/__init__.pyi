@@ -33,6 +33,7 @@ from passdown.core.views import (
     Journal,
     LogEntry,
     NextStep,
+    RuleReport,
     SavedHeads,
     StateDiff,
     TaskDetails,
@@ -53,7 +54,7 @@ from passdown.workspace.context import Context
 from passdown.workspace.location import Location
 from passdown.workspace.maintenance import Rebuild
 from passdown.workspace.prompts import Prompt
-from passdown.workspace.rules import RuleReport, RulesInjected
+from passdown.workspace.rules import RulesInjected
 from passdown.workspace.search import EmbeddingStatus
 from passdown.workspace.streams import Streams
 from passdown.workspace.switches import Switch
@@ -511,7 +512,7 @@ class Workspace:
         ...
     def verify(
         self,
-        against: SavedHeads | Heads | None = None,
+        against: Heads | SavedHeads | None = None,
         *,
         chain_only: bool = False,
         progress: Progress | None = None,

@@ -181,7 +181,7 @@ def test_a_backup_arrives_whole_and_verified(
 def test_heads_that_were_saved_show_what_is_gone(afar: Workspace, server: Served) -> None:
     saved = afar.maintenance.heads()
     assert afar.verify(saved).ok
-    saved["heads"]["task/T-7"] = [1, "sha256:" + "0" * 64]
+    saved.heads["task/T-7"] = [1, "sha256:" + "0" * 64]
     assert [finding.code for finding in afar.verify(saved).findings]
     odd: Any = "no heads"
     with pytest.raises(InvalidInput, match="invalid_heads"):
