@@ -245,7 +245,7 @@ class AsyncWorkspace:
     ) -> list[Recalled]: ...
     async def verify(
         self,
-        against: Heads | SavedHeads | None = None,
+        against: Heads | None = None,
         *,
         chain_only: bool = False,
         progress: Progress | None = None,

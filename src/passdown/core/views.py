@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from passdown.core.types import JsonObject
@@ -292,13 +292,22 @@ class Diagnosis(View):
     findings: list[JsonObject]
 
 
-class SavedHeads(View):
-    """The heads of all streams at a time: position and digest of each."""
+class SavedHeads(View, Mapping[str, Any]):
+    """The heads of all streams at a time: position and digest of each; `verify` takes them."""
 
     __slots__ = ()
     schema: str
     at: str
     heads: dict[str, list[Any]]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._document[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._document)
+
+    def __len__(self) -> int:
+        return len(self._document)
 
 
 class RuleDomain(View):

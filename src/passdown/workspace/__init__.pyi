@@ -512,7 +512,7 @@ class Workspace:
         ...
     def verify(
         self,
-        against: Heads | SavedHeads | None = None,
+        against: Heads | None = None,
         *,
         chain_only: bool = False,
         progress: Progress | None = None,

@@ -65,7 +65,7 @@ class Rebuild(NamedTuple):
 
 def verify_workspace(
     context: Context,
-    against: Heads | SavedHeads | None = None,
+    against: Heads | None = None,
     *,
     chain_only: bool = False,
     progress: Progress | None = None,
