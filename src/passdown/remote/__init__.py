@@ -75,6 +75,11 @@ def _connect(url: str, token: str) -> HttpConnection:
     return HttpConnection(server, token)
 
 
+def unsupported(url: str, what: str, instead: str = _AT_THE_STORE) -> PassdownError:
+    """The error for what a server doesn't offer."""
+    return PassdownError(f"{url} doesn't offer {what}", next_step=instead, code="not_offered")
+
+
 class RemoteWorkspace(Workspace):
     """One team's records, on a server. Threads may share it."""
 
@@ -115,8 +120,7 @@ class RemoteWorkspace(Workspace):
 
     def unsupported(self, what: str, instead: str = _AT_THE_STORE) -> PassdownError:
         """The error for what a server doesn't offer."""
-        message = f"{self.store_url} doesn't offer {what}"
-        return PassdownError(message, next_step=instead, code="not_offered")
+        return unsupported(self.store_url, what, instead)
 
     @property
     def _context(self) -> Context:
