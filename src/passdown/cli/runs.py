@@ -14,7 +14,6 @@ from passdown.relay.relay_file import VERDICTS
 from passdown.relay.run import ENDINGS, REVIEW, RUNNING, WAITING
 from passdown.relay.runs import (
     Runs,
-    answer_run,
     current_legs,
     leg_name,
     listed_document,
@@ -22,7 +21,6 @@ from passdown.relay.runs import (
     readable_runs,
     run_document,
     seconds_between,
-    stop_run,
     turn_document,
 )
 from passdown.workspace.streams import WorkspaceStreams
@@ -187,13 +185,11 @@ def runs(
         if not name:
             return _list_runs(session, workspace, status)
         if answer:
-            run = answer_run(workspace, name, answer, by=session.author(by), guidance=guidance)
-            said = f"answered: {answer}"
+            workspace.relay.answer(name, answer, by=session.author(by), guidance=guidance)
         elif stop:
-            run = stop_run(workspace, name, by=session.author(by), why=why)
-            said = f"{run.run} is {run.status}"
-        else:
-            run, said = Runs(workspace).get(name), ""
+            workspace.relay.stop(name, by=session.author(by), why=why)
+        run = Runs(workspace).get(name)
+        said = f"answered: {answer}" if answer else f"{run.run} is {run.status}" if stop else ""
         now = _now_stamp(workspace)
         if session.as_json:
             print_json(run_document(run, now))

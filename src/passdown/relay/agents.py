@@ -62,20 +62,6 @@ WORKING_STATES = {"planning": PLANNING, "testing": "TESTING", "reviewing": "CODE
 """The state of an agent at work, by the phase of its leg; CODING for any other."""
 
 
-class StateChange(NamedTuple):
-    """A recorded move: from `start` along `path`; `number` is the position of its record."""
-
-    agent: str
-    machine: str
-    start: str
-    path: tuple[str, ...]
-    why: str
-    task: str
-    run: str
-    is_express: bool
-    number: int
-
-
 class _MoveRequest(NamedTuple):
     """A move to make. `asked` is what a repeat of the key must ask for again."""
 
@@ -90,20 +76,15 @@ class _MoveRequest(NamedTuple):
 class AgentStates:
     """The states and leases of all agents of a workspace; threads and processes may share it.
 
-    After a move is recorded, `on_setup(agent)` is called if it led from WAITING to SETUP, and
-    `on_move(change)` for each. What they raise reaches the caller; the move stays recorded.
+    After a move is recorded that led from WAITING to SETUP, `on_setup(agent)` is called. What it
+    raises reaches the caller; the move stays recorded.
     """
 
     def __init__(
-        self,
-        workspace: Workspace,
-        *,
-        on_setup: Callable[[str], object] | None = None,
-        on_move: Callable[[StateChange], object] | None = None,
+        self, workspace: Workspace, *, on_setup: Callable[[str], object] | None = None
     ) -> None:
         self._streams = WorkspaceStreams(workspace)
         self._on_setup = on_setup
-        self._on_move = on_move
 
     def state(self, agent: str) -> str:
         """The state of an agent; WAITING for one that never moved."""
@@ -263,8 +244,8 @@ class AgentStates:
             return None
 
     def _replay(self, known: Record, request: _MoveRequest) -> AgentStatus:
-        """The result of a key that was used before. Callbacks are repeated as long as nothing else
-        happened: a crash may have prevented them.
+        """The result of a key that was used before. The callback is repeated as long as nothing
+        else happened: a crash may have prevented it.
         """
         body = known.document()
         if any(body.get(name) != value for name, value in request.asked.items()):
@@ -278,24 +259,11 @@ class AgentStates:
 
     def _notify(self, record: Record) -> None:
         body = record.document()
-        change = StateChange(
-            agent=record.author,
-            machine=body["machine"],
-            start=body["from"],
-            path=tuple(body["path"]),
-            why=body["why"],
-            task=body["task"],
-            run=body["run"],
-            is_express=body["express"],
-            number=record.position,
-        )
-        steps = (change.start, *change.path)
-        reason = f" ({visible(change.why)})" if change.why else ""
-        LOG.info("%s: %s%s", change.agent, " -> ".join(steps), reason)
+        steps = (body["from"], *body["path"])
+        reason = f" ({visible(body['why'])})" if body["why"] else ""
+        LOG.info("%s: %s%s", record.author, " -> ".join(steps), reason)
         if self._on_setup and (START, SETUP) in pairwise(steps):
-            self._on_setup(change.agent)
-        if self._on_move:
-            self._on_move(change)
+            self._on_setup(record.author)
 
 
 def _after_move(

@@ -94,13 +94,12 @@ class Runs:
             )
         return found
 
-    def names(self) -> list[str]:
-        """The names of all runs, the newest first."""
-        return sorted(self.positions(), key=_newest_first)
-
     def all(self) -> list[Run]:
         """Every run, the newest first; raises Damaged where one can't be read."""
-        return [self.get(name) for name in self.names()]
+        found, damages = readable_runs(self)
+        if damages:
+            raise damages[0]
+        return found
 
     def position(self, run: str) -> int:
         """The number of records of a run."""
@@ -225,18 +224,6 @@ class Runs:
         return {gate.address: GateState(gate.status, gate.reason) for gate in found}
 
 
-def answer_run(workspace: Workspace, run: str, verdict: str, *, by: str, guidance: str = "") -> Run:
-    """Answer the budget review that a run waits for, here or on a server; returns the run."""
-    workspace.relay.answer(run, verdict, by=by, guidance=guidance)
-    return Runs(workspace).get(run)
-
-
-def stop_run(workspace: Workspace, run: str, *, by: str, why: str = "") -> Run:
-    """Stop a run, here or on a server; returns the run."""
-    workspace.relay.stop(run, by=by, why=why)
-    return Runs(workspace).get(run)
-
-
 def follow_up(workspace: Workspace, run: Run) -> None:
     """Move the agents of a run to its new state and queue its open turns, since perhaps no process
     has the run. Without the engine, workers find it.
@@ -259,11 +246,6 @@ def _secret_problems(relay: Relay) -> list[Problem]:
     return [
         Problem("relay", "secret", f"contains what looks like a {kind}", expected) for kind in kinds
     ]
-
-
-def _newest_first(name: str) -> tuple[int, str]:
-    number = name.removeprefix("R-")
-    return (-int(number), name) if number.isdigit() else (0, name)
 
 
 _DETAIL_FIELDS = ("turns", "file")
@@ -360,4 +342,4 @@ def readable_runs(runs: Runs) -> tuple[list[Run], list[Damaged]]:
             found.append(runs.get(name))
         except Damaged as error:
             damages.append(error)
-    return sorted(found, key=lambda run: run.started_at, reverse=True), damages
+    return sorted(found, key=lambda run: (run.started_at, len(run.run), run.run))[::-1], damages

@@ -221,15 +221,8 @@ class RelayWorker:
         """
         if turn.worker == self._engine.heartbeat.worker:
             return (run, turn.number) in self._running
-        return bool(turn.worker) and turn.worker in self._live_workers()
-
-    def is_served(self) -> bool:
-        """Whether a worker, or a run in the foreground, is there to take what is queued."""
-        return bool(self._live_workers())
-
-    def _live_workers(self) -> set[str]:
-        found = workers(self._engine.database)
-        return {each.worker for each in found if not (each.is_gone or each.is_silent)}
+        live = workers(self._engine.database) if turn.worker else []
+        return turn.worker in [each.worker for each in live if not (each.is_gone or each.is_silent)]
 
     def reconcile(self, *lanes: str) -> None:
         """Advance runs that nobody else does: those that were answered, and lost ones.

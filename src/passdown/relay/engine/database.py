@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from dbos import DBOSClient
-    from sqlalchemy import Connection, Engine
-    from sqlalchemy.engine import Row
+    from sqlalchemy import Connection, CursorResult, Engine
 
 
 try:
@@ -133,15 +132,9 @@ def _statements(dialect: str) -> dict[str, str]:
     return named_statements(os.path.join(os.path.dirname(__file__), "sql", f"{dialect}.sql"))
 
 
-def run_statement(connection: Connection, name: str, **values: Any) -> list[Row[Any]]:
-    """Run a named statement; returns its rows, if any."""
-    result = connection.execute(sa.text(_statements(connection.dialect.name)[name]), values)
-    return list(result) if result.returns_rows else []
-
-
-def rows_changed(connection: Connection, name: str, **values: Any) -> int:
-    """Run a named statement; returns the number of rows that it changed."""
-    return connection.execute(sa.text(_statements(connection.dialect.name)[name]), values).rowcount
+def run_statement(connection: Connection, name: str, **values: Any) -> CursorResult[Any]:
+    """Run a named statement; returns its rows, and how many it changed."""
+    return connection.execute(sa.text(_statements(connection.dialect.name)[name]), values)
 
 
 LEASE_S = 30.0
@@ -250,7 +243,7 @@ class Heartbeat:
         silent_s = other.lease_s if other.is_silent else 0.0
         values = {"worker": other.worker, "lost": other.lost, "silent_s": silent_s}
         with self._database.begin() as connection:
-            is_first = rows_changed(connection, "declare_lost", **values) == 1
+            is_first = run_statement(connection, "declare_lost", **values).rowcount == 1
         if not is_first:
             return
         try:
@@ -282,7 +275,7 @@ class Heartbeat:
     def _beat(self) -> None:
         before = time.monotonic()
         with self._database.begin() as connection:
-            is_kept = rows_changed(connection, "beat", worker=self.worker) == 1
+            is_kept = run_statement(connection, "beat", worker=self.worker).rowcount == 1
         if is_kept:
             self._beat_at = before
             return
@@ -459,6 +452,5 @@ __all__ = [
     "connect",
     "migration_lock",
     "relay_url",
-    "rows_changed",
     "run_statement",
 ]

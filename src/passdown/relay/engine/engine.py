@@ -6,7 +6,6 @@ A workflow's name and arguments are what is queued; they stay the same from rele
 from __future__ import annotations
 
 import logging
-import threading
 from contextlib import ExitStack, contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol, Self
@@ -44,35 +43,26 @@ class WorkHandler(Protocol):
         ...
 
 
-class _CurrentHandler:
-    """What does the work of this process: the library allows one engine per process."""
+class _Process:
+    """What this process runs: the library allows one engine, which holds `launched`."""
 
+    launched = Lock()
+    counting = Lock()
     work: WorkHandler | None = None
-    lock = Lock()
     active = 0
-
-
-def active_count() -> int:
-    """The number of jobs that run in this process."""
-    return _CurrentHandler.active
-
-
-def set_handler(work: WorkHandler | None) -> None:
-    """Set what does the work of this process; None for nothing."""
-    _CurrentHandler.work = work
 
 
 @contextmanager
 def _handler() -> Generator[WorkHandler]:
-    if _CurrentHandler.work is None:
+    if _Process.work is None:
         raise RuntimeError("the engine of this process has been stopped")
-    with _CurrentHandler.lock:
-        _CurrentHandler.active += 1
+    with _Process.counting:
+        _Process.active += 1
     try:
-        yield _CurrentHandler.work
+        yield _Process.work
     finally:
-        with _CurrentHandler.lock:
-            _CurrentHandler.active -= 1
+        with _Process.counting:
+            _Process.active -= 1
 
 
 @DBOS.step(name="passdown.take_turn")
@@ -96,12 +86,6 @@ def leg(run: str, number: int) -> None:
 
 NAME = "passdown"
 _DRAIN_S = 86_400
-
-
-class _ProcessEngine:
-    """The engine of this process."""
-
-    lock = threading.Lock()
 
 
 class RelayEngine:
@@ -154,13 +138,13 @@ class RelayEngine:
 
         Raises InvalidInput if another engine of this process is launched.
         """
-        if not _ProcessEngine.lock.acquire(blocking=False):
+        if not _Process.launched.acquire(blocking=False):
             problem = Problem("", "second_engine", "this process has another one", "one at a time")
             raise InvalidInput("the engine was not launched", [problem])
         self._is_launched = True
         for name, slots in lanes.items():
             self.lanes.prepare(name, slots=slots)
-        set_handler(work)
+        _Process.work = work
         config: DBOSConfig = {
             "name": NAME,
             "system_database_engine": self.database,
@@ -189,14 +173,14 @@ class RelayEngine:
             if self._is_launched:
                 last.callback(self._give_way)
                 last.callback(self.heartbeat.stop)
-                DBOS.destroy(workflow_completion_timeout_sec=_DRAIN_S if active_count() else 0)
+                DBOS.destroy(workflow_completion_timeout_sec=_DRAIN_S if _Process.active else 0)
                 # What it took at the last moment is left to others at once.
                 self._take_over(self.heartbeat.worker)
 
     def _give_way(self) -> None:
-        set_handler(None)
+        _Process.work = None
         self._is_launched = False
-        _ProcessEngine.lock.release()
+        _Process.launched.release()
 
     def forget_lane(self, name: str) -> None:
         """Remove the lane of a run that has ended."""
