@@ -95,26 +95,13 @@ class TaskBefore(NamedTuple):
     settled: Mapping[tuple[str, int], str] = MappingProxyType({})
 
 
-class Changes(NamedTuple):
-    """What one record does. `links` are (source address, relation, target); `unlinked` closes every
-    link of a source. `inbox` is (agent, held), ("", False) to clear it, None to leave it alone.
-    """
-
-    details: dict[str, Any] | None
-    header: dict[str, Any]
-    added: list[ItemRow]
-    changed: list[StatusChange]
-    links: list[tuple[str, str, str]]
-    unlinked: list[str]
-    inbox: tuple[str, bool] | None
-    labels: list[LabelRow]
-
-
 NO_TASK = TaskBefore({}, {}, ())
 
 
-class ChangeBuilder:
-    """The changes of one record while they are being worked out."""
+class Changes:
+    """What one record changes. `links` are (source address, relation, target); `unlinked` closes
+    every link of a source. `inbox` is (agent, held), ("", False) to clear it, None to leave it.
+    """
 
     def __init__(
         self,
@@ -148,19 +135,6 @@ class ChangeBuilder:
         self.inbox: tuple[str, bool] | None = None
         self.labels: list[LabelRow] = []
         self._settled = dict(before.settled)
-
-    def result(self) -> Changes:
-        """What came of it."""
-        return Changes(
-            self.details,
-            self.header,
-            self.added,
-            self.changed,
-            self.links,
-            self.unlinked,
-            self.inbox,
-            self.labels,
-        )
 
     def add(self, letter: str, index: int, *, field: str = "") -> ItemRow:
         """Add the item at `field[index]` of the body, numbered within its kind."""
@@ -273,12 +247,12 @@ def fold_record(
     Without `sized`, rows lack their sizes: looking back doesn't need them, and counting takes time.
     `items` are the body's entries, where they have been prepared.
     """
-    step = ChangeBuilder(before, record, body, sized=sized, items=items)
+    step = Changes(before, record, body, sized=sized, items=items)
     _HANDLERS[record.kind](step)
-    return step.result()
+    return step
 
 
-def _task_created(step: ChangeBuilder) -> None:
+def _task_created(step: Changes) -> None:
     step.details = {name: step.body.get(name) for name in _DETAILS}
     if "metadata" in step.body:
         step.details["metadata"] = step.body["metadata"]
@@ -302,14 +276,14 @@ def _task_created(step: ChangeBuilder) -> None:
     )
 
 
-def _task_changed(step: ChangeBuilder) -> None:
+def _task_changed(step: Changes) -> None:
     changed = {name: step.body[name] for name in _DETAILS if name in step.body}
     step.details = {**step.before.details, **changed}
     if "status" in step.body:
         step.header["base_status"] = step.body["status"]
 
 
-def _items_added(step: ChangeBuilder) -> None:
+def _items_added(step: Changes) -> None:
     """Records that only bring new items: a decision, a pattern or gotcha, a warning."""
     for letter, kind in KINDS.items():
         if letter != "h":
@@ -317,7 +291,7 @@ def _items_added(step: ChangeBuilder) -> None:
                 _add_new(step, letter, index)
 
 
-def _add_new(step: ChangeBuilder, letter: str, index: int) -> None:
+def _add_new(step: Changes, letter: str, index: int) -> None:
     entry = entry_of(step.body, KINDS[letter].field, index)
     if letter == "k":
         step.add("k", index)
@@ -332,7 +306,7 @@ def _add_new(step: ChangeBuilder, letter: str, index: int) -> None:
         _supersede(step, row, entry)
 
 
-def _count_file(step: ChangeBuilder, row: ItemRow) -> None:
+def _count_file(step: Changes, row: ItemRow) -> None:
     """Keep count of the files of each type that a task has, without looking at its past."""
     known = step.known_paths.get(row.path)
     step.header["files"] += known is None
@@ -345,7 +319,7 @@ def _count_file(step: ChangeBuilder, row: ItemRow) -> None:
     step.header["types"] = {name: count for name, count in types.items() if count}
 
 
-def _supersede(step: ChangeBuilder, row: ItemRow, entry: dict[str, Any]) -> None:
+def _supersede(step: Changes, row: ItemRow, entry: dict[str, Any]) -> None:
     for target in entry.get("supersedes", ()):
         address = parse_address(target)
         if address is not None and address.task == step.task:
@@ -354,7 +328,7 @@ def _supersede(step: ChangeBuilder, row: ItemRow, entry: dict[str, Any]) -> None
             step.links.append((row.address, "supersedes", target))
 
 
-def _handed_off(step: ChangeBuilder) -> None:
+def _handed_off(step: Changes) -> None:
     step.add("h", 0)
     for letter in ("d", "a", "p", "g", "w", "k"):
         for index in range(len(step.body.get(KINDS[letter].field, ()))):
@@ -366,7 +340,7 @@ def _handed_off(step: ChangeBuilder) -> None:
     step.added[0] = step.added[0]._replace(note=answer_note(_answer(step)))
 
 
-def _answer(step: ChangeBuilder) -> dict[str, Any]:
+def _answer(step: Changes) -> dict[str, Any]:
     """What a repeat of a handoff answers that its record doesn't say: see `documents.answer`."""
     old = state_fields(step.before.details, step.before.header)
     new = state_fields(step.before.details, step.header)
@@ -381,7 +355,7 @@ def _answer(step: ChangeBuilder) -> dict[str, Any]:
     }
 
 
-def _resolve(step: ChangeBuilder, addresses: Iterable[str]) -> None:
+def _resolve(step: Changes, addresses: Iterable[str]) -> None:
     for text in addresses:
         address = parse_address(text)
         if address is not None and (address.letter, address.ordinal) in step.open:
@@ -389,7 +363,7 @@ def _resolve(step: ChangeBuilder, addresses: Iterable[str]) -> None:
             step.mark(address.letter, address.ordinal, closing, f"by {step.record.author}")
 
 
-def _carry(step: ChangeBuilder, letter: str) -> None:
+def _carry(step: Changes, letter: str) -> None:
     """Bring the open items of a kind up to date with the list that the handoff gives.
 
     An entry that is open already, or listed twice, is one item. Blockers are the handoff's whole
@@ -414,13 +388,13 @@ def _carry(step: ChangeBuilder, letter: str) -> None:
                 step.add("k", index, field="blockers")
 
 
-def _was_rejected(step: ChangeBuilder, row: ItemRow) -> bool:
+def _was_rejected(step: Changes, row: ItemRow) -> bool:
     """A blocker whose gate was rejected needs a new answer, so it isn't carried over."""
     gate = step.gate_of(row) if row.letter == "b" else None
     return gate is not None and gate.status == "rejected"
 
 
-def _move(step: ChangeBuilder) -> None:
+def _move(step: Changes) -> None:
     """Phase, status, parties and inbox after a handoff."""
     body, header = step.body, step.header
     phase = body.get("phase")
@@ -450,7 +424,7 @@ def status_after(outcome: str, phase: str) -> str:
     return "completed" if phase == "completed" and outcome == "completed" else "open"
 
 
-def _marked(step: ChangeBuilder) -> None:
+def _marked(step: Changes) -> None:
     for mark in step.body["marks"]:
         address = parse_address(mark["item"])
         if address is None:
@@ -459,7 +433,7 @@ def _marked(step: ChangeBuilder) -> None:
     _unblock(step)
 
 
-def _unblock(step: ChangeBuilder) -> None:
+def _unblock(step: Changes) -> None:
     """Once no blocker is open, reopen a blocked task and deliver its handoff."""
     if step.header["base_status"] == "blocked" and not step.open_of("b"):
         step.header["base_status"] = "open"
@@ -468,7 +442,7 @@ def _unblock(step: ChangeBuilder) -> None:
         step.inbox = (step.header["target_agent"], step.is_held())
 
 
-def _gate_answered(step: ChangeBuilder) -> None:
+def _gate_answered(step: Changes) -> None:
     address = parse_address(step.body["gate"])
     if address is None:
         return
@@ -490,7 +464,7 @@ def _gate_answered(step: ChangeBuilder) -> None:
     _unblock(step)
 
 
-_HANDLERS: dict[str, Callable[[ChangeBuilder], None]] = {
+_HANDLERS: dict[str, Callable[[Changes], None]] = {
     "task_created": _task_created,
     "task_changed": _task_changed,
     "handoff": _handed_off,

@@ -19,7 +19,6 @@ from passdown.core.handoff import (
     StatusMark,
     TaskFields,
 )
-from passdown.core.handoff_formats import to_handoff_format
 from passdown.core.items import fingerprint
 from passdown.core.kinds import FILE_LISTS
 from passdown.core.schema import (
@@ -116,13 +115,26 @@ def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> Gi
         given = type(handoff).__name__
         problem = Problem("", "wrong_type", f"{given} given", "a Handoff, a dict or text")
         raise InvalidInput("the handoff is refused", [problem], next_step=NOTHING_CHANGED)
-    data = to_handoff_format(data)
+    if _FOREIGN & data.keys():
+        from passdown.core.handoff_formats import to_handoff_format
+
+        data = to_handoff_format(data)
     own = named_by_shape(Handoff, data)
     aliases = aliases_of(Handoff)
     names = {aliases[name]: name for name in data if name in aliases and aliases[name] not in data}
     return GivenHandoff(own, names, is_task_file).with_fields(fields or {})
 
 
+_FOREIGN = {
+    "handoff",
+    "decisions_made",
+    "blocking_issues",
+    "task_title",
+    "quality_gates_passed",
+    "story_context",
+    "next_action",
+}
+"""Fields by which data of a neighbouring format is recognised."""
 NOTHING_CHANGED = "Nothing was changed. Fix these and hand off again."
 
 

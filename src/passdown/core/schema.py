@@ -10,11 +10,10 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
 
-from passdown.core.arguments import Suggestions
 from passdown.core.kinds import parse_address
 from passdown.core.names import (
     agent_problems,
@@ -31,6 +30,7 @@ from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
+    from passdown.core.arguments import Suggestions
     from passdown.core.types import JsonObject
 
 Rule = Callable[[object, str], list[Problem]]
@@ -181,7 +181,13 @@ class Checks:
     def __init__(self) -> None:
         self.errors: list[Problem] = []
         self.unknown: list[Problem] = []
-        self.suggestions = Suggestions()
+
+    @cached_property
+    def suggestions(self) -> Suggestions:
+        """The known words that are nearest to those given."""
+        from passdown.core.arguments import Suggestions
+
+        return Suggestions()
 
     def add(self, path: str, code: str, message: str, expected: str = "", fix: str = "") -> None:
         """Note an error."""

@@ -14,10 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from passdown.store.entries import IndexedEntry, SharedEntry
+    from passdown.store.protocol import Store
     from passdown.store.statements import Reader
 
 
 _COMPARED = 50
+
+
+def memory_warnings(store: Store, body: dict[str, Any]) -> list[Problem]:
+    """What a body says that was recorded before in nearly the same words, and what it supersedes
+    that was superseded before.
+    """
+    with store.reading() as reader:
+        return [*near_duplicates(reader, body), *fork_warnings(reader, body)]
 
 
 def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:

@@ -39,6 +39,7 @@ from passdown.history.state import item_documents, mark_superseded
 from passdown.ledger import Entry
 from passdown.ledger.durable_files import with_retries
 from passdown.ledger.gates import cycle_problems, entry_guard, mark_problems, supersede_problems
+from passdown.search.existing import memory_warnings
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def add_entry(
     warnings = [p for p in problems if p.level == "warning"]
     task = task or workspace_task(context, agent, body)
     written = Entry(task, record, agent, context.with_hashes(body), key, expect_version)
-    known = memory_warnings(context, body)
+    known = memory_warnings(context.store, body)
     receipt = write_entry(context, written, guard, warnings)
     if not receipt.is_replay:
         receipt = receipt._replace(warnings=(*receipt.warnings, *known))
@@ -404,16 +405,6 @@ def _refuse(problems: list[Problem]) -> None:
     if any(problem.level == "error" for problem in problems):
         told = [p for p in problems if p.level == "error" or p.code == "unknown_field"]
         raise InvalidInput(REFUSED, told, next_step="Mend these and try again.")
-
-
-def memory_warnings(context: Context, body: dict[str, Any]) -> list[Problem]:
-    """What a body says that was recorded before in nearly the same words, and what it supersedes
-    that was superseded before.
-    """
-    from passdown.search.existing import fork_warnings, near_duplicates
-
-    with context.store.reading() as reader:
-        return [*near_duplicates(reader, body), *fork_warnings(reader, body)]
 
 
 def write_entry(

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from passdown.context.summary import summary
+from passdown.core.documents import delta_document
 from passdown.core.handoff import all_artifacts, handoff_body
 from passdown.core.intake import (
     NOTHING_CHANGED,
@@ -33,10 +35,9 @@ from passdown.errors import (
 from passdown.ledger import Entry
 from passdown.ledger.gates import GateCheck, handoff_guard, handoff_notices, handoff_reasons
 from passdown.ledger.writer import repeated_record, task_before
+from passdown.search.existing import memory_warnings
 from passdown.workspace import Workspace
 from passdown.workspace.context import Context
-from passdown.workspace.entries import memory_warnings
-from passdown.workspace.task_context import handoff_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,13 +96,40 @@ def hand_off(
     )
     notices: list[Problem] = []
     guard = handoff_guard(task, _gate_check(context), disk, notices)
-    alike = memory_warnings(context, entry.body)
+    alike = memory_warnings(context.store, entry.body)
     written = context.ledger.append(entry, guard)
     warnings = [*checked.warnings, *notices, *_redactions(written)]
     warnings += [] if written.is_replay else alike
     warnings += context.mirror(written)
     warnings += [*_needs(context, plain), *_left_open(context, plain, written)]
-    return handoff_command(context, written, limited_problems(warnings), completeness(plain))
+    return _command(context, written, limited_problems(warnings), completeness(plain))
+
+
+def _command(
+    context: Context, written: Written, warnings: tuple[Problem, ...], score: int
+) -> HandoffCommand:
+    """What a recorded handoff gives back, the first time and each time that it is repeated."""
+    record, body, answer = written.record, written.body, written.answer
+    task = record.stream.partition("/")[2]
+    place = context.state_location(task)
+    head: dict[str, Any] = {
+        "task_id": task,
+        "version": record.position,
+        "digest": record.digest,
+    }
+    return HandoffCommand(
+        **head,
+        target_agent=body.get("to_agent", ""),
+        phase=answer["phase"],
+        outcome=body["outcome"],
+        state_delta=delta_document(record, body, written.added, answer),
+        context_summary=summary({**answer, **head}, place),
+        state_file=place,
+        held_by=tuple(answer["held_by"]),
+        completeness=score,
+        is_replay=written.is_replay,
+        warnings=warnings,
+    )
 
 
 def _with_metrics(context: Context, body: JsonObject, started: float) -> JsonObject:
@@ -186,7 +214,7 @@ def check_handoff(
             gates += handoff_notices(reader, task, before, body)
         except NotFound as error:
             gates = [_no_task(error)]
-    alike = memory_warnings(context, body)
+    alike = memory_warnings(context.store, body)
     problems = (*checked.problems, *disk, *gates, *_needs(context, plain, body), *alike)
     return Check(limited_problems(problems), completeness(plain), body)
 

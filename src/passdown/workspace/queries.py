@@ -165,10 +165,28 @@ def summary_from(
 ) -> str:
     """The summary of a task, by a counter of the caller's."""
     from passdown.context.summary import summary as render_summary
-    from passdown.workspace.task_context import short_state
 
-    document = short_state(reader, row)
+    document = _short_state(reader, row)
     return render_summary(document, context.state_location(row.task), max_tokens, counter)
+
+
+def _short_state(reader: Reader, row: TaskRow) -> JsonObject:
+    """As much of a state as a summary needs, read without touching the past."""
+    from passdown.core.documents import summary_facts
+    from passdown.ledger.writer import recent_decisions
+
+    reader.ahead(
+        lambda asked: asked.superseders(row.task),
+        lambda asked: asked.open_items(row.task, ("b", "k", "q")),
+    )
+    return {
+        **summary_facts(row.header, reader.open_items(row.task, ("b", "k", "q"))),
+        "task_id": row.task,
+        "title": row.details["title"],
+        "decisions": recent_decisions(reader, row.task),
+        "version": row.version,
+        "digest": row.digest,
+    }
 
 
 def state_file(context: Context, task: str) -> str:

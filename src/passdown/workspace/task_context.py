@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.context.needs import NeedsFacts
 from passdown.context.related import ComputedContext
-from passdown.context.summary import summary
-from passdown.core.documents import delta_document, open_questions, summary_facts
+from passdown.core.documents import open_questions
 from passdown.core.kinds import KINDS, WORKSPACE_TASK
 from passdown.core.names import normal_path
-from passdown.core.results import HandoffCommand
 from passdown.core.types import JsonObject
 from passdown.core.views import NextStep
 from passdown.errors import GateRefused, Problem, unknown_task
@@ -23,53 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from passdown.core.rows import ItemRow, TaskRow
-    from passdown.ledger import Written
     from passdown.store.statements import Reader
-
-
-def handoff_command(
-    context: Context, written: Written, warnings: tuple[Problem, ...], score: int
-) -> HandoffCommand:
-    """What a recorded handoff gives back, the first time and each time that it is repeated."""
-    record, body, answer = written.record, written.body, written.answer
-    task = record.stream.partition("/")[2]
-    place = context.state_location(task)
-    head: dict[str, Any] = {
-        "task_id": task,
-        "version": record.position,
-        "digest": record.digest,
-    }
-    return HandoffCommand(
-        **head,
-        target_agent=body.get("to_agent", ""),
-        phase=answer["phase"],
-        outcome=body["outcome"],
-        state_delta=delta_document(record, body, written.added, answer),
-        context_summary=summary({**answer, **head}, place),
-        state_file=place,
-        held_by=tuple(answer["held_by"]),
-        completeness=score,
-        is_replay=written.is_replay,
-        warnings=warnings,
-    )
-
-
-def short_state(reader: Reader, row: TaskRow) -> dict[str, Any]:
-    """As much of a state as a summary needs, read without touching the past."""
-    from passdown.ledger.writer import recent_decisions
-
-    reader.ahead(
-        lambda asked: asked.superseders(row.task),
-        lambda asked: asked.open_items(row.task, ("b", "k", "q")),
-    )
-    return {
-        **summary_facts(row.header, reader.open_items(row.task, ("b", "k", "q"))),
-        "task_id": row.task,
-        "title": row.details["title"],
-        "decisions": recent_decisions(reader, row.task),
-        "version": row.version,
-        "digest": row.digest,
-    }
 
 
 def gate_error(task: str, gates: Sequence[Mapping[str, Any]]) -> GateRefused:
