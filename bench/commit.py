@@ -45,7 +45,7 @@ def measure(run: Run) -> Measured:
         for what, times, target in (
             ("recorded, with every derived row", stages.times[TRANSACTION], TARGET),
             ("the same, and validated before", recorded, None),
-            ("whole call, with the handle file", stages.totals, None),
+            ("whole call, with the state file", stages.totals, None),
         )
     ]
     found.figures = {

@@ -57,7 +57,7 @@ class _Weight:
     def __init__(self, ours: Ours, tasks: list[str]) -> None:
         self.ours = ours
         self.tasks = tasks
-        self.handles: list[int] = []
+        self.state_files: list[int] = []
         self.database = ours.database_bytes()
         self.archive = self._archive()
 
@@ -65,13 +65,13 @@ class _Weight:
         return sum(self.ours.archive_bytes(task) for task in self.tasks)
 
     def note(self, task: str) -> None:
-        self.handles.append(self.ours.handle_bytes(task))
+        self.state_files.append(self.ours.state_file_bytes(task))
 
     def per_handoff(self) -> dict[str, float]:
-        count = len(self.handles)
+        count = len(self.state_files)
         return {
             "database": (self.ours.database_bytes() - self.database) / count,
-            "handle_file": sum(self.handles) / count,
+            "state_file": sum(self.state_files) / count,
             "archive": (self._archive() - self.archive) / count,
         }
 
@@ -93,6 +93,6 @@ def _rows(top: int, long_: Stages, short: Stages, bytes_: dict[str, dict[str, fl
         times("time of the whole call", long_.totals, short.totals, TARGET),
         times("time of the ledger commit", *ledger, None),
         sizes("bytes added to the database", ("database",), TARGET),
-        sizes("bytes of the handle file and archive", ("handle_file", "archive"), None),
-        sizes("bytes in all", ("database", "handle_file", "archive"), TARGET),
+        sizes("bytes of the state file and archive", ("state_file", "archive"), None),
+        sizes("bytes in all", ("database", "state_file", "archive"), TARGET),
     ]

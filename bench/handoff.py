@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from bench.run import Run
 
 TARGETS = {1_000: Target("at least", 50), 10_000: Target("at least", 400)}
-WHOLE = "whole call, with the handle file"
-NO_HANDLE = "whole call, without the handle file"
+WHOLE = "whole call, with the state file"
+NO_HANDLE = "whole call, without the state file"
 LEDGER = "ledger commit alone"
 
 
@@ -110,7 +110,7 @@ def _notes(stages: Stages) -> list[str]:
         f"Where the time of a call goes, at the highest version: {text}.",
         "The ledger commit is the synced transaction with version check, gates, chain, record and "
         "every derived row. The whole call adds validation, the hashes of its files and the "
-        "receiver's command; the handle file is the readable copy of the state. The shared-file "
+        "receiver's command; the state file is the readable copy of the state. The shared-file "
         "design checks no input and hashes no file.",
         *stages.notes(),
     ]

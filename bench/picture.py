@@ -54,7 +54,7 @@ def lines_of(points: list[dict[str, Any]]) -> list[Line]:
     """The lines to draw from the figures of a run."""
     named = (
         ("shared file", "#b3402e", "shared_file"),
-        ("Passdown, with handle file", "#2f6db3", WHOLE),
+        ("Passdown, with state file", "#2f6db3", WHOLE),
         ("Passdown, ledger commit", "#1d8a5f", LEDGER),
     )
     return [

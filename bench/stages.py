@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VALIDATION = "validation"
 DISK = "disk hashing"
 TRANSACTION = "transaction"
-HANDLE = "handle file"
+HANDLE = "state file"
 COMMAND = "command"
 STAGES = (VALIDATION, DISK, TRANSACTION, HANDLE, COMMAND)
 

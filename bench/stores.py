@@ -2,7 +2,7 @@
 
 Each writer is a process with a task of its own. A bare insert is one synced commit of a record's
 bytes into a table of its own in the same database, by as many processes, in the same run. With one
-writer, what the transaction alone would allow is shown as well: a handoff without its handle file,
+writer, what the transaction alone would allow is shown as well: a handoff without its state file,
 which is synced by itself, and without reading and checking its input.
 """
 
@@ -76,7 +76,7 @@ def measure(run: Run) -> Measured:
                 found.rows += _rows(f"{kind}, {_counted(writers)}", rates, run, writers)
     found.notes.append(
         "A handoff is a whole call of `hand_off`: validated, some thirty rows in one transaction, "
-        "and the handle file, which is synced after it. A bare insert is one sync and nothing "
+        "and the state file, which is synced after it. A bare insert is one sync and nothing "
         "else, so one writer, who waits for two, could reach little more than half of it. One "
         "writer has a target; in a short run, of ten handoffs each, the disk decides more than the "
         "code, so there it isn't judged."

@@ -94,7 +94,7 @@ class Ours:
         while self.versions[task] < version:
             self.hand_off(task)
 
-    def handle_bytes(self, task: str) -> int:
+    def state_file_bytes(self, task: str) -> int:
         return os.path.getsize(self.root / ".passdown" / "state" / f"{task}.json")
 
     def archive_bytes(self, task: str) -> int:

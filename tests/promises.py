@@ -23,7 +23,7 @@ README = {
     "around it.",
     "P-7": "A refused handoff lists every reason and changes nothing.",
     "P-8": "What a handoff and a brief cost doesn't grow with the history behind them.",
-    "P-9": "The handle file never disagrees with the ledger without saying so.",
+    "P-9": "The state file never disagrees with the ledger without saying so.",
     "P-10": "A brief is never over its budget, cuts no item in the middle, shows with a larger "
     "budget all that it showed with a smaller one, and says what it leaves out and how to get it.",
     "P-11": "What an agent was told is on record: when, from which version, and what kept the rest "
@@ -37,7 +37,7 @@ README = {
     "once.",
     "P-16": "An agent that never ends, floods, exits or answers rubbish doesn't take its run with "
     "it: the relay goes on or stops as its file says, with the evidence.",
-    "P-17": "A ledger that has lost history is found out by its handle files: nothing that shows "
+    "P-17": "A ledger that has lost history is found out by its state files: nothing that shows "
     "it is overwritten, and the task is written to again only after a person's recorded decision.",
 }
 
@@ -221,7 +221,7 @@ HANDOFF_NOTE = {
     "S3-19": "Severities and priorities outside their lists are refused.",
     "S3-20": "Validation reports every problem at once, each with field path, level and code; "
     "unknown fields are warned about.",
-    "S3-21": "Fields are required, recommended or optional, and a completeness score can be shown.",
+    "S3-21": "Fields are required, recommended or optional, and a detail score can be shown.",
     "S3-26": "A blocker is active and its named tasks are blocked until it is resolved; then they "
     "are released.",
     "S3-27": "What the next task gets: open reading, live patterns, gotchas above low, blocking "

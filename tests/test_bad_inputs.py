@@ -286,7 +286,7 @@ def run_text_field(ws: Workspace, given: Any, expected: str) -> None:
     assert kept == [given] * len(kept)
     path = os.path.join(ws.root, ws.files.state_file("T-1"))
     with open(path, encoding="utf-8", newline="") as file:
-        stored = passdown.read_handle(file.read())
+        stored = passdown.read_state_file(file.read())
     assert stored["warnings"][-1]["text"] == given
     text = ws.context.summary("T-9")
     assert visible(text, keep_newlines=True) == text

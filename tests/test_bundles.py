@@ -124,7 +124,7 @@ def test_a_bundle_brings_everything_along(
             )
         path = there.root + "/" + there.files.state_file(task)
         with open(path, encoding="utf-8") as file:
-            assert passdown.read_handle(file.read())["digest"] == here.state(task).digest
+            assert passdown.read_state_file(file.read())["digest"] == here.state(task).digest
     assert there.verify(here.maintenance.heads()).ok
     assert there.maintenance.reindex().differing == ()
     again = there.maintenance.import_bundle(str(bundle))
@@ -397,7 +397,7 @@ def test_an_import_renews_the_files_of_tasks_that_it_touches(
     result = there.maintenance.import_bundle(str(only))
     assert result.touched == ("T-1", "T-2")
     with open(there.root + "/.passdown/state/T-2.json", encoding="utf-8") as file:
-        handle = passdown.read_handle(file.read())
+        handle = passdown.read_state_file(file.read())
     assert (handle["status"], handle["blocked_by"]) == ("blocked", ["T-1#b1"])
 
 

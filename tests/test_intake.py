@@ -79,7 +79,7 @@ def as_value() -> Handoff:
         **plain,
         "files_created": tuple(FileCreated(**f) for f in plain["files_created"]),
         "files_modified": tuple(FileModified(**f) for f in plain["files_modified"]),
-        "decisions": tuple(Decision(**{"at": None, **d}) for d in plain["decisions"]),
+        "decisions": tuple(Decision(**d, at=None) for d in plain["decisions"]),
         "patterns_discovered": tuple(Pattern(**p) for p in plain["patterns_discovered"]),
         "gotchas": tuple(Gotcha(**g) for g in plain["gotchas"]),
         "dependencies_for_next": tuple(Reading(**r) for r in plain["dependencies_for_next"]),
@@ -480,11 +480,11 @@ def test_recommended_fields_are_warned_about_and_scored(ws: Workspace) -> None:
     assert bare.ok
     full = ws.check_handoff(full_handoff())
     assert [p for p in full.problems if p.code == "recommended"] == []
-    assert full.completeness == 100
-    assert 0 < bare.completeness < ws.check_handoff(minimal(summary="s")).completeness < 100
-    assert ws.check_handoff({"task": "T-1"}).completeness == 0
-    assert ws.hand_off(full_handoff()).completeness == 100
-    assert json.loads(json.dumps(full.to_dict()))["completeness"] == 100
+    assert full.detail_score == 100
+    assert 0 < bare.detail_score < ws.check_handoff(minimal(summary="s")).detail_score < 100
+    assert ws.check_handoff({"task": "T-1"}).detail_score == 0
+    assert ws.hand_off(full_handoff()).detail_score == 100
+    assert json.loads(json.dumps(full.to_dict()))["detail_score"] == 100
 
 
 @pytest.mark.promise("S3-42")

@@ -279,8 +279,8 @@ def test_stored_text_is_only_ever_text(ws: Workspace, tmp_path: Path) -> None:
         ws.decide(task="T-1", agent="a", summary=text, rationale=text)
     assert [d["rationale"] for d in ws.files.state_document("T-1")["decisions"][1:]] == texts
     handle = tmp_path / "project" / ".passdown" / "state" / "T-1.json"
-    stored = passdown.read_handle(handle.read_text("utf-8"))
+    stored = passdown.read_state_file(handle.read_text("utf-8"))
     assert [d["summary"] for d in stored["decisions"][1:]] == texts
     assert ws.verify().ok
     shutil.rmtree(tmp_path / "project" / ".passdown" / "state")
-    assert ws.maintenance.doctor().facts["handle_files"]["missing"] == 2
+    assert ws.maintenance.doctor().facts["state_files"]["missing"] == 2

@@ -86,7 +86,7 @@ def test_an_older_copy_is_found_out_and_its_task_is_not_written_to(
         ws.create_task("T-3", title="Others go on", agent="a")
         report = ws.maintenance.doctor()
         assert not report.ok
-        assert report.facts["handle_files"]["ahead"] == 2
+        assert report.facts["state_files"]["ahead"] == 2
         assert {f["path"] for f in report.findings if f["code"] == "ledger_behind"} == {
             "T-1",
             "T-2",
@@ -143,7 +143,7 @@ def test_the_newer_ledger_ends_the_refusal(project: Path, tmp_path: Path) -> Non
     put_back(project, tmp_path / "new.db")
     with opened(project) as ws:
         assert ws.warn("T-1", agent="a", text="w").version == 3
-        assert ws.maintenance.doctor().facts["handle_files"]["ahead"] == 0
+        assert ws.maintenance.doctor().facts["state_files"]["ahead"] == 0
 
 
 @pytest.mark.promise("P-17")
@@ -158,7 +158,7 @@ def test_an_empty_ledger_beside_state_files_is_refused(project: Path, left: str)
         for call in calls:
             with pytest.raises(Damaged, match="state files still show"):
                 call()
-        assert ws.maintenance.doctor().facts["handle_files"]["ahead"] == 2
+        assert ws.maintenance.doctor().facts["state_files"]["ahead"] == 2
         assert sorted(ws.maintenance.recover(by="ana")) == ["T-1", "T-2"]
         assert ws.tasks() == []
         ws.create_task("T-1", title="from the start", agent="a")
@@ -188,12 +188,12 @@ def test_a_torn_or_edited_state_file_never_refuses_a_write(project: Path, tmp_pa
     with opened(project) as ws:
         report = ws.maintenance.doctor()
         assert report.ok
-        assert [f["code"] for f in report.findings].count("edited_handle") == 1
+        assert [f["code"] for f in report.findings].count("edited_state_file") == 1
         assert state(project).with_name("T-1.json.edited-1").read_text("utf-8") == edited
-        assert passdown.read_handle(state(project).read_text("utf-8"))["version"] == 2
+        assert passdown.read_state_file(state(project).read_text("utf-8"))["version"] == 2
         state(project).write_text(edited[:-100], "utf-8")
         receipt = ws.warn("T-1", agent="a", text="w")
-        assert [warning.code for warning in receipt.warnings] == ["edited_handle"]
+        assert [warning.code for warning in receipt.warnings] == ["edited_state_file"]
 
 
 @pytest.mark.promise("P-17")
@@ -242,7 +242,7 @@ def test_the_state_file_is_bounded_in_bytes(tmp_path: Path) -> None:
         )
         path = tmp_path / ws.files.state_file("T-1")
         assert path.stat().st_size < 25_000
-        shown = passdown.read_handle(path.read_text("utf-8"))
+        shown = passdown.read_state_file(path.read_text("utf-8"))
         assert shown["totals"]["next_steps"] == shown["totals"]["warnings"] == 400
         count = sum(len(shown[name]) for name in ("next_steps", "warnings", "handoffs"))
         assert shown["archive"]["left_out"] == 801 - count

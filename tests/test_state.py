@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 import passdown
-from passdown.core.handle_files import state_problems, state_schema
+from passdown.core.state_files import state_problems, state_schema
 from passdown.errors import InvalidInput, NotFound
 from passdown.testing import fixed_clock, full_handoff, write_files
 
@@ -91,7 +91,7 @@ def test_loading_gives_none_or_every_field(ws: Workspace, tmp_path: Path) -> Non
         assert loaded is not None
         assert loaded.document == document
     text = (tmp_path / ".passdown" / "state" / "T-1.json").read_text("utf-8")
-    from_file = passdown.TaskState.from_dict(passdown.read_handle(text))
+    from_file = passdown.TaskState.from_dict(passdown.read_state_file(text))
     assert from_file == state
 
 
@@ -111,7 +111,7 @@ def test_a_state_can_not_be_changed(ws: Workspace) -> None:
 
 @pytest.mark.promise("S1-21")
 def test_the_schema_of_a_state_is_published_and_holds(ws: Workspace) -> None:
-    """States and handle files keep to the JSON Schema; both checks agree."""
+    """States and state files keep to the JSON Schema; both checks agree."""
     schema = state_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     valid: Any = jsonschema.Draft202012Validator(schema)

@@ -1,7 +1,7 @@
 """Random work on a workspace, beside a small model of what it should say.
 
 After every write: versions count up by one, the delta leads from the old state to the new one,
-nothing is lost, every handle file says what the ledger says, and the state keeps to its schema.
+nothing is lost, every state file says what the ledger says, and the state keeps to its schema.
 At the end of a run: verify finds nothing, a rebuild changes nothing, and every past version is
 what was read when it was current.
 """
@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 
 import passdown
 from passdown import Settings
-from passdown.core.handle_files import state_problems
+from passdown.core.state_files import state_problems
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused
 from passdown.testing import fixed_clock, write_files
 from tests.faults.tools import soak_count
@@ -545,7 +545,7 @@ class Work(RuleBasedStateMachine):
         """The file on disk says what the ledger says: the same fields, the same items."""
         path = os.path.join(self.folder, ".passdown", "state", f"{task}.json")
         with open(path, encoding="utf-8") as file:
-            handle = passdown.read_handle(file.read())
+            handle = passdown.read_state_file(file.read())
         state = self.ws.files.state_document(task)
         for name, value in state.items():
             if name not in LISTS:

@@ -319,12 +319,12 @@ def test_summary_and_file_name_the_same_version(ws: Workspace, tmp_path: Path) -
     handoff = {"task": "T-1", "from_agent": "planner", "to_agent": "coder", "outcome": "completed"}
     command = ws.hand_off(handoff)
     for text in (command.context_summary, ws.context.summary("T-1")):
-        state = passdown.read_handle((tmp_path / FILE).read_text("utf-8"))
+        state = passdown.read_state_file((tmp_path / FILE).read_text("utf-8"))
         assert summary_version(text) == (state["version"], state["digest"]) == (2, command.digest)
         assert ws.context.check("T-1", text).is_current
     ws.decide(task="T-1", agent="coder", summary="JWT", rationale="stateless")
     assert ws.context.check("T-1", command.context_summary) == (False, 2, 3)
-    state = passdown.read_handle((tmp_path / FILE).read_text("utf-8"))
+    state = passdown.read_state_file((tmp_path / FILE).read_text("utf-8"))
     assert summary_version(ws.context.summary("T-1")) == (state["version"], state["digest"])
 
 

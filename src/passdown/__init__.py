@@ -12,7 +12,6 @@ from passdown import errors
 if TYPE_CHECKING:
     from passdown.core.documents import apply_delta
     from passdown.core.graph import Edge, Graph, Node
-    from passdown.core.handle_files import read_handle
     from passdown.core.handoff import (
         Artifact,
         Blocker,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     )
     from passdown.core.results import Check, HandoffCommand, Recalled, Receipt
     from passdown.core.settings import Settings
+    from passdown.core.state_files import read_state_file
     from passdown.knowledge.graph_files import read_graph, write_graph
     from passdown.workspace import Workspace, init, open
 
@@ -59,7 +59,7 @@ _LAZY = {
     "Node": "core.graph",
     "read_graph": "knowledge.graph_files",
     "write_graph": "knowledge.graph_files",
-    "read_handle": "core.handle_files",
+    "read_state_file": "core.state_files",
     "Artifact": "core.handoff",
     "Blocker": "core.handoff",
     "Decision": "core.handoff",
@@ -129,7 +129,7 @@ __all__ = [
     "init",
     "open",
     "read_graph",
-    "read_handle",
+    "read_state_file",
     "state_checksum",
     "write_graph",
 ]

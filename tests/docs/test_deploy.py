@@ -59,7 +59,7 @@ def check_command(words: list[str]) -> None:
     assert verb in VERBS, words
     _, args = parser_of(verb).parse(rest)
     if verb == "serve":
-        assert args["port"] == PORT
+        assert args.get("port", PORT) == PORT
         assert checked_names(args["allowed_hosts"])
 
 

@@ -70,7 +70,7 @@ def check_compare_and_set(tmp_path: Path, count: int) -> None:
         decisions = Counter(d.summary for d in ws.state("T-1").decisions)
         assert decisions == Counter(f"{key} after {seen}" for key, seen, _, _ in acks)
         assert faults_of(ws, []) == []
-        assert ws.maintenance.doctor().facts["handle_files"]["current"] == 1
+        assert ws.maintenance.doctor().facts["state_files"]["current"] == 1
 
 
 @pytest.mark.promise("P-2", "S1-17", "S1-32")
@@ -103,8 +103,14 @@ def test_processes_on_tasks_of_their_own(tmp_path: Path) -> None:
     assert len(acked) == PROCESSES * 8
     with passdown.open(new_folder(tmp_path / "project")) as ws:
         assert [task.version for task in ws.tasks()] == [9] * PROCESSES
-        handles = ws.maintenance.doctor().facts["handle_files"]
-        assert handles == {"current": PROCESSES, "missing": 0, "old": 0, "edited": 0, "ahead": 0}
+        state_files = ws.maintenance.doctor().facts["state_files"]
+        assert state_files == {
+            "current": PROCESSES,
+            "missing": 0,
+            "old": 0,
+            "edited": 0,
+            "ahead": 0,
+        }
         assert faults_of(ws, acked) == []
 
 
@@ -122,8 +128,14 @@ def test_many_threads_share_one_workspace(tmp_path: Path) -> None:
     assert len(acked) == threads * count
     with passdown.open(new_folder(tmp_path / "project")) as ws:
         assert ws.task("T-1").version == 1 + threads // 2 * count
-        handles = ws.maintenance.doctor().facts["handle_files"]
-        assert handles == {"current": len(tasks), "missing": 0, "old": 0, "edited": 0, "ahead": 0}
+        state_files = ws.maintenance.doctor().facts["state_files"]
+        assert state_files == {
+            "current": len(tasks),
+            "missing": 0,
+            "old": 0,
+            "edited": 0,
+            "ahead": 0,
+        }
         assert faults_of(ws, acked) == []
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import passdown
-from passdown.core.handle_files import is_intact
 from passdown.core.kinds import stream_of
+from passdown.core.state_files import is_intact
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -125,7 +125,7 @@ def lost_or_doubled(ws: passdown.Workspace, acks: list[Ack]) -> list[str]:
 
 
 def handle_faults(ws: passdown.Workspace, task: str) -> list[str]:
-    """What is wrong with a task's handle file, before and after it is brought up to date."""
+    """What is wrong with a task's state file, before and after it is brought up to date."""
     path = Path(ws.root, ".passdown", "state", f"{task}.json")
     found: list[str] = []
     if path.exists():

@@ -251,7 +251,7 @@ def one_export(options: Options) -> None:
 
 
 def one_reindex(options: Options) -> None:
-    """Every derived row and handle file made again."""
+    """Every derived row and state file made again."""
     with passdown.open(options["folder"]) as ws:
         mark_start()
         append_line(options["acks"], ["reindex", "", ws.maintenance.reindex().records, ""])

@@ -28,7 +28,7 @@ COMMAND_KEYS = {
     "context_summary",
     "state_file",
     "held_by",
-    "completeness",
+    "detail_score",
     "is_replay",
     "warnings",
 }
@@ -157,7 +157,7 @@ def test_a_dry_run_lists_every_problem_and_changes_nothing(
         *("handoff", "--task", task, "--outcome", "completed", "--dry-run", "--summary", "fine")
     )
     assert good["ok"] is True
-    assert 0 < good["completeness"] <= 100
+    assert 0 < good["detail_score"] <= 100
     (project / "broken.yaml").write_text("a: [", "utf-8")
     assert as_json("handoff", "broken.yaml", "--dry-run", code=1)["problems"]
     assert as_json("log") == before

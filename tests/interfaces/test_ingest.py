@@ -175,7 +175,7 @@ def test_a_template_is_taken_in_once_it_names_an_outcome(
     assert [(each["task_fields"], each["left_out"]) for each in results] == [([], [])] * 2
     unknown = [w for w in results[1]["warnings"] if w["code"] == "unknown_field"]
     assert unknown == []
-    assert results[1]["completeness"] > 90
+    assert results[1]["detail_score"] > 90
     state = as_json("state", "F-1")
     assert state["title"] == "Filled"
     assert state["source_agent"] == "coder"

@@ -81,7 +81,7 @@ def test_reindex_and_doctor(filled: Path, cli: Run, as_json: Callable[..., Any])
     handle = filled / ".passdown" / "state" / "T-1.json"
     handle.write_text(handle.read_text("utf-8").replace("JWT", "JWX"), "utf-8")
     told = cli("doctor").out
-    assert "edited_handle" in told
+    assert "edited_state_file" in told
     assert told.endswith("\nok, 1 warning\n")
 
 

@@ -348,7 +348,7 @@ def ingest_file(workspace: Workspace, path: str, agent: str, result: JsonObject)
     result.update(
         result="unchanged" if command.is_replay else "recorded",
         version=command.version,
-        completeness=command.completeness,
+        detail_score=command.detail_score,
         held_by=list(command.held_by),
         warnings=[*warnings, *(problem.to_dict() for problem in command.warnings)],
     )
@@ -635,9 +635,9 @@ def _print_shared_tasks(planned: list[str]) -> None:
 @command("schema", "", "state", has_store=False, help={"of": "of what"})
 def schema(_session: Session, of: Literal["handoff", "task", "state"] = "handoff") -> None:
     """Print the JSON Schema of a handoff, a task or a state."""
-    from passdown.core import handle_files, intake
+    from passdown.core import intake, state_files
 
-    made_by = handle_files if of == "state" else intake
+    made_by = state_files if of == "state" else intake
     print_json(getattr(made_by, f"{of}_schema")())
 
 

@@ -443,7 +443,7 @@ def print_command(command: HandoffCommand) -> None:
             ("phase", command.phase),
             ("outcome", command.outcome),
             ("held by", [approve_hint(gate) for gate in command.held_by]),
-            ("detail score", f"{command.completeness}/100"),
+            ("detail score", f"{command.detail_score}/100"),
             ("added", f"{files}, {counted(delta['decisions_made'], 'decision')}"),
             (state, command.state_file),
             ("digest", short_digest(command.digest)),
@@ -463,6 +463,6 @@ def approve_hint(gate: str) -> str:
 def print_check(check: Check) -> None:
     """Print what a dry run found."""
     print(styled("would be recorded", "green") if check.ok else styled("refused", "red"))
-    pairs([("detail score", f"{check.completeness}/100")], 2)
+    pairs([("detail score", f"{check.detail_score}/100")], 2)
     print_problems(sorted(check.problems, key=lambda problem: problem.level != "error"))
     line("nothing was changed (dry run)")

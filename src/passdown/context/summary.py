@@ -1,7 +1,7 @@
 """Short texts about one task: the summary for a prompt, and the compact context.
 
 A summary names the version and digest it was made from, so that an outdated one can be recognised,
-and the handle file for everything else.
+and the state file for everything else.
 """
 
 from __future__ import annotations

@@ -368,7 +368,7 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def completeness(handoff: Mapping[str, Any]) -> int:
+def detail_score(handoff: Mapping[str, Any]) -> int:
     """How much of the schema a valid handoff fills, 0 to 100, by the weights of its fields."""
     weights = {name: field.weight for name, field in fields_of(Handoff).items()}
     filled = sum(weight for name, weight in weights.items() if handoff.get(name))

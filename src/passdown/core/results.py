@@ -25,7 +25,7 @@ class HandoffCommand(NamedTuple):
     context_summary: str
     state_file: str
     held_by: tuple[str, ...] = ()
-    completeness: int = 0
+    detail_score: int = 0
     is_replay: bool = False
     warnings: tuple[Problem, ...] = ()
 
@@ -51,7 +51,7 @@ class Check(NamedTuple):
     """What a dry run finds: every problem and reason, and how complete the handoff is."""
 
     problems: tuple[Problem, ...]
-    completeness: int
+    detail_score: int
     handoff: dict[str, Any]
 
     @property
@@ -63,7 +63,7 @@ class Check(NamedTuple):
         """The result as a plain JSON object."""
         return {
             "ok": self.ok,
-            "completeness": self.completeness,
+            "detail_score": self.detail_score,
             "problems": [problem.to_dict() for problem in self.problems],
             "handoff": self.handoff,
         }

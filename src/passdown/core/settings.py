@@ -26,7 +26,7 @@ class Settings(NamedTuple):
     """How a workspace behaves.
 
     `phase_gates` maps a phase to the artifacts, by type, that a task must have to enter it.
-    `kept_versions` is how many of the latest versions a handle file always shows; twice as many and
+    `kept_versions` is how many of the latest versions a state file always shows; twice as many and
     the older half moves to its archive. `state_bytes` is how long its items may be, in all. `needs`
     maps an agent to what it has to get in a handoff.
     `compact_at` is the share of the context `window` from which compaction is due.
@@ -70,7 +70,7 @@ change one.
 # [handoff]
 # artifacts_on_disk = true
 
-# Versions whose items a handle file always shows; older ones move to its archive.
+# Versions whose items a state file always shows; older ones move to its archive.
 # [state]
 # kept_versions = 8
 # max_bytes = 262144

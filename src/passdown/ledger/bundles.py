@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Self, cas
 
 from passdown.core.checkout import Checkout, read_checkout
 from passdown.core.documents import item_document, state_document
-from passdown.core.handle_files import check_state
 from passdown.core.kinds import origins_of, stream_of, task_of
 from passdown.core.names import id_problems
 from passdown.core.parsing import load_json
 from passdown.core.record import GENESIS, Head, Record, canonical_bytes, chained
 from passdown.core.replay import replay
+from passdown.core.state_files import check_state
 from passdown.errors import Damaged, InvalidInput, Problem, StoreUnavailable
 from passdown.ledger.admission import record_problems
 from passdown.ledger.channel import SYSTEM_AUTHOR, with_channel

@@ -483,7 +483,7 @@ def _command_text(command: HandoffCommand) -> str:
     to = f" to {one_line(command.target_agent)}" if command.target_agent else ""
     line = (
         f"{said}: {command.task_id} version {command.version}, {command.outcome}{to}, "
-        f"phase {command.phase}. Detail score: {command.completeness}/100."
+        f"phase {command.phase}. Detail score: {command.detail_score}/100."
     )
     held = f"Held by {', '.join(command.held_by)}: a person has to answer first."
     shown = warning_lines(command.warnings)

@@ -15,8 +15,8 @@ from passdown.errors import Damaged, InvalidInput, PassdownError, Problem, Store
 from passdown.store import SQLITE_PREFIX, open_store, url_without_password
 
 if TYPE_CHECKING:
-    from passdown.history.handle_files import HandleFiles
     from passdown.history.profiles import Profiles
+    from passdown.history.state_files import StateFiles
     from passdown.ledger.project_files import Project
     from passdown.ledger.writer import Clock, Ledger, Written
     from passdown.store.protocol import Store
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """The parts of a workspace: place, settings, store, ledger and handle files."""
+    """The parts of a workspace: place, settings, store, ledger and state files."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class Context:
             self.ledger.rebuild()
 
     def _lost_ledger(self) -> PassdownError | None:
-        """Why an empty ledger isn't used: handle files show that there was another."""
+        """Why an empty ledger isn't used: state files show that there was another."""
         if not os.path.isdir(os.path.join(self.place.folder, "state")):
             return None
-        from passdown.history.handle_files import ledger_behind
+        from passdown.history.state_files import ledger_behind
 
         # The ledger is looked at after the files: another process may be writing its first record,
         # and then the file of it, at this moment.
         with self.store.reading() as reader:
-            lost = self.handles.unknown_tasks(reader)
+            lost = self.state_files.unknown_tasks(reader)
             return ledger_behind(reader, lost) if lost else None
 
     @property
@@ -98,7 +98,7 @@ class Context:
         """The only writer."""
         from passdown.ledger.writer import Ledger
 
-        return Ledger(self.store, self.clock, self.handles.refuse_if_ahead)
+        return Ledger(self.store, self.clock, self.state_files.refuse_if_ahead)
 
     @cached_property
     def project(self) -> Project:
@@ -117,12 +117,12 @@ class Context:
         return CallerFiles(self.project)
 
     @cached_property
-    def handles(self) -> HandleFiles:
-        """The handle files of this workspace."""
-        from passdown.history.handle_files import HandleFiles
+    def state_files(self) -> StateFiles:
+        """The state files of this workspace."""
+        from passdown.history.state_files import StateFiles
 
         # A ledger that may lose its last moments needs no mirror that survives them.
-        return HandleFiles(
+        return StateFiles(
             os.path.join(self.place.folder, "state"),
             kept_versions=self.settings.kept_versions,
             max_bytes=self.settings.state_bytes,
@@ -202,21 +202,21 @@ class Context:
         with self.store.reading() as reader:
             return sorted(name for name in names if reader.known_node(MEMORY_PREFIX + name))
 
-    def handle_path(self, task: str) -> str:
-        """A task's handle file, relative to the project root where it is inside."""
-        return self._handles_shown + f"{task}.json"
+    def state_path(self, task: str) -> str:
+        """A task's state file, relative to the project root where it is inside."""
+        return self._state_files_shown + f"{task}.json"
 
     def state_location(self, task: str) -> str:
-        """Where who is told about a task finds all of its state: its handle file, or for who asks
+        """Where who is told about a task finds all of its state: its state file, or for who asks
         from elsewhere the address that gives the same.
         """
         from passdown.workspace.files import is_served
 
-        return f"/api/tasks/{task}/state" if is_served() else self.handle_path(task)
+        return f"/api/tasks/{task}/state" if is_served() else self.state_path(task)
 
     @cached_property
-    def _handles_shown(self) -> str:
-        """The folder of the handle files, with a slash, as their paths are told."""
+    def _state_files_shown(self) -> str:
+        """The folder of the state files, with a slash, as their paths are told."""
         folder = os.path.join(self.place.folder, "state")
         relative = os.path.relpath(folder, self.root)
         if relative.startswith(".."):
@@ -224,7 +224,7 @@ class Context:
         return relative.replace(os.sep, "/") + "/"
 
     def mirror(self, written: Written) -> list[Problem]:
-        """Bring handle files up to date after a commit.
+        """Bring state files up to date after a commit.
 
         What was recorded stays recorded if a file can't be written: that is a warning.
         """
@@ -233,7 +233,7 @@ class Context:
         problems: list[Problem] = []
         for name in written.touched:
             try:
-                problems += self.handles.write(self.store, name)
+                problems += self.state_files.write(self.store, name)
             except (StoreUnavailable, Damaged) as error:
                 fix = "passdown doctor writes it again"
                 problems.append(

@@ -188,7 +188,7 @@ class GrowthStep(NamedTuple):
 
 
 class Retention(NamedTuple):
-    """What became of what must not get lost: in the last context, one handle away, or gone."""
+    """What became of what must not get lost: in the last context, one step away, or gone."""
 
     found: int
     reachable: int

@@ -13,7 +13,7 @@ from passdown.core.handoff import all_artifacts, handoff_body
 from passdown.core.intake import (
     NOTHING_CHANGED,
     HandoffLike,
-    completeness,
+    detail_score,
     read_handoff,
     same_agent,
 )
@@ -102,7 +102,7 @@ def hand_off(
     warnings += [] if written.is_replay else alike
     warnings += context.mirror(written)
     warnings += [*_needs(context, plain), *_left_open(context, plain, written)]
-    return _command(context, written, limited_problems(warnings), completeness(plain))
+    return _command(context, written, limited_problems(warnings), detail_score(plain))
 
 
 def _command(
@@ -126,7 +126,7 @@ def _command(
         context_summary=summary({**answer, **head}, place),
         state_file=place,
         held_by=tuple(answer["held_by"]),
-        completeness=score,
+        detail_score=score,
         is_replay=written.is_replay,
         warnings=warnings,
     )
@@ -206,7 +206,7 @@ def check_handoff(
         if known is not None:
             message = f"it is recorded already, as version {known.position} of {task}"
             repeat = Problem("", "already_recorded", message, level="warning")
-            return Check((repeat, *checked.problems), completeness(plain), body)
+            return Check((repeat, *checked.problems), detail_score(plain), body)
         try:
             before = task_before(reader, task, "handoff", body)
             gates = handoff_reasons(reader, task, before, body, _gate_check(context))
@@ -216,7 +216,7 @@ def check_handoff(
             gates = [_no_task(error)]
     alike = memory_warnings(context.store, body)
     problems = (*checked.problems, *disk, *gates, *_needs(context, plain, body), *alike)
-    return Check(limited_problems(problems), completeness(plain), body)
+    return Check(limited_problems(problems), detail_score(plain), body)
 
 
 def _gate_check(context: Context) -> GateCheck:

@@ -84,7 +84,7 @@ def locate(target: str, *, create: bool) -> Location:
 
 def _of_address(url: str) -> Location:
     """The workspace of a database, worked on from here: in the folder that names it, else in one of
-    its own, so that the handle files of two workspaces never mix.
+    its own, so that the state files of two workspaces never mix.
     """
     near = _nearest(os.getcwd())
     if near is None or near.url == url:

@@ -21,7 +21,7 @@ from passdown.core.types import Heads, Progress
 from passdown.core.views import Diagnosis, SavedHeads
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
 from passdown.history.git import checkout_of, has_git, head_of, patch_of
-from passdown.history.handle_files import ledger_behind
+from passdown.history.state_files import ledger_behind
 from passdown.ledger.bundles import (
     Bundle,
     BundleImport,
@@ -159,7 +159,7 @@ def reindex(context: Context, progress: Progress | None = None) -> Rebuild:
         after = reader.dump()
         tasks = [row.task for row in reader.tasks(limit=2**62)]
     for task in tasks:
-        context.handles.write(context.store, task, with_archive=True)
+        context.state_files.write(context.store, task, with_archive=True)
     return Rebuild(count, tuple(name for name in before if before[name] != after[name]))
 
 
@@ -171,7 +171,7 @@ def doctor(context: Context) -> Diagnosis:
     facts["permissions"] = _check_modes(context, findings)
     _check_left_behind(context, findings)
     facts["clock"] = _check_clock(context, findings)
-    facts["handle_files"] = _check_handles(context, findings)
+    facts["state_files"] = _check_state_files(context, findings)
     vectors = context.embeddings.status()
     facts["embedder"] = vectors.embedder or "none"
     facts["vectors"] = {"done": vectors.done, "total": vectors.total}
@@ -239,25 +239,25 @@ def _check_clock(context: Context, findings: list[Problem]) -> str:
     return now
 
 
-def _check_handles(context: Context, findings: list[Problem]) -> dict[str, int]:
-    """Look at every handle file: missing, old and edited ones are written again, what an edited
+def _check_state_files(context: Context, findings: list[Problem]) -> dict[str, int]:
+    """Look at every state file: missing, old and edited ones are written again, what an edited
     one says is kept aside. One that is ahead of the ledger is an error, and stays.
     """
     counts = {"current": 0, "missing": 0, "old": 0, "edited": 0, "ahead": 0}
-    handles = context.handles
+    state_files = context.state_files
     with context.store.reading() as reader:
         rows = reader.tasks(limit=2**62)
-        states = {row.task: handles.check(reader, row) for row in rows}
-        lost = handles.unknown_tasks(reader)
-        lost |= {task: e for task in states if (e := handles.evidence(reader, task))}
+        states = {row.task: state_files.check(reader, row) for row in rows}
+        lost = state_files.unknown_tasks(reader)
+        lost |= {task: e for task in states if (e := state_files.evidence(reader, task))}
         findings += ledger_behind(reader, lost).problems
     for state in (*states.values(), *("ahead" for task in lost if task not in states)):
         counts[state] += 1
     for task, state in states.items():
         if state in ("missing", "old", "edited"):
-            findings += handles.write(context.store, task, with_archive=True)
-    if os.path.isdir(handles.folder):
-        sweep_temporary(handles.folder)
+            findings += state_files.write(context.store, task, with_archive=True)
+    if os.path.isdir(state_files.folder):
+        sweep_temporary(state_files.folder)
     return counts
 
 
@@ -277,11 +277,11 @@ def recover(
         "nothing was changed",
         [*agent_problems(by, "by"), *text_problems(reason, "reason", required=False)],
     )
-    handles = context.handles
+    state_files = context.state_files
     with context.store.reading() as reader:
         known = [task] if task else [row.task for row in reader.tasks(limit=2**62)]
-        lost = {name: shown for name in known if (shown := handles.evidence(reader, name))}
-        lost |= {} if task else handles.unknown_tasks(reader)
+        lost = {name: shown for name in known if (shown := state_files.evidence(reader, name))}
+        lost |= {} if task else state_files.unknown_tasks(reader)
         heads = {name: reader.head(stream_of(name)) for name in lost}
     if not lost:
         raise NotFound(
@@ -300,8 +300,8 @@ def recover(
         }
         stream = RECOVERY_STREAM + name
         context.ledger.add_entries([StreamEntry(stream, "ledger_accepted", by, body)])
-        found[name] = handles.accept_ledger(name)
-        handles.write(context.store, name, with_archive=True)
+        found[name] = state_files.accept_ledger(name)
+        state_files.write(context.store, name, with_archive=True)
     context.refusal = None
     return found
 
@@ -435,7 +435,7 @@ def _taken_in(context: Context, bundle: Bundle, fork: str, agent: str) -> Bundle
     importer = BundleImporter(now, agent) if agent else BundleImporter(now)
     result = import_records(context.store, bundle, importer, fork=fork)
     for task in result.touched:
-        context.handles.write(context.store, task, with_archive=True)
+        context.state_files.write(context.store, task, with_archive=True)
     return result._replace(warnings=checkout_warnings(context.root, bundle.checkout))
 
 

@@ -199,13 +199,13 @@ def state_file(context: Context, task: str) -> str:
         row = reader.task(task)
         if row is None:
             raise unknown_task(task)
-        stands = context.handles.check(reader, row)
+        stands = context.state_files.check(reader, row)
     if stands != "current":
         import logging
 
-        for problem in context.handles.write(context.store, task, with_archive=True):
-            logging.getLogger("passdown.handles").warning("%s", problem.line())
-    return context.handle_path(task)
+        for problem in context.state_files.write(context.store, task, with_archive=True):
+            logging.getLogger("passdown.state_files").warning("%s", problem.line())
+    return context.state_path(task)
 
 
 def state_document(context: Context, task: str, version: int | None = None) -> JsonObject:

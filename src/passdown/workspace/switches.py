@@ -321,7 +321,7 @@ def _artifact(
     at = stamp(context.clock())
     name = artifact_name(facts["from_agent"], facts["to_agent"], at, [e["file"] for e in known])
     story = {"branch": current_branch(context.root), **facts["story"]}
-    record = context.handle_path(facts["task"])
+    record = context.state_path(facts["task"])
     whole = {**facts, "story": story, "at": at, "full_record": record}
     artifact = artifact_of(whole, counter=by)
     return {

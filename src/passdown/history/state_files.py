@@ -1,4 +1,4 @@
-"""Handle files: a task's state as indented JSON that an agent opens with its own file tool.
+"""State files: a task's state as indented JSON that an agent opens with its own file tool.
 
 They mirror the ledger and are never the truth. Each contains the version and digest it was made
 from and a checksum of itself. A missing or old mirror is rewritten; an edited one is reported, kept
@@ -17,14 +17,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.documents import LISTS, state_document
-from passdown.core.handle_files import (
+from passdown.core.kinds import stream_of
+from passdown.core.state_files import (
     check_state,
     handle_file_text,
     indented_json,
     is_intact,
     is_torn,
 )
-from passdown.core.kinds import stream_of
 from passdown.errors import Damaged, Problem
 from passdown.history.state import envelope, with_documents, with_links
 from passdown.ledger.durable_files import (
@@ -54,15 +54,15 @@ _AHEAD, _LOCKS, _TEMPORARY, _ARCHIVE = "ahead", ".locks", ".tmp", "archive"
 
 
 class Mirrored(NamedTuple):
-    """The version and digest that a handle file shows."""
+    """The version and digest that a state file shows."""
 
     path: str
     version: int
     digest: str
 
 
-class HandleFiles:
-    """The handle files of one workspace, in one folder."""
+class StateFiles:
+    """The state files of one workspace, in one folder."""
 
     def __init__(
         self, folder: str, *, kept_versions: int, max_bytes: int, is_synced: bool = True
@@ -77,11 +77,11 @@ class HandleFiles:
         self._is_synced = is_synced
 
     def path(self, task: str) -> str:
-        """Where a task's handle file is."""
+        """Where a task's state file is."""
         return os.path.join(self.folder, f"{task}.json")
 
     def write(self, store: Store, task: str, *, with_archive: bool = False) -> list[Problem]:
-        """Bring a task's handle file up to date; an edited one is reported and kept aside.
+        """Bring a task's state file up to date; an edited one is reported and kept aside.
 
         The state is read while the task is locked, so the last to write is the last to have read:
         an older state never takes the place of a newer one. `with_archive` also writes every
@@ -115,7 +115,7 @@ class HandleFiles:
             return problems
 
     def check(self, reader: Reader, row: TaskRow) -> str:
-        """The status of a task's handle file: `current`, `missing`, `old`, `edited` or `ahead`."""
+        """The status of a task's state file: `current`, `missing`, `old`, `edited` or `ahead`."""
         if self.evidence(reader, row.task):
             return "ahead"
         text = read_text(self.path(row.task))
@@ -135,14 +135,14 @@ class HandleFiles:
         return None
 
     def refuse_if_ahead(self, reader: Reader, task: str, head: Head | None) -> None:
-        """Raise Damaged if a handle file shows what the ledger doesn't have; it is kept aside."""
+        """Raise Damaged if a state file shows what the ledger doesn't have; it is kept aside."""
         shown = self.evidence(reader, task, head)
         if shown is not None:
             self._keep_evidence(task)
             raise ledger_behind(reader, {task: shown})
 
     def unknown_tasks(self, reader: Reader) -> dict[str, Mirrored]:
-        """Tasks of which only a whole handle file is left, and nothing in the ledger."""
+        """Tasks of which only a whole state file is left, and nothing in the ledger."""
         found: dict[str, Mirrored] = {}
         for task in self._tasks():
             if reader.head(stream_of(task)) is None:
@@ -185,7 +185,7 @@ class HandleFiles:
         kept = keep_aside(target, "edited")
         message = f"{target} had been edited by hand; the edit is kept as {kept}"
         fix = "record what it says with passdown handoff, decide or note"
-        return [Problem("state_file", "edited_handle", message, "", fix, "warning")]
+        return [Problem("state_file", "edited_state_file", message, "", fix, "warning")]
 
     def _archived_through(self, row: TaskRow) -> int:
         """The last version that has moved to the archive: whole blocks, the newest two stay."""
@@ -262,7 +262,7 @@ def _shown(path: str) -> Mirrored | None:
 
 
 def is_whole(path: str) -> bool:
-    """Whether a handle file is as it was written, by its own checksum."""
+    """Whether a state file is as it was written, by its own checksum."""
     data = read_bytes(path)
     return data is not None and is_intact(data.decode(errors="replace"))
 
@@ -279,7 +279,7 @@ def _is_known(reader: Reader, task: str, shown: Mirrored, head: Head | None) -> 
 
 
 def ledger_behind(reader: Reader, tasks: dict[str, Mirrored]) -> Damaged:
-    """The error of a ledger that lacks what handle files show."""
+    """The error of a ledger that lacks what state files show."""
     problems: list[Problem] = []
     for task, shown in tasks.items():
         head = reader.head(stream_of(task))

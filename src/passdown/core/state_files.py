@@ -1,4 +1,4 @@
-"""Handle files: the JSON Schema of a state document, its check, and the file's text."""
+"""State files: the JSON Schema of a state document, its check, and the file's text."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ _HEADER: Schema = {
     "blocked_by": {"type": "array", "items": _address("b")},
 }
 
-# A handle file leaves old items to its archive and says how many there are in all.
+# A state file leaves old items to its archive and says how many there are in all.
 _HANDLE: Schema = {
     "metadata": _ANYTHING,
     "totals": _object({}, dict.fromkeys(LISTS.values(), _COUNT)),
@@ -182,7 +182,7 @@ _HANDLE: Schema = {
 
 @cache
 def state_schema() -> dict[str, Any]:
-    """The JSON Schema of a state document and of a handle file."""
+    """The JSON Schema of a state document and of a state file."""
     listed = {name: {"type": "array", "items": _item(key)} for key, name in LISTS.items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -193,7 +193,7 @@ def state_schema() -> dict[str, Any]:
 
 
 def state_problems(document: object) -> list[Problem]:
-    """What in a state document, or a handle file's content, breaks its schema."""
+    """What in a state document, or a state file's content, breaks its schema."""
     found: list[Problem] = []
     check_json(document, state_schema(), "", found)
     return found
@@ -205,7 +205,7 @@ def check_state(document: dict[str, Any]) -> None:
         raise Damaged(
             f"what is stored of {document.get('task_id')} breaks the schema of a state",
             found,
-            next_step="Run passdown verify; the handle file is written once this is fixed.",
+            next_step="Run passdown verify; the state file is written once this is fixed.",
         )
 
 
@@ -263,8 +263,8 @@ def is_torn(text: str) -> bool:
     return not text or "\x00" in text
 
 
-def read_handle(text: str | bytes) -> dict[str, Any]:
-    """The state document that a handle file holds.
+def read_state_file(text: str | bytes) -> dict[str, Any]:
+    """The state document that a state file holds.
 
     Raises InvalidInput for text that is no JSON, a schema that this release doesn't know, a file
     that was edited (its checksum shows it) and a document that breaks the schema.
@@ -277,14 +277,16 @@ def read_handle(text: str | bytes) -> dict[str, Any]:
     given = document.get("schema")
     if given != STATE_SCHEMA:
         problem = Problem("schema", "unknown_schema", f"{str(given)[:60]!r}", STATE_SCHEMA)
-        raise InvalidInput("this is not a handle file that this release knows", [problem])
+        raise InvalidInput("this is not a state file that this release knows", [problem])
     problems = state_problems(document)
     if not is_intact(text if isinstance(text, str) else text.decode()):
         message = "the file is not as it was written"
         fix = "read the state from the ledger; record what the edit says with passdown"
-        problems.insert(0, Problem("checksum", "edited_handle", message, "an unedited file", fix))
+        problems.insert(
+            0, Problem("checksum", "edited_state_file", message, "an unedited file", fix)
+        )
     if problems:
-        raise InvalidInput("the handle file can't be trusted", problems)
+        raise InvalidInput("the state file can't be trusted", problems)
     return document
 
 

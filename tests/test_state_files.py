@@ -1,4 +1,4 @@
-"""Handle files: they say what the ledger says, and say so when they don't."""
+"""State files: they say what the ledger says, and say so when they don't."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def handle(ws: Workspace, task: str = "T-1") -> Path:
 
 
 def read(ws: Workspace, task: str = "T-1") -> Document:
-    return passdown.read_handle(handle(ws, task).read_text("utf-8"))
+    return passdown.read_state_file(handle(ws, task).read_text("utf-8"))
 
 
 def says_what_the_ledger_says(ws: Workspace) -> None:
-    """Every handle file holds its task's state, but for items that moved to the archive."""
+    """Every state file holds its task's state, but for items that moved to the archive."""
     for task in ws.tasks():
         file, state = read(ws, task.task), ws.files.state_document(task.task)
         through = file["archive"]["through_version"]
@@ -93,7 +93,7 @@ def test_the_file_equals_the_ledger_after_every_kind_of_write(ws: Workspace) -> 
     for step in steps:
         step()
         says_what_the_ledger_says(ws)
-    assert ws.maintenance.doctor().facts["handle_files"] == {
+    assert ws.maintenance.doctor().facts["state_files"] == {
         "current": 3,
         "missing": 0,
         "old": 0,
@@ -103,7 +103,7 @@ def test_the_file_equals_the_ledger_after_every_kind_of_write(ws: Workspace) -> 
 
 
 @pytest.mark.promise("P-9")
-@pytest.mark.parametrize("way", ["handle_file", "doctor", "reindex", "write"])
+@pytest.mark.parametrize("way", ["state_file", "doctor", "reindex", "write"])
 def test_a_missing_or_old_file_is_written_again(ws: Workspace, way: str) -> None:
     """Whoever asks for it, looks after it or writes next finds it restored."""
     old = handle(ws).read_text("utf-8")
@@ -113,7 +113,7 @@ def test_a_missing_or_old_file_is_written_again(ws: Workspace, way: str) -> None
             handle(ws).unlink()
         else:
             handle(ws).write_text(text, "utf-8")
-        if way == "handle_file":
+        if way == "state_file":
             assert ws.files.state_file("T-1") == ".passdown/state/T-1.json"
         elif way == "doctor":
             assert ws.maintenance.doctor().ok
@@ -126,15 +126,15 @@ def test_a_missing_or_old_file_is_written_again(ws: Workspace, way: str) -> None
 
 @pytest.mark.promise("P-9")
 @pytest.mark.parametrize("left", [b"", b"\x00" * 4_096, b'{\n  "schema": "passdown/st\x00\x00\x00'])
-@pytest.mark.parametrize("way", ["handle_file", "doctor", "write"])
+@pytest.mark.parametrize("way", ["state_file", "doctor", "write"])
 def test_what_a_power_cut_left_is_no_edit(ws: Workspace, way: str, left: bytes) -> None:
     """A file that was never synced may be empty or full of zeros: it is written again."""
     handle(ws).write_bytes(left)
-    if way == "handle_file":
+    if way == "state_file":
         ws.files.state_file("T-1")
     elif way == "doctor":
         report = ws.maintenance.doctor()
-        assert (report.ok, report.facts["handle_files"]["missing"]) == (True, 1)
+        assert (report.ok, report.facts["state_files"]["missing"]) == (True, 1)
     else:
         assert ws.warn("T-1", agent="a", text="w").warnings == ()
     says_what_the_ledger_says(ws)
@@ -171,15 +171,15 @@ def test_an_edited_file_is_reported_and_kept_aside(ws: Workspace) -> None:
     handle(ws).write_text(edited, "utf-8")
     receipt = ws.warn("T-1", agent="a", text="w")
     (warning,) = receipt.warnings
-    assert (warning.code, warning.level) == ("edited_handle", "warning")
+    assert (warning.code, warning.level) == ("edited_state_file", "warning")
     kept = handle(ws).with_name("T-1.json.edited-1")
     assert kept.read_text("utf-8") == edited
     says_what_the_ledger_says(ws)
     assert ws.state("T-1").title == "Login"
     handle(ws).write_text("{", "utf-8")
     report = ws.maintenance.doctor()
-    assert (report.ok, report.facts["handle_files"]["edited"]) == (True, 1)
-    (finding,) = [f for f in report.findings if f["code"] == "edited_handle"]
+    assert (report.ok, report.facts["state_files"]["edited"]) == (True, 1)
+    (finding,) = [f for f in report.findings if f["code"] == "edited_state_file"]
     assert "T-1.json.edited-2" in finding["message"]
     assert handle(ws).with_name("T-1.json.edited-2").read_text("utf-8") == "{"
     says_what_the_ledger_says(ws)
@@ -191,9 +191,9 @@ def test_asking_for_an_edited_file_logs_it_and_gives_the_truth(
 ) -> None:
     """Whoever is given the path reads what the ledger says; the edit is kept and logged."""
     handle(ws).write_text(handle(ws).read_text("utf-8") + "\n", "utf-8")
-    with caplog.at_level(logging.WARNING, "passdown.handles"):
+    with caplog.at_level(logging.WARNING, "passdown.state_files"):
         ws.files.state_file("T-1")
-    assert "edited_handle" in caplog.text
+    assert "edited_state_file" in caplog.text
     assert handle(ws).with_name("T-1.json.edited-1").exists()
     says_what_the_ledger_says(ws)
 
@@ -266,10 +266,10 @@ TOUCHED: list[tuple[Callable[[str], str], str]] = [
     (lambda _: "[]", "unknown_schema"),
     (lambda _: "{}", "unknown_schema"),
     (lambda text: text.replace("passdown/state/1", "passdown/state/99"), "unknown_schema"),
-    (lambda text: text.replace("Login", "Logout"), "edited_handle"),
+    (lambda text: text.replace("Login", "Logout"), "edited_state_file"),
     (lambda text: text.replace('"phase": "planning"', '"phase": "p"'), "invalid_choice"),
     (lambda text: text.replace('"title"', '"title": "twice",\n  "title"'), "duplicate_key"),
-    (lambda text: text + " ", "edited_handle"),
+    (lambda text: text + " ", "edited_state_file"),
 ]
 
 
@@ -278,9 +278,9 @@ TOUCHED: list[tuple[Callable[[str], str], str]] = [
 def test_a_handle_file_that_was_touched_is_not_read(ws: Workspace, change: Any, code: str) -> None:
     """Bad JSON, another schema, an edit and a broken document are each described."""
     text = handle(ws).read_text("utf-8")
-    assert passdown.read_handle(text.encode()) == passdown.read_handle(text)
+    assert passdown.read_state_file(text.encode()) == passdown.read_state_file(text)
     with pytest.raises(InvalidInput) as caught:
-        passdown.read_handle(change(text))
+        passdown.read_state_file(change(text))
     assert code in [problem.code for problem in caught.value.problems]
 
 
