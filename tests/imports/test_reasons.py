@@ -68,6 +68,12 @@ def test_keys_of_a_report_count_by_their_name(order: tuple[str, ...], *, is_list
         "   - **Rejected:** A table; Signed cookies\n",
         "**Decision:** Keep sessions in Redis\n**Reason:** They end by themselves there\n"
         "**Alternatives:** A table; Signed cookies\n",
+        "### 1. Sessions\n**Decision**: Keep sessions in Redis\n\n**Rationale**:\n"
+        "- They end by themselves there\n\n**Alternatives**:\n- A table\n- Signed cookies\n\n"
+        "**Implementation**:\n- One key per session\n",
+        "**ADR-1: Sessions**\n- Decision: Keep sessions in Redis\n"
+        "- Reason: They end by themselves there\n- Rejected: A table; Signed cookies\n"
+        "- Impact: Redis has to be backed up\n",
         "### 1. Keep sessions in Redis\n\n**Rationale**: They end by themselves there\n"
         "**Alternatives**: A table; Signed cookies\n",
     ],

@@ -208,7 +208,11 @@ def _sentence_parts(kind: str, text: str, *, is_listed: bool) -> _Parts:
 
 def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
     """What was decided, why, and over what."""
-    others = [m["other"].strip() for m in _OVER.finditer(said) if _CHOSEN.search(said[: m.start()])]
+    others = [
+        match["other"].strip()
+        for match in _OVER.finditer(said)
+        if match[0][:4] != "over" or _CHOSEN.search(said[: match.start()])
+    ]
     match = _WHY.search(said, 8)
     if match is None and is_listed:
         lead = _LEAD.match(said)
@@ -345,7 +349,7 @@ class _ItemExtractor:
         self._said: set[tuple[str, str]] = set()
         self._taken: dict[tuple[str, ...], list[str]] = {}
         self._left: list[tuple[tuple[str, ...], NoteSpan]] = []
-        self._last_trail: tuple[str, ...] = ()
+        self._last_section: tuple[str, ...] = ()
 
     def take(self, block: Block, after: Sequence[Block]) -> None:
         """Take what a block says; `after` are the blocks that follow."""
@@ -402,14 +406,14 @@ class _ItemExtractor:
         if block.check == "todo":
             self._add(Cue(NEXT, 0.95, "[ ]"), block)
             return
-        label = field_of(_label(block.text)[0])
-        if label and not block.cells:
-            self._attach(label, block)
+        heading = words.by_heading(block.trail)
+        if not block.cells and self._is_attached(block, heading):
             return
         opening = words.by_opening(block.text)
-        heading = words.by_heading(block.trail)
         if opening and (heading is None or words.is_exact(opening)):
             self._add(opening, block)
+        elif heading and heading.kind == DECISION and block.text.endswith("?"):
+            self._add(heading._replace(kind=QUESTION), block)
         elif heading and not (heading.kind == GOTCHA and _is_over(block.text)):
             self._add(heading, block, is_listed=True)
         elif heading is None:
@@ -418,7 +422,10 @@ class _ItemExtractor:
     def _paragraph(self, block: Block, after: Block | None) -> None:
         if _is_nothing(block.text):
             return
-        if _is_remark(self.text[block.start : block.end]) or _ASIDE_OPENING.match(block.text):
+        if _is_remark(self.text[block.start : block.end]):
+            return
+        is_about = not block.cells and self._is_attached(block, None)
+        if is_about or _ASIDE_OPENING.match(block.text):
             return
         opening = words.by_opening(block.text)
         lines = remarks(self.text, block.start, block.end)
@@ -461,19 +468,27 @@ class _ItemExtractor:
         else:
             self._sentences(block)
 
-    def _attach(self, label: str, block: Block) -> None:
-        """Add a list item such as `Mitigation: a backup` to the item before it."""
+    def _is_attached(self, block: Block, heading: Cue | None) -> bool:
+        """Take what is labelled `Rationale`, `Mitigation` or the like, or is in a list below such a
+        label, as a field of the item before it in its section; whether the block is of that sort.
+        """
+        (name, said), above = _label(block.text), block.trail[-1] if block.trail else ""
+        label = field_of(name) if name else ""
+        if not label and above.endswith(":") and field_of(above.rstrip(": ")) in _ATTACHED:
+            label, said = field_of(above.rstrip(": ")), block.text
         last = self.found[-1] if self.found else None
-        field = {"why": "rationale", "alternatives": "alternatives", "remedy": "mitigation"}.get(
-            label
-        )
-        if last is None or block.trail != self._last_trail or field is None:
-            return
-        said = storable(_label(block.text)[1])
+        if not label or (heading and heading.kind == NEXT):
+            return False
+        if last is None or _section(block.trail) != self._last_section:
+            return label not in ("detail", "remedy") and heading is not None
+        field, said = _ATTACHED.get(label, ""), storable(said)
         if field == "alternatives" and last.kind == DECISION:
-            last.fields.setdefault(field, _listed(said))
+            last.fields[field] = [*last.fields.get(field, ()), *_listed(said)]
         elif said and last.fields.get(field) == NOT_STATED:
             last.fields[field] = said
+        elif said and above.endswith(":") and field in last.fields:
+            last.fields[field] = storable(f"{last.fields[field]}; {said}")
+        return True
 
     def _part(self, block: Block, start: int, end: int) -> Block:
         said, line = clean(self.text[start:end]), self.places.line(start)
@@ -616,9 +631,17 @@ class _ItemExtractor:
         if not main or (cue.kind, main) in self._said:
             return
         self._said.add((cue.kind, main))
-        self._last_trail = block.trail
+        self._last_section = _section(block.trail)
         span = (block.start, block.end)
         self.found.append(NoteItem(cue.kind, fields, span, block.line, cue.confidence, cue.words))
+
+
+_ATTACHED = {"why": "rationale", "alternatives": "alternatives", "remedy": "mitigation"}
+
+
+def _section(trail: tuple[str, ...]) -> tuple[str, ...]:
+    """The headings of a trail, without a label at its end."""
+    return trail[:-1] if trail and trail[-1].endswith(":") else trail
 
 
 _CHOICE_HEADING = re.compile(r"\b(?:choice|decision|chosen|approach)\b", re.IGNORECASE)

@@ -132,8 +132,9 @@ WORDS: tuple[Words, ...] = (
         heading=r"decisions?(?: made| taken)?|assumptions?|resolutions?|fallback|choices made|"
         r"why we chose",
         column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
-        opening=r"decisions?|decided|verdict|conclusion|recommendation|fallback|assumptions?|assumed|chose|"
-        r"choice|resolution",
+        opening=r"decisions?(?! (?:id|documentation|finali[sz]ed|status|date|makers?|owner|matrix|"
+        r"log|urgency|points?|needed|required|criteria)\b)|decided|verdict|conclusion|"
+        r"recommendation|fallback|assumptions?|assumed|chose|choice|resolution",
         sure=r"(?:was|were|have|has|is|are|we|i|they|been)? ?(?:decided|chose|chosen|opted|"
         r"settled on|went with|agreed to|adopted)|the recommended \w+ is|is recommended|"
         r"(?:validated and|are) recommended",
@@ -221,12 +222,15 @@ FIELDS = {
     r"because|evidence",
     "alternatives": r"(?:\w+ )?(?:alternatives?|options)(?: \w+)?|rejected(?: \w+)?|"
     r"(?:considered|instead of|over)(?: .*)?",
-    "remedy": r"mitigations?\b.*|fix\b.*|.*resolution|treatment|prevent.*|workaround|enforcement|"
-    r"suggested.*|remedy|solution\b.*|recommendation|how to (?:avoid|fix).*",
+    "remedy": r"mitigations?\b.*|fix(?:es)?(?: (?:applied|needed))?|.*resolution|treatment|"
+    r"prevention|workaround|enforcement|suggested.*|remedy|solution(?: needed)?|recommendation|"
+    r"how to (?:avoid|fix).*",
     "grade": r"severity|.*priority|likelihood|level|criticality|urgency",
     "status": r"status|state|result|verdict|outcome|pass(?:ed)?",
     "aside": r"#|no\.?|id|.* id|owner|agent|effort|source|origin|path|file|date|phase|tier|timing|"
     r"loc|complexity|category|.*\bconsumer|timestamp|assign(?:ed|ee)?(?: to)?",
+    "detail": r"impact|implementation|validation|testing|trade-?offs?|consequences?|benefits?|"
+    r"details?|context|examples?|scope|implications?",
 }
 _FIELDS = {name: re.compile(words, re.IGNORECASE) for name, words in FIELDS.items()}
 
