@@ -312,6 +312,54 @@ def test_a_huge_task_has_a_small_summary(ws: Workspace) -> None:
     assert "決定 999" in text
 
 
+@pytest.fixture(scope="module")
+def huge(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Scripts that take many tokens for few characters; 10,000 files and 1,000 decisions."""
+    folder = tmp_path_factory.mktemp("huge")
+    texts = ("ንድፍና ትግበራ ", "การออกแบบ ", "設計と実装 ", "👩‍👩‍👧‍👦 ", "дизайн ")
+    settings = Settings(artifacts_on_disk=False, durability="normal", embedder="none")
+    with passdown.open(str(folder), settings=settings) as ws:
+        for number, text in enumerate(texts):
+            files = 10_000 if number == 0 else 100
+            ws.create_task(f"T-{number}", title=text * 100, agent="planner")
+            ws.hand_off(
+                task=f"T-{number}",
+                outcome="partial",
+                to_agent="coder",
+                summary=text * 50,
+                artifacts=[{"path": f"src/{text.strip()}{n}.py"} for n in range(files)],
+                decisions=[
+                    {"summary": f"{text * 20} {n}", "rationale": text * 20}
+                    for n in range(files // 10)
+                ],
+                blockers=[{"blocker": f"{text * 20} {n}"} for n in range(30)],
+                suggested_next_steps=[{"step": text * 20}],
+            )
+    return str(folder)
+
+
+@pytest.mark.promise("S1-9")
+@pytest.mark.parametrize("counter", ["chars4", "o200k_base", "cl100k_base"])
+def test_through_the_api_a_summary_keeps_its_limit_by_every_counter(
+    huge: str, counter: str
+) -> None:
+    """By the workspace's counter, by one that is given, and by a function; 500 by default."""
+
+    def every_byte(text: str) -> int:
+        return len(text.encode())
+
+    count = counter_of(counter).tokens
+    with passdown.open(huge, settings=Settings(counter=counter)) as ws:
+        for task in (f"T-{number}" for number in range(5)):
+            assert 0 < count(ws.context.summary(task)) <= 500
+            for budget in (400, 100, 40, 10, 1):
+                assert count(ws.context.summary(task, budget)) <= budget
+                own = ws.context.summary(task, budget, counter=every_byte)
+                assert every_byte(own) <= budget
+    with passdown.open(huge, settings=Settings(counter="chars4")) as ws:
+        assert count(ws.context.summary("T-0", 100, counter=counter)) <= 100
+
+
 @pytest.mark.promise("S1-36")
 def test_summary_and_file_name_the_same_version(ws: Workspace, tmp_path: Path) -> None:
     """Both are made from one version; a summary that was overtaken is recognised."""

@@ -587,12 +587,13 @@ class ContextGroup:
             record: Whether the delivery is recorded.
         """
         ...
-    def summary(self, task: str, budget: int = 500) -> str:
+    def summary(self, task: str, budget: int = 500, *, counter: CounterLike = None) -> str:
         """A task in a few lines that name its state file and carry its version.
 
         Args:
             task: The task.
             budget: The most tokens that it may take.
+            counter: How tokens are counted: a name, or a function from text to a number.
         """
         ...
     def check(self, task: str, text: str) -> Freshness:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK, stream_of
+from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.types import NEWEST, JsonObject
 from passdown.core.views import (
     ArtifactStatus,
@@ -146,18 +147,20 @@ def _answer(reader: Reader, row: ItemRow) -> JsonObject:
     return {"answered_by": body["by"], "answered_at": record.at, "reason": body["reason"]}
 
 
-def summary(context: Context, task: str, budget: int = 500) -> str:
+def summary(context: Context, task: str, budget: int = 500, *, counter: CounterLike = None) -> str:
     """A task in a few lines that name its state file and carry its version.
 
     Args:
         task: The task.
         budget: The most tokens that it may take.
+        counter: How tokens are counted: a name, or a function from text to a number.
     """
+    by = counter_of(counter, context.settings.counter)
     with context.store.reading() as reader:
         row = reader.task(task)
         if row is None:
             raise unknown_task(task)
-        return summary_from(context, reader, row, budget)
+        return summary_from(context, reader, row, budget, by)
 
 
 def summary_from(
