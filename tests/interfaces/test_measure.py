@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -22,7 +24,6 @@ from passdown.workspace.growth import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.interfaces.running import Run
 
@@ -67,6 +68,39 @@ def test_every_switch_is_measured_with_and_without(
         assert step["saved_percent"] == round(100 * (1 - step["context"] / step["without"]), 1)
     assert steps[-1]["saved_percent"] > 50
     assert found["passed"] is True
+
+
+PUBLISHED = {"sm": 2_945, "dev": 5_909, "qa": 4_537, "devops": 5_360}
+"""The personas of the published measurement, with their tokens by `chars4`."""
+
+
+@pytest.mark.promise("S2-15")
+@pytest.mark.parametrize("which", ["of the same length", "themselves"])
+def test_the_published_measurement_is_met_on_its_four_personas(
+    tmp_path: Path, as_json: Callable[..., Any], which: str
+) -> None:
+    """By the same rule, with the artifacts that switches really write, and a figure for each step:
+    6,497 of 18,751 tokens were published.
+    """
+    folder = Path(os.environ.get("PASSDOWN_DATA", "")) / "personas"
+    if which == "of the same length":
+        folder = tmp_path / "same"
+        folder.mkdir()
+        for name, tokens in PUBLISHED.items():
+            text = persona(name, 400)[: 4 * tokens - 1] + "."
+            (folder / f"{name}.md").write_text(text, "utf-8")
+    elif not os.environ.get("PASSDOWN_DATA"):
+        pytest.skip("PASSDOWN_DATA is not set")
+    ask = ("measure", "--personas", str(folder), "--chain", ",".join(PUBLISHED))
+    found = as_json(*ask, "--counter", "chars4")
+    steps = found["steps"]
+    assert {step["agent"]: step["profile"] for step in steps} == PUBLISHED
+    assert [step["without"] for step in steps] == [2_945, 8_854, 13_391, 18_751]
+    assert [step["summaries"] > 0 for step in steps] == [False, True, True, True]
+    assert all(step["brief"] > 0 for step in steps)
+    assert steps[-1]["context"] <= 6_497
+    assert steps[-1]["saved_percent"] > 50
+    assert found["kept"]["lost"] == []
 
 
 @pytest.mark.promise("S2-16")

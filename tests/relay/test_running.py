@@ -11,6 +11,7 @@ import pytest
 import passdown
 from passdown.errors import PassdownError
 from passdown.relay.engine.database import LEG
+from passdown.relay.express import carry_out
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runners.scripted import CallableRunner
 from passdown.relay.runs import NORMAL, Runs
@@ -19,10 +20,11 @@ from passdown.workspace.knowledge_tool import KnowledgeTool, at_boundary, pendin
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 from tests.folders import new_folder
 from tests.relay.relays import document, leg
+from tests.relay.repositories import ALONE, make_repository
 from tests.relay.staging import QUICK, Stage, person_needed, reply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from passdown.relay.run import Run
@@ -555,3 +557,45 @@ def test_two_agents_work_apart_and_share_what_they_wrote_down(stage: Stage) -> N
     assert stage.states.status("coder.R-1").lease is None
     stage.run(relay, agent)
     assert "WORDS" not in stage.prompts("code")[2], "the next run starts afresh"
+
+
+@pytest.mark.promise("S4-42")
+def test_an_express_item_between_two_turns_leaves_the_conversation_alone(
+    tmp_path: Path, need_program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Switching, preservation, reset and knowledge as in the run above, with an express item that
+    a waiting coder carries out between the runs: its words are in no conversation, its knowledge
+    is there for all, and the coder is free again.
+    """
+    need_program("git")
+    for name, value in ALONE.items():
+        monkeypatch.setenv(name, value)
+    with passdown.open(str(make_repository(tmp_path / "project")), settings=QUICK) as ws:
+        ws.create_task("T-1", title="Login", agent="eva")
+        stage = Stage(ws)
+
+        def agent(asked: AgentRequest) -> str:
+            words = f"WORDS-{asked.agent}-{asked.visit}\n"
+            to = {"to_agent": "coder"} if (asked.leg, asked.visit) == ("review", 1) else {}
+            return words + reply(summary=f"{asked.agent} {asked.visit}", **to)
+
+        back = {"when": {"to": "coder"}, "go": "code", "at_most": 1}
+        relay = document(CODE, leg("review", "reviewer", back))
+        assert path(stage.run(relay, agent)) == ["code", "review", "code", "review"]
+        first, second = stage.prompts("code")
+        assert "WORDS" not in first
+        assert "WORDS-coder-1" in second
+        entry = {"id": "rate-limits", "type": "component", "summary": "EXPRESS-words"}
+        item = {"type": "KNOWLEDGE_UPDATE", "by": "eva", "reason": "EXPRESS-reason", "id": "k1"}
+        made = carry_out(ws, {**item, "entries": [entry], "action": "append"})
+        assert made.status == "done"
+        assert made.result["agent"] == "coder"
+        assert stage.states.state("coder") == "WAITING"
+        assert stage.states.current_lease("coder") is None
+        assert "rate-limits" in {node.id for node in ws.knowledge.graph().nodes}
+        stage.run(relay, agent)
+        fresh, again = stage.prompts("code")[2:]
+        assert "WORDS" not in fresh, "the next run starts afresh"
+        assert "WORDS-coder-1" in again
+        assert not any("EXPRESS-reason" in asked for asked in stage.prompts("code"))
+        assert ws.verify().ok
