@@ -121,6 +121,55 @@ def test_fifty_switches_add_no_more_than_three_summaries_and_a_brief(workspace: 
     assert all(s.brief.tokens <= s.brief.budget <= 600 for s in found)
 
 
+@pytest.mark.promise("S2-27")
+def test_a_switch_writes_nothing_outside_of_the_runtime_folder(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """Whatever it writes, artifacts and records, is beneath `.passdown`; what else is in the
+    project, profiles too, stays as it is to the byte.
+    """
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("words\n", "utf-8")
+
+    def outside() -> dict[str, tuple[bytes, int]]:
+        paths = [path for path in tmp_path.rglob("*") if path.is_file()]
+        found = {str(path.relative_to(tmp_path)): path for path in paths}
+        return {
+            name: (path.read_bytes(), path.stat().st_mtime_ns)
+            for name, path in found.items()
+            if not name.startswith(".passdown/")
+        }
+
+    before = outside()
+    found = play(workspace, NAMES[:4])
+    assert all(switched.artifact_file for switched in found[1:])
+    assert outside() == before
+    assert Path(workspace.root, ".passdown", "handoffs", found[-1].artifact_file).is_file()
+
+
+@pytest.mark.promise("S2-31")
+@pytest.mark.parametrize("ending", ["\n", "\r\n", ""])
+def test_through_the_api_a_subagent_gets_persona_and_task_unchanged(
+    workspace: Workspace, tmp_path: Path, ending: str
+) -> None:
+    """A long persona, its line endings and spaces, and a task with marks of every kind; nothing of
+    a switch, no summary and no brief, comes with them.
+    """
+    persona = ending.join([f"# Coder {number}  \tändert \u200b nichts" for number in range(900)])
+    file = next(
+        path for path in tmp_path.rglob("coder.md") if ".passdown/handoffs" not in str(path)
+    )
+    file.write_bytes(persona.encode())
+    task = f"  {{persona}} $(rm) ```{ending}# Heading\x7f {'word ' * 4_000}{ending} "
+    play(workspace, ["planner", "coder"])
+    prompt = workspace.context.subagent_prompt("coder", task)
+    assert prompt.startswith(persona)
+    assert prompt.endswith(task)
+    assert len(prompt) == len(persona) + len(task) + 2
+    with pytest.raises(NotFound, match="planner"):
+        workspace.context.subagent_prompt("nobody", task)
+
+
 @pytest.mark.promise("S2-10")
 def test_the_fourth_switch_drops_the_oldest_summary(workspace: Workspace) -> None:
     found = play(workspace, NAMES[:5])
