@@ -263,22 +263,17 @@ class GitCheck(NamedTuple):
 
 
 def compare_with_git(
-    root: str,
-    named: Mapping[str, str | None],
-    *,
-    limit: float = WARN_ABOVE,
-    timeout_s: float = TIMEOUT_S,
-    store_path: str = "",
+    root: str, named: Mapping[str, str | None], *, timeout_s: float = TIMEOUT_S
 ) -> GitCheck:
     """Compare named files (each with its recorded SHA-256, or None) with the disk and with git.
 
     A file agrees when it is there with the recorded content and git shows it as changed, added or
-    untracked, or has it tracked and clean. `warns` when more than `limit` of them differ.
+    untracked, or has it tracked and clean. `warns` when more than a fifth of them differ.
     """
     git = Git(root, timeout_s)
     try:
         changed = _changed_paths(git)
-        project = Project(root, store_path or os.path.join(root, OWN_FOLDER, "ledger.db"))
+        project = Project(root, os.path.join(root, OWN_FOLDER, "ledger.db"))
         reasons = {path: _difference(project, path, named[path]) for path in named}
         asked = [path for path in named if not reasons[path] and _normalised(path) not in changed]
         tracked = _tracked_paths(git, asked)
@@ -291,7 +286,7 @@ def compare_with_git(
     share = len(differing) / len(named) if named else 0.0
     known = {_normalised(path) for path in named}
     unnamed = tuple(sorted(changed - known)[:MOST_UNNAMED])
-    return GitCheck(True, len(named), differing, unnamed, share, share > limit)
+    return GitCheck(True, len(named), differing, unnamed, share, share > WARN_ABOVE)
 
 
 def _difference(project: Project, path: str, recorded: str | None) -> str:
@@ -397,15 +392,11 @@ def _mark_new_files(git: Git, filters: list[str], own: Mapping[str, str]) -> Non
     """Enter new files into an index by name: searching for them, git would look into submodules."""
     listed = git.data(*_UNTRACKED, *_PROJECT_PATHS, environment=own)
     # What ends in a slash is a repository of its own.
-    new = [path for path in listed.split(b"\0") if path and not path.endswith(b"/")]
-    if not new:
-        return
-    names = f"{own['GIT_INDEX_FILE']}-names"
-    with open(names, "wb") as file:
-        file.write(b"\0".join(new))
-    named = (f"--pathspec-from-file={names}", "--pathspec-file-nul")
-    literal = {**own, "GIT_LITERAL_PATHSPECS": "1"}
-    git.data(*filters, "add", "--intent-to-add", *named, environment=literal)
+    new = b"\0".join(path for path in listed.split(b"\0") if path and not path.endswith(b"/"))
+    if new:
+        named = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        literal = {**own, "GIT_LITERAL_PATHSPECS": "1"}
+        git.data(*filters, "add", "--intent-to-add", *named, given=new, environment=literal)
 
 
 def _refused(code: str, message: str, expected: str) -> InvalidInput:
