@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -79,7 +80,7 @@ def as_value() -> Handoff:
         **plain,
         "files_created": tuple(FileCreated(**f) for f in plain["files_created"]),
         "files_modified": tuple(FileModified(**f) for f in plain["files_modified"]),
-        "decisions": tuple(Decision(**d, at=None) for d in plain["decisions"]),
+        "decisions": tuple(replace(Decision(**d), at=None) for d in plain["decisions"]),
         "patterns_discovered": tuple(Pattern(**p) for p in plain["patterns_discovered"]),
         "gotchas": tuple(Gotcha(**g) for g in plain["gotchas"]),
         "dependencies_for_next": tuple(Reading(**r) for r in plain["dependencies_for_next"]),

@@ -10,7 +10,7 @@ import passdown
 from passdown.errors import InvalidInput, KeyReused, NotAllowed, NotFound, PassdownError
 from passdown.relay.express import carry_out, express_record, express_records, send
 from passdown.relay.relay_file import check_relay
-from passdown.relay.runs import Runs, answer_run, stop_run
+from passdown.relay.runs import Runs
 from passdown.workspace.streams import WorkspaceStreams
 from tests.interfaces.web.asking import ask
 from tests.interfaces.web.conftest import QUICK
@@ -82,16 +82,16 @@ def test_a_run_reads_back_the_same(server: Served, coder: Workspace) -> None:
 def test_a_person_answers_and_stops_a_run(server: Served, kim: Workspace, coder: Workspace) -> None:
     run = reviewed(server)
     with pytest.raises(NotAllowed, match="people do"):
-        answer_run(coder, run.run, "continue", by="coder")
+        coder.relay.answer(run.run, "continue", by="coder")
     with pytest.raises(NotAllowed, match="people do"):
-        stop_run(coder, run.run, by="coder")
-    answered = answer_run(kim, run.run, "continue", by="eva", guidance="shorter")
-    assert (answered.status, answered.asked) == ("running", ())
+        coder.relay.stop(run.run, by="coder")
+    answered = kim.relay.answer(run.run, "continue", by="eva", guidance="shorter")
+    assert answered["status"] == "running"
     with pytest.raises(InvalidInput, match="waits for no review"):
-        answer_run(kim, run.run, "continue", by="kim")
-    stopped = stop_run(kim, run.run, by="kim", why="obsolete")
-    assert (stopped.status, stopped.why) == ("stopped", "obsolete")
-    assert stop_run(kim, run.run, by="kim") == stopped
+        kim.relay.answer(run.run, "continue", by="kim")
+    stopped = kim.relay.stop(run.run, by="kim", why="obsolete")
+    assert (stopped["status"], stopped["why"]) == ("stopped", "obsolete")
+    assert kim.relay.stop(run.run, by="kim")["status"] == "stopped"
     records = WorkspaceStreams(server.workspace).records(f"run/{run.run}")
     said = [(r.author, r.document()["via"][:6]) for r in records if r.kind in ("answered", "ended")]
     assert said == [("kim", "token:"), ("kim", "token:")]
