@@ -319,16 +319,17 @@ RELAY = {
     "one.",
     "S4-19": "A message of type KNOWLEDGE_UPDATE brings entries, a file path and an action, append "
     "or replace, in a lane apart from the others; any other action is refused.",
-    "S4-20": "Express work goes from WAITING over SETUP to CODING; other work needs PLANNING, and "
-    "an illegal step is refused with the legal ones and changes nothing.",
+    "S4-20": "Express work is carried out by a coder that is WAITING, which goes over SETUP to "
+    "CODING; while all of its coders are busy, it waits. Other work needs PLANNING, and an illegal "
+    "step is refused with the legal ones and changes nothing.",
     "S4-21": "SETUP recognises a knowledge update and prepares its file alone.",
     "S4-22": "CODING writes the file, commits it on a branch of its own and opens a pull request, "
     "without touching the user's branch, index or files.",
     "S4-23": "A full lane makes the sender wait or tells it so; nothing is dropped.",
     "S4-24": "Hot fixes, emergency patches, direct file work and changes started by the architect "
     "take the same way, and a new kind is one row.",
-    "S4-25": "An express item that fails becomes a full task with its reason, its content and the "
-    "evidence, once.",
+    "S4-25": "An express item that fails three times becomes a full task with its reason, its "
+    "content and the evidence, once.",
     "S4-26": "Every agent has knowledge_add, a tool with one required object and a JSON schema; it "
     "ends no turn and answers a bad entry with all its problems.",
     "S4-27": "An entry of knowledge is in the ledger and in its agent's buffer before the tool "

@@ -297,6 +297,12 @@ def test_an_agent_that_is_busy_is_left_where_it_is(ws: Workspace) -> None:
     assert (carried.outcome, carried.agent) == ("done", "third")
     states.release("other")
     assert done(ws, alone).agent == "other"
+    states.move("ann", "REQUEST", "WAITING", machine="architect")
+    with pytest.raises(GateRefused) as caught:
+        carry_out(ws, hot_fix(id="h3", files={"c": "x"}, agents="ann"))
+    assert [problem.message for problem in caught.value.problems] == [
+        "ann is in WAITING (architect)"
+    ]
 
 
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"

@@ -22,6 +22,7 @@ SETUP, PLANNING, CODING = "SETUP", "PLANNING", "CODING"
 QUESTION, BUDGET_REVIEW, SUSPEND = "QUESTION", "BUDGET_REVIEW", "SUSPEND"
 DONE, ERROR = "DONE", "ERROR"
 ENDS = (DONE, ERROR)
+CODER = "coder"
 DETOURS = frozenset({QUESTION, BUDGET_REVIEW, SUSPEND})
 MAX_STEPS = 50
 
@@ -94,7 +95,7 @@ class AgentStatus(NamedTuple):
     """
 
     agent: str
-    machine: str = "coder"
+    machine: str = CODER
     position: StatePosition = StatePosition()
     lease: Lease | None = None
     since: str = ""
@@ -155,7 +156,7 @@ def _pause(state: str) -> tuple[str, ...]:
 
 MACHINES: Mapping[str, Machine] = MappingProxyType(
     {
-        "coder": _machine("coder", _CODER, frozenset({(SETUP, CODING)})),
+        CODER: _machine(CODER, _CODER, frozenset({(SETUP, CODING)})),
         "architect": _machine("architect", _ARCHITECT),
     }
 )
@@ -237,7 +238,7 @@ def after_review(verdict: str, came_from: str) -> str:
     """The state after a budget review: the previous one (`continue`), planning (`pivot`), a pause
     for a person (`escalate`), an error (`abandon`). Raises InvalidInput.
     """
-    coder = MACHINES["coder"]
+    coder = MACHINES[CODER]
     reviewed = [state for state, after in coder.steps.items() if BUDGET_REVIEW in after]
     problems: list[Problem] = []
     if verdict not in VERDICTS:

@@ -22,6 +22,7 @@ from passdown.core.times import stamp
 from passdown.errors import Conflict, GateRefused, KeyReused, PassdownError, Problem
 from passdown.relay.agent_states import (
     BUDGET_REVIEW,
+    CODER,
     CODING,
     DONE,
     ERROR,
@@ -480,12 +481,13 @@ class RunAgents:
 def _may_take(status: AgentStatus, run: Run) -> bool:
     if status.lease is not None:
         return status.lease.run == run.run
-    return status.state == START
+    return (status.machine, status.state) == (CODER, START)
 
 
 def _activity(status: AgentStatus) -> str:
+    machine = "" if status.machine == CODER else f" ({status.machine})"
     lease = f", {_place(status.lease)}" if status.lease else ""
-    return f"in {status.state}{lease}"
+    return f"in {status.state}{machine}{lease}"
 
 
 def _place(lease: Lease) -> str:
